@@ -76,8 +76,20 @@ pub struct Program {
 /// A program's place at an interface; dropping it detaches the program.
 #[derive(Debug)]
 pub struct Link {
-    #[expect(dead_code, reason = "the open descriptor keeps the program attached")]
     fd: OwnedFd,
+}
+
+/// The program stays attached as long as a descriptor of the link is open in any process.
+impl From<Link> for OwnedFd {
+    fn from(link: Link) -> Self {
+        link.fd
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 /// The outcome of [`Program::test`].

@@ -14,12 +14,14 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
+use crate::authority::Courier;
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
+use crate::intake::Intake;
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
 use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
@@ -44,6 +46,9 @@ pub struct BridgeConfig {
     pub cpu: Option<usize>,
     /// Whether a port is set down while those that its frames go to have no carrier.
     pub passes_carrier: bool,
+    /// Whether the ports take frames from the start; [`crate::status::Board`] opens and closes
+    /// their intake later.
+    pub intake: bool,
 }
 
 /// A port of a bridge to be.
@@ -54,12 +59,48 @@ pub struct BridgePort {
     pub source: PortSource,
 }
 
+impl BridgeConfig {
+    /// Returns the room that the ports take together, with the longest slot among them, where their
+    /// interfaces have these MTUs.
+    pub(crate) fn room(&self, mtu: impl Fn(&str) -> usize) -> Room {
+        let of = |(index, port): (usize, &BridgePort)| match &port.source {
+            PortSource::Config(config) => {
+                let sorting = port.sorting(index, &self.lanes);
+                let config = PortConfig { sorting, ..config.clone() };
+                port::room(&config, mtu(&config.interface))
+            }
+            PortSource::Open(port) => {
+                Room { slot_len: port.slot_len(), held_max: port.held_max(), ring_bytes: 0 }
+            }
+        };
+        self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
+    }
+}
+
+/// Returns the frames of the pool of a bridge whose ports may hold so many.
+pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
+    held_max + lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>() + IN_HAND_MAX
+}
+
 /// Where a bridge gets a port from.
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
     Config(PortConfig),
     /// It is open.
     Open(Box<dyn Port>),
+}
+
+impl BridgeConfig {
+    /// Has the ports ask the keeper of their deployment for what needs privilege, and begin with a
+    /// closed intake, until the keeper says that it is their turn.
+    pub fn through(mut self, courier: &Courier) -> Self {
+        for port in &mut self.ports {
+            if let PortSource::Config(config) = &mut port.source {
+                config.through = Some(courier.for_port(usize::from(port.number.0)));
+            }
+        }
+        Self { intake: false, ..self }
+    }
 }
 
 impl BridgePort {
@@ -74,26 +115,33 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
-    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
-    /// a ring would have to belong to leaves of all of them: there is one ring.
-    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+    /// Returns how the port sorts frames: as the only lane that it feeds wants it. Where it feeds
+    /// several, a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorting(&self, index: usize, lanes: &[LaneConfig]) -> Option<Sorting> {
         let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
         let plan = match (fed.next(), fed.next()) {
             (Some(lane), None) => lane.sorting.as_ref(),
             _ => None,
         };
-        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
-            && plan.rings > 1
-        {
-            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
+        let plan = plan.filter(|plan| plan.rings > 1)?;
+        Some(Sorting { plan: plan.clone(), number: self.number })
+    }
+
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let sorting = self.sorting(index, lanes);
+        if let (Some(sorting), PortSource::Config(config)) = (sorting, &mut self.source) {
+            config.sorting = Some(sorting);
         }
         self
     }
 
-    fn open(self) -> Result<OpenPort> {
+    fn open(self, intake: bool) -> Result<OpenPort> {
         let (port, why) = match self.source {
-            PortSource::Config(config) => port::open_saying_why(config)?,
-            PortSource::Open(port) => (port, String::new()),
+            PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
+            PortSource::Open(mut port) => {
+                port.set_intake(intake)?;
+                (port, String::new())
+            }
         };
         Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
     }
@@ -130,6 +178,7 @@ pub struct Bridge {
     busy_ns: u64,
     polling_ns: u64,
     watch: Watch,
+    intake: bool,
 }
 
 /// The index of the lane from one port to another.
@@ -145,13 +194,15 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let mut ports = Vec::new();
         for (index, port) in config.ports.into_iter().enumerate() {
-            ports.push(port.sorted_for(index, &config.lanes).open()?);
+            ports.push(port.sorted_for(index, &config.lanes).open(config.intake)?);
         }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
-        let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
-        let frames = held + lanes + IN_HAND_MAX;
-        let mut pool = FramePool::new(u32::try_from(frames).unwrap_or(u32::MAX), slot);
+        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
+        let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
+            true => FramePool::new_shared(frames, slot),
+            false => FramePool::new(frames, slot),
+        };
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
@@ -184,6 +235,7 @@ impl Bridge {
             busy_ns: 0,
             polling_ns: 0,
             watch: Watch::default(),
+            intake: config.intake,
         })
     }
 
@@ -192,7 +244,8 @@ impl Bridge {
         self.ports.iter().flat_map(|port| port.port.warnings()).collect()
     }
 
-    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep: signals, control.
+    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop
+    /// empties: signals, control.
     ///
     /// # Errors
     /// When the thread cannot be pinned or the system refuses to wait.
@@ -205,7 +258,9 @@ impl Bridge {
         let mut waiter = Waiter::new(self.wait, &descriptors);
         let mut publisher = Publisher::new(self);
         let mut now = monotonic_ns();
+        board.intake.report(self.intake, true);
         while !stop.load(Ordering::Relaxed) {
+            self.follow_intake(&board.intake);
             let worked = self.turn(Instant::from_nanos(now));
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
@@ -228,6 +283,9 @@ impl Bridge {
             let began = now;
             now = waiter.wait(now, deadline)?;
             self.count_lateness(Instant::from_nanos(now));
+            let first = descriptors.len() - wake.len();
+            let woken = (0..wake.len()).filter(|index| waiter.is_ready(first + index));
+            woken.for_each(|index| quiet(wake[index]));
             if wakes == began {
                 self.polling_ns += now - began;
             }
@@ -243,12 +301,16 @@ impl Bridge {
         is_due || now.since(self.looked) >= LOOK_INTERVAL
     }
 
-    /// Sends what rings and lanes hold, for up to `patience`, and drops the rest as flushed. Frames
-    /// that still arrive are taken as before: close the intake first.
+    /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest as
+    /// flushed.
     ///
     /// # Errors
     /// When the system refuses to wait.
     pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        for port in &mut self.ports {
+            // Frames of one that cannot are taken until the time is over.
+            let _taken = port.port.set_intake(false);
+        }
         let mut now = monotonic_ns();
         let end = now.saturating_add(patience.as_nanos());
         let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
@@ -274,6 +336,18 @@ impl Bridge {
     fn is_busy(&self) -> bool {
         let waits = |port: &OpenPort| port.port.deadline().is_some();
         self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
+    }
+
+    /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
+    /// says so by its state, and tries again when it is refreshed.
+    fn follow_intake(&mut self, intake: &Intake) {
+        if intake.wanted().is_none_or(|wanted| wanted == self.intake) {
+            return;
+        }
+        self.intake = !self.intake;
+        let set = |port: &mut OpenPort| port.port.set_intake(self.intake).is_ok();
+        let all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
+        intake.report(self.intake, all);
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -478,6 +552,14 @@ impl Drop for Bridge {
             carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
         }
     }
+}
+
+/// Empties a descriptor that woke the loop, which would else wake it again and again.
+fn quiet(readable: RawFd) {
+    let mut bytes = [0u8; 64];
+    // SAFETY: `bytes` is valid for its length. The caller of [`Bridge::run`] keeps the descriptor
+    // open; one that is not is an error of this call, which changes nothing.
+    unsafe { libc::read(readable, bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
 fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {

@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod authority;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
@@ -13,15 +14,18 @@ pub mod carrier;
 pub mod channel;
 pub mod claim;
 pub mod deploy;
+pub mod doctor;
 pub mod error;
 pub mod ethtool;
 pub mod events;
 mod fanout;
 pub mod firewall;
 pub mod forecast;
+pub mod intake;
 mod interface;
 pub mod keeper;
 pub mod lane;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

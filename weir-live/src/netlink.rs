@@ -299,18 +299,6 @@ impl Netlink {
         }
     }
 
-    /// Returns the name of the interface of this number, if there is one.
-    pub(crate) fn name_of(&mut self, index: u32) -> Option<String> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        let answer = self.exchange(RouteNetlinkMessage::GetLink(message), 0).ok()??;
-        let RouteNetlinkMessage::NewLink(link) = answer else { return None };
-        link.attributes.into_iter().find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name),
-            _ => None,
-        })
-    }
-
     fn change(&mut self, action: String, request: RouteNetlinkMessage, flags: u16) -> Result<()> {
         match self.exchange(request, flags) {
             Ok(_) => Ok(()),

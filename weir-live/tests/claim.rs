@@ -18,6 +18,7 @@ use weir_live::ethtool;
 use weir_live::netlink::Netlink;
 use weir_live::netns;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_policy::deployment::OnExit;
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -72,9 +73,9 @@ fn claim_for(
     interfaces: [&str; 2],
     take: bool,
 ) -> Result<Claim, String> {
-    let port = |(name, interface)| ClaimPort { name, interface, is_host: false };
+    let port = |(name, interface)| ClaimPort { name, interface, is_host: false, bridge: 0 };
     let ports = ["inside", "outside"].into_iter().zip(interfaces).map(port).collect();
-    let config = ClaimConfig { deployment, take, ports };
+    let config = ClaimConfig { deployment, take, on_exit: OnExit::Closed, ports };
     let claimed = testbed.weir.run(|| Claim::take(&config)).map_err(|error| error.to_string())?;
     claimed.map_err(|error| error.to_string())
 }
@@ -184,8 +185,9 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) -> Outcome {
 fn host_egress_only_locks() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     ip(&testbed, "addr add 10.77.0.1/24 dev left\nroute add default via 10.77.0.9")?;
-    let port = ClaimPort { name: "host", interface: LEFT, is_host: true };
-    let config = ClaimConfig { deployment: "home", take: false, ports: vec![port] };
+    let port = ClaimPort { name: "host", interface: LEFT, is_host: true, bridge: 0 };
+    let config =
+        ClaimConfig { deployment: "home", take: false, on_exit: OnExit::Closed, ports: vec![port] };
     let mut claimed = testbed.weir.run(|| Claim::take(&config))??;
     let refused = claim(&testbed, BOTH, true).err().unwrap_or_default();
     // The host answers for its address: nothing keeps it quiet.

@@ -50,6 +50,7 @@ macro_rules! verbs {
 verbs! {
     init::Init,
     check::Check,
+    doctor::Doctor,
     import::Import,
     export::Export,
     convert::Convert,

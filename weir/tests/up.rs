@@ -4,8 +4,16 @@
 
 #[path = "up/asked.rs"]
 mod asked;
+#[path = "up/before.rs"]
+mod before;
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/deaths.rs"]
+mod deaths;
+#[path = "up/events.rs"]
+mod events;
+#[path = "up/probe.rs"]
+mod probe;
 #[path = "up/told.rs"]
 mod told;
 
@@ -47,7 +55,8 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(asked::TESTS).chain(bridges::TESTS).chain(told::TESTS)
+    let first = TESTS.iter().chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
+    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -127,6 +127,10 @@ pub enum Function {
     AdjustHead,
     /// `redirect_peer(ifindex, flags)`.
     RedirectPeer,
+    /// `clone_redirect(skb, ifindex, flags)`: redirects a copy. Pointers into the frame are lost.
+    CloneRedirect,
+    /// `check_mtu(skb, ifindex, length, change, flags)`.
+    CheckMtu,
 }
 
 /// A place in a program, to which jumps go.
@@ -225,6 +229,7 @@ impl Code {
         let number = match helper {
             Function::MapLookup => 1,
             Function::Clock => 5,
+            Function::CloneRedirect => 13,
             Function::VlanPush => 18,
             Function::VlanPop => 19,
             Function::Redirect => 23,
@@ -232,6 +237,7 @@ impl Code {
             Function::AdjustHead => 44,
             Function::RedirectMap => 51,
             Function::RedirectPeer => 155,
+            Function::CheckMtu => 163,
         };
         self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R0, 0, number)
     }

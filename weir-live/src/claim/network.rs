@@ -11,7 +11,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::error::{Result, SystemError};
-use crate::netlink::Netlink;
+use crate::netlink::{Mac, Netlink};
 
 /// The interfaces, addresses and routes of a network namespace.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ pub(super) struct Interface {
     pub(super) master: Option<u32>,
     /// The interface of this namespace on which it lies, or the other end of a veth pair.
     pub(super) lower: Option<u32>,
+    /// Its Ethernet address, if it has one.
+    pub(super) mac: Option<Mac>,
 }
 
 /// An address that others can reach through its interface.
@@ -121,6 +123,9 @@ fn interface(link: &LinkMessage) -> Interface {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
             LinkAttribute::Controller(master) => interface.master = Some(*master),
+            LinkAttribute::Address(bytes) => {
+                interface.mac = bytes.as_slice().try_into().ok().map(Mac);
+            }
             LinkAttribute::Link(lower) if *lower != 0 => interface.lower = Some(*lower),
             LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
             LinkAttribute::LinkInfo(parts) => interface.kind = kind(parts),

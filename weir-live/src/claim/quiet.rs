@@ -8,17 +8,19 @@
 //! is killed leaves them behind.
 
 use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-use super::network::Interface;
+use super::fallback::{Switch, Ways};
 use crate::bpf::{self, Code, Hook, Kind, Program};
 use crate::error::Result;
 
 /// What keeps the host quiet, until it is dropped.
 #[derive(Debug)]
 pub(super) enum Quiet {
-    /// A program drops what the interface receives.
-    Program(#[expect(dead_code, reason = "the open descriptor keeps it attached")] bpf::Link),
+    /// A program drops what the interface receives, or passes it on along these ways.
+    Program(bpf::Link, Ways),
     /// Settings, with their former values.
     Settings(Vec<Setting>),
 }
@@ -26,35 +28,52 @@ pub(super) enum Quiet {
 /// A setting of an interface.
 #[derive(Debug)]
 pub(super) struct Setting {
+    /// Its place in [`SETTINGS`].
+    number: usize,
     path: PathBuf,
     before: String,
 }
 
+/// A setting as it was, for another process: its place in the list of settings, and its value.
+pub(super) type Before = (usize, String);
+
 impl Quiet {
-    /// Silences the host at `interface`; says in `notes` what may still happen.
-    pub(super) fn new(interface: &Interface, has_ip6: bool, notes: &mut Vec<String>) -> Self {
-        match drop_all(interface.index) {
-            Ok(link) => Self::Program(link),
-            Err(_) => Self::by_settings(&interface.name, has_ip6, notes),
-        }
+    /// Attaches a program to the interface `index`, before all others there.
+    pub(super) fn by_program(index: u32, switch: Option<&Switch>, ways: Ways) -> Result<Self> {
+        let code = match switch {
+            Some(switch) => switch.program(&ways),
+            None => drop_all(),
+        };
+        let program = Program::load(Kind::Packet, "weir_quiet", &code)?;
+        Ok(Self::Program(program.attach(index, Hook::TcxIngress)?, ways))
     }
 
-    fn by_settings(name: &str, has_ip6: bool, notes: &mut Vec<String>) -> Self {
-        let mut settings = Vec::new();
+    /// Changes settings of the interface `name`; says in `notes` what may still happen. What was
+    /// changed `before` this claim is restored with it.
+    pub(super) fn by_settings(
+        (name, has_ip6): (&str, bool),
+        before: &[Before],
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let mut settings: Vec<Setting> = Vec::new();
         let mut refused = Vec::new();
-        for (family, key, value) in SETTINGS {
+        for (number, (family, key, value)) in SETTINGS.iter().enumerate() {
             if *key == DISABLE_IP6 && has_ip6 {
                 // It would remove the addresses for good.
                 continue;
             }
             let path = PathBuf::from(format!("/proc/sys/net/{family}/conf/{name}/{key}"));
+            if let Some((_, before)) = before.iter().find(|known| known.0 == number) {
+                settings.push(Setting { number, path, before: before.clone() });
+                continue;
+            }
             // A host without IPv6 has no such settings, and needs none.
             let Ok(before) = fs::read_to_string(&path) else { continue };
             if before.trim() == *value {
                 continue;
             }
             match fs::write(&path, value) {
-                Ok(()) => settings.push(Setting { path, before }),
+                Ok(()) => settings.push(Setting { number, path, before }),
                 Err(_) => refused.push(format!("net.{family}.conf.{name}.{key}={value}")),
             }
         }
@@ -67,6 +86,23 @@ impl Quiet {
         }
         Self::Settings(settings)
     }
+
+    /// Returns what another process needs in order to keep the host quiet when this one ends: a
+    /// copy of the program's link, or the settings as they were.
+    pub(super) fn copy(&self) -> io::Result<(Option<OwnedFd>, Vec<Before>)> {
+        match self {
+            Self::Program(link, _) => Ok((Some(link.as_fd().try_clone_to_owned()?), Vec::new())),
+            Self::Settings(settings) => {
+                let before = settings.iter().map(|one| (one.number, one.before.clone()));
+                Ok((None, before.collect()))
+            }
+        }
+    }
+}
+
+/// Returns whether a setting of another process can be one of these, and its value a value.
+pub(super) fn is_sound((number, value): &Before) -> bool {
+    *number < SETTINGS.len() && value.trim().parse::<i32>().is_ok()
 }
 
 impl Drop for Quiet {
@@ -81,14 +117,14 @@ impl Drop for Quiet {
     }
 }
 
-fn drop_all(index: u32) -> Result<bpf::Link> {
+fn drop_all() -> Code {
     let mut code = Code::new();
     code.give(TCX_DROP);
-    Program::load(Kind::Packet, "weir_quiet", &code)?.attach(index, Hook::TcxIngress)
+    code
 }
 
 /// <linux/bpf.h>, `tcx_action_base`.
-const TCX_DROP: i32 = 2;
+pub(super) const TCX_DROP: i32 = 2;
 /// The key that turns IPv6 off.
 const DISABLE_IP6: &str = "disable_ipv6";
 /// Family, key and value of settings that keep the host from forwarding, from answering for

@@ -97,6 +97,8 @@ kinds! {
         "`{subject}` is shaped by {detail}";
     PrivilegeDropped "privilege-dropped" Info Once,
         "{subject} gave up its privileges: {detail}";
+    CallRefused "call-refused" Warning Once,
+        "the sandbox of `{subject}` refused a system call: {detail}";
     ForwarderDied "forwarder-died" Critical Begins,
         "the forwarder of `{subject}` died: {detail}";
     ForwarderStarted "forwarder-started" Notice Ends(Kind::ForwarderDied),
@@ -111,6 +113,18 @@ kinds! {
         "the keeper of `{subject}` is gone: frames pass, but interfaces that vanish stay away";
     KeeperBack "keeper-back" Notice Ends(Kind::KeeperLost),
         "`{subject}` has a keeper again after {duration}";
+    ForwarderAbsent "forwarder-absent" Critical Once,
+        "no new forwarder of `{subject}` is started: {detail}";
+    HandedOver "handed-over" Notice Once,
+        "{detail} forwards for `{subject}` from now on";
+    Flushed "flushed" Notice Once,
+        "a forwarder of `{subject}` ended; frames that it could not send any more: {count}";
+    RestartRefused "restart-refused" Warning Once,
+        "`{subject}` goes on as before: {detail}";
+    PortsAwaited "ports-awaited" Notice Once,
+        "`{subject}` waits for interfaces that do not exist yet: {detail}";
+    HungUp "hung-up" Notice Once,
+        "the terminal of `{subject}` hung up; the link goes on";
     AlarmBegan "alarm-began" Warning Begins,
         "alarm `{subject}`: {detail}";
     AlarmEnded "alarm-ended" Notice Ends(Kind::AlarmBegan),
@@ -287,6 +301,11 @@ impl Event {
             count,
             ..self.clone()
         }
+    }
+
+    /// The event that ends now the fault which this one began.
+    pub fn end_now(&self) -> Self {
+        self.end(realtime_ns(), 0)
     }
 
     /// Returns what happened, in a sentence.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::ClaimPart;
+use crate::events::Event;
 use crate::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
@@ -14,9 +16,17 @@ pub const PROTOCOL: u32 = 1;
 pub enum Command {
     /// The first message: what to run. Its descriptor is the listener of the control socket.
     Plan(Box<Plan>),
-    /// Descriptors to keep open, so that the claim outlives a keeper that dies. They replace those
-    /// of before.
-    Hold,
+    /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
+    /// dies.
+    Hold {
+        /// It is the first, and replaces all that were held before.
+        is_first: bool,
+        /// The claim.
+        part: ClaimPart,
+    },
+    /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for that
+    /// keeper, authority first; both own ends; and the one by which a keeper watches the forwarder.
+    Spare,
     /// Opens the intake of every port, or closes it; the reply is [`Report::Intake`].
     Intake(bool),
     /// The measurement of delays begins anew.
@@ -36,6 +46,8 @@ pub struct Plan {
     pub files: Vec<File>,
     /// The process of the keeper.
     pub keeper: u32,
+    /// The user who started it: this one and root may restart the link and take it over.
+    pub owner: u32,
 }
 
 /// A file as text.
@@ -64,10 +76,17 @@ pub enum Report {
     Intake(bool),
     /// Its loops run.
     Beat,
+    /// Something happened.
+    Event(Box<Event>),
     /// A client asks to restart the link from its file.
     Restart,
     /// It ends, for this reason.
     Failed(String),
+    /// To a keeper that took over: the claim of an interface, with its descriptors.
+    Held(ClaimPart),
+    /// To a keeper that took over, after all claims: the process. Descriptors: one by which to watch
+    /// it, and the listener of the control socket.
+    Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),
 }

@@ -108,6 +108,11 @@ fn prepare(inherited: &[RawFd]) -> std::io::Result<()> {
     }
 }
 
+/// Returns the user of this process.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Takes over a descriptor that this process inherited, by its number. Once for each.
 ///
 /// # Errors

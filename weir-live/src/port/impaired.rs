@@ -46,6 +46,11 @@ impl Impairment {
     pub fn is_none(&self) -> bool {
         self.delay == Duration::ZERO && self.loss.ppb() == 0
     }
+
+    /// Returns the most frames that wait.
+    pub(super) fn held_max(&self) -> usize {
+        if self.is_none() { 0 } else { WAITING_MAX }
+    }
 }
 
 /// See the module.
@@ -171,6 +176,14 @@ impl Port for Impaired {
         out: &mut Vec<Received>,
     ) -> bool {
         self.inner.receive(ring, frames_max, pool, out)
+    }
+
+    fn shares_memory(&self) -> bool {
+        self.inner.shares_memory()
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.inner.set_intake(open)
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {

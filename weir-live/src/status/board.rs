@@ -9,6 +9,7 @@ use weir_core::units::Instant;
 
 use super::Status;
 use super::counts::{Rows, Snapshot};
+use crate::intake::Intake;
 use crate::wait::monotonic_ns;
 
 /// The newest snapshot of a run loop, and the requests for newer ones.
@@ -20,6 +21,8 @@ pub struct Board {
     looks: AtomicU64,
     published: Mutex<Option<Arc<Snapshot>>>,
     changed: Condvar,
+    /// Whether the bridge's ports take frames.
+    pub intake: Intake,
 }
 
 impl Board {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
 use weir_live::offload::{self, OffloadHeader};
@@ -18,6 +19,7 @@ use weir_live::port::{self, BATCH, Port, PortConfig};
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
+use weir_policy::deployment::OnExit;
 
 use crate::frames::{Frame, marker};
 
@@ -28,6 +30,8 @@ pub type Outcome<T = ()> = Result<T, Failed>;
 pub enum Through {
     Kernel,
     Weir,
+    /// What carries frames on while Weir is dead.
+    Fallback,
 }
 
 /// The hosts, the bridge, and what was sent and heard so far.
@@ -35,6 +39,7 @@ pub struct Lab {
     pub testbed: Testbed,
     pub through: Through,
     weir: Option<Running>,
+    claim: Option<Claim>,
     ears: [Ear; 2],
     senders: [OwnedFd; 2],
     /// Frames that arrived at client and server, in order.
@@ -67,19 +72,18 @@ impl Lab {
             // Neither neighbour discovery nor group reports come between the frames of the test.
             testbed.namespace(host).run(|| ethtool::set_ipv6(END, false))??;
         }
-        let weir = match through {
-            Through::Weir => Some(Running::start(&testbed, passes_carrier)?),
-            Through::Kernel => {
-                testbed.weir.run(start_kernel_bridge)??;
-                None
-            }
-        };
+        let (mut weir, mut claim) = (None, None);
+        match through {
+            Through::Weir => weir = Some(Running::start(&testbed, passes_carrier)?),
+            Through::Kernel => testbed.weir.run(start_kernel_bridge)??,
+            Through::Fallback => claim = Some(testbed.weir.run(start_fallback)??),
+        }
         let ear = |host: Host| testbed.namespace(host).run(Ear::open);
         let sender = |host: Host| testbed.namespace(host).run(open_sender);
         let ears = [ear(Host::Client)??, ear(Host::Server)??];
         let senders = [sender(Host::Client)??, sender(Host::Server)??];
         let (heard, sent) = ([Vec::new(), Vec::new()], [0; 2]);
-        Ok(Self { testbed, through, weir, ears, senders, heard, sent, markers: 0 })
+        Ok(Self { testbed, through, weir, claim, ears, senders, heard, sent, markers: 0 })
     }
 
     /// Sends frames and waits until a last one has arrived at the other host.
@@ -134,6 +138,9 @@ impl Lab {
     /// Waits until the bridge has noticed what happened to an interface.
     pub fn settle(&mut self) {
         thread::sleep(SETTLE);
+        if let Some(claim) = &mut self.claim {
+            self.testbed.weir.run(|| claim.refresh()).expect("the namespace is there");
+        }
         for ear in &mut self.ears {
             ear.port.refresh();
         }
@@ -187,6 +194,7 @@ impl Running {
             lag_max: weir_core::units::Duration::from_millis(100),
             cpu: None,
             passes_carrier,
+            intake: true,
         };
         let mut bridge = testbed.weir.run(|| Bridge::open(config))??;
         let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
@@ -214,6 +222,19 @@ fn start_kernel_bridge() -> weir_live::error::Result<()> {
         ethtool::set_all_offloads(port, false)?;
     }
     Netlink::open()?.add_bridge("bridge", &[LEFT, RIGHT])
+}
+
+/// Claims the ports, and lets the kernel carry frames between them.
+fn start_fallback() -> weir_live::error::Result<Claim> {
+    for port in [LEFT, RIGHT] {
+        ethtool::set_all_offloads(port, false)?;
+    }
+    let port = |interface| ClaimPort { name: interface, interface, is_host: false, bridge: 0 };
+    let ports = [LEFT, RIGHT].map(port).into();
+    let on_exit = OnExit::Open;
+    let claim = Claim::take(&ClaimConfig { deployment: "odd", take: false, on_exit, ports })?;
+    claim.fallback(true)?;
+    Ok(claim)
 }
 
 /// Returns whether the kernel of the bridge itself sent the frame, to say in which groups it is.

@@ -4,6 +4,7 @@
 //! say, and for their ends; everything that follows is a method here. Invariant: at most one
 //! forwarder takes frames, and the fallback is closed while one does.
 
+use super::journal::Journal;
 use super::reading::Reading;
 use super::running::{Limits, Phase, Running};
 use super::told;
@@ -14,13 +15,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
 use weir_control::listen::Bound;
+use weir_live::authority::Desk;
 use weir_live::claim::Claim;
 use weir_live::error::SystemError;
+use weir_live::events::{Event, Kind};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::process;
 use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use weir_live::keeper::service::Service;
 use weir_live::keeper::watch;
+use weir_live::port::PortConfig;
 use weir_live::signals::{Asked, Signals};
 use weir_live::status::Status;
 use weir_policy::deployment::{Deployment, OnExit, Restart};
@@ -31,6 +35,8 @@ pub struct Keeper<'a> {
     pub deployment: Deployment,
     /// What a forwarder gets.
     pub plan: Plan,
+    /// Its ports.
+    pub ports: Vec<PortConfig>,
     /// The file to read at a restart.
     pub path: PathBuf,
     /// Its interfaces.
@@ -41,6 +47,8 @@ pub struct Keeper<'a> {
     pub signals: Signals,
     /// Where it prints.
     pub output: &'a Output,
+    /// Where events are written.
+    pub journal: Journal,
     /// Who is told how it goes.
     pub service: Service,
 }
@@ -82,6 +90,8 @@ impl Keeper<'_> {
             signal: None,
             last: None,
             has_run: false,
+            death: None,
+            passing: None,
         };
         let ran = shift.start(process::same_program()).and_then(|()| shift.run());
         for forwarder in &mut shift.forwarders {
@@ -109,13 +119,27 @@ struct Shift<'a> {
     last: Option<Status>,
     /// Whether a forwarder has carried traffic.
     has_run: bool,
+    /// The death of a forwarder, until another one forwards.
+    death: Option<Event>,
+    /// The opening of the fallback, while it is open.
+    passing: Option<Event>,
 }
 
 impl Shift<'_> {
+    /// Starts a forwarder, beside the one that runs if one does.
     fn start(&mut self, program: Program) -> Result<(), String> {
-        let plan = self.keeper.plan.clone();
-        let forwarder = Running::start(program, plan, &self.keeper.socket.listener);
-        self.forwarders.push(forwarder.map_err(|error| error.to_string())?);
+        let start = || {
+            let Keeper { plan, ports, socket, claim, .. } = &self.keeper;
+            let desk = match self.forwarders.last() {
+                Some(other) => Desk::beside(&other.desk, ports.clone())?,
+                None => Desk::new(ports.clone()),
+            };
+            let forwarder = Running::start(program, plan.clone(), &socket.listener, desk)?;
+            forwarder.give_claim(claim)?;
+            Ok(forwarder)
+        };
+        let started: Result<_, SystemError> = start();
+        self.forwarders.push(started.map_err(|error| error.to_string())?);
         Ok(())
     }
 
@@ -133,6 +157,7 @@ impl Shift<'_> {
                 self.obey(asked);
             }
             for index in 0..self.forwarders.len() {
+                self.forwarders[index].serve();
                 self.listen(index);
             }
             self.bury()?;
@@ -154,7 +179,7 @@ impl Shift<'_> {
     fn obey(&mut self, asked: Asked) {
         let now = Instant::now();
         match (asked, self.stopping) {
-            (Asked::HangUp, _) => self.note("the terminal hung up; the link goes on"),
+            (Asked::HangUp, _) => drop(self.keeper.journal.tell(Kind::HungUp, "")),
             (Asked::Mark, _) => self.forwarders.iter().for_each(|one| one.tell(&Command::Mark)),
             (Asked::Stop(_), None) => self.stop(now),
             (Asked::Stop(signal), Some(since)) if now.duration_since(since) >= SAME_STOP => {
@@ -184,9 +209,12 @@ impl Shift<'_> {
                 Report::Ready(warnings) => self.take_over(index, &warnings),
                 Report::Intake(is_open) => self.intake(index, is_open),
                 Report::Beat => {}
+                Report::Event(event) => self.keeper.journal.write(&event),
                 Report::Restart => self.restart(index),
                 Report::Failed(why) => self.forwarders[index].failure = Some(why),
-                Report::Ended(status) => self.note_end(index, *status),
+                Report::Ended(status) => self.note_end(*status),
+                // Only a keeper that takes over is told these, before it begins.
+                Report::Held(_) | Report::Kept(_) => {}
             }
         }
     }
@@ -248,7 +276,7 @@ impl Shift<'_> {
         let checked = self.read_anew();
         let started = checked.and_then(|()| self.start(process::program_at(&program)));
         if let Err(why) = started {
-            told::tell(self.keeper.output, "warning", &format!("no restart: {why}"));
+            self.keeper.journal.tell(Kind::RestartRefused, &why);
             self.forwarders[index].tell(&Command::Restarted(Err(why)));
         }
     }
@@ -264,7 +292,7 @@ impl Shift<'_> {
         if reading.outcome.failed() {
             return Err(reading.describe());
         }
-        let (deployment, plan) = reading.split();
+        let (deployment, plan, ports) = reading.split();
         let now = &self.keeper.deployment;
         if !fits(now, &deployment) {
             return Err(format!(
@@ -274,6 +302,7 @@ impl Shift<'_> {
             ));
         }
         (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
+        self.keeper.ports = ports;
         Ok(())
     }
 
@@ -304,14 +333,17 @@ impl Shift<'_> {
         }
         let number = dead.process.number();
         if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
-            let text = format!("no restart: the new forwarder (process {number}) ended: {why}");
-            told::tell(self.keeper.output, "warning", &text);
+            let text = format!("the new forwarder (process {number}) ended: {why}");
+            self.keeper.journal.tell(Kind::RestartRefused, &text);
             let first = &mut self.forwarders[0];
             first.tell(&Command::Restarted(Err(why)));
             return Ok(());
         }
         self.fall_back(true);
-        self.note(&format!("the forwarder (process {number}) ended: {why}"));
+        let detail = format!("process {number}: {why}");
+        if self.death.is_none() {
+            self.death = Some(self.keeper.journal.tell(Kind::ForwarderDied, &detail));
+        }
         // One that was about to take over does so now.
         match self.forwarders.iter().position(|one| one.phase == Phase::Ready) {
             Some(ready) => self.open(ready),
@@ -332,13 +364,11 @@ impl Shift<'_> {
         } else {
             return self.start(process::same_program());
         };
-        let text = format!("no forwarder is started: {refusal}");
+        self.keeper.journal.tell(Kind::ForwarderAbsent, &refusal);
         if !is_open {
-            return Err(format!("the forwarder ended: {why}; {text}"));
+            return Err(format!("the forwarder ended: {why}; none is started again: {refusal}"));
         }
-        self.note(&format!(
-            "{text}; the kernel carries the traffic, unshaped, until Weir is stopped"
-        ));
+        self.keeper.service.status("no forwarder: the kernel carries the traffic, unshaped");
         Ok(())
     }
 
@@ -348,45 +378,54 @@ impl Shift<'_> {
         self.keeper.service.beat(now);
         for index in 0..self.forwarders.len() {
             if self.forwarders[index].is_overdue(now, &self.limits) {
-                let number = self.forwarders[index].process.number();
-                self.note(&format!("the forwarder (process {number}) gives no sign of life"));
+                let quiet = "it gave no sign of life and was told to abort";
+                self.forwarders[index].failure.get_or_insert(quiet.to_owned());
             }
         }
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
             let claim = &mut self.keeper.claim;
-            claim.refresh();
+            if claim.refresh() {
+                // One that cannot hold it will be replaced by a keeper's next restart.
+                self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
+            }
             let notes = claim.take_notes();
             notes.iter().for_each(|note| told::tell(self.keeper.output, "warning", note));
         }
     }
 
-    /// Opens the way past the forwarders, if the deployment has one, or closes it.
-    fn fall_back(&mut self, _open: bool) {}
-
-    fn note(&self, text: &str) {
-        told::tell(self.keeper.output, "warning", text);
+    /// Lets the kernel carry the traffic, if the deployment wants that, or stops it.
+    fn fall_back(&mut self, open: bool) {
+        let Keeper { claim, deployment, journal, .. } = &mut self.keeper;
+        if deployment.service.on_exit == OnExit::Closed {
+            return;
+        }
+        if let Err(error) = claim.fallback(open) {
+            told::tell(self.keeper.output, "warning", &error.to_string());
+        } else if open && self.passing.is_none() {
+            self.passing = Some(journal.tell(Kind::FallbackOpened, ""));
+        } else if !open {
+            journal.end(&mut self.passing);
+        }
     }
 
-    fn note_end(&mut self, index: usize, status: Status) {
-        if self.stopping.is_none() {
-            let number = self.forwarders[index].process.number();
-            let flushed = flushed(&status);
-            let text = format!("the forwarder (process {number}) ended; {flushed} frames flushed");
-            told::tell(self.keeper.output, "note", &text);
+    fn note_end(&mut self, status: Status) {
+        if self.stopping.is_none() || self.forwarders.len() > 1 {
+            self.keeper.journal.count(Kind::Flushed, flushed(&status));
         }
         self.last = Some(status);
     }
 
     fn tell_start(&mut self, index: usize) {
-        let Keeper { deployment, socket, output, service, .. } = &self.keeper;
+        let Keeper { deployment, socket, output, service, .. } = &mut self.keeper;
         let number = self.forwarders[index].process.number();
         if !self.has_run {
             told::start(deployment, &socket.path, number, output);
             service.ready(&told::joined(deployment));
         } else {
-            told::tell(output, "note", &format!("process {number} forwards from now on"));
+            self.keeper.journal.tell(Kind::HandedOver, &format!("process {number}"));
         }
+        self.keeper.journal.end(&mut self.death);
         self.has_run = true;
     }
 

@@ -1,6 +1,7 @@
 //! `weir up`: runs a deployment. This process is the keeper (`keeper.rs`), which starts another as
 //! the forwarder (`weir/src/forward.rs`).
 
+mod journal;
 mod keeper;
 pub mod reading;
 mod running;
@@ -9,6 +10,7 @@ mod told;
 use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Output};
+use journal::Journal;
 use keeper::{End, Keeper};
 use reading::Reading;
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ use weir_control::places::Places;
 use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
+use weir_live::events::Kind as Event;
 use weir_live::keeper::service::Service;
 use weir_live::keeper::watch;
 use weir_live::netlink::Netlink;
@@ -72,13 +75,14 @@ impl Up {
         let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
         deploy::check_cpus(plan).map_err(text)?;
         let notes = deploy::notes(plan);
-        if !await_ports(plan, &mut signals, output).map_err(text)? {
+        let mut journal = Journal::open(plan, output)?;
+        if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {
             return Ok(End::Stopped);
         }
         let mut claim = Claim::take(&ClaimConfig::of(plan, self.take)).map_err(text)?;
         claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
         notes.iter().for_each(|note| told::tell(output, "note", note));
-        let (deployment, plan) = reading.split();
+        let (deployment, plan, ports) = reading.split();
         let path = match &deployment.control {
             Some(path) => path.clone(),
             None => Places::of_process().prepare(&deployment.name)?,
@@ -88,9 +92,11 @@ impl Up {
             path: self.deployment,
             deployment,
             plan,
+            ports,
             claim,
             signals,
             output,
+            journal,
             service: Service::detect(),
         };
         keeper.run()
@@ -102,7 +108,7 @@ impl Up {
 fn await_ports(
     deployment: &Deployment,
     signals: &mut Signals,
-    output: &Output,
+    journal: &mut Journal,
 ) -> Result<bool, SystemError> {
     let start = Instant::now();
     let patience = match deployment.service.wait_for_ports {
@@ -120,10 +126,9 @@ fn await_ports(
         }
         if !is_told {
             is_told = true;
-            let text =
-                format!("waiting for interfaces that do not exist yet: {}", missing.join(", "));
-            told::tell(output, "note", &text);
-            Service::detect().status(&text);
+            let missing = missing.join(", ");
+            journal.tell(Event::PortsAwaited, &missing);
+            Service::detect().status(&format!("waiting for {missing}"));
         }
         watch::readable(&[std::os::fd::AsFd::as_fd(signals)], PORT_INTERVAL)?;
         if signals.take().iter().any(|asked| matches!(asked, Asked::Stop(_))) {

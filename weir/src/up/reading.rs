@@ -4,7 +4,10 @@ use crate::input;
 use std::cell::RefCell;
 use std::io;
 use std::path::Path;
+use weir_live::deploy;
 use weir_live::keeper::messages::{File, Plan};
+use weir_live::keeper::process;
+use weir_live::port::PortConfig;
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::finding::Outcome;
 use weir_policy::render;
@@ -47,21 +50,23 @@ impl Reading {
         format!("{text}{}: {}", self.name, render::summary(findings))
     }
 
-    /// Returns the deployment without its policies, which may be large and which only the forwarder
-    /// needs; and all that the forwarder needs.
+    /// Returns what the keeper keeps: the deployment without its policies, which may be large and
+    /// which only the forwarder needs; all that the forwarder needs; and its ports.
     ///
     /// # Panics
     /// If the deployment has errors.
-    pub fn split(self) -> (Deployment, Plan) {
+    pub fn split(self) -> (Deployment, Plan, Vec<PortConfig>) {
         let mut deployment = self.outcome.plan.expect("without errors there is a plan");
+        let ports = deploy::port_configs(&deployment);
         deployment.directions = Vec::new();
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
         let plan = Plan {
             deployment: File { name: self.name, text },
             files: self.files,
             keeper: std::process::id(),
+            owner: process::user(),
         };
-        (deployment, plan)
+        (deployment, plan, ports)
     }
 }
 

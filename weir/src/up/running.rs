@@ -1,11 +1,14 @@
 //! A forwarder, as its keeper sees it.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
+use weir_live::authority::Desk;
 use weir_live::channel::Channel;
-use weir_live::error::Result;
+use weir_live::claim::Claim;
+use weir_live::error::{Result, SystemError};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::Process;
 
@@ -23,6 +26,8 @@ pub struct Running {
     pub failure: Option<String>,
     commands: Channel,
     authority: Channel,
+    /// What acts on what it asks for.
+    pub desk: Desk,
     /// Whether it closed its end of the channels.
     is_silent: bool,
 }
@@ -47,11 +52,17 @@ pub enum Phase {
 }
 
 impl Running {
-    /// Starts `program` as a forwarder, which begins with a closed intake.
+    /// Starts `program` as a forwarder, which begins with a closed intake and asks at this desk for
+    /// what needs a privilege.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start(mut program: Program, plan: Plan, listener: &UnixListener) -> Result<Self> {
+    pub fn start(
+        mut program: Program,
+        plan: Plan,
+        listener: &UnixListener,
+        desk: Desk,
+    ) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
         let (commands, their_commands) = Channel::pair()?;
         program.arg("forward").args(["--protocol", &PROTOCOL.to_string()]);
@@ -59,19 +70,85 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
+        let running = Self::new((process, Phase::Opening), (authority, commands), desk);
+        running.commands.send(&Command::Plan(Box::new(plan)), &[listener.as_fd()])?;
+        running.give_spare()?;
+        Ok(running)
+    }
+
+    /// A forwarder whose keeper died, with new channels to it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn adopt(process: Process, channels: (Channel, Channel), desk: Desk) -> Result<Self> {
+        let running = Self::new((process, Phase::Forwarding), channels, desk);
+        running.give_spare()?;
+        Ok(running)
+    }
+
+    fn new(
+        (process, phase): (Process, Phase),
+        (authority, commands): (Channel, Channel),
+        desk: Desk,
+    ) -> Self {
         let now = Instant::now();
-        let running = Self {
+        let (failure, is_silent) = (None, false);
+        Self {
             process,
-            phase: Phase::Opening,
+            phase,
             since: now,
             heard: now,
-            failure: None,
+            failure,
             commands,
             authority,
-            is_silent: false,
-        };
-        running.commands.send(&Command::Plan(Box::new(plan)), &[listener.as_fd()])?;
-        Ok(running)
+            desk,
+            is_silent,
+        }
+    }
+
+    /// Gives it channels for a keeper that comes after this one.
+    fn give_spare(&self) -> Result<()> {
+        let ((authority, own_authority), (commands, own_commands)) =
+            (Channel::pair()?, Channel::pair()?);
+        let ends = [authority, commands, own_authority, own_commands];
+        let mut descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
+        descriptors.push(self.process.as_fd());
+        self.commands.send(&Command::Spare, &descriptors)
+    }
+
+    /// Lets it hold the claim of the interfaces too.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn give_claim(&self, claim: &Claim) -> Result<()> {
+        for (number, (part, copies)) in
+            claim.descriptors(self.process.number())?.into_iter().enumerate()
+        {
+            let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
+            let hold = Command::Hold { is_first: number == 0, part };
+            self.commands.send(&hold, &copies)?;
+        }
+        Ok(())
+    }
+
+    /// Acts on what it asks for.
+    pub fn serve(&mut self) {
+        while !self.is_silent {
+            match self.desk.serve(&self.authority) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => self.hush(&error),
+            }
+        }
+    }
+
+    /// It ended, or says what a forwarder does not say; then it is ended.
+    fn hush(&mut self, error: &SystemError) {
+        self.is_silent = true;
+        if error.cause.kind() == ErrorKind::InvalidData {
+            self.failure.get_or_insert(error.to_string());
+            self.process.kill();
+        }
     }
 
     /// Tells it something. What a forwarder that has ended misses does not matter.
@@ -85,8 +162,7 @@ impl Running {
         self.since = Instant::now();
     }
 
-    /// Returns the next thing that it says, if it said anything. One that says what a forwarder does
-    /// not say is ended.
+    /// Returns the next thing that it says, if it said anything.
     pub fn hear(&mut self) -> Option<Report> {
         if self.is_silent {
             return None;
@@ -98,11 +174,7 @@ impl Running {
                 Some(report)
             }
             Err(error) => {
-                self.is_silent = true;
-                if error.cause.kind() == std::io::ErrorKind::InvalidData {
-                    self.failure.get_or_insert(error.to_string());
-                    self.process.kill();
-                }
+                self.hush(&error);
                 None
             }
         }
