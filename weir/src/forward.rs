@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
-use weir_control::service::Service;
+use weir_control::service::{Refused, Service};
 use weir_core::units;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
@@ -148,7 +148,8 @@ impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
-        let server = Server::on(listener, Service::of(self.boards.clone()));
+        let server = Server::on(listener, service(self.boards.clone(), self.reporter.clone()));
+        let server = server.map_err(|cause| SystemError::new("serve the control socket", cause))?;
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
@@ -164,6 +165,16 @@ impl Prepared {
         post.tell(&Report::Ended(Box::new(status.unwrap_or_default())));
         ran
     }
+}
+
+/// What the control socket tells of these boards; what it refuses becomes an event.
+fn service(boards: Vec<Arc<Board>>, reporter: Reporter) -> Service {
+    let refused = move |refused: Refused| {
+        let who = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));
+        let detail = format!("{}: {}", refused.cause.name(), refused.text);
+        tell(&reporter, Kind::ControlRefused, &who, &detail);
+    };
+    Service { refused: Box::new(refused), ..Service::of(boards) }
 }
 
 /// Runs the bridges, each on a thread of its own, until the post says that it is over.

@@ -455,8 +455,12 @@ fn flushed(status: &Status) -> u64 {
 ///
 /// # Errors
 /// When another link answers there, or the path cannot be bound; the text says what to do.
-pub fn bind(path: &Path) -> Result<ControlSocket, String> {
-    let (file, listener) = weir_control::listen::bind(path, None)?;
+pub fn bind(path: &Path, group: Option<&str>) -> Result<ControlSocket, String> {
+    let group = group.map(|name| {
+        let cure = "name one that `getent group` shows in `control_group`";
+        weir_control::places::group(name).ok_or(format!("there is no group `{name}`; {cure}"))
+    });
+    let (file, listener) = weir_control::listen::bind(path, group.transpose()?)?;
     Ok(ControlSocket { path: path.to_owned(), listener, _file: file })
 }
 

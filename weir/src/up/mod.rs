@@ -88,7 +88,7 @@ impl Up {
             None => Places::of_process().prepare(&deployment.name)?,
         };
         let keeper = Keeper {
-            socket: keeper::bind(&path)?,
+            socket: keeper::bind(&path, deployment.service.control_group.as_deref())?,
             path: self.deployment,
             deployment,
             plan,
