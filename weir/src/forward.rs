@@ -5,6 +5,7 @@
 //! first thread listens to the keeper; each bridge has a thread of its own. If the keeper dies
 //! without a word, everything goes on.
 
+mod door;
 mod post;
 
 use crate::Run;
@@ -17,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
-use weir_control::service::{Refused, Service};
 use weir_core::units;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
@@ -87,6 +87,8 @@ struct Prepared {
     drain: Duration,
     watchdog: Option<Duration>,
     warnings: Vec<String>,
+    /// The name of the deployment.
+    name: String,
     plan: Plan,
 }
 
@@ -136,6 +138,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         drain: nanos(deployment.service.drain),
         watchdog: deployment.service.watchdog.map(nanos),
         warnings,
+        name: deployment.name,
         plan: *plan,
     })
 }
@@ -148,13 +151,15 @@ impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
-        let server = Server::on(listener, service(self.boards.clone(), self.reporter.clone()));
-        let server = server.map_err(|cause| SystemError::new("serve the control socket", cause))?;
+        let bell = Arc::clone(&self.bells[self.bridges.len()]);
+        let reporter = self.reporter.clone();
+        let (service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
+        let server = Server::on(listener, service).map_err(no_copy)?;
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();
-        let mut post = Post::new(self, keeper);
+        let mut post = Post::new(self, keeper, wishes);
         let ran = forward(&mut bridges, &boards, &bells, &mut post);
         drop(server);
         post.tell_events();
@@ -165,16 +170,6 @@ impl Prepared {
         post.tell(&Report::Ended(Box::new(status.unwrap_or_default())));
         ran
     }
-}
-
-/// What the control socket tells of these boards; what it refuses becomes an event.
-fn service(boards: Vec<Arc<Board>>, reporter: Reporter) -> Service {
-    let refused = move |refused: Refused| {
-        let who = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));
-        let detail = format!("{}: {}", refused.cause.name(), refused.text);
-        tell(&reporter, Kind::ControlRefused, &who, &detail);
-    };
-    Service { refused: Box::new(refused), ..Service::of(boards) }
 }
 
 /// Runs the bridges, each on a thread of its own, until the post says that it is over.
@@ -229,7 +224,7 @@ fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
 }
 
 fn no_copy(cause: std::io::Error) -> SystemError {
-    SystemError::new("copy the control socket", cause)
+    SystemError::new("serve the control socket", cause)
 }
 
 /// How long the keeper may take to say what to run.

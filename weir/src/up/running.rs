@@ -113,7 +113,7 @@ impl Running {
         let ends = [authority, commands, own_authority, own_commands];
         let mut descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
         descriptors.push(self.process.as_fd());
-        self.commands.send(&Command::Spare, &descriptors)
+        self.commands.send(&Command::Spare { keeper: std::process::id() }, &descriptors)
     }
 
     /// Lets it hold the claim of the interfaces too.

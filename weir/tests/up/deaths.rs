@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,6 +28,9 @@ pub const TESTS: &[Test] = &[
     ("the_kernel_carries_traffic_where_no_forwarder_is_to_be_started", carried_on),
     ("without_a_restart_and_closed_the_link_ends_with_its_forwarder", ended),
     ("traffic_passes_without_the_keeper", the_keeper_dies),
+    ("a_new_keeper_takes_over_from_one_that_died", a_new_keeper_takes_over),
+    ("a_restart_on_request_has_a_gap_of_at_most_50_ms", restarted),
+    ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
     ("hup_and_usr1_end_nothing", hup_and_usr1_end_nothing),
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
     ("missing_interfaces_are_awaited", missing_interfaces_are_awaited),
@@ -160,12 +163,86 @@ fn the_keeper_dies() -> Outcome {
     let found = probe.end();
     println!("the keeper is killed: {found:?}");
     assert!(found.repeated == 0 && found.gap < Duration::from_millis(500), "{found:?}");
-    // Nothing else may take the interfaces.
-    let output = scene.run_up_of("link.toml")?;
+    // Another deployment may not take the interfaces.
+    let text = fs::read_to_string(scene.folder.join("link.toml"))?;
+    fs::write(scene.folder.join("other.toml"), text.replace("weir.sock", "other.sock"))?;
+    let output = scene.run_up_of("other.toml")?;
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     signal(forwarder, "TERM")?;
     until("it ends", || !is_alive(forwarder))
+}
+
+/// Twice: the new keeper dies too.
+fn a_new_keeper_takes_over() -> Outcome {
+    let mut scene = Scene::new("adopt", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let probe = Probe::start(&scene.testbed)?;
+    for _ in 0..2 {
+        let forwarder = scene.forwarder()?;
+        stop_keeper(&mut scene, "KILL")?;
+        until("it notices", || scene.status().is_ok())?;
+        thread::sleep(Duration::from_millis(300));
+        scene.start()?;
+        until("a forwarder of its own", || scene.forwarder().is_ok())?;
+        until("the former one ends", || !is_alive(forwarder))?;
+    }
+    thread::sleep(Duration::from_millis(300));
+    let found = probe.end();
+    println!("two keepers are killed and replaced: {found:?}");
+    assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
+    let text = scene.stop()?;
+    for part in ["has a keeper again", "forwards for `link` from now on", "are bridged"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    Ok(())
+}
+
+fn restart(scene: &Scene) -> Result<Output, Failed> {
+    Ok(scene.weir(&["restart", "--control", "weir.sock"]).output()?)
+}
+
+/// The machine may hold up one restart; not each of five.
+fn restarted() -> Outcome {
+    let mut scene = Scene::new("restart", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let mut gaps = Vec::new();
+    for _ in 0..5 {
+        let forwarder = scene.forwarder()?;
+        let probe = Probe::start(&scene.testbed)?;
+        thread::sleep(Duration::from_millis(200));
+        let output = restart(&scene)?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        thread::sleep(Duration::from_millis(200));
+        let found = probe.end();
+        println!("restart: {found:?}");
+        assert_eq!(found.repeated, 0, "{found:?}");
+        gaps.push(found.gap);
+        until("the former one ends", || !is_alive(forwarder))?;
+    }
+    assert!(gaps.iter().min().is_some_and(|gap| *gap <= Duration::from_millis(50)), "{gaps:?}");
+    let text = scene.stop()?;
+    assert_eq!(text.matches("forwards for `link` from now on").count(), 5, "{text}");
+    Ok(())
+}
+
+fn wrongly_restarted() -> Outcome {
+    let mut scene = Scene::new("wrong-restart", POLICY)?;
+    scene.start()?;
+    let forwarder = scene.forwarder()?;
+    fs::write(scene.folder.join("policy.toml"), POLICY.replace("50 Mbit/s", "50 mbps"))?;
+    let output = restart(&scene)?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("ambiguous"), "{text}");
+    send_until_received(&scene.testbed, 5004, 1)?;
+    assert_eq!(children(scene.keeper()?), [forwarder]);
+    fs::write(scene.folder.join("policy.toml"), POLICY.replace("50 Mbit/s", "20 Mbit/s"))?;
+    assert!(restart(&scene)?.status.success(), "it was mended");
+    let text = scene.stop()?;
+    assert!(text.contains("goes on as before"), "{text}");
+    Ok(())
 }
 
 fn hup_and_usr1_end_nothing() -> Outcome {
