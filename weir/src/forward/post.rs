@@ -24,6 +24,8 @@ pub struct Post {
     keeper: Channel,
     /// Whether the keeper still listens.
     is_kept: bool,
+    /// Whether the intake was opened last, or closed; `None` as long as it never was.
+    intake: Option<bool>,
     /// The loss of the keeper, until another one took over.
     loss: Option<Event>,
     /// The name of the deployment.
@@ -62,6 +64,7 @@ impl Post {
         Self {
             keeper,
             is_kept: true,
+            intake: None,
             loss: None,
             name: prepared.name,
             plan: prepared.plan,
@@ -109,8 +112,13 @@ impl Post {
                 return false;
             }
         }
+        if !self.is_kept && self.intake == Some(false) {
+            // It was closed for a forwarder that has not begun, and now never will.
+            self.set_intake(true);
+        }
         self.beat();
-        true
+        // One that never took frames is of no use without a keeper.
+        self.is_kept || self.intake.is_some()
     }
 
     fn wait(&self, bell: &Bell) {
@@ -226,6 +234,7 @@ impl Post {
 
     /// Opens or closes the intake of every port, and says so once that is done.
     fn set_intake(&mut self, is_open: bool) {
+        self.intake = Some(is_open);
         for (board, bell) in self.boards.iter().zip(&self.bells) {
             board.intake.want(is_open);
             bell.ring();

@@ -265,12 +265,13 @@ impl Shift<'_> {
                     self.open(index);
                     return;
                 };
-                self.open(newer);
                 let process = self.forwarders[newer].process.number();
                 let said = Ok(format!("process {process} forwards from now on"));
+                // First, so that it does not open its intake again if this process dies here.
                 self.forwarders[index].tell(&Command::Restarted(said));
                 self.forwarders[index].tell(&Command::Drain(limits));
                 self.forwarders[index].enter(Phase::Draining);
+                self.open(newer);
             }
             _ => {}
         }

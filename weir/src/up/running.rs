@@ -186,7 +186,12 @@ impl Running {
         let in_phase = now.duration_since(self.since);
         let quiet = now.duration_since(self.heard.max(self.since));
         match self.phase {
-            Phase::Opening if in_phase > OPENING_MAX => self.process.kill(),
+            Phase::Opening if in_phase > OPENING_MAX => {
+                let seconds = OPENING_MAX.as_secs();
+                let slow = format!("it did not open its ports within {seconds} s");
+                self.failure.get_or_insert(slow);
+                self.process.kill();
+            }
             Phase::Draining if in_phase > limits.drain + ENDING_MAX => self.process.kill(),
             Phase::Aborting if in_phase > ABORTING_MAX => self.process.kill(),
             Phase::Opening | Phase::Draining | Phase::Aborting => return false,

@@ -7,6 +7,7 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Output};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub const TESTS: &[Test] = &[
     ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
     ("hup_and_usr1_end_nothing", hup_and_usr1_end_nothing),
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
+    ("a_service_manager_is_told", a_service_manager_is_told),
     ("missing_interfaces_are_awaited", missing_interfaces_are_awaited),
     ("twenty_deaths_under_load_leave_nothing_behind", twenty_deaths),
 ];
@@ -91,7 +93,7 @@ fn replaced(name: &str, which: &str, on_exit: &str) -> Outcome {
     assert_eq!(found.repeated, 0, "{found:?}");
     // The watchdog waits for a while before it acts.
     let gap_max = Duration::from_millis(if which == "STOP" { 2500 } else { 1000 });
-    assert!(found.gap < gap_max, "{found:?}");
+    assert!(found.gap < gap_max && found.arrived <= found.sent, "{found:?}");
     let text = scene.stop()?;
     for event in ["died: process", "runs again after"] {
         assert!(text.contains(event), "{event}: {text}");
@@ -287,6 +289,34 @@ fn term_flushes() -> Outcome {
     assert!(flushed.is_some_and(|(_, amount)| amount.packets > 10), "{rest:?}");
     assert_eq!(rest.offered.packets, rest.sent.packets + dropped, "{rest:?}");
     assert_eq!(rest.backlog.packets, 0, "{rest:?}");
+    Ok(())
+}
+
+fn a_service_manager_is_told() -> Outcome {
+    let mut scene = Scene::new("service", POLICY)?;
+    let path = scene.folder.join("notify.sock");
+    let manager = UnixDatagram::bind(&path)?;
+    manager.set_read_timeout(Some(PATIENCE))?;
+    let mut command = scene.weir(&["up", "link.toml"]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
+    scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
+    let await_told = |wanted: &str| -> Outcome {
+        let mut bytes = [0; 500];
+        // Whatever else it says before that.
+        for _ in 0..100 {
+            let length = manager.recv(&mut bytes)?;
+            if String::from_utf8_lossy(&bytes[..length]).lines().any(|line| line == wanted) {
+                return Ok(());
+            }
+        }
+        Err(format!("the service manager is not told {wanted}").into())
+    };
+    await_told("READY=1")?;
+    await_told("WATCHDOG=1")?;
+    await_told("WATCHDOG=1")?;
+    scene.signal("TERM")?;
+    await_told("STOPPING=1")?;
+    scene.child.take().ok_or("it was started")?.wait()?;
     Ok(())
 }
 
