@@ -11,7 +11,7 @@ mod tests;
 
 use crate::listen::{self, Bound};
 use crate::printable::printable;
-use crate::protocol::Answer;
+use crate::protocol::{Answer, Request};
 use crate::service::{Cause, Peer, Refused, Service};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -72,6 +72,22 @@ impl Server {
         let work = move || serve(&listener, &Arc::new(shared), &stopped);
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work)?;
         Ok(Self { stop, thread: Some(thread), bound: None })
+    }
+}
+
+/// Reads any bytes as the line of a client: for the fuzz target.
+pub fn exercise(line: &[u8]) {
+    match talk::read(line) {
+        Ok(request) => {
+            let text = serde_json::to_vec(&request).expect("a request is JSON");
+            assert_eq!(talk::read(&text).ok(), Some(request.clone()), "it is read as written");
+            if let Request::Status(query) = &request
+                && query.check().is_ok()
+            {
+                let _any = query.matches("home-7/web") || query.matches("");
+            }
+        }
+        Err((_, text)) => assert!(text.len() < 1500, "a refusal is short: {text}"),
     }
 }
 

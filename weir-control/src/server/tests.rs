@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client;
-use crate::protocol::{CLASSES_MAX, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request, Sort};
+use crate::protocol::{CLASSES_MAX, DESCRIPTORS_MAX, Query, REQUEST_MAX, Sort};
 use crate::service::{Patience, Reply};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -142,6 +142,7 @@ const USES: &[Use] = &[
     ("another type", |scene| drop(scene.say(b"[1,2]\n")), Cause::Malformed),
     ("an unknown call", |scene| drop(scene.say(b"{\"call\":\"reboot\"}\n")), Cause::Malformed),
     ("an unknown key", |scene| said(scene, "\"classes\":1"), Cause::Malformed),
+    ("a long unknown call", long_call, Cause::Malformed),
     ("a wrong type", |scene| said(scene, "\"limit\":\"all\""), Cause::Malformed),
     ("a number beyond 32 bits", |scene| said(scene, "\"limit\":4294967296"), Cause::Malformed),
     ("a negative number", |scene| said(scene, "\"limit\":-1"), Cause::Malformed),
@@ -171,6 +172,10 @@ fn said(scene: &Scene, field: &str) {
 
 fn long_pattern(scene: &Scene) {
     said(scene, &format!("\"class\":\"{}\"", "*a".repeat(500)));
+}
+
+fn long_call(scene: &Scene) {
+    drop(scene.say(format!("{{\"call\":\"{}\"}}\n", "\u{9b}\u{1f}x".repeat(9000)).as_bytes()));
 }
 
 fn deep_request(scene: &Scene) {
