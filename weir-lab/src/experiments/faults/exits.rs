@@ -123,7 +123,10 @@ fn restart(link: &Link) -> Result<(), String> {
     let output = link.weir(&["restart", "--control", &socket]).map_err(text)?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        false => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            Err(errors.lines().next().unwrap_or("it failed without a word").to_owned())
+        }
     }
 }
 

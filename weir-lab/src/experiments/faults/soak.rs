@@ -70,10 +70,10 @@ const FAULTS: &[Fault] = &[
         stops_traffic: true,
     },
     Fault {
-        name: "the MTU changes while the disk of the log is full",
+        name: "a port is set down while the disk of the log is full",
         inject: fill_disk,
-        pair: None,
-        once: Some(("mtu-changed", 2)),
+        pair: Some(("port-down", "port-up")),
+        once: None,
         stops_traffic: true,
     },
 ];
@@ -142,11 +142,10 @@ fn measure(duration: Duration) -> Result<Seen, String> {
         turn += 1;
     }
     load.set_load((0, 200));
-    // Ends that are told late come within this time.
-    thread::sleep(LAST_ENDS);
+    await_last(&link, &seen.injected);
     (seen.probe, seen.load) = (probe.finish()?, load.finish()?);
     seen.pauses = canary.finish()?;
-    seen.log = fs::read_to_string(link.disk().join("events")).unwrap_or_default();
+    seen.log = log_files(&link);
     seen.status = link.stop()?;
     seen.told = link.told();
     Ok(seen)
@@ -212,27 +211,46 @@ fn memory(samples: &[u64], tell: &mut dyn FnMut(Row)) {
     tell(Row::at_most(subject, grown, GROWTH_PERCENT, "%"));
 }
 
-/// What the log says of a fault that was injected so often.
+/// Waits until the log says all of the faults: what came often is told later than the rest.
+fn await_last(link: &Link, injected: &[u64; FAULTS.len()]) {
+    let start = Instant::now();
+    let is_told = |told: &[Told]| FAULTS.iter().all(|fault| fault.said(told, injected).2);
+    while !is_told(&link.told()) && start.elapsed() < LAST_ENDS {
+        thread::sleep(CALM);
+    }
+}
+
+impl Fault {
+    /// Returns what the log says of this kind of fault, what it should say, and whether it does.
+    fn said(&self, told: &[Told], injected: &[u64; FAULTS.len()]) -> (String, String, bool) {
+        let sum = |each: &dyn Fn(&Fault) -> u64| -> u64 {
+            FAULTS.iter().zip(injected).map(|(fault, times)| each(fault) * times).sum()
+        };
+        if let Some(pair) = self.pair {
+            let wanted = sum(&|fault| u64::from(fault.pair == self.pair));
+            let tally = told::tally(told, pair);
+            let Tally { times, open, stray, uncounted } = tally;
+            let shown = format!("{times}, {open} open, {stray} stray, {uncounted} uncounted");
+            let holds = tally == Tally { times: wanted, ..Tally::default() };
+            return (shown, format!("{wanted} ended"), holds);
+        }
+        let Some((kind, _)) = self.once else {
+            return (String::new(), String::new(), true);
+        };
+        let of_kind = |fault: &Fault| fault.once.filter(|(of, _)| *of == kind);
+        let wanted = sum(&|fault| of_kind(fault).map_or(0, |(_, each)| each));
+        let found = told::count(told, kind);
+        (format!("{found} events"), format!("{wanted} events"), found == wanted)
+    }
+}
+
+/// What the log says of a fault that was injected so often. Faults of one kind share a count.
 fn log(fault: &Fault, injected: u64, seen: &Seen, tell: &mut dyn FnMut(Row)) {
-    let subject = format!("{NAME}: {}", fault.name);
-    if let Some(pair) = fault.pair {
-        let tally = told::tally(&seen.told, pair);
-        let Tally { times, open, stray, uncounted } = tally;
-        let shown = format!("{times} times, {open} without end, {stray} stray");
-        let holds = tally == Tally { times: injected, ..Tally::default() };
-        let expected = format!("{injected} times, each with its count");
-        let shown = format!("{shown}, {uncounted} without count");
-        tell(row(subject, shown, &expected, holds));
-    } else if let Some((kind, _)) = fault.once {
-        let found = told::count(&seen.told, kind);
-        let each = FAULTS.iter().zip(seen.injected).filter_map(|(fault, injected)| {
-            fault.once.filter(|(of, _)| *of == kind).map(|(_, each)| each * injected)
-        });
-        let wanted: u64 = each.sum();
-        let expected = format!("{wanted} events in all");
-        tell(row(subject, format!("{found} events"), &expected, found == wanted));
-    } else {
-        tell(Row::shown(subject, format!("{injected} times")));
+    let subject = format!("{NAME}: {}, {injected} times", fault.name);
+    let (shown, expected, holds) = fault.said(&seen.told, &seen.injected);
+    match expected.as_str() {
+        "" => tell(Row::shown(subject, "the link goes on".to_owned())),
+        expected => tell(row(subject, shown, expected, holds)),
     }
 }
 
@@ -296,27 +314,40 @@ fn delete_and_make(link: &Link) -> Result<(), String> {
     Ok(())
 }
 
-/// Fills the disk, lets something happen meanwhile, and makes room again.
+/// Moves the log away and fills the disk, so that there is no room for a new log; something happens
+/// meanwhile, and there is room again.
 fn fill_disk(link: &Link) -> Result<(), String> {
-    let filler = link.disk().join("filler");
+    let disk = link.disk();
+    let moved = disk.join(format!("{LOG}-{}", monotonic_ns()));
+    fs::rename(disk.join(LOG), moved).map_err(text)?;
+    let filler = disk.join("filler");
     // It writes as much as there is room for.
     let mut file = fs::File::create(&filler).map_err(text)?;
     while file.write_all(&[0; 512]).is_ok() {
         let size = file.metadata().map_err(text)?.len();
         assert!(size <= DISK_BYTES as u64, "the disk of the log is small");
     }
-    change_mtu(link)?;
+    set_down_and_up(link)?;
     thread::sleep(CALM);
     fs::remove_file(&filler).map_err(text)
 }
 
+/// Returns the lines of the log, and of those that were moved away.
+fn log_files(link: &Link) -> String {
+    let files = fs::read_dir(link.disk()).into_iter().flatten().flatten();
+    let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with(LOG));
+    logs.filter_map(|file| fs::read_to_string(file.path()).ok()).collect()
+}
+
 const SHORT: Duration = Duration::from_millis(400);
 const CALM: Duration = Duration::from_millis(1500);
-const LAST_ENDS: Duration = Duration::from_secs(12);
+const LAST_ENDS: Duration = Duration::from_secs(70);
 /// After a fault: queues fill again, interfaces are claimed again.
 const RECOVERY_NS: u64 = 1_500_000_000;
 const GAP_LEAST_NS: u64 = 5_000_000;
 const GAP_MS: f64 = 50.0;
+/// The log and what was moved away.
+const LOG: &str = "events";
 const GROWTH_PERCENT: f64 = 2.0;
 const LAST_EVENTS: u64 = 2;
 

@@ -216,7 +216,9 @@ impl Outcome {
 
     /// Returns how many arrived in this time.
     pub(super) fn arrived_between(&self, from_ns: u64, to_ns: u64) -> u64 {
-        self.at_ns.iter().filter(|at| (from_ns..to_ns).contains(*at)).count() as u64
+        // 0 stands for one that did not arrive.
+        let span = from_ns.max(1)..to_ns;
+        self.at_ns.iter().filter(|at| span.contains(*at)).count() as u64
     }
 }
 
