@@ -301,6 +301,7 @@ pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> Bridg
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
         passes_carrier: false,
+        intake: true,
     }
 }
 

@@ -79,6 +79,13 @@ pub struct Link {
     fd: OwnedFd,
 }
 
+/// The program stays attached as long as a descriptor of the link is open in any process.
+impl From<Link> for OwnedFd {
+    fn from(link: Link) -> Self {
+        link.fd
+    }
+}
+
 /// The outcome of [`Program::test`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {

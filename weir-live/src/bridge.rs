@@ -12,8 +12,10 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
+use crate::authority::Courier;
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
+use crate::intake::Intake;
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
@@ -39,6 +41,9 @@ pub struct BridgeConfig {
     pub cpu: Option<usize>,
     /// Whether a port is set down while those that its frames go to have no carrier.
     pub passes_carrier: bool,
+    /// Whether the ports take frames from the start; [`crate::status::Board`] opens and closes
+    /// their intake later.
+    pub intake: bool,
 }
 
 /// A port of a bridge to be.
@@ -55,6 +60,19 @@ pub enum PortSource {
     Config(PortConfig),
     /// It is open.
     Open(Box<dyn Port>),
+}
+
+impl BridgeConfig {
+    /// Has the ports ask the keeper of their deployment for what needs privilege, and begin with a
+    /// closed intake, until the keeper says that it is their turn.
+    pub fn through(mut self, courier: &Courier) -> Self {
+        for port in &mut self.ports {
+            if let PortSource::Config(config) = &mut port.source {
+                config.through = Some(courier.for_port(usize::from(port.number.0)));
+            }
+        }
+        Self { intake: false, ..self }
+    }
 }
 
 impl BridgePort {
@@ -85,10 +103,13 @@ impl BridgePort {
         self
     }
 
-    fn open(self) -> Result<OpenPort> {
+    fn open(self, intake: bool) -> Result<OpenPort> {
         let (port, why) = match self.source {
-            PortSource::Config(config) => port::open_saying_why(config)?,
-            PortSource::Open(port) => (port, String::new()),
+            PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
+            PortSource::Open(mut port) => {
+                port.set_intake(intake)?;
+                (port, String::new())
+            }
         };
         Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
     }
@@ -121,6 +142,7 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    intake: bool,
 }
 
 /// The index of the lane from one port to another.
@@ -136,13 +158,17 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let mut ports = Vec::new();
         for (index, port) in config.ports.into_iter().enumerate() {
-            ports.push(port.sorted_for(index, &config.lanes).open()?);
+            ports.push(port.sorted_for(index, &config.lanes).open(config.intake)?);
         }
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
         let frames = held + lanes + IN_HAND_MAX;
-        let mut pool = FramePool::new(u32::try_from(frames).unwrap_or(u32::MAX), slot);
+        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+        let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
+            true => FramePool::new_shared(frames, slot),
+            false => FramePool::new(frames, slot),
+        };
         for port in &mut ports {
             port.port.attach(&mut pool)?;
         }
@@ -172,6 +198,7 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            intake: config.intake,
         })
     }
 
@@ -192,7 +219,9 @@ impl Bridge {
         let mut descriptors = self.descriptors(wake);
         let mut waiter = Waiter::new(self.wait, &descriptors);
         let mut now = monotonic_ns();
+        board.intake.report(self.intake, true);
         while !stop.load(Ordering::Relaxed) {
+            self.follow_intake(&board.intake);
             let worked = self.turn(Instant::from_nanos(now));
             // Status requests are answered even if frames never cease.
             if !worked || Instant::from_nanos(now).since(self.looked) >= LOOK_INTERVAL {
@@ -214,6 +243,18 @@ impl Bridge {
         }
         board.answer(|mark| self.report(mark));
         Ok(())
+    }
+
+    /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
+    /// says so by its state, and tries again when it is refreshed.
+    fn follow_intake(&mut self, intake: &Intake) {
+        if intake.wanted().is_none_or(|wanted| wanted == self.intake) {
+            return;
+        }
+        self.intake = !self.intake;
+        let set = |port: &mut OpenPort| port.port.set_intake(self.intake).is_ok();
+        let all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
+        intake.report(self.intake, all);
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {

@@ -45,6 +45,7 @@ impl Scene {
             lag_max: Duration::from_millis(100),
             cpu: None,
             passes_carrier: false,
+            intake: true,
         });
         Self { bridge: bridge.expect("ports in memory open"), cables, start: monotonic_ns() }
     }

@@ -10,8 +10,8 @@ use weir_policy::deployment::{self, Deployment, Direction, Side};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
-use crate::port::PortConfig;
 use crate::port::impaired::Impairment;
+use crate::port::{PortConfig, Sorting};
 use crate::sorter::SortPlan;
 use crate::wait::{WaitPolicy, usable_cpus};
 
@@ -21,6 +21,30 @@ use crate::wait::{WaitPolicy, usable_cpus};
 /// When a link cannot be built.
 pub fn bridges(deployment: &Deployment) -> Result<Vec<BridgeConfig>> {
     deployment.bridges.iter().map(|bridge| config(deployment, bridge)).collect()
+}
+
+/// Returns the ports of a deployment by number, each as its bridge opens it: what a keeper's
+/// [`Desk`](crate::authority::Desk) is made of.
+pub fn port_configs(deployment: &Deployment) -> Vec<PortConfig> {
+    let config = |number: usize| PortConfig {
+        sorting: sorting(deployment, number),
+        ..port_config(deployment, number)
+    };
+    (0..deployment.ports.len()).map(config).collect()
+}
+
+/// Returns how a port sorts frames: as the only lane that it feeds wants it.
+fn sorting(deployment: &Deployment, number: usize) -> Option<Sorting> {
+    let bridge = deployment.bridges.iter().find(|bridge| bridge.ports.contains(&number))?;
+    let others = bridge.ports.iter().filter(|port| **port != number);
+    let is_unshaped = |to: &usize| deployment.direction(number, *to).is_none();
+    let unshaped = others.filter(|to| is_unshaped(to)).count();
+    let directions = bridge.directions.iter().map(|way| &deployment.directions[*way]);
+    let mut fed = directions.filter(|direction| direction.from.contains(&number));
+    let (Some(direction), None, 0) = (fed.next(), fed.next(), unshaped) else { return None };
+    let plan = SortPlan::of_policy(&direction.policy);
+    let number = InterfaceId(number as u16);
+    (plan.rings > 1).then_some(Sorting { plan, number })
 }
 
 /// Returns what the kernel cannot keep apart: classes that share the ring of the default class, so
@@ -79,8 +103,9 @@ fn ranges(cpus: &[usize]) -> String {
 }
 
 fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<BridgeConfig> {
+    let port = |&port: &usize| BridgePort::new(port as u16, port_config(deployment, port));
     Ok(BridgeConfig {
-        ports: bridge.ports.iter().map(|&port| port_config(deployment, port)).collect(),
+        ports: bridge.ports.iter().map(port).collect(),
         lanes: lanes(deployment, bridge)?,
         wait: match deployment.wait {
             deployment::Wait::Hybrid => WaitPolicy::Hybrid,
@@ -90,10 +115,11 @@ fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Bridge
         lag_max: deployment.lag_max,
         cpu: bridge.cpu.map(|cpu| cpu as usize),
         passes_carrier: deployment.carrier == deployment::Carrier::Pass,
+        intake: true,
     })
 }
 
-fn port_config(deployment: &Deployment, number: usize) -> BridgePort {
+fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
     let port = &deployment.ports[number];
     let kind = match port.side {
         Side::Interface => port.kind,
@@ -101,9 +127,7 @@ fn port_config(deployment: &Deployment, number: usize) -> BridgePort {
         Side::Wire => "wire",
     };
     let impairment = Impairment { delay: port.delay, loss: port.loss, seed: port.seed };
-    let config =
-        PortConfig { kind: kind.to_owned(), impairment, ..PortConfig::new(&port.interface) };
-    BridgePort::new(number as u16, config)
+    PortConfig { kind: kind.to_owned(), impairment, ..PortConfig::new(&port.interface) }
 }
 
 /// A lane for each direction, and for the ways that none shapes one for each port where they end.

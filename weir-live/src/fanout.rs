@@ -40,7 +40,11 @@ pub(crate) fn refuse_all(socket: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Undoes [`refuse_all`].
 pub(crate) fn refuse_none(socket: BorrowedFd<'_>) -> io::Result<()> {
-    socket::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+    match socket::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0) {
+        // It has no filter.
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        outcome => outcome,
+    }
 }
 
 fn set_filter(

@@ -37,6 +37,27 @@ impl Interface {
         Err(SystemError::refused(action(), why, cure))
     }
 
+    /// An interface by the name that it had when it was opened, through a socket that an authority
+    /// passed.
+    pub(crate) fn of(socket: OwnedFd, name: &str) -> Self {
+        Self { socket, name: name.to_owned() }
+    }
+
+    /// Returns a copy of the socket, for [`Interface::of`] in the other half of a port.
+    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
+    }
+
+    /// Follows the interface of this number to its name now; if it is gone, takes up the one that
+    /// has the `configured` name. Returns its number.
+    pub(crate) fn find(&mut self, index: u32, configured: &str) -> io::Result<u32> {
+        if self.follow(index).is_ok() {
+            return Ok(index);
+        }
+        self.rename(configured);
+        self.index()
+    }
+
     /// Returns its name now, as far as [`Interface::follow`] saw it.
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -6,10 +6,12 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod authority;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
 pub mod carrier;
+pub mod channel;
 pub mod claim;
 pub mod deploy;
 pub mod error;
@@ -17,6 +19,7 @@ pub mod ethtool;
 mod fanout;
 pub mod firewall;
 pub mod forecast;
+pub mod intake;
 mod interface;
 pub mod lane;
 pub mod netlink;

@@ -63,6 +63,11 @@ impl NetNs {
         })
     }
 
+    /// Runs `work` inside the namespace: on this thread if that is there, else as [`NetNs::run`].
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        if self.is_current() { Ok(work()) } else { self.run(work) }
+    }
+
     /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<()> {
         let fd = self.descriptor.as_raw_fd();

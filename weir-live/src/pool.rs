@@ -5,9 +5,13 @@
 //! the kernel writes frames.
 //! Invariant: a slot is free, lent, or in use; nothing but the kernel touches a lent one.
 
+use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 /// Names a slot that holds a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,13 +65,25 @@ impl FramePool {
     /// # Panics
     /// If the memory could not be had.
     pub fn new(capacity: u32, slot: usize) -> Self {
+        Self::in_memory(capacity, slot, Memory::map)
+    }
+
+    /// As [`FramePool::new`], in memory that another process can map, too.
+    ///
+    /// # Panics
+    /// If the memory could not be had.
+    pub fn new_shared(capacity: u32, slot: usize) -> Self {
+        Self::in_memory(capacity, slot, Memory::map_file)
+    }
+
+    fn in_memory(capacity: u32, slot: usize, map: fn(usize) -> Memory) -> Self {
         let slot = if slot > SMALL_PAGE / 2 { slot.next_multiple_of(SMALL_PAGE) } else { slot };
         let count = capacity as usize;
         let bytes = count.checked_mul(slot).expect("pool size fits the address space");
         let places = vec![Place { offset: 0, len: FREE }; count];
         // Popped from the end: low slots first, and the last one freed is the next one used.
         let free = (0..capacity).rev().collect();
-        Self { memory: Arc::new(Memory::map(bytes)), slot, places, stamps: vec![0; count], free }
+        Self { memory: Arc::new(map(bytes)), slot, places, stamps: vec![0; count], free }
     }
 
     /// Returns the bytes that one slot holds.
@@ -94,7 +110,7 @@ impl FramePool {
         if slot <= self.slot {
             return;
         }
-        let mut grown = Self { free: Vec::new(), ..Self::new(self.capacity() as u32, slot) };
+        let mut grown = Self { free: Vec::new(), ..self.like(slot) };
         for (index, place) in self.places.iter().enumerate() {
             let len = place.len;
             grown.places[index] = Place { offset: 0, len };
@@ -106,6 +122,15 @@ impl FramePool {
         grown.stamps = std::mem::take(&mut self.stamps);
         grown.free = std::mem::take(&mut self.free);
         *self = grown;
+    }
+
+    /// Returns an empty pool with as many slots, in memory of the same kind.
+    fn like(&self, slot: usize) -> Self {
+        let capacity = self.capacity() as u32;
+        match self.memory.file {
+            Some(_) => Self::new_shared(capacity, slot),
+            None => Self::new(capacity, slot),
+        }
     }
 
     /// Adds a frame that `fill` writes: it gets the whole slot and returns the frame's length.
@@ -257,11 +282,14 @@ impl FramePool {
     }
 }
 
-/// Anonymous pages, all zero at first. A port that shares them with the kernel keeps them alive.
+/// Pages, all zero at first, anonymous or of a file in memory. A port that shares them with the
+/// kernel keeps them alive.
 #[derive(Debug)]
 pub(crate) struct Memory {
     base: NonNull<u8>,
     len: usize,
+    /// By which another process maps them.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: the mapping belongs to this value alone; it refers to no thread.
@@ -272,13 +300,31 @@ unsafe impl Sync for Memory {}
 impl Memory {
     fn map(len: usize) -> Self {
         let len = len.max(1).next_multiple_of(PAGE);
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
-        assert!(base != libc::MAP_FAILED, "no memory for a frame pool of {len} bytes");
-        let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address zero");
-        Self { base, len }
+        let base = map_pages(len, None);
+        let base = base.unwrap_or_else(|cause| panic!("no memory for {len} bytes: {cause}"));
+        Self { base, len, file: None }
+    }
+
+    fn map_file(len: usize) -> Self {
+        let len = len.max(1).next_multiple_of(PAGE);
+        let make = || -> io::Result<Self> {
+            let file = memfd_create("weir-frames", MemfdFlags::CLOEXEC)?;
+            ftruncate(&file, len as u64)?;
+            Self::of_file(file, len)
+        };
+        make().unwrap_or_else(|cause| panic!("no memory for {len} bytes to share: {cause}"))
+    }
+
+    /// Maps the memory of another process, to have the kernel use it: that process may shorten the
+    /// file, so its bytes must not be touched here.
+    pub(crate) fn of_file(file: OwnedFd, len: usize) -> io::Result<Self> {
+        let base = map_pages(len, Some(file.as_fd()))?;
+        Ok(Self { base, len, file: Some(file) })
+    }
+
+    /// Returns the file by which another process can map it, if it has one.
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Returns the first byte, at a page's boundary.
@@ -309,6 +355,21 @@ impl Drop for Memory {
         // SAFETY: base and length are those of the mapping, and nothing borrows it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
+}
+
+/// Maps anonymous pages, or those of a file.
+fn map_pages(len: usize, file: Option<BorrowedFd<'_>>) -> io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let (flags, fd) = match file {
+        Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(NonNull::new(base.cast()).expect("the kernel maps nothing at address zero"))
 }
 
 /// The size of the smallest page.

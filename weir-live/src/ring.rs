@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::authority::RingShape;
 use crate::offload::{OFFLOAD_HEADER_LEN, OffloadHeader, Tag};
 use crate::socket;
 
@@ -44,26 +45,15 @@ pub(crate) struct Slot<'a> {
 }
 
 impl Ring {
-    /// Makes and maps a ring of `slot_count` slots of `slot_len` bytes, both powers of two.
-    pub(crate) fn map(
-        socket: BorrowedFd<'_>,
-        slot_len: usize,
-        slot_count: usize,
-    ) -> io::Result<Self> {
+    /// Maps the ring of a socket, made by [`make`] with this shape.
+    pub(crate) fn map(socket: BorrowedFd<'_>, shape: RingShape) -> io::Result<Self> {
+        let RingShape { slot_len, slots: slot_count, .. } = shape;
         assert!(slot_len.is_power_of_two() && slot_count.is_power_of_two());
-        let block_len = slot_len.max(BLOCK_LEN_MIN);
-        let len = (slot_len * slot_count).max(block_len);
-        let slot_count = len / slot_len;
-        let request = libc::tpacket_req {
-            tp_block_size: block_len as u32,
-            tp_block_nr: (len / block_len) as u32,
-            tp_frame_size: slot_len as u32,
-            tp_frame_nr: slot_count as u32,
-        };
-        socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let len = slot_len * slot_count;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = socket.as_raw_fd();
-        // SAFETY: a new mapping of the ring just made, at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address of the kernel's choice; the kernel refuses any length
+        // but that of the ring that was made.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0) };
         if base == libc::MAP_FAILED {
@@ -71,6 +61,15 @@ impl Ring {
         }
         let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address zero");
         Ok(Self { base, slot_len, slot_count, next: 0 })
+    }
+
+    /// Returns how many frames wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        let is_ready = |ahead: &usize| {
+            let slot = (self.next + ahead) & (self.slot_count - 1);
+            self.status_of(slot).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+        };
+        (0..self.slot_count).take_while(is_ready).count() as u64
     }
 
     /// Returns whether a frame waits.
@@ -121,8 +120,14 @@ impl Ring {
     }
 
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: the status is the slot's first, aligned word; we and the kernel write it whole.
-        unsafe { &*self.slot().cast::<AtomicU32>() }
+        self.status_of(self.next)
+    }
+
+    fn status_of(&self, slot: usize) -> &AtomicU32 {
+        assert!(slot < self.slot_count, "a slot of the ring");
+        // SAFETY: within the mapping, which is `slot_count * slot_len` bytes long; the status is the
+        // slot's first, aligned word, which this program and the kernel write whole.
+        unsafe { &*self.base.as_ptr().add(slot * self.slot_len).cast::<AtomicU32>() }
     }
 }
 
@@ -131,6 +136,21 @@ impl Drop for Ring {
         // SAFETY: base and length are those of the mapping, and no slot is borrowed any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.slot_len * self.slot_count) };
     }
+}
+
+/// Gives a socket a ring of at least `slots` slots of `slot_len` bytes, both powers of two.
+pub(crate) fn make(socket: BorrowedFd<'_>, slot_len: usize, slots: usize) -> io::Result<usize> {
+    assert!(slot_len.is_power_of_two() && slots.is_power_of_two());
+    let block_len = slot_len.max(BLOCK_LEN_MIN);
+    let len = (slot_len * slots).max(block_len);
+    let request = libc::tpacket_req {
+        tp_block_size: block_len as u32,
+        tp_block_nr: (len / block_len) as u32,
+        tp_frame_size: slot_len as u32,
+        tp_frame_nr: (len / slot_len) as u32,
+    };
+    socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    Ok(len / slot_len)
 }
 
 /// Reads the `virtio_net_hdr`, which is right before the frame.

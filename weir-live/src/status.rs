@@ -10,6 +10,7 @@ use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
 
+use crate::intake::Intake;
 use crate::port::{Port, PortState};
 
 /// The status of a bridge at one moment.
@@ -144,6 +145,8 @@ pub struct Board {
     marking: AtomicBool,
     posted: Mutex<Posted>,
     changed: Condvar,
+    /// Whether the bridge's ports take frames.
+    pub intake: Intake,
 }
 
 #[derive(Default)]

@@ -17,10 +17,11 @@
 //! The interface's programs let pass, and clear, what carries [`MARK`]: it has been through a tap.
 //! Both stand before all other programs, so filters and queues of the operator see each frame once.
 //!
-//! Invariant: programs and pairs live as long as descriptors of this process; when it ends, however
-//! it ends, frames pass as before.
+//! Invariant: programs and pairs live as long as their descriptors ([`Tap::descriptors`]) in any
+//! process; when the last one ends, however it ends, frames pass as before.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub struct Tap {
     netlink: Netlink,
     inside_netlink: Netlink,
     /// Lets only redirected frames into the pair.
-    _guard: Link,
+    guard: Link,
     /// The programs that name the interface; empty while there is none.
     links: Vec<Link>,
     moves: u64,
@@ -103,17 +104,21 @@ impl Tap {
             inside,
             netlink,
             inside_netlink,
-            _guard: guard,
+            guard,
             links: Vec::new(),
             moves: 0,
         })
     }
 
-    /// Redirects the interface's frames from now on.
+    /// Redirects the interface's frames from now on, if they are not.
     ///
     /// # Errors
     /// When the kernel is older than Linux 6.6, or the interface has disappeared.
     pub fn attach(&mut self) -> Result<()> {
+        if self.links.is_empty() { self.redirect() } else { Ok(()) }
+    }
+
+    fn redirect(&mut self) -> Result<()> {
         let (index, near) = (self.link.index, self.near_index);
         let (takes, flags) = match self.side {
             Side::Host => (Hook::TcxEgress, INGRESS),
@@ -124,7 +129,6 @@ impl Tap {
         let attach = || -> Result<Vec<Link>> {
             Ok(vec![back.attach(near, Hook::TcxIngress)?, take.attach(index, takes)?])
         };
-        self.links.clear();
         self.links = self.outside.run(attach)?.map_err(|error| explain(&self.interface, error))?;
         Ok(())
     }
@@ -136,7 +140,8 @@ impl Tap {
             (self.interface, self.link) = (name, link);
         } else {
             let gone = std::mem::replace(&mut self.link, self.netlink.link(&self.interface).ok()?);
-            if self.attach().is_err() {
+            let was_attached = !self.links.is_empty();
+            if was_attached && self.redirect().is_err() {
                 self.link = gone;
                 return None;
             }
@@ -154,6 +159,18 @@ impl Tap {
     /// Returns the namespace in which the interface [`INSIDE`] is the tap.
     pub fn namespace(&self) -> &NetNs {
         &self.inside
+    }
+
+    /// Returns the state of the interface as last seen by [`Tap::follow`].
+    pub fn state(&self) -> LinkState {
+        self.link
+    }
+
+    /// Returns what keeps the tap alive and the interface's frames redirected: another process that
+    /// has copies retains both when this one ends.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let links = self.links.iter().map(AsFd::as_fd);
+        [self.inside.as_fd(), self.guard.as_fd()].into_iter().chain(links).collect()
     }
 
     /// Returns how many times a new interface took the place of one that disappeared.

@@ -14,41 +14,21 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use libc::{xdp_desc, xdp_mmap_offsets, xdp_ring_offset, xdp_statistics};
 
+use crate::pool::Memory;
 use crate::socket::{self, Plain};
-
-/// The memory that frames lie in, shared with the kernel: `len` bytes from `start`, a page's
-/// boundary, in chunks of `chunk` bytes (2048 or 4096).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Area {
-    pub(crate) start: NonNull<u8>,
-    pub(crate) len: usize,
-    pub(crate) chunk: usize,
-}
-
-// SAFETY: an address, which any thread may pass to the kernel.
-unsafe impl Send for Area {}
-// SAFETY: as above.
-unsafe impl Sync for Area {}
 
 /// What a [`Queue`] is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueConfig {
-    pub(crate) interface_index: u32,
     /// Entries of each receive ring, at least one ring. All entries here are powers of two.
     pub(crate) ring_entries: Vec<u32>,
     /// Entries of the transmit ring and of the completion ring.
     pub(crate) transmit_entries: u32,
     /// The most places that are in the fill ring.
     pub(crate) fill_max: usize,
-    /// Frames may lie in several chunks.
-    pub(crate) pieces: bool,
-    /// How long an interface may stay busy after another socket was closed.
-    pub(crate) patience: Duration,
 }
 
 /// The sockets of queue 0 of an interface, bound.
@@ -82,38 +62,27 @@ pub(crate) struct Consumer<T> {
 }
 
 impl Queue {
-    /// Opens and binds the sockets, in this thread's network namespace. `fill` must be filled, and
-    /// a program must redirect frames to the sockets.
+    /// Maps the rings of sockets that [`make`] made of this configuration. It must come before
+    /// [`bind`]: the kernel maps no ring of a bound socket.
     ///
     /// # Safety
     /// The kernel writes into the places that are pushed to `fill` until the queue is dropped or
-    /// they are received: no one else may use them meanwhile, and the area must outlive the queue.
-    pub(crate) unsafe fn open(area: Area, config: QueueConfig) -> io::Result<Self> {
-        let first = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?;
+    /// they are received: no one else may use them meanwhile, and the memory must outlive the queue.
+    pub(crate) unsafe fn map(sockets: Vec<OwnedFd>, config: &QueueConfig) -> io::Result<Self> {
+        let rings = sockets.iter().zip(&config.ring_entries);
+        let received = rings.map(|(socket, entries)| map_receive_ring(socket.as_fd(), *entries));
+        let received = received.collect::<io::Result<Vec<_>>>()?;
+        let [first, ..] = sockets.as_slice() else {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        };
         let socket = first.as_fd();
-        let fill_entries = config.fill_max.next_power_of_two() as u32;
-        let transmit_entries = config.transmit_entries;
-        register(socket, area)?;
-        set(socket, libc::XDP_UMEM_FILL_RING, &fill_entries)?;
-        set(socket, libc::XDP_UMEM_COMPLETION_RING, &transmit_entries)?;
-        set(socket, libc::XDP_TX_RING, &transmit_entries)?;
-        raise_budget(socket, transmit_entries);
-        let mut received = vec![add_receive_ring(socket, config.ring_entries[0])?];
         let offsets: xdp_mmap_offsets = option(socket, libc::XDP_MMAP_OFFSETS)?;
         let page = libc::XDP_UMEM_PGOFF_FILL_RING;
-        let fill = Ring::map(socket, fill_entries, &offsets.fr, page)?;
+        let fill = Ring::map(socket, config.fill_entries(), &offsets.fr, page)?;
         let page = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
-        let completed = Ring::map(socket, transmit_entries, &offsets.cr, page)?;
+        let completed = Ring::map(socket, config.transmit_entries, &offsets.cr, page)?;
         let page = libc::XDP_PGOFF_TX_RING as u64;
-        let transmit = Ring::map(socket, transmit_entries, &offsets.tx, page)?;
-        bind(socket, &config, None)?;
-        let mut sockets = vec![first];
-        for entries in &config.ring_entries[1..] {
-            let other = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-            received.push(add_receive_ring(other.as_fd(), *entries)?);
-            bind(other.as_fd(), &config, Some(sockets[0].as_fd()))?;
-            sockets.push(other);
-        }
+        let transmit = Ring::map(socket, config.transmit_entries, &offsets.tx, page)?;
         Ok(Self {
             received,
             fill: Producer { ring: fill, next: 0, consumed: 0 },
@@ -336,18 +305,70 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-fn add_receive_ring(socket: BorrowedFd<'_>, entries: u32) -> io::Result<Consumer<xdp_desc>> {
-    set(socket, libc::XDP_RX_RING, &entries)?;
+impl QueueConfig {
+    fn fill_entries(&self) -> u32 {
+        self.fill_max.next_power_of_two() as u32
+    }
+}
+
+/// Makes the sockets over this memory, in chunks of `chunk` bytes (2048 or 4096), in this thread's
+/// network namespace: one for each receive ring; the first also sends. The memory must begin at a
+/// page's boundary. The kernel keeps its pages for as long as the sockets are open; it writes only
+/// to places that are pushed to the fill ring of [`Queue::map`].
+pub(crate) fn make(
+    memory: &Memory,
+    len: usize,
+    chunk: usize,
+    config: &QueueConfig,
+) -> io::Result<Vec<OwnedFd>> {
+    let mut sockets = Vec::new();
+    for entries in &config.ring_entries {
+        let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?;
+        if sockets.is_empty() {
+            register(socket.as_fd(), memory, len, chunk)?;
+            set(socket.as_fd(), libc::XDP_UMEM_FILL_RING, &config.fill_entries())?;
+            set(socket.as_fd(), libc::XDP_UMEM_COMPLETION_RING, &config.transmit_entries)?;
+            set(socket.as_fd(), libc::XDP_TX_RING, &config.transmit_entries)?;
+            raise_budget(socket.as_fd(), config.transmit_entries);
+        }
+        set(socket.as_fd(), libc::XDP_RX_RING, entries)?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+/// Binds sockets that [`make`] made to queue 0 of an interface. After an error it may be called
+/// again; a queue may stay busy for a while after the process that had it ended.
+pub(crate) fn bind(sockets: &[OwnedFd], interface_index: u32, pieces: bool) -> io::Result<()> {
+    let own = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
+    let own = if pieces { own | libc::XDP_USE_SG } else { own };
+    let first = sockets.first().map_or(0, |socket| socket.as_raw_fd() as u32);
+    for (number, socket) in sockets.iter().enumerate() {
+        // The others share the rings of the first, and the rest is as that has it.
+        let (flags, other) = if number == 0 { (own, 0) } else { (libc::XDP_SHARED_UMEM, first) };
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: flags,
+            sxdp_ifindex: interface_index,
+            sxdp_queue_id: 0,
+            sxdp_shared_umem_fd: other,
+        };
+        bind_once(socket.as_fd(), &address)?;
+    }
+    Ok(())
+}
+
+fn map_receive_ring(socket: BorrowedFd<'_>, entries: u32) -> io::Result<Consumer<xdp_desc>> {
     let offsets: xdp_mmap_offsets = option(socket, libc::XDP_MMAP_OFFSETS)?;
     let ring = Ring::map(socket, entries, &offsets.rx, libc::XDP_PGOFF_RX_RING as u64)?;
     Ok(Consumer { ring, next: 0, produced: 0 })
 }
 
-fn register(socket: BorrowedFd<'_>, area: Area) -> io::Result<()> {
+fn register(socket: BorrowedFd<'_>, memory: &Memory, len: usize, chunk: usize) -> io::Result<()> {
     let request = libc::xdp_umem_reg {
-        addr: area.start.as_ptr() as u64,
-        len: area.len as u64,
-        chunk_size: area.chunk as u32,
+        addr: memory.start().as_ptr() as u64,
+        len: len as u64,
+        chunk_size: chunk as u32,
         headroom: 0,
         flags: 0,
         tx_metadata_len: 0,
@@ -361,43 +382,6 @@ fn raise_budget(socket: BorrowedFd<'_>, entries: u32) {
     const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
     let _too_old = set(socket, XDP_MAX_TX_SKB_BUDGET, &entries);
 }
-
-/// Binds a socket to queue 0 of the interface; `other` is the socket whose rings it shares.
-fn bind(
-    socket: BorrowedFd<'_>,
-    config: &QueueConfig,
-    other: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    let flags = match (other, config.pieces) {
-        // The rest is as the other socket has it.
-        (Some(_), _) => libc::XDP_SHARED_UMEM,
-        (None, true) => libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP | libc::XDP_USE_SG,
-        (None, false) => libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP,
-    };
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: flags,
-        sxdp_ifindex: config.interface_index,
-        sxdp_queue_id: 0,
-        sxdp_shared_umem_fd: other.map_or(0, |socket| socket.as_raw_fd() as u32),
-    };
-    let start = Instant::now();
-    loop {
-        match bind_once(socket, &address) {
-            // The kernel releases the sockets of a process that ended some time after it.
-            Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
-                if start.elapsed() >= config.patience {
-                    return Err(cause);
-                }
-                thread::sleep(RETRY_AFTER);
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-/// The pause between two attempts to bind.
-const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 fn bind_once(socket: BorrowedFd<'_>, address: &libc::sockaddr_xdp) -> io::Result<()> {
     let pointer: *const libc::sockaddr_xdp = address;

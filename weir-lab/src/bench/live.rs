@@ -306,6 +306,7 @@ fn bridge_config(kind: &str, policy: &Policy) -> Result<BridgeConfig, SystemErro
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu: rig::cpus().0,
         passes_carrier: false,
+        intake: true,
     })
 }
 

@@ -1,6 +1,7 @@
 //! One Ethernet interface as a source and sink of frames, over AF_PACKET.
 //!
-//! Frames arrive in a receive ring and are finished on arrival (checksums, super-packets, VLAN
+//! The privileged half (`authority.rs`) makes the sockets; this half maps their rings and moves
+//! frames. Frames arrive in a receive ring and are finished on arrival (checksums, super-packets, VLAN
 //! tag), so that what is scheduled is what will be on the wire. Where frames are sorted there are
 //! several sockets in one fanout group, each with its ring, and the kernel runs the program that
 //! chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the interface's
@@ -12,7 +13,8 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent};
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Sent};
+use crate::authority::{Ask, Authority, Granted, Parcel, Reply, RingShape, misfit};
 use crate::error::{Result, SystemError};
 use crate::fanout;
 use crate::interface::{Interface, is_running};
@@ -22,29 +24,29 @@ use crate::ring::{Ring, Slot};
 use crate::socket;
 use crate::stations::Address;
 use crate::wait::{monotonic_ns, realtime_ns};
+use authority::PacketAuthority;
 
-/// Room in a slot for data beside the packet: ring header, addresses, tags.
-const SLOT_OVERHEAD: usize = 128;
-/// Slot length where the socket may not queue whole super-packets: most of them fit this.
-const SLOT_LEN_UNPRIVILEGED: usize = 16 << 10;
-/// Room for super-packets that are too long for a slot.
-const QUEUE_BYTES: c_int = 32 << 20;
 /// Any super-packet, with what the kernel says of it.
 const SCRATCH_LEN: usize = SUPER_PACKET_MAX + OFFLOAD_HEADER_LEN;
 /// How many times a frame is offered again that the interface refuses for lack of room.
 const REFUSALS_MAX: u32 = 3;
 
+pub(super) mod authority;
+
 /// One interface, open.
-#[derive(Debug)]
-struct AfPacket {
+pub(super) struct AfPacket {
     config: PortConfig,
+    authority: Box<dyn Authority>,
+    /// Whether frames come in.
+    intake: bool,
     interface: Interface,
-    index: c_int,
+    /// Of the interface that the sockets are bound to; 0 where they could not be bound.
+    index: u32,
     mtu: usize,
     state: PortState,
     counters: PortCounters,
     receivers: Vec<Receiver>,
-    /// Whether the receivers share one stream of frames, sorted, or none but the first is bound.
+    /// Whether the receivers share one stream of frames, sorted; else only the first is bound.
     is_sorting: bool,
     tx: OwnedFd,
     scratch: Vec<u8>,
@@ -66,112 +68,114 @@ pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "packet sockets: every Ethernet interface, least privilege",
     suits: Some(|_| Ok(())),
-    open: |config| Ok(Box::new(AfPacket::open(config)?)),
+    authority: |config| Ok(Box::new(PacketAuthority::new(config)?)),
+    open: |config, authority| Ok(Box::new(AfPacket::open(config, authority)?)),
 };
 
 const KEYWORD: &str = "afpacket";
 
 impl AfPacket {
-    /// Opens the interface in this thread's network namespace. Needs CAP_NET_RAW, and once more if
-    /// it sorts frames into rings and the interface comes back.
-    fn open(config: PortConfig) -> Result<Self> {
-        let action = format!("open a port on `{}`", config.interface);
-        let failed = |cause| SystemError::new(action.clone(), cause);
-        let tx = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(failed)?;
-        let interface = Interface::open(&config.interface)?;
-        let mtu = interface.mtu().map_err(failed)?;
-        set_send_options(tx.as_fd()).map_err(failed)?;
+    fn open(config: PortConfig, mut authority: Box<dyn Authority>) -> Result<Self> {
+        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        Ok(Self::with(config, authority, granted)?.0)
+    }
+
+    /// The port of these parts; returns also the descriptors that are no part of it.
+    pub(super) fn with(
+        config: PortConfig,
+        authority: Box<dyn Authority>,
+        granted: Granted,
+    ) -> Result<(Self, Vec<OwnedFd>)> {
+        let name = config.interface.clone();
+        let Reply::Packet(parts) = granted.reply else { return Err(misfit(&name)) };
+        let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
+        let mut parcel = Parcel::new(granted.descriptors, &name);
+        let interface = Interface::of(parcel.next()?, &name);
+        let tx = parcel.next()?;
+        let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
+        let receivers = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
+        if receivers.is_empty() {
+            return Err(misfit(&name));
+        }
         let mut port = Self {
-            receivers: Receiver::open_all(&config, mtu).map_err(failed)?,
+            intake: config.intake,
             config,
-            index: interface.index().map_err(failed)? as c_int,
+            authority,
+            index: parts.index,
+            mtu: interface.mtu().map_err(failed)?,
             interface,
-            mtu,
             state: PortState::Gone,
             counters: PortCounters::default(),
-            is_sorting: false,
+            receivers,
+            is_sorting: parts.is_sorting,
             tx,
             scratch: vec![0; SCRATCH_LEN],
         };
-        port.bind().map_err(failed)?;
         port.refresh();
-        Ok(port)
+        Ok((port, parcel.rest()))
     }
 
     fn look(&mut self) -> io::Result<PortState> {
-        if self.interface.follow(self.index as u32).is_err() {
-            // It is gone: one that has the configured name is taken up.
-            self.interface.rename(&self.config.interface);
-        }
-        let index = self.interface.index()? as c_int;
+        let index = self.interface.find(self.index, &self.config.interface)?;
         if index != self.index {
-            self.index = index;
-            if let Err(cause) = self.rebind() {
-                // Not bound yet: the next refresh tries again.
-                self.index = 0;
-                return Err(cause);
-            }
+            // Until it is bound the next refresh tries again.
+            self.index = 0;
+            self.index = self.bind().map_err(|error| error.cause)?;
             self.counters.rebinds += 1;
         }
         // Frames too long for a slot of the ring come through the socket's queue, so only the pool
         // has to hold longer ones.
         self.mtu = self.interface.mtu()?;
         let flags = self.interface.flags()?;
-        if flags & libc::IFF_UP != 0 && !self.is_sorting {
-            self.start_sorting()?;
+        if flags & libc::IFF_UP != 0 && !self.is_sorting && self.receivers.len() > 1 {
+            // Unsorted frames all come by the first ring; the next refresh tries again.
+            self.is_sorting = self.start_sorting().is_ok();
         }
         Ok(if is_running(flags) { PortState::Up } else { PortState::Down })
     }
 
-    /// Binds to the interface that now has the name. A socket of a fanout group cannot be bound
-    /// anew, so those are opened again.
-    fn rebind(&mut self) -> io::Result<()> {
-        if self.is_sorting && self.receivers.len() > 1 {
-            self.receivers = Receiver::open_all(&self.config, self.mtu)?;
+    /// Has the sockets bound to the interface that now has the name; returns its number. A socket
+    /// of a fanout group cannot be bound anew, so those are made again.
+    fn bind(&mut self) -> Result<u32> {
+        let name = &self.config.interface;
+        let (intake, anew) = (self.intake, self.receivers.len() > 1);
+        let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
+        let passed = [self.tx.as_fd()].into_iter().chain(receiving.filter(|_| !anew));
+        let granted = self.authority.ask(Ask::Bind { intake, anew }, copies(passed)?)?;
+        let Reply::Packet(parts) = granted.reply else { return Err(misfit(name)) };
+        if anew {
+            let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
+            let mut parcel = Parcel::new(granted.descriptors, name);
+            let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
+            let made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
+            if made.len() != self.receivers.len() {
+                return Err(misfit(name));
+            }
+            self.count_lost(true);
+            self.receivers = made;
+            self.is_sorting = false;
         }
-        self.bind()
+        Ok(parts.index)
     }
 
-    fn bind(&mut self) -> io::Result<()> {
-        self.is_sorting = false;
-        // Protocol 0 receives nothing: the sending socket costs no copies.
-        bind_to(self.tx.as_fd(), self.index, 0)?;
-        let first = self.receivers[0].socket.as_fd();
-        if self.config.promiscuous {
-            let membership = libc::packet_mreq {
-                mr_ifindex: self.index,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            let option = libc::PACKET_ADD_MEMBERSHIP;
-            socket::set_option(first, libc::SOL_PACKET, option, &membership)?;
-        }
-        bind_to(first, self.index, libc::ETH_P_ALL as u16)
+    fn start_sorting(&mut self) -> Result<()> {
+        let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
+        let passed = copies(receiving)?;
+        self.authority.ask(Ask::Sort { intake: self.intake }, passed).map(drop)
     }
 
-    /// Joins the receivers into one fanout group that sorts frames by the program. It needs an
-    /// interface that is up. No frame is lost or doubled meanwhile: until the program is set all
-    /// go to the first socket, and until then the others refuse what reaches them.
-    fn start_sorting(&mut self) -> io::Result<()> {
-        if let Some(sorting) = &self.config.sorting
-            && self.receivers.len() > 1
-        {
-            let first = self.receivers[0].socket.as_fd();
-            let group = fanout::create(first)?;
-            for receiver in &self.receivers[1..] {
-                let socket = receiver.socket.as_fd();
-                fanout::refuse_all(socket)?;
-                bind_to(socket, self.index, libc::ETH_P_ALL as u16)?;
-                fanout::join(socket, group)?;
+    /// Counts the frames that the rings had no room for, and, where the rings go, those in them.
+    fn count_lost(&mut self, with_waiting: bool) {
+        for (receiver, lost) in self.receivers.iter().zip(&mut self.counters.ring_overruns) {
+            let statistics: io::Result<libc::tpacket_stats> =
+                socket::option(receiver.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
+            if let Ok(statistics) = statistics {
+                *lost += u64::from(statistics.tp_drops);
             }
-            for receiver in &self.receivers[1..] {
-                fanout::refuse_none(receiver.socket.as_fd())?;
+            if with_waiting {
+                *lost += receiver.ring.waiting();
             }
-            fanout::set_program(first, &sorting.plan.classic(sorting.number).code)?;
         }
-        self.is_sorting = true;
-        Ok(())
     }
 
     fn judge(&mut self, cause: &io::Error, refusals: u32) -> Judgement {
@@ -285,9 +289,19 @@ impl Port for AfPacket {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.interface.set_up(up);
+        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
         self.refresh();
-        set
+        set.map(drop)
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.intake = open;
+        let set = if open { fanout::refuse_none } else { fanout::refuse_all };
+        let sockets = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
+        let outcome: io::Result<()> = sockets.map(set).collect();
+        let verb = if open { "open" } else { "close" };
+        let action = || format!("{verb} the intake of `{}`", self.interface.name());
+        outcome.map_err(|cause| SystemError::new(action(), cause))
     }
 
     fn refresh(&mut self) -> PortState {
@@ -303,33 +317,22 @@ impl Port for AfPacket {
     }
 
     fn counters(&mut self) -> PortCounters {
-        for (receiver, lost) in self.receivers.iter().zip(&mut self.counters.ring_overruns) {
-            let statistics: io::Result<libc::tpacket_stats> =
-                socket::option(receiver.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
-            if let Ok(statistics) = statistics {
-                *lost += u64::from(statistics.tp_drops);
-            }
-        }
+        self.count_lost(false);
         self.counters
     }
 }
 
 impl Receiver {
-    /// Opens a socket for each ring; none is bound yet.
-    fn open_all(config: &PortConfig, mtu: usize) -> io::Result<Vec<Self>> {
-        let rings =
-            config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX));
-        let slots = |ring| if ring == 0 { config.ring_slots } else { config.ring_slots / 4 };
-        (0..rings).map(|ring| Self::open(slots(ring), mtu)).collect()
+    fn map(socket: OwnedFd, shape: RingShape) -> io::Result<Self> {
+        let ring = Ring::map(socket.as_fd(), shape)?;
+        Ok(Self { stamps: Stamps::default(), ring, socket, queues_whole: shape.queues_whole })
     }
+}
 
-    fn open(slots: usize, mtu: usize) -> io::Result<Self> {
-        let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-        let queues_whole = set_receive_options(socket.as_fd())?;
-        let slots = slots.max(1).next_power_of_two();
-        let ring = Ring::map(socket.as_fd(), slot_len(mtu, queues_whole), slots)?;
-        Ok(Self { stamps: Stamps::default(), ring, socket, queues_whole })
-    }
+/// Returns copies of sockets, to be passed.
+fn copies<'a>(sockets: impl Iterator<Item = BorrowedFd<'a>>) -> Result<Vec<OwnedFd>> {
+    let copies = sockets.map(|socket| socket.try_clone_to_owned()).collect::<io::Result<_>>();
+    copies.map_err(|cause| SystemError::new("copy a descriptor", cause))
 }
 
 /// The treatment of a frame that could not be sent.
@@ -444,49 +447,6 @@ impl Stamps {
 /// A batch takes less; a stamp further ahead comes from a wall clock that was set back.
 const AHEAD_MAX_NS: u64 = 1_000_000;
 
-fn slot_len(mtu: usize, queues_whole: bool) -> usize {
-    let frame = (mtu + SLOT_OVERHEAD).next_power_of_two();
-    if queues_whole { frame } else { frame.max(SLOT_LEN_UNPRIVILEGED) }
-}
-
-/// Returns whether the socket got room to queue super-packets whole.
-fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
-    let set = |name, value: c_int| socket::set_option(rx, libc::SOL_PACKET, name, &value);
-    set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
-    set(libc::PACKET_IGNORE_OUTGOING, 1)?;
-    set(libc::PACKET_VNET_HDR, 1)?;
-    // A frame too long for its slot also goes whole to the socket's queue, in the same order.
-    set(libc::PACKET_COPY_THRESH, 1)?;
-    let size = |name| socket::set_option(rx, libc::SOL_SOCKET, name, &QUEUE_BYTES);
-    if size(libc::SO_RCVBUFFORCE).is_ok() {
-        return Ok(true);
-    }
-    // The most that an ordinary user may have.
-    size(libc::SO_RCVBUF)?;
-    Ok(false)
-}
-
-fn set_send_options(tx: BorrowedFd<'_>) -> io::Result<()> {
-    let on: c_int = 1;
-    // Weir schedules: the interface's own queue would only add delay.
-    socket::set_option(tx, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
-}
-
-fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
-    // SAFETY: sockaddr_ll is integers only: all zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index;
-    let pointer: *const libc::sockaddr_ll = &address;
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
-    match unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Returns the next frame of the socket's queue, where those too long for a slot wait in ring
 /// order.
 fn read_whole<'a>(rx: BorrowedFd<'_>, scratch: &'a mut [u8]) -> Option<(OffloadHeader, &'a [u8])> {
@@ -548,15 +508,6 @@ mod tests {
         stamps.start_batch(1_000_000, 5_000_000);
         for (wall_us, expected_us) in rows {
             assert_eq!(stamps.monotonic(wall_us * 1_000), expected_us * 1_000, "{wall_us} us");
-        }
-    }
-
-    #[test]
-    fn a_slot_holds_a_frame_of_its_mtu() {
-        for (mtu, whole, expected) in
-            [(1500, true, 2048), (1500, false, 16_384), (9000, true, 16_384), (68, true, 256)]
-        {
-            assert_eq!(slot_len(mtu, whole), expected, "mtu {mtu}");
         }
     }
 

@@ -5,31 +5,37 @@
 //! and sends frames from their slots: between two such ports this program copies no bytes. A frame
 //! longer than a chunk comes in pieces, each in a slot; they are joined in the first one's.
 //!
+//! The privileged half (`authority.rs`) makes the sockets and attaches the program; this half maps
+//! the rings and moves frames. While the intake is closed the program is detached. The kernel gives
+//! an interface's queue to one process at a time, so a port that begins with a closed intake makes
+//! its sockets when that opens.
+//!
 //! Every port registers the pool's memory by itself, so none depends on another, and any may vanish
 //! and come back. Invariant: each slot that is lent is in the fill ring, in the kernel, in a
 //! receive ring, or spare; each frame in flight is in the transmit ring, in the kernel, or in the
 //! completion ring.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libc::xdp_desc;
 
-use super::{
-    BATCH, Kind, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Sent, Sorting,
-};
-use crate::bpf::{self, Hook, Link, Map, Program};
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Sent};
+use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
+use crate::bpf::Hook;
 use crate::error::{Result, SystemError};
 use crate::interface::Interface;
-use crate::netns::NetNs;
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
 use crate::wait::monotonic_ns;
-use crate::xsk::{self, Area, Queue, QueueConfig};
+use crate::xsk::{self, Queue, QueueConfig};
+use authority::XdpAuthority;
 
+mod authority;
 mod program;
 
 /// The line of this kind in [`super::KINDS`].
@@ -37,7 +43,10 @@ pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
     suits: Some(suits),
-    open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpNative, Hook::XdpGeneric])?)),
+    authority: |config| {
+        Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpNative, Hook::XdpGeneric])?))
+    },
+    open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD)?)),
 };
 
 /// The same behind the driver, for drivers whose own XDP does not work.
@@ -45,7 +54,8 @@ pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",
     suits: None,
-    open: |config| Ok(Box::new(AfXdp::open(config, &[Hook::XdpGeneric])?)),
+    authority: |config| Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpGeneric])?)),
+    open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD_GENERIC)?)),
 };
 
 const KEYWORD: &str = "afxdp";
@@ -76,13 +86,13 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
 /// One interface, open.
 struct AfXdp {
     config: PortConfig,
+    authority: Box<dyn Authority>,
+    keyword: &'static str,
     interface: Interface,
-    namespace: NetNs,
-    /// Where the program may be attached, best first.
-    hooks: &'static [Hook],
-    attached: Attached,
-    /// Whether frames may arrive with checksums that their sender left to hardware.
-    finishes: bool,
+    /// Whether frames come in.
+    intake: bool,
+    /// What the authority said last.
+    parts: XdpParts,
     /// The interface's number; 0 if it is gone.
     index: u32,
     mtu: usize,
@@ -106,7 +116,8 @@ struct Shared {
 /// The program at the interface, and the sockets that it feeds.
 struct Live {
     // Fields drop in this order: no frame is redirected to a socket that is closed.
-    _link: Link,
+    /// Keeps the program attached; `None` while the intake is closed.
+    link: Option<OwnedFd>,
     queue: Queue,
     /// For each ring, the start of a frame of which more pieces are to come.
     partial: Vec<Option<Partial>>,
@@ -114,25 +125,6 @@ struct Live {
     counted: Vec<Counted>,
     pieces: bool,
     chunk: usize,
-    _map: Map,
-}
-
-/// How the program is attached.
-#[derive(Clone, Copy)]
-struct Attached {
-    hook: Hook,
-    /// It puts VLAN tags back that the kernel has beside the frame.
-    keeps_tags: bool,
-}
-
-/// What it takes to attach the program and to open the sockets.
-struct HookUp<'a> {
-    interface: &'a Interface,
-    index: u32,
-    hooks: &'static [Hook],
-    pieces: bool,
-    sorting: Option<&'a Sorting>,
-    promiscuous: bool,
 }
 
 /// The first pieces of a frame.
@@ -181,19 +173,22 @@ struct Counted {
 }
 
 impl AfXdp {
-    /// Opens the interface in this thread's network namespace.
-    fn open(config: PortConfig, hooks: &'static [Hook]) -> Result<Self> {
-        let interface = Interface::open(&config.interface)?;
+    fn open(
+        config: PortConfig,
+        mut authority: Box<dyn Authority>,
+        keyword: &'static str,
+    ) -> Result<Self> {
+        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&config.interface)) };
+        let mut parcel = Parcel::new(granted.descriptors, &config.interface);
+        let interface = Interface::of(parcel.next()?, &config.interface);
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action(), cause);
-        check(&interface).map_err(|(why, cure)| SystemError::refused(action(), why, cure))?;
         let mut port = Self {
-            index: interface.index().map_err(failed)?,
             mtu: interface.mtu().map_err(failed)?,
-            namespace: NetNs::current()?,
-            hooks,
-            attached: Attached { hook: hooks[0], keeps_tags: false },
-            finishes: leaves_checksums(&interface),
+            intake: config.intake,
+            index: parts.index,
+            parts,
             state: PortState::Gone,
             counters: PortCounters::default(),
             live: None,
@@ -201,50 +196,69 @@ impl AfXdp {
             ledger: Ledger::default(),
             transmit: Transmit::default(),
             config,
+            authority,
+            keyword,
             interface,
         };
-        // Tried now, so that what cannot work is known before a pool exists.
-        (_, port.attached) = port.hook_up().hook_up(&rings_map()?)?;
         port.state = port.look().unwrap_or(PortState::Gone);
         Ok(port)
     }
 
-    fn hook_up(&self) -> HookUp<'_> {
-        HookUp {
-            interface: &self.interface,
-            index: self.index,
-            hooks: self.hooks,
-            pieces: needs_pieces(self.mtu),
-            sorting: self.config.sorting.as_ref(),
-            promiscuous: self.config.promiscuous,
+    /// Opens the sockets, and then has the program redirect frames to them.
+    fn go_live(&mut self, patience: Duration) -> Result<()> {
+        let shared = self.shared.as_ref().expect("a pool is attached before sockets are opened");
+        let pieces = needs_pieces(self.mtu);
+        let memory = Some(Arc::clone(&shared.memory));
+        let area = Area { len: shared.slots * shared.slot_len, pieces, memory };
+        let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
+        let file = shared.memory.file().map(|file| file.try_clone_to_owned()).transpose();
+        let passed = file.map_err(failed)?.into_iter().collect();
+        let sockets = self.authority.ask(Ask::Sockets(area), passed)?.descriptors;
+        let config = queue_config(&self.config);
+        if sockets.len() != config.ring_entries.len() {
+            return Err(misfit(&self.config.interface));
+        }
+        // SAFETY: the pool lends the slots that `refill` pushes, so no one else uses them, and
+        // `shared` keeps the memory until after the queue is dropped.
+        let queue = unsafe { Queue::map(sockets, &config) }.map_err(failed)?;
+        self.bind(patience)?;
+        let rings = queue.received.len();
+        self.transmit = Transmit::default();
+        self.live = Some(Live {
+            link: None,
+            queue,
+            partial: vec![None; rings],
+            counted: vec![Counted::default(); rings],
+            pieces,
+            chunk: chunk(self.mtu),
+        });
+        // Without the program the sockets are of no use.
+        self.attach_program().inspect_err(|_| self.live = None)
+    }
+
+    /// Has the sockets bound. The kernel releases those of a process that ended some time after it.
+    fn bind(&mut self, patience: Duration) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let ask = Ask::Bind { intake: self.intake, anew: false };
+            match self.authority.ask(ask, Vec::new()) {
+                Err(error) if error.errno() == Some(libc::EBUSY) && start.elapsed() < patience => {
+                    thread::sleep(RETRY_AFTER);
+                }
+                outcome => return outcome.map(drop),
+            }
         }
     }
 
-    /// Opens the sockets and attaches the program, in the namespace of the interface.
-    fn go_live(&mut self, patience: Duration) -> Result<()> {
-        let shared = self.shared.as_ref().expect("a pool is attached before sockets are opened");
-        let area = Area {
-            start: shared.memory.start(),
-            len: shared.slots * shared.slot_len,
-            chunk: chunk(self.mtu),
-        };
-        let config = QueueConfig {
-            interface_index: self.index,
-            ring_entries: self.ring_entries(),
-            transmit_entries: TRANSMIT_ENTRIES,
-            fill_max: self.lent_max(),
-            pieces: needs_pieces(self.mtu),
-            patience,
-        };
-        let hook_up = self.hook_up();
-        // SAFETY: the pool lends the slots that `refill` pushes, so no one else uses them, and
-        // `shared` keeps the memory until after the queue is dropped.
-        let open = || unsafe { hook_up.open(area, config) };
-        let (live, attached) =
-            if self.namespace.is_current() { open()? } else { self.namespace.run(open)?? };
-        self.attached = attached;
-        self.transmit = Transmit::default();
-        self.live = Some(live);
+    /// Has frames come to the sockets.
+    fn attach_program(&mut self) -> Result<()> {
+        let granted = self.authority.ask(Ask::Attach, Vec::new())?;
+        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&self.config.interface)) };
+        let link = Parcel::new(granted.descriptors, &self.config.interface).next()?;
+        self.parts = parts;
+        if let Some(live) = &mut self.live {
+            live.link = Some(link);
+        }
         Ok(())
     }
 
@@ -285,11 +299,18 @@ impl AfXdp {
             // What the kernel did not take must not be sent whenever the cable is back.
             self.close();
         }
-        if self.live.is_none() && self.can_go_live() {
-            let opened = self.go_live(Duration::ZERO);
-            opened.map_err(|error| error.cause)?;
-        }
+        self.begin(Duration::ZERO).map_err(|error| error.cause)?;
         Ok(if is_running { PortState::Up } else { PortState::Down })
+    }
+
+    /// Has frames come, if they do not and are wanted.
+    fn begin(&mut self, patience: Duration) -> Result<()> {
+        match &self.live {
+            _ if !self.intake => Ok(()),
+            Some(Live { link: None, .. }) => self.attach_program(),
+            None if self.can_go_live() => self.go_live(patience),
+            _ => Ok(()),
+        }
     }
 
     /// Returns whether a pool is attached that fits the interface's MTU.
@@ -302,24 +323,9 @@ impl AfXdp {
         next.is_some_and(|next| next != self.transmit.taken)
     }
 
-    /// Returns the entries of each receive ring, powers of two.
-    fn ring_entries(&self) -> Vec<u32> {
-        let rings = self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
-        let slots =
-            |ring| if ring == 0 { self.config.ring_slots } else { self.config.ring_slots / 4 };
-        let power = |slots: usize| slots.max(1).next_power_of_two() as u32;
-        (0..rings.clamp(1, RINGS_MAX)).map(|ring| power(slots(ring))).collect()
-    }
-
-    /// Returns the most slots that are lent: so many that a ring can be full and the others still
-    /// get frames.
-    fn lent_max(&self) -> usize {
-        self.ring_entries().iter().sum::<u32>() as usize + LENT_BESIDE_RINGS
-    }
-
     /// Lends slots up to the limit.
     fn refill(&mut self, pool: &mut FramePool) {
-        let lent_max = self.lent_max();
+        let lent_max = lent_max(&self.config);
         let (Some(live), Some(shared)) = (&mut self.live, &self.shared) else { return };
         let (ledger, fill) = (&mut self.ledger, &mut live.queue.fill);
         let mut room = fill.room();
@@ -468,10 +474,7 @@ impl AfXdp {
 
 impl Port for AfXdp {
     fn kind(&self) -> &'static str {
-        match self.hooks {
-            [Hook::XdpGeneric] => KEYWORD_GENERIC,
-            _ => KEYWORD,
-        }
+        self.keyword
     }
 
     fn interface(&self) -> &str {
@@ -483,9 +486,20 @@ impl Port for AfXdp {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.interface.set_up(up);
+        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
         self.refresh();
-        set
+        set.map(drop)
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.intake = open;
+        if open {
+            return self.begin(Duration::ZERO);
+        }
+        if let Some(live) = &mut self.live {
+            live.link = None;
+        }
+        Ok(())
     }
 
     fn mtu(&self) -> usize {
@@ -496,6 +510,10 @@ impl Port for AfXdp {
         slot_len(self.mtu)
     }
 
+    fn shares_memory(&self) -> bool {
+        self.config.through.is_some()
+    }
+
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
         let memory = Arc::clone(pool.memory());
         self.close();
@@ -503,7 +521,7 @@ impl Port for AfXdp {
         assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
         self.shared = Some(Shared { memory, slot_len, slots });
         self.ledger.resize(slots);
-        self.go_live(PATIENCE)?;
+        self.begin(PATIENCE)?;
         self.refill(pool);
         self.refresh();
         Ok(())
@@ -512,17 +530,17 @@ impl Port for AfXdp {
     fn warnings(&self) -> Vec<String> {
         let name = self.interface.name();
         let mut warnings = Vec::new();
-        if !self.attached.keeps_tags && self.interface.takes_tags_off().unwrap_or(true) {
+        if !self.parts.keeps_tags && self.parts.takes_tags_off {
             warnings.push(format!(
                 "`{name}` may lose VLAN tags, which its kernel or network card keeps beside the \
                  frame: `ethtool -K {name} rxvlan off`, at the other end of a veth pair `ethtool \
                  -K PEER txvlan off tx-vlan-stag-hw-insert off`, or kind afpacket"
             ));
         }
-        if self.finishes {
-            let what = match self.attached.hook {
-                Hook::XdpNative => "checksums inside tunnels that begin at the other end of",
-                _ => "super-packets, and checksums inside tunnels, from the other end of",
+        if self.parts.leaves_checksums {
+            let what = match self.parts.is_native {
+                true => "checksums inside tunnels that begin at the other end of",
+                false => "super-packets, and checksums inside tunnels, from the other end of",
             };
             warnings.push(format!(
                 "{what} `{name}` are not finished: `ethtool -K PEER tx off` there, or kind afpacket"
@@ -541,7 +559,7 @@ impl Port for AfXdp {
     }
 
     fn rings(&self) -> usize {
-        self.config.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings.clamp(1, RINGS_MAX))
+        self.config.ring_slots().len()
     }
 
     fn receive(
@@ -563,7 +581,7 @@ impl Port for AfXdp {
             let next = self.live.as_mut().and_then(|live| live.queue.received[ring].pop());
             let Some(entry) = next else { break };
             let Some(frame) = self.take(ring, entry, pool) else { continue };
-            if self.finishes && unfinished::complete(pool.bytes_mut(frame)) {
+            if self.parts.leaves_checksums && unfinished::complete(pool.bytes_mut(frame)) {
                 self.counters.checksums_completed += 1;
             }
             self.counters.received += 1;
@@ -629,7 +647,9 @@ impl Port for AfXdp {
                 pool.release(frame);
             }
             live.queue.completed.publish();
-            if self.ledger.lent + REFILL_MIN <= self.lent_max() || !self.ledger.spare.is_empty() {
+            if self.ledger.lent + REFILL_MIN <= lent_max(&self.config)
+                || !self.ledger.spare.is_empty()
+            {
                 self.refill(pool);
             }
         } else if self.index == 0 {
@@ -642,7 +662,7 @@ impl Port for AfXdp {
     }
 
     fn held_max(&self) -> usize {
-        self.lent_max() + TRANSMIT_ENTRIES as usize
+        lent_max(&self.config) + TRANSMIT_ENTRIES as usize
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -660,78 +680,6 @@ impl Port for AfXdp {
     fn counters(&mut self) -> PortCounters {
         self.read_kernel_counts();
         self.counters
-    }
-}
-
-impl HookUp<'_> {
-    /// Opens the sockets, and then has the program redirect frames to them.
-    ///
-    /// # Safety
-    /// As for [`Queue::open`].
-    unsafe fn open(&self, area: Area, config: QueueConfig) -> Result<(Live, Attached)> {
-        let name = self.interface.name();
-        let failed = |cause: io::Error| {
-            let mut error = SystemError::new(format!("open AF_XDP sockets on `{name}`"), cause);
-            match error.errno() {
-                Some(libc::EBUSY) => error.cure = "another program has its queue 0: end it".into(),
-                Some(libc::ENOBUFS) => error.cure = MEMLOCK_CURE.into(),
-                _ => {}
-            }
-            error
-        };
-        // SAFETY: the caller's promise.
-        let queue = unsafe { Queue::open(area, config) }.map_err(failed)?;
-        if self.promiscuous {
-            self.interface.set_promiscuous(self.index).map_err(failed)?;
-        }
-        let map = rings_map()?;
-        for (ring, socket) in queue.sockets().enumerate() {
-            map.set_descriptor(ring, socket)?;
-        }
-        let (link, attached) = self.hook_up(&map)?;
-        let rings = queue.received.len();
-        let live = Live {
-            _link: link,
-            queue,
-            partial: vec![None; rings],
-            counted: vec![Counted::default(); rings],
-            pieces: self.pieces,
-            chunk: area.chunk,
-            _map: map,
-        };
-        Ok((live, attached))
-    }
-
-    /// Attaches the program that hands each frame to the socket of its ring.
-    fn hook_up(&self, map: &Map) -> Result<(Link, Attached)> {
-        let mut outcome = self.hook_up_at(self.hooks[0], map);
-        for hook in &self.hooks[1..] {
-            let is_final = |error: &SystemError| {
-                // Another program is there, or privileges are missing: the next place is no better.
-                matches!(error.errno(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM))
-            };
-            match outcome {
-                Err(error) if !is_final(&error) => outcome = self.hook_up_at(*hook, map),
-                _ => break,
-            }
-        }
-        outcome
-    }
-
-    fn hook_up_at(&self, hook: Hook, map: &Map) -> Result<(Link, Attached)> {
-        let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
-        if let (Hook::XdpNative, Some(number)) = (hook, bpf::kernel_function(TAG_FUNCTION)) {
-            let code = program::to_rings(Some(number), self.sorting, map);
-            let program = Program::load_for(kind, PROGRAM_NAME, &code, Some(self.index));
-            // A driver that has no such function refuses the program.
-            if let Ok(program) = program {
-                let link = program.attach(self.index, hook)?;
-                return Ok((link, Attached { hook, keeps_tags: true }));
-            }
-        }
-        let program =
-            Program::load(kind, PROGRAM_NAME, &program::to_rings(None, self.sorting, map))?;
-        Ok((program.attach(self.index, hook)?, Attached { hook, keeps_tags: false }))
     }
 }
 
@@ -802,35 +750,19 @@ impl Ledger {
     }
 }
 
-/// Returns why AF_XDP cannot serve an interface, and the cure.
-fn check(interface: &Interface) -> std::result::Result<(), (String, String)> {
-    let name = interface.name();
-    // A driver that does not say has one queue.
-    let queues = interface.receive_queues().unwrap_or(1);
-    if queues > 1 {
-        let why = format!("it receives into {queues} queues, and a policy rules over one");
-        return Err((
-            why,
-            format!("`ethtool -L {name} combined 1` (or `rx 1 tx 1`), or kind afpacket"),
-        ));
+/// Returns what both halves of a port take its queue to consist of.
+fn queue_config(config: &PortConfig) -> QueueConfig {
+    QueueConfig {
+        ring_entries: config.ring_slots().into_iter().map(|slots| slots as u32).collect(),
+        transmit_entries: TRANSMIT_ENTRIES,
+        fill_max: lent_max(config),
     }
-    let mtu = interface.mtu().unwrap_or_default();
-    if mtu > MTU_MAX {
-        let why = format!("its MTU {mtu} is above {MTU_MAX}");
-        return Err((why, format!("`ip link set {name} mtu {MTU_MAX}`, or kind afpacket")));
-    }
-    Ok(())
 }
 
-/// Returns whether the other end of an interface may be a sender on the same machine, which leaves
-/// checksums to hardware that does not exist.
-fn leaves_checksums(interface: &Interface) -> bool {
-    const DRIVERS: [&str; 3] = ["veth", "virtio_net", "tun"];
-    interface.driver().is_ok_and(|driver| DRIVERS.contains(&driver.as_str()))
-}
-
-fn rings_map() -> Result<Map> {
-    Map::sockets("weir_rings", RINGS_MAX)
+/// Returns the most slots that are lent: so many that a ring can be full and the others still get
+/// frames.
+fn lent_max(config: &PortConfig) -> usize {
+    config.ring_slots().iter().sum::<usize>() + LENT_BESIDE_RINGS
 }
 
 /// Returns whether frames of this MTU may lie in several chunks.
@@ -883,14 +815,8 @@ const REFUSALS_MAX: u32 = 3;
 const KICK_AGAIN_NS: u64 = 50_000;
 /// How long a queue may stay busy after the process that had it ended.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The name by which `bpftool` lists the program.
-const PROGRAM_NAME: &str = "weir_port";
-/// The kernel's function that returns the VLAN tag beside a frame (Linux 6.8).
-const TAG_FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
-
-const MEMLOCK_CURE: &str = "give the program CAP_IPC_LOCK, or raise the limit of locked memory \
-     (ulimit -l), or configure smaller limits";
-
+/// The pause between two attempts to bind.
+const RETRY_AFTER: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,47 +4,115 @@
 //! what is sent into the port; for the port `wire` the same holds of the wire. A bridge between the
 //! two shapes the machine's own traffic and what it forwards and translates. See [`crate::tap`].
 
-use std::os::fd::RawFd;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Sent, afpacket};
+use super::afpacket::AfPacket;
+use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Sent};
+use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
 use crate::error::Result;
-use crate::netlink::LinkState;
+use crate::interface::Interface;
 use crate::pool::{FrameId, FramePool};
-use crate::tap::{INSIDE, Side, Tap};
+use crate::tap::{INSIDE, Side};
+use authority::HostAuthority;
+
+mod authority;
 
 pub(super) const HOST: Kind = Kind {
     keyword: "host",
     summary: "what this machine sends and receives on an interface that remains its own",
     suits: None,
-    open: |config| open(config, Side::Host),
+    authority: |config| Ok(Box::new(HostAuthority::new(config, Side::Host)?)),
+    open: |config, authority| Ok(Box::new(HostPort::open(config, authority, Side::Host)?)),
 };
 
 pub(super) const WIRE: Kind = Kind {
     keyword: "wire",
     summary: "the wire behind an interface that remains the machine's own",
     suits: None,
-    open: |config| open(config, Side::Wire),
+    authority: |config| Ok(Box::new(HostAuthority::new(config, Side::Wire)?)),
+    open: |config, authority| Ok(Box::new(HostPort::open(config, authority, Side::Wire)?)),
 };
 
-/// A tap, and a port of packet sockets on it: those finish checksums and super-packets, which the
-/// machine leaves to the interface.
+/// A port of packet sockets at a tap: those finish checksums and super-packets, which the machine
+/// leaves to the interface.
 struct HostPort {
-    // Dropped first: frames pass again before the sockets close.
-    tap: Tap,
-    port: Box<dyn Port>,
+    // These drop first: frames pass again before the sockets close.
+    /// What keeps the tap alive.
+    kept: Vec<OwnedFd>,
+    authority: Shared,
+    port: AfPacket,
+    /// The interface whose frames the tap takes.
+    outer: Interface,
+    link: HostLink,
+    configured: String,
     side: Side,
     state: PortState,
 }
 
-fn open(config: PortConfig, side: Side) -> Result<Box<dyn Port>> {
-    let mut tap = Tap::open(&config.interface, side)?;
-    let config = PortConfig { interface: INSIDE.to_owned(), promiscuous: false, ..config };
-    let port = tap.namespace().run(|| (afpacket::KIND.open)(config))??;
-    // From here on frames wait in the port's ring.
-    tap.attach()?;
-    let mut port = HostPort { tap, port, side, state: PortState::Gone };
-    port.refresh();
-    Ok(Box::new(port))
+impl HostPort {
+    fn open(config: PortConfig, mut authority: Box<dyn Authority>, side: Side) -> Result<Self> {
+        let configured = config.interface.clone();
+        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Host { link, packet: Some(parts) } = granted.reply else {
+            return Err(misfit(&configured));
+        };
+        let authority = Arc::new(Mutex::new(authority));
+        let inner = PortConfig { interface: INSIDE.to_owned(), ..config };
+        let at_tap = Granted { reply: Reply::Packet(parts), descriptors: granted.descriptors };
+        let borrowed = Box::new(Borrowed(Arc::downgrade(&authority)));
+        let (port, rest) = AfPacket::with(inner, borrowed, at_tap)?;
+        let mut parcel = Parcel::new(rest, &configured);
+        let outer = Interface::of(parcel.next()?, &configured);
+        let kept = parcel.rest();
+        let state = PortState::Gone;
+        let mut port = Self { kept, authority, port, outer, link, configured, side, state };
+        port.refresh();
+        Ok(port)
+    }
+
+    /// Follows the interface to its name, and has the tap follow to another interface or MTU.
+    fn look(&mut self) -> io::Result<PortState> {
+        // A tap follows to an interface of the name that its own had last.
+        let name = self.outer.name().to_owned();
+        if self.outer.follow(self.link.index).is_err() {
+            self.outer.index()?;
+            self.ask(Ask::Follow).map_err(|error| error.cause)?;
+        } else if self.outer.mtu()? != self.link.mtu as usize || self.outer.name() != name {
+            // Where it fails, longer frames are lost in the pair: the next refresh tries again.
+            let _tries_again = self.ask(Ask::Follow);
+        }
+        let is_running = self.outer.is_running()?;
+        let tap = self.port.refresh();
+        Ok(if is_running { tap } else { PortState::Down })
+    }
+
+    fn ask(&mut self, ask: Ask) -> Result<()> {
+        let granted = ask_shared(&self.authority, ask, Vec::new())?;
+        let Reply::Host { link, .. } = granted.reply else { return Err(misfit(&self.configured)) };
+        (self.link, self.kept) = (link, granted.descriptors);
+        Ok(())
+    }
+}
+
+/// The authority of the tap, which the port at the tap asks, too.
+type Shared = Arc<Mutex<Box<dyn Authority>>>;
+
+/// The tap's authority as the port at the tap has it: it does not keep the tap alive.
+struct Borrowed(Weak<Mutex<Box<dyn Authority>>>);
+
+impl Authority for Borrowed {
+    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        match self.0.upgrade() {
+            Some(authority) => ask_shared(&authority, ask, descriptors),
+            None => Err(cannot(&ask, INSIDE)),
+        }
+    }
+}
+
+fn ask_shared(authority: &Shared, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+    authority.lock().unwrap_or_else(PoisonError::into_inner).ask(ask, descriptors)
 }
 
 impl Port for HostPort {
@@ -53,7 +121,7 @@ impl Port for HostPort {
     }
 
     fn interface(&self) -> &str {
-        self.tap.interface()
+        self.outer.name()
     }
 
     fn mtu(&self) -> usize {
@@ -110,24 +178,18 @@ impl Port for HostPort {
         self.port.deadline()
     }
 
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.port.set_intake(open)?;
+        // Closed, the tap stays: another port may be at it.
+        if open { self.ask(Ask::Attach) } else { Ok(()) }
+    }
+
     fn refresh(&mut self) -> PortState {
-        let link = self.tap.follow();
-        let port = self.port.refresh();
-        self.state = state(link, port);
+        self.state = self.look().unwrap_or(PortState::Gone);
         self.state
     }
 
     fn counters(&mut self) -> PortCounters {
-        let rebinds = self.tap.moves();
-        PortCounters { rebinds, ..self.port.counters() }
-    }
-}
-
-/// Returns the state of a port from those of its interface and of its tap.
-fn state(link: Option<LinkState>, tap: PortState) -> PortState {
-    match link {
-        None => PortState::Gone,
-        Some(link) if link.is_up && link.has_carrier => tap,
-        Some(_) => PortState::Down,
+        PortCounters { rebinds: self.link.moves, ..self.port.counters() }
     }
 }

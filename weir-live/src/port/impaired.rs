@@ -173,6 +173,14 @@ impl Port for Impaired {
         self.inner.receive(ring, frames_max, pool, out)
     }
 
+    fn shares_memory(&self) -> bool {
+        self.inner.shares_memory()
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.inner.set_intake(open)
+    }
+
     fn set_up(&mut self, up: bool) -> Result<()> {
         self.inner.set_up(up)
     }

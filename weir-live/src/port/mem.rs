@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Port, PortCounters, PortState, Received, Sent};
+use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
 
 /// The far end of a port in memory.
@@ -19,6 +20,8 @@ struct State {
     sent: Vec<Vec<u8>>,
     /// How many more frames it takes before it is busy.
     room: usize,
+    /// Whether frames come in.
+    intake: bool,
     counters: PortCounters,
 }
 
@@ -36,6 +39,7 @@ impl Mem {
             rings: vec![VecDeque::new(); rings],
             sent: Vec::new(),
             room: usize::MAX,
+            intake: true,
             counters: PortCounters::default(),
         })));
         (Self { name: name.to_owned(), cable: cable.clone() }, cable)
@@ -43,9 +47,13 @@ impl Mem {
 }
 
 impl Cable {
-    /// Lets a frame arrive in `ring` at `at_ns`; of one ring no earlier than the one before.
+    /// Lets a frame arrive in `ring` at `at_ns`; of one ring no earlier than the one before. While
+    /// the intake is closed it is refused.
     pub fn deliver(&self, ring: usize, at_ns: u64, frame: Vec<u8>) {
-        self.state().rings[ring].push_back((at_ns, frame));
+        let mut state = self.state();
+        if state.intake {
+            state.rings[ring].push_back((at_ns, frame));
+        }
     }
 
     /// Returns how many frames wait in `ring`.
@@ -124,6 +132,11 @@ impl Port for Mem {
         }
         state.counters.sent += taken as u64;
         Sent { taken, ..Sent::default() }
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.cable.state().intake = open;
+        Ok(())
     }
 
     fn refresh(&mut self) -> PortState {

@@ -1,7 +1,8 @@
 //! Ports: where frames come from and go to, whatever lies behind.
 //!
-//! One kind of port is one file here and one line of [`KINDS`]. The frame's life: it is free, or
-//! held by a port (lent for reception, in flight), or in a link's queue, or in a lane's outbox.
+//! One kind of port is one file here, with a file for its privileged half
+//! ([`crate::authority`]), and one line of [`KINDS`]. The frame's life: it is free, or held by a
+//! port (lent for reception, in flight), or in a link's queue, or in a lane's outbox.
 //!
 //! Invariant: each frame that reaches a port is delivered, or counted once in [`PortCounters`].
 
@@ -9,6 +10,7 @@ use std::os::fd::RawFd;
 
 use weir_core::classify::InterfaceId;
 
+use crate::authority::{Authority, Courier};
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::sorter::SortPlan;
@@ -47,6 +49,11 @@ pub trait Port: Send {
     /// Returns the length of a slot of the pool that holds any frame of the interface.
     fn slot_len(&self) -> usize {
         FramePool::slot_for(self.mtu())
+    }
+
+    /// Returns whether the pool's memory must be one that another process can map.
+    fn shares_memory(&self) -> bool {
+        false
     }
 
     /// Takes the pool into use that all ports of the bridge share; called before frames move, and
@@ -115,6 +122,13 @@ pub trait Port: Send {
         Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
     }
 
+    /// Opens or closes the intake. While it is closed the kernel hands the port no frame, and counts
+    /// none as lost; those that it handed over before are still received, and sending goes on.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn set_intake(&mut self, open: bool) -> Result<()>;
+
     /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call
     /// it when a descriptor woke the loop without a frame, and periodically.
     fn refresh(&mut self) -> PortState;
@@ -131,8 +145,10 @@ pub struct Kind {
     pub summary: &'static str,
     /// Says why `auto` does not choose it for an interface; `None` if it never does.
     pub suits: Option<Suits>,
-    /// Opens an interface of this thread's network namespace.
-    pub open: fn(PortConfig) -> Result<Box<dyn Port>>,
+    /// Makes the privileged half of a port on an interface of this thread's network namespace.
+    pub authority: fn(&PortConfig) -> Result<Box<dyn Authority>>,
+    /// Opens the port, with what its authority gives.
+    pub open: fn(PortConfig, Box<dyn Authority>) -> Result<Box<dyn Port>>,
 }
 
 /// Says of an interface, by name, why a kind does not suit it.
@@ -170,7 +186,11 @@ fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
     let impairment = config.impairment;
-    let port = (kind.open)(config)?;
+    let authority = match &config.through {
+        Some(courier) => courier.authority(kind.keyword),
+        None => (kind.authority)(&config)?,
+    };
+    let port = (kind.open)(config, authority)?;
     if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
 }
 
@@ -178,14 +198,15 @@ fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
 fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     let mut reasons = Vec::new();
     for kind in BEST_FIRST {
-        let open = || match kind.suits {
-            Some(suits) => {
-                suits(&config.interface)?;
-                let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
-                let port = open_named(config).map_err(|error| error.to_string())?;
-                port.warnings().into_iter().next().map_or(Ok(port), Err)
+        let open = || {
+            match (&config.through, kind.suits) {
+                (Some(courier), _) => courier.suits(kind.keyword)?,
+                (None, Some(suits)) => suits(&config.interface)?,
+                (None, None) => return Err(NEVER_CHOSEN.to_owned()),
             }
-            None => Err("never chosen".to_owned()),
+            let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
+            let port = open_named(config).map_err(|error| error.to_string())?;
+            port.warnings().into_iter().next().map_or(Ok(port), Err)
         };
         match open() {
             Ok(port) => return Ok((port, reasons.join("; "))),
@@ -197,6 +218,14 @@ fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     open_named(PortConfig { kind: last, ..config }).map(|port| (port, reasons.join("; ")))
 }
 
+/// Returns whether a port of this configuration may be of this kind.
+pub(crate) fn may_be(config: &PortConfig, kind: &Kind) -> bool {
+    let is_among_best = || BEST_FIRST.iter().any(|best| best.keyword == kind.keyword);
+    config.kind == kind.keyword || config.kind == AUTO && is_among_best()
+}
+
+/// Why `auto` does not choose a kind that does not say when it suits.
+pub(crate) const NEVER_CHOSEN: &str = "never chosen";
 /// The keyword that lets Weir choose the kind.
 pub const AUTO: &str = "auto";
 /// The kinds among which `auto` chooses.
@@ -226,6 +255,10 @@ pub struct PortConfig {
     pub ring_slots: usize,
     /// Take frames for other stations too, as a bridge must.
     pub promiscuous: bool,
+    /// Begin with the intake open; see [`Port::set_intake`].
+    pub intake: bool,
+    /// The way to the port's authority; without it, the authority is in this process.
+    pub through: Option<Courier>,
 }
 
 impl PortConfig {
@@ -238,7 +271,17 @@ impl PortConfig {
             impairment: Impairment::default(),
             ring_slots: RING_SLOTS,
             promiscuous: true,
+            intake: true,
+            through: None,
         }
+    }
+
+    /// Returns the slots of each ring.
+    pub(crate) fn ring_slots(&self) -> Vec<usize> {
+        let rings = self.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
+        let slots = |ring| if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };
+        let rings = 0..rings.clamp(1, RINGS_MAX);
+        rings.map(|ring| slots(ring).max(1).next_power_of_two()).collect()
     }
 }
 

@@ -194,6 +194,7 @@ impl Running {
             lag_max: weir_core::units::Duration::from_millis(100),
             cpu: None,
             passes_carrier,
+            intake: true,
         };
         let mut bridge = testbed.weir.run(|| Bridge::open(config))??;
         let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));

@@ -1,0 +1,111 @@
+//! The keeper's desk: the authorities of a deployment's ports, asked over a channel.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use super::{Answer, Authority, Granted, Refusal, Reply, Request, Wish};
+use crate::channel::Channel;
+use crate::error::{Result, SystemError};
+use crate::port::{self, Kind, PortConfig};
+
+/// Serves the ports of one forwarder, in the network namespace of the thread that serves. It
+/// belongs to one forwarder, and is dropped when that has ended.
+pub struct Desk {
+    ports: Vec<Served>,
+}
+
+struct Served {
+    config: PortConfig,
+    /// By the keyword of their kind: `auto` may try several.
+    authorities: Vec<(&'static str, Box<dyn Authority>)>,
+}
+
+impl Desk {
+    /// A desk for ports of these numbers: see [`crate::deploy::port_configs`].
+    pub fn new(configs: Vec<PortConfig>) -> Self {
+        let served = |config| Served { config, authorities: Vec::new() };
+        Self { ports: configs.into_iter().map(served).collect() }
+    }
+
+    /// A desk for a forwarder that works beside that of another desk for a while: ports on the same
+    /// interface share what can exist only once.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn beside(other: &Self, configs: Vec<PortConfig>) -> Result<Self> {
+        let mut desk = Self::new(configs);
+        let same = |one: &PortConfig, other: &PortConfig| {
+            (&one.interface, &one.kind) == (&other.interface, &other.kind)
+        };
+        for port in &mut desk.ports {
+            let twins = other.ports.iter().filter(|other| same(&port.config, &other.config));
+            for (kind, authority) in twins.flat_map(|other| &other.authorities) {
+                if let Some(shared) = authority.beside()? {
+                    port.authorities.push((kind, shared));
+                }
+            }
+        }
+        Ok(desk)
+    }
+
+    /// Serves one ask; returns whether one waited.
+    ///
+    /// # Errors
+    /// When the forwarder closed its end, or sends what is no ask. An ask that fails is no error
+    /// here: the forwarder gets the reason.
+    pub fn serve(&mut self, channel: &Channel) -> Result<bool> {
+        let Some((request, descriptors)) = channel.receive::<Request>(Duration::ZERO)? else {
+            return Ok(false);
+        };
+        let number = request.number;
+        let outcome = match self.grant(request, descriptors) {
+            Ok(granted) => {
+                let borrowed: Vec<_> = granted.descriptors.iter().map(AsFd::as_fd).collect();
+                channel.send(&Answer { number, outcome: None }, &borrowed)?;
+                // The desk's own copies are closed before the port can use what it got: what the
+                // port closes then has an end at once, such as the link of a program.
+                drop(granted.descriptors);
+                Ok(granted.reply)
+            }
+            Err(error) => Err(Refusal::from(error)),
+        };
+        channel.send(&Answer { number, outcome: Some(outcome) }, &[])?;
+        Ok(true)
+    }
+
+    fn grant(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        let refused = |why: String| {
+            let action = format!("serve port {} as `{}`", request.port, request.kind);
+            SystemError::refused(action, why, "")
+        };
+        let kind = port::KINDS.iter().find(|kind| kind.keyword == request.kind);
+        let port = self.ports.get_mut(request.port);
+        let (Some(kind), Some(port)) = (kind, port) else {
+            return Err(refused("the deployment has none such".to_owned()));
+        };
+        if !port::may_be(&port.config, kind) {
+            return Err(refused(format!("the deployment says `{}`", port.config.kind)));
+        }
+        match request.wish {
+            Wish::Suits => match kind.suits.map(|suits| suits(&port.config.interface)) {
+                Some(Ok(())) => Ok(Granted { reply: Reply::Done, descriptors: Vec::new() }),
+                Some(Err(why)) => Err(refused(why)),
+                None => Err(refused(port::NEVER_CHOSEN.to_owned())),
+            },
+            Wish::Ask(ask) => port.authority(kind)?.ask(ask, descriptors),
+        }
+    }
+}
+
+impl Served {
+    fn authority(&mut self, kind: &Kind) -> Result<&mut Box<dyn Authority>> {
+        let at = match self.authorities.iter().position(|(keyword, _)| *keyword == kind.keyword) {
+            Some(at) => at,
+            None => {
+                self.authorities.push((kind.keyword, (kind.authority)(&self.config)?));
+                self.authorities.len() - 1
+            }
+        };
+        Ok(&mut self.authorities[at].1)
+    }
+}
