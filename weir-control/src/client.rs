@@ -1,19 +1,35 @@
-//! The client: requests the status of a running link.
+//! The client: sends a request to a running link and reads its answer.
+//!
+//! The other end may be a foreign socket: what it sends is bounded in length and time, and texts
+//! are made fit to print.
 
-use crate::protocol::{Answer, Request};
-use std::io::{BufRead, BufReader, Write};
+use crate::places::denied;
+use crate::printable::{clean, printable};
+use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType, recvmsg, socket_with,
+};
+use serde::Deserialize;
+use std::io::{self, BufReader, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_live::status::Status;
 
 /// Returns the status of the link that listens at `path`.
 ///
 /// # Errors
 /// When no link listens there or the answer is invalid; the text says what to do.
-pub fn status(path: &Path) -> Result<Status, String> {
-    match call(path, &Request::Status)? {
+pub fn status(path: &Path, query: &Query) -> Result<Status, String> {
+    match call(path, &Request::Status(query.clone()))? {
         Answer::Status(status) => Ok(*status),
+        Answer::Done => Err(format!("`{}` gave no status", path.display())),
         Answer::Error(error) => Err(error),
     }
 }
@@ -23,26 +39,190 @@ pub fn status(path: &Path) -> Result<Status, String> {
 /// # Errors
 /// When no link listens at `path`, or the answer does not follow this protocol.
 pub fn call(path: &Path, request: &Request) -> Result<Answer, String> {
-    let place = path.display();
-    let mut stream = UnixStream::connect(path).map_err(|error| {
-        format!(
-            "no link answers on `{place}`: {error}; start one with `weir up`, or name its \
-                 socket with --control"
-        )
-    })?;
-    let mut converse = || -> std::io::Result<String> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut line = serde_json::to_string(request)?;
-        line.push('\n');
-        stream.write_all(line.as_bytes())?;
-        let mut answer = String::new();
-        BufReader::new(&stream).read_line(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = converse().map_err(|error| format!("no answer on `{place}`: {error}"))?;
-    serde_json::from_str(&answer)
-        .map_err(|error| format!("the answer on `{place}` is not valid: {error}"))
+    // Descriptors that nobody asked for are closed.
+    call_for_descriptors(path, request).map(|(answer, _)| answer)
 }
 
-/// The longest wait for an answer.
+/// As [`call`], and returns the descriptors that came with the answer.
+///
+/// # Errors
+/// As [`call`].
+pub fn call_for_descriptors(
+    path: &Path,
+    request: &Request,
+) -> Result<(Answer, Vec<OwnedFd>), String> {
+    let place = printable(&path.display().to_string()).into_owned();
+    let mut stream = connect(path)?;
+    let mut ask = || -> io::Result<()> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        stream.write_all(&line)
+    };
+    // A server that turns the client away answers before it reads.
+    let asked = ask();
+    receive(&stream, request).map_err(|error| match asked {
+        Err(cause) => format!("no answer on `{place}`: {cause}"),
+        Ok(()) => format!("no valid answer on `{place}`: {error}"),
+    })
+}
+
+/// Reads the answer to a request, and the descriptors that come with it.
+pub(crate) fn receive(
+    stream: &UnixStream,
+    request: &Request,
+) -> Result<(Answer, Vec<OwnedFd>), String> {
+    let mut incoming = Incoming::new(stream, answer_max(request));
+    let answer = read_answer(&mut incoming)?;
+    Ok((answer, incoming.descriptors))
+}
+
+/// Reads an answer, and makes it fit to print.
+fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
+    let mut reader =
+        serde_json::Deserializer::from_reader(BufReader::with_capacity(PART, incoming));
+    match Answer::<Box<Status>>::deserialize(&mut reader) {
+        Ok(Answer::Status(mut status)) => {
+            clean(&mut status);
+            Ok(Answer::Status(status))
+        }
+        Ok(Answer::Error(text)) => Ok(Answer::Error(printable(&text).into_owned())),
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(printable(&error.to_string()).into_owned()),
+    }
+}
+
+/// Reads any bytes as an answer, as the client does: for the fuzz target.
+pub fn exercise(bytes: &[u8]) {
+    let clean = |text: &str| printable(text) == text;
+    match read_answer(&mut &*bytes) {
+        Ok(Answer::Status(mut status)) => {
+            status.each_text(&mut |text| assert!(clean(text), "{text:?} is fit to print"));
+        }
+        Ok(Answer::Error(text)) | Err(text) => assert!(clean(&text), "{text:?} is fit to print"),
+        Ok(Answer::Done) => {}
+    }
+}
+
+/// What is found at a path.
+#[derive(Debug)]
+pub(crate) enum Contact {
+    /// A process listens.
+    Live(UnixStream),
+    /// A socket that no process listens on.
+    Stale,
+    /// There is nothing, or no socket.
+    Absent,
+    /// This user may not connect.
+    Denied,
+    /// Something else is wrong.
+    Failed(io::Error),
+}
+
+/// Connects without waiting: a process that accepts no one could make it wait for ever.
+pub(crate) fn contact(path: &Path) -> Contact {
+    let connected = || -> rustix::io::Result<UnixStream> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        fcntl_setfl(&socket, OFlags::empty())?;
+        Ok(UnixStream::from(socket))
+    };
+    match connected() {
+        Ok(stream) => Contact::Live(stream),
+        Err(Errno::CONNREFUSED) => {
+            let is_socket = |there: std::fs::Metadata| there.file_type().is_socket();
+            let is_socket = std::fs::metadata(path).is_ok_and(is_socket);
+            if is_socket { Contact::Stale } else { Contact::Absent }
+        }
+        Err(Errno::NOENT | Errno::NOTDIR) => Contact::Absent,
+        Err(Errno::ACCESS | Errno::PERM) => Contact::Denied,
+        Err(Errno::AGAIN) => Contact::Failed(io::Error::other(
+            "too many clients wait there already, and none is accepted",
+        )),
+        Err(error) => Contact::Failed(error.into()),
+    }
+}
+
+fn connect(path: &Path) -> Result<UnixStream, String> {
+    let place = printable(&path.display().to_string()).into_owned();
+    match contact(path) {
+        Contact::Live(stream) => Ok(stream),
+        Contact::Stale => Err(format!(
+            "`{place}` is stale: no process listens there any more; the link ended without \
+             removing it, and the next `weir up` replaces it"
+        )),
+        Contact::Absent => Err(format!(
+            "no link answers on `{place}`: there is no socket; start one with `weir up`, or name \
+             its socket with --control (`weir status` lists the links that run)"
+        )),
+        Contact::Denied => Err(denied(path)),
+        Contact::Failed(error) => Err(format!("no link answers on `{place}`: {error}")),
+    }
+}
+
+/// Returns how many bytes the answer to a request may have.
+fn answer_max(request: &Request) -> u64 {
+    match request {
+        Request::Status(query) => {
+            let classes = query.limit.unwrap_or(CLASSES_DEFAULT);
+            u64::from(classes) * CLASS_BYTES_MAX + ANSWER_BYTES
+        }
+        _ => ANSWER_BYTES,
+    }
+}
+
+/// The bytes of an answer, as many and as long as is sensible, and the descriptors among them.
+struct Incoming<'a> {
+    stream: &'a UnixStream,
+    descriptors: Vec<OwnedFd>,
+    /// Bytes that may still come.
+    room: u64,
+    end: Instant,
+}
+
+impl<'a> Incoming<'a> {
+    fn new(stream: &'a UnixStream, room: u64) -> Self {
+        let end = Instant::now() + ANSWER_PATIENCE;
+        Self { stream, descriptors: Vec::new(), room, end }
+    }
+}
+
+impl Read for Incoming<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if self.room == 0 {
+            return Err(io::Error::other("it is longer than any answer to this request"));
+        }
+        let wait = left.clamp(Duration::from_millis(1), PATIENCE);
+        self.stream.set_read_timeout(Some(wait))?;
+        let wanted = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let parts = &mut [IoSliceMut::new(&mut bytes[..wanted])];
+        let received = recvmsg(self.stream, parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                // Those beyond the bound are closed.
+                let room = DESCRIPTORS_MAX - self.descriptors.len();
+                self.descriptors.extend(descriptors.take(room));
+            }
+        }
+        self.room -= received.bytes as u64;
+        Ok(received.bytes)
+    }
+}
+
+/// The longest wait for the next part of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time that an answer may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+/// More than a class takes in an answer.
+const CLASS_BYTES_MAX: u64 = 4096;
+/// More than all else in an answer takes.
+const ANSWER_BYTES: u64 = 1 << 20;
+/// Bytes that are read at once.
+const PART: usize = 64 << 10;

@@ -1,36 +1,47 @@
-//! Requests and answers, each one JSON object on a line.
+//! Requests and answers, each one JSON object on a line. An answer may bring descriptors beside it
+//! (SCM_RIGHTS, unix(7)).
+//!
+//! A request is one line of [`Request`] here and an arm where the link acts on it
+//! ([`crate::service::Service::act`]).
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use weir_live::status::Status;
+pub use weir_live::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 
 /// The longest request line; a longer one is refused before it is read.
-pub const REQUEST_MAX: u64 = 64 << 10;
+pub const REQUEST_MAX: usize = 64 << 10;
+/// The most descriptors that come with an answer.
+pub const DESCRIPTORS_MAX: usize = 64;
 
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum Request {
     /// Requests the status of the link.
-    Status,
+    Status(Query),
+    /// Lets the measurement of delays restart.
+    Mark,
+    /// Lets the link read its deployment anew and go on with it, in a new process.
+    Restart,
+    /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
+    HandOver,
 }
 
-/// An answer of the server.
+/// An answer of the server. `S` is the status, read or to be written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum Answer<S = Box<Status>> {
     /// The answer to [`Request::Status`].
-    Status(Box<Status>),
+    Status(S),
+    /// The request was met.
+    Done,
     /// The request is malformed or cannot be met; the text gives the reason and the cure.
     Error(String),
 }
 
-/// Returns the default socket of a link of this name: under the user's runtime directory, or under
-/// `/run/weir` for root.
-pub fn default_socket(name: &str) -> PathBuf {
-    let directory = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(directory) => PathBuf::from(directory).join("weir"),
-        None => PathBuf::from("/run/weir"),
-    };
-    directory.join(format!("{name}.sock"))
+impl Request {
+    /// Returns whether it only reads. Other requests are for root and the user who runs the link.
+    pub fn reads(&self) -> bool {
+        matches!(self, Self::Status(_))
+    }
 }

@@ -178,6 +178,12 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Forgets all durations, and keeps the memory of the buckets.
+    pub fn clear(&mut self) {
+        self.buckets.fill(0);
+        *self = Self { buckets: core::mem::take(&mut self.buckets), ..Self::new() };
+    }
+
     /// Returns the number of durations counted.
     pub const fn count(&self) -> u64 {
         self.count
@@ -286,6 +292,10 @@ mod tests {
         assert_eq!(merged, histogram);
         merged.merge(&Histogram::new());
         assert_eq!(merged, histogram);
+        merged.clear();
+        assert_eq!((merged.count(), merged.quantile(500)), (0, Quantile::default()));
+        merged.merge(&histogram);
+        assert_eq!(merged, histogram, "nothing of before is left");
     }
 
     #[test]

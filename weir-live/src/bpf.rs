@@ -86,6 +86,12 @@ impl From<Link> for OwnedFd {
     }
 }
 
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// The outcome of [`Program::test`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
@@ -247,13 +253,6 @@ impl Program {
 }
 
 impl AsFd for Program {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsFd for Link {
-    /// As long as a copy of it is open, in any process, the program stays attached.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

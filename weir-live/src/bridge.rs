@@ -5,6 +5,8 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod watch;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,14 +17,17 @@ use weir_core::units::{Duration, Instant};
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
-use crate::intake::Intake;
+use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Sorting};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
 use crate::stations::{Route, Stations};
-use crate::status::{Board, PortStatus, Status};
+use crate::status::{
+    Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
+};
 use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+use watch::Watch;
 
 /// The most ports of one bridge.
 pub const PORTS_MAX: usize = 8;
@@ -54,6 +59,29 @@ pub struct BridgePort {
     pub source: PortSource,
 }
 
+impl BridgeConfig {
+    /// Returns the room that the ports take together, with the longest slot among them, where their
+    /// interfaces have these MTUs.
+    pub(crate) fn room(&self, mtu: impl Fn(&str) -> usize) -> Room {
+        let of = |(index, port): (usize, &BridgePort)| match &port.source {
+            PortSource::Config(config) => {
+                let sorting = port.sorting(index, &self.lanes);
+                let config = PortConfig { sorting, ..config.clone() };
+                port::room(&config, mtu(&config.interface))
+            }
+            PortSource::Open(port) => {
+                Room { slot_len: port.slot_len(), held_max: port.held_max(), ring_bytes: 0 }
+            }
+        };
+        self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
+    }
+}
+
+/// Returns the frames of the pool of a bridge whose ports may hold so many.
+pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
+    held_max + lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>() + IN_HAND_MAX
+}
+
 /// Where a bridge gets a port from.
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
@@ -73,6 +101,12 @@ impl BridgeConfig {
         }
         Self { intake: false, ..self }
     }
+
+    /// Takes the ports, each with the sorting that its lane wants.
+    pub(crate) fn sorted_ports(&mut self) -> Vec<BridgePort> {
+        let ports = std::mem::take(&mut self.ports).into_iter().enumerate();
+        ports.map(|(index, port)| port.sorted_for(index, &self.lanes)).collect()
+    }
 }
 
 impl BridgePort {
@@ -87,18 +121,22 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
-    /// Lets the port sort frames as the only lane that it feeds wants it. Where it feeds several,
-    /// a ring would have to belong to leaves of all of them: there is one ring.
-    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+    /// Returns how the port sorts frames: as the only lane that it feeds wants it. Where it feeds
+    /// several, a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorting(&self, index: usize, lanes: &[LaneConfig]) -> Option<Sorting> {
         let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
         let plan = match (fed.next(), fed.next()) {
             (Some(lane), None) => lane.sorting.as_ref(),
             _ => None,
         };
-        if let (Some(plan), PortSource::Config(config)) = (plan, &mut self.source)
-            && plan.rings > 1
-        {
-            config.sorting = Some(Sorting { plan: plan.clone(), number: self.number });
+        let plan = plan.filter(|plan| plan.rings > 1)?;
+        Some(Sorting { plan: plan.clone(), number: self.number })
+    }
+
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let sorting = self.sorting(index, lanes);
+        if let (Some(sorting), PortSource::Config(config)) = (sorting, &mut self.source) {
+            config.sorting = Some(sorting);
         }
         self
     }
@@ -142,7 +180,13 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// How long turns took that found work, and those that looked for it in vain without a sleep.
+    busy_ns: u64,
+    polling_ns: u64,
+    watch: Watch,
     intake: bool,
+    /// The last wish about the intake that was followed.
+    followed: Option<Wish>,
 }
 
 /// The index of the lane from one port to another.
@@ -154,17 +198,13 @@ impl Bridge {
     /// # Errors
     /// When an interface does not exist, the privilege is missing, there are too few or too many
     /// ports, or a way from one to another has two lanes.
-    pub fn open(config: BridgeConfig) -> Result<Self> {
+    pub fn open(mut config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let mut ports = Vec::new();
-        for (index, port) in config.ports.into_iter().enumerate() {
-            ports.push(port.sorted_for(index, &config.lanes).open(config.intake)?);
-        }
+        let ports = config.sorted_ports().into_iter();
+        let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
-        let lanes = config.lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>();
-        let frames = held + lanes + IN_HAND_MAX;
-        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
         let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
             true => FramePool::new_shared(frames, slot),
             false => FramePool::new(frames, slot),
@@ -198,7 +238,11 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            busy_ns: 0,
+            polling_ns: 0,
+            watch: Watch::default(),
             intake: config.intake,
+            followed: None,
         })
     }
 
@@ -207,7 +251,8 @@ impl Bridge {
         self.ports.iter().flat_map(|port| port.port.warnings()).collect()
     }
 
-    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep: signals, control.
+    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop
+    /// empties: signals, control.
     ///
     /// # Errors
     /// When the thread cannot be pinned or the system refuses to wait.
@@ -218,15 +263,15 @@ impl Bridge {
         set_exact_timers()?;
         let mut descriptors = self.descriptors(wake);
         let mut waiter = Waiter::new(self.wait, &descriptors);
+        let mut publisher = Publisher::new(self);
         let mut now = monotonic_ns();
-        board.intake.report(self.intake, true);
+        board.intake.report(Done { number: 0, is_open: self.intake, by_all: true });
         while !stop.load(Ordering::Relaxed) {
             self.follow_intake(&board.intake);
             let worked = self.turn(Instant::from_nanos(now));
-            // Status requests are answered even if frames never cease.
-            if !worked || Instant::from_nanos(now).since(self.looked) >= LOOK_INTERVAL {
+            if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
-                board.answer(|mark| self.report(mark));
+                publisher.look(self.looked, self, board);
                 if self.look_after_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
@@ -234,27 +279,82 @@ impl Bridge {
             }
             if worked {
                 waiter.worked(now);
-                now = monotonic_ns();
+                let began = std::mem::replace(&mut now, monotonic_ns());
+                self.busy_ns += now - began;
                 continue;
             }
-            let deadline = self.deadline(now);
-            self.expected = Instant::from_nanos(waiter.wakes_at(now, deadline));
+            let look = publisher.deadline().map(Instant::as_nanos);
+            let deadline = self.deadline(now).into_iter().chain(look).min();
+            let wakes = waiter.wakes_at(now, deadline);
+            self.expected = Instant::from_nanos(wakes);
+            let began = now;
             now = waiter.wait(now, deadline)?;
+            self.count_lateness(Instant::from_nanos(now));
+            let first = descriptors.len() - wake.len();
+            let woken = (0..wake.len()).filter(|index| waiter.is_ready(first + index));
+            woken.for_each(|index| quiet(wake[index]));
+            if wakes == began {
+                self.polling_ns += now - began;
+            }
         }
-        board.answer(|mark| self.report(mark));
+        self.finish_looking();
+        publisher.end(Instant::from_nanos(now), self, board);
         Ok(())
+    }
+
+    /// Returns whether readers and ports must be looked after although frames never cease.
+    fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
+        let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
+        is_due || now.since(self.looked) >= LOOK_INTERVAL
+    }
+
+    /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest as
+    /// flushed.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        for port in &mut self.ports {
+            // Frames of one that cannot are taken until the time is over.
+            let _taken = port.port.set_intake(false);
+        }
+        let mut now = monotonic_ns();
+        let end = now.saturating_add(patience.as_nanos());
+        let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
+        while now < end {
+            if self.turn(Instant::from_nanos(now)) {
+                waiter.worked(now);
+                now = monotonic_ns();
+            } else if self.is_busy() {
+                let deadline = self.deadline(now).map_or(end, |deadline| deadline.min(end));
+                self.expected = Instant::from_nanos(waiter.wakes_at(now, Some(deadline)));
+                now = waiter.wait(now, Some(deadline))?;
+            } else {
+                break;
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.flush(Instant::from_nanos(now), &mut self.pool);
+        }
+        Ok(())
+    }
+
+    /// Returns whether frames wait to be sent.
+    fn is_busy(&self) -> bool {
+        let waits = |port: &OpenPort| port.port.deadline().is_some();
+        self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
     }
 
     /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
     /// says so by its state, and tries again when it is refreshed.
     fn follow_intake(&mut self, intake: &Intake) {
-        if intake.wanted().is_none_or(|wanted| wanted == self.intake) {
-            return;
-        }
-        self.intake = !self.intake;
+        let wish = intake.wanted();
+        let Some(wish) = wish.filter(|_| wish != self.followed) else { return };
+        self.followed = Some(wish);
+        self.intake = wish.open;
         let set = |port: &mut OpenPort| port.port.set_intake(self.intake).is_ok();
-        let all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
-        intake.report(self.intake, all);
+        let by_all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
+        intake.report(Done { number: wish.number, is_open: wish.open, by_all });
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -267,6 +367,7 @@ impl Bridge {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
             self.stalls += 1;
+            self.watch.stalled = now.since(self.expected);
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
@@ -363,14 +464,17 @@ impl Bridge {
         }
         self.refreshed = now;
         let before = self.descriptors(&[]);
+        let mut changed = false;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let before = port.port.state();
             if port.port.refresh() != before {
                 // Behind a cable that was pulled, or another interface, may be other stations.
                 self.stations.forget(index);
                 self.stations.set_own(index, port.port.address());
+                changed = true;
             }
         }
+        self.look_for_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
@@ -387,90 +491,65 @@ impl Bridge {
         before != self.descriptors(&[])
     }
 
-    /// Returns the status; with `mark`, the measurement of delays restarts after it.
-    fn report(&mut self, mark: bool) -> Status {
-        let status = self.status();
-        if mark {
-            self.lanes.iter_mut().for_each(Lane::mark);
-        }
-        status
-    }
-
     /// Returns the number of frames of the pool that lanes and ports hold.
     fn frames_held(&self) -> usize {
         let ports = self.ports.iter().map(|port| port.port.held()).sum::<usize>();
         ports + self.lanes.iter().map(Lane::held).sum::<usize>()
     }
 
-    /// Returns the names of the ports: their interfaces, and their kinds where two have the same.
+    /// Returns the names of the ports.
     fn names(&self) -> Vec<String> {
-        let interfaces: Vec<_> = self.ports.iter().map(|port| port.port.interface()).collect();
-        let is_shared = |name: &str| interfaces.iter().filter(|other| **other == name).count() > 1;
-        let name = |port: &OpenPort| match port.port.interface() {
-            interface if is_shared(interface) => format!("{interface} ({})", port.port.kind()),
-            interface => interface.to_owned(),
-        };
-        self.ports.iter().map(name).collect()
+        let ports = self.ports.iter().map(|port| (port.port.interface(), port.port.kind()));
+        port_names(&ports.collect::<Vec<_>>())
     }
 
-    /// Returns the status.
+    /// Returns the status at once: for callers whose frames may wait for it.
     pub fn status(&mut self) -> Status {
+        let board = Board::new();
+        let now = Instant::from_nanos(monotonic_ns());
+        Publisher::new(self).end(now, self, &board);
+        board.latest().expect("the status was published")
+    }
+}
+
+impl Source for Bridge {
+    fn labels(&self) -> Labels {
+        let port = |port: &OpenPort| (port.port.kind(), port.why.clone());
+        Labels {
+            started: self.started,
+            frames_max: self.pool.capacity() as u64,
+            lanes: self.lanes.iter().map(Lane::labels).collect(),
+            ports: self.ports.iter().map(port).collect(),
+        }
+    }
+
+    fn head(&mut self, head: &mut Head) {
         let used = self.pool.capacity() - self.pool.free_count();
         debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
-        let now = Instant::from_nanos(monotonic_ns());
-        let names = self.names();
-        let ports: Vec<_> = self.ports.iter_mut().map(OpenPort::status).collect();
-        Status {
-            uptime_ns: now.since(self.started).as_nanos(),
-            stalls: self.stalls,
-            frames_free: self.pool.free_count() as u64,
-            frames_max: self.pool.capacity() as u64,
-            lanes: self.lanes.iter().map(|lane| lane.status(&names, &ports)).collect(),
-            ports,
+        head.stalls = self.stalls;
+        (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
+        head.frames_free = self.pool.free_count() as u64;
+        for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
+            *unread = *lane.unread();
         }
+        for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
+            port.count(counts);
+        }
+    }
+
+    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts {
+        self.lanes[lane].counts(leaf, mark)
     }
 }
 
 impl OpenPort {
-    fn status(&mut self) -> PortStatus {
-        PortStatus {
-            kept: self.kept.causes(),
-            why: self.why.clone(),
-            ..PortStatus::of(self.port.as_mut())
-        }
-    }
-}
-
-/// Frames of a port that were not forwarded although nothing was wrong with them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    local: u64,
-    host: u64,
-    reserved: u64,
-    no_way: u64,
-    /// Copies for further ports, for which the pool had no slot.
-    copies: u64,
-}
-
-impl Kept {
-    fn count(&mut self, route: Route) {
-        match route {
-            Route::Local => self.local += 1,
-            Route::Host => self.host += 1,
-            Route::Reserved => self.reserved += 1,
-            Route::Port(_) | Route::Others => self.no_way += 1,
-        }
-    }
-
-    fn causes(&self) -> Vec<(String, u64)> {
-        let all = [
-            ("local", self.local),
-            ("for the host", self.host),
-            ("reserved", self.reserved),
-            ("no way", self.no_way),
-            ("no copy", self.copies),
-        ];
-        all.map(|(cause, frames)| (cause.to_owned(), frames)).into()
+    fn count(&mut self, counts: &mut PortCounts) {
+        counts.interface.clear();
+        counts.interface.push_str(self.port.interface());
+        counts.state = self.port.state();
+        counts.counters = self.port.counters();
+        counts.rings = self.port.rings();
+        counts.kept = self.kept;
     }
 }
 
@@ -480,6 +559,14 @@ impl Drop for Bridge {
             carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
         }
     }
+}
+
+/// Empties a descriptor that woke the loop, which would else wake it again and again.
+fn quiet(readable: RawFd) {
+    let mut bytes = [0u8; 64];
+    // SAFETY: `bytes` is valid for its length. The caller of [`Bridge::run`] keeps the descriptor
+    // open; one that is not is an error of this call, which changes nothing.
+    unsafe { libc::read(readable, bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
 fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
@@ -512,7 +599,7 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
 /// the rest of a super-packet, unless that is one of very small segments.
 const IN_HAND_MAX: usize = BATCH + 2048;
-/// The interval at which status requests are answered while frames keep arriving.
+/// The interval at which requests for the status are noticed while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);

@@ -200,3 +200,26 @@ fn no_frame_is_lost_sight_of_whatever_arrives_and_however_busy_ports_are() {
         assert_eq!(status.frames_free, status.frames_max, "all left: {status:?}");
     }
 }
+
+/// A busy port takes `room` frames, and the rest of 40 is flushed from the outbox. Where the frames
+/// come from the future, the link holds what it could not send within 5 us, and that is flushed.
+#[test]
+fn a_drain_sends_what_it_can_and_counts_the_rest_as_flushed() {
+    let patience = Duration::from_millis(20);
+    let rows = [(usize::MAX, 0, 40..41), (7, 0, 7..8), (0, 0, 0..1), (usize::MAX, 9, 2..30)];
+    for (room, ahead_s, sent) in rows {
+        let mut scene = Scene::new(2, 100, 512);
+        scene.start += ahead_s * 1_000_000_000;
+        (0..40).for_each(|_| scene.deliver((0, 0), 0, (1, 2)));
+        scene.cables[1].set_room(room);
+        scene.turn(5);
+        scene.bridge.drain(patience).expect("it can wait");
+        let status = scene.bridge.status();
+        let class = &status.lanes[1].classes[1];
+        let flushed = class.dropped.iter().find(|(cause, _)| cause == "flushed");
+        let flushed = flushed.map_or(0, |(_, amount)| amount.packets);
+        assert_eq!(class.sent.packets + flushed, 40, "{class:?}");
+        assert_eq!((class.offered.packets, class.backlog.packets), (40, 0), "{class:?}");
+        assert!(sent.contains(&class.sent.packets), "{class:?}");
+    }
+}

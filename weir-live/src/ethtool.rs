@@ -1,7 +1,8 @@
-//! Sets offloads and IPv6 of an interface: the senders of a test network leave work to hardware
-//! that does not exist.
+//! Asks drivers what an interface does, and sets offloads and IPv6: the senders of a test network
+//! leave work to hardware that does not exist.
 
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 
 use crate::error::{Result, SystemError};
@@ -104,4 +105,87 @@ pub fn set_ipv6(interface: &str, on: bool) -> Result<()> {
     let value = if on { "0" } else { "1" };
     fs::write(&path, value)
         .map_err(|cause| SystemError::new(format!("write {value} to {path}"), cause))
+}
+
+/// What an interface does for the kernel; `None` where its driver does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Joins received segments in the kernel (GRO).
+    pub joins: Option<bool>,
+    /// Joins received segments in the card (LRO).
+    pub joins_in_card: Option<bool>,
+    /// Takes TCP super-packets to cut (TSO).
+    pub cuts_tcp: Option<bool>,
+    /// Takes the VLAN tags off received frames.
+    pub takes_tags_off: Option<bool>,
+    /// Computes a hash of received frames.
+    pub hashes: Option<bool>,
+}
+
+/// Returns what an interface in this thread's namespace does for the kernel.
+pub fn features(interface: &str) -> Features {
+    // <linux/ethtool.h>: ETHTOOL_GGRO, GTSO, and GFLAGS with ETH_FLAG_LRO, RXVLAN and RXHASH.
+    let value = |command| ask(interface, [command, 0]).ok().map(|[_, value]| value);
+    let flags = value(0x25);
+    let flag = |bit: u32| flags.map(|flags| flags >> bit & 1 == 1);
+    Features {
+        joins: value(0x2b).map(|value| value != 0),
+        joins_in_card: flag(15),
+        cuts_tcp: value(0x1e).map(|value| value != 0),
+        takes_tags_off: flag(8),
+        hashes: flag(28),
+    }
+}
+
+/// Returns the name of the driver of an interface in this thread's namespace.
+pub fn driver(interface: &str) -> io::Result<String> {
+    // <linux/ethtool.h>, `ethtool_drvinfo`: ETHTOOL_GDRVINFO, then the name in 32 bytes.
+    let mut request = [0u32; 49];
+    request[0] = 0x3;
+    let answer = ask(interface, request)?;
+    let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+}
+
+/// Returns into how many queues an interface in this thread's namespace receives.
+pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    // <linux/ethtool.h>, `ethtool_channels`, as in `set_receive_queues`.
+    let answer = ask(interface, [0x3c, 0, 0, 0, 0, 0, 0, 0, 0])?;
+    Ok(answer[5] + answer[8])
+}
+
+/// Returns whether an interface in this thread's namespace obeys pause frames, and sends them.
+pub fn pause(interface: &str) -> io::Result<[bool; 2]> {
+    // <linux/ethtool.h>, `ethtool_pauseparam`: ETHTOOL_GPAUSEPARAM, negotiated, received, sent.
+    let [_, _, obeys, sends] = ask(interface, [0x12, 0, 0, 0])?;
+    Ok([obeys != 0, sends != 0])
+}
+
+/// Returns how many frames the receive ring and the transmit ring of an interface in this thread's
+/// namespace hold.
+pub fn rings(interface: &str) -> io::Result<[u32; 2]> {
+    // <linux/ethtool.h>, `ethtool_ringparam`: ETHTOOL_GRINGPARAM, four maxima, then the sizes of
+    // the receive, mini, jumbo and transmit ring.
+    let answer = ask(interface, [0x10, 0, 0, 0, 0, 0, 0, 0, 0])?;
+    Ok([answer[5], answer[8]])
+}
+
+/// Asks the driver of an interface; needs no privilege for what only reads.
+fn ask<const WORDS: usize>(interface: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut request = socket::interface_request(interface).map_err(|error| error.cause)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // `words` outlives the call, and its first word tells the kernel its type and length.
+    socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request)?;
+    Ok(words)
+}
+
+/// Returns the MTU of an interface in this thread's namespace; needs no privilege.
+pub fn mtu(interface: &str) -> io::Result<usize> {
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut request = socket::interface_request(interface).map_err(|error| error.cause)?;
+    socket::interface_ioctl(socket.as_fd(), libc::SIOCGIFMTU, &mut request)?;
+    // SAFETY: SIOCGIFMTU filled in the MTU.
+    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }

@@ -20,7 +20,7 @@ use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
 use crate::sorter::SortPlan;
-use crate::status::{ClassStatus, LaneStatus, PortStatus, class_statuses, unread_causes};
+use crate::status::{Delay, LaneLabels, LeafCounts};
 use crate::wait::monotonic_ns;
 
 /// The policy of one direction of a bridge.
@@ -107,8 +107,12 @@ pub(crate) struct Lane {
     unread: UnreadCounts,
     /// For each leaf, frames that left with another traffic class than they arrived with.
     marked: Vec<u64>,
-    /// For each leaf, frames lost outside the link.
-    losses: Vec<Losses>,
+    /// Frames lost outside the link.
+    losses: LossBook,
+    /// Frames that the link dropped after a stall because they were too old.
+    forfeited: u64,
+    /// Whether the frames that wait are given up: see [`Lane::flush`].
+    flushed: bool,
 }
 
 /// A cause for which a lane loses a frame outside its link.
@@ -124,16 +128,24 @@ pub enum Loss {
     Stale,
     /// The interface did not send it: no link, or too long for it.
     NotSent,
+    /// The forwarder ended before its turn came.
+    Flushed,
 }
 
 impl Loss {
     /// All causes, in the order of [`Losses`].
-    pub const ALL: [Self; 5] =
-        [Self::Pool, Self::StaleOnArrival, Self::BusyPort, Self::Stale, Self::NotSent];
+    pub const ALL: [Self; 6] = [
+        Self::Pool,
+        Self::StaleOnArrival,
+        Self::BusyPort,
+        Self::Stale,
+        Self::NotSent,
+        Self::Flushed,
+    ];
     /// Those that come before the link, so that it was never offered the frame.
-    const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
+    pub(crate) const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
     /// Those that come after the link, which counts the frame as sent.
-    const AFTER: [Self; 3] = [Self::BusyPort, Self::Stale, Self::NotSent];
+    pub(crate) const AFTER: [Self; 4] = [Self::BusyPort, Self::Stale, Self::NotSent, Self::Flushed];
 
     /// Returns the name in reports.
     pub fn name(self) -> &'static str {
@@ -143,6 +155,7 @@ impl Loss {
             Self::StaleOnArrival => "stale on arrival",
             Self::Stale => "stale",
             Self::NotSent => "not sent",
+            Self::Flushed => "flushed",
         }
     }
 }
@@ -163,7 +176,8 @@ impl Lane {
             clock: Instant::ZERO,
             ring_leaves: ring_leaves(config.sorting.as_ref()),
             marked: vec![0; leaves],
-            losses: vec![Losses::default(); leaves],
+            losses: LossBook::new(leaves),
+            forfeited: 0,
             leaf_names: config.leaf_names,
             classifier: config.classifier,
             link: config.link,
@@ -175,6 +189,7 @@ impl Lane {
             next: None,
             behind_since: None,
             unread: UnreadCounts::default(),
+            flushed: false,
         }
     }
 
@@ -197,7 +212,7 @@ impl Lane {
         let is_stale = self.oldest(leaf).as_nanos() > received.at_ns;
         if is_stale || !self.room.take(leaf) {
             let cause = if is_stale { Loss::StaleOnArrival } else { Loss::Pool };
-            count(&mut self.losses[leaf.index()], cause, u64::from(length));
+            self.losses.count(leaf, cause, u64::from(length));
             pool.release(received.frame);
             return;
         }
@@ -250,11 +265,18 @@ impl Lane {
 
     /// Frees the frames that the link dropped, on arrival or when their turn came.
     pub(crate) fn release_dropped(&mut self, pool: &mut FramePool) {
-        let room = &mut self.room;
+        self.take_dropped(pool);
+    }
+
+    /// As [`Lane::release_dropped`]; returns how many there were.
+    fn take_dropped(&mut self, pool: &mut FramePool) -> u64 {
+        let (room, mut count) = (&mut self.room, 0);
         self.link.take_dropped(&mut |dropped| {
             room.give_back(dropped.leaf);
             pool.release(FrameId(dropped.handle.0));
+            count += 1;
         });
+        count
     }
 
     /// Starts the line anew after a stall, without what is of no use any more.
@@ -265,7 +287,7 @@ impl Lane {
         let oldest = |leaf: LeafId| clock.before(ages[leaf.index()]);
         if !ages.is_empty() {
             self.link.drop_older(&oldest);
-            self.release_dropped(pool);
+            self.forfeited += self.take_dropped(pool);
         }
     }
 
@@ -277,6 +299,27 @@ impl Lane {
     /// Returns whether frames wait for a busy interface.
     pub(crate) fn has_outbox(&self) -> bool {
         !self.departures.is_empty()
+    }
+
+    /// Returns whether it has been behind its rings for so long that it is overloaded.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind_since.is_some_and(|since| self.clock.since(since) > BEHIND_MAX)
+    }
+
+    /// Returns the frames that it lost outside the link for this cause.
+    pub(crate) fn lost(&self, cause: Loss) -> u64 {
+        self.losses.total[cause as usize]
+    }
+
+    /// Returns the frames that were too old to be sent, as after a stall.
+    pub(crate) fn stale(&self) -> u64 {
+        self.forfeited + self.lost(Loss::Stale) + self.lost(Loss::StaleOnArrival)
+    }
+
+    /// Returns the name of the leaf that has this ring of its ports.
+    pub(crate) fn ring_class(&self, ring: usize) -> Option<String> {
+        let leaf = self.ring_leaves.get(ring).copied().flatten()?;
+        self.leaf_names.get(leaf.index()).cloned()
     }
 
     /// Returns the number of frames that it holds.
@@ -326,7 +369,7 @@ impl Lane {
             let leaf = departure.leaf.index();
             self.room.give_back(departure.leaf);
             if sent.is_lost(index) {
-                count(&mut self.losses[leaf], Loss::NotSent, departure.charged.get());
+                self.losses.count(departure.leaf, Loss::NotSent, departure.charged.get());
                 continue;
             }
             if let Some(delays) = self.delays.get_mut(leaf) {
@@ -370,66 +413,66 @@ impl Lane {
         }
     }
 
-    /// Restarts the measurement of delays.
-    pub(crate) fn mark(&mut self) {
-        self.delays.iter_mut().for_each(|delays| *delays = Histogram::new());
+    /// Gives up what it holds at `now`: the outbox at once, and what waits in the link from the
+    /// next status on. No frame may arrive after that.
+    pub(crate) fn flush(&mut self, now: Instant, pool: &mut FramePool) {
+        self.serve(now, None);
+        self.release_dropped(pool);
+        for departure in self.departures.drain(..) {
+            lose(&departure, Loss::Flushed, &mut self.room, &mut self.losses, pool);
+        }
+        self.flushed = true;
     }
 
-    /// Returns the status; `names` are those of the ports.
-    pub(crate) fn status(&self, names: &[String], ports: &[PortStatus]) -> LaneStatus {
-        let from: Vec<_> = self.from.iter().map(|port| names[*port].as_str()).collect();
-        LaneStatus {
+    /// Returns the number of frames whose header could not be read, by cause.
+    pub(crate) fn unread(&self) -> &UnreadCounts {
+        &self.unread
+    }
+
+    /// Returns what readers of the counts are told once.
+    pub(crate) fn labels(&self) -> LaneLabels {
+        LaneLabels {
             name: self.name.clone(),
-            from: from.join(", "),
-            to: names[self.to].clone(),
-            unread: unread_causes(&self.unread),
-            classes: self.class_statuses(ports),
+            from: self.from.clone(),
+            to: self.to,
+            leaves: self.leaf_names.clone(),
+            sojourn_max: self.sojourn_max.clone(),
+            rings: self.ring_leaves.clone(),
         }
     }
 
-    fn class_statuses(&self, ports: &[PortStatus]) -> Vec<ClassStatus> {
-        let account = self.link.account();
-        let mut classes = class_statuses(&self.leaf_names, &account, &self.delays, &self.marked);
-        for (class, losses) in classes.iter_mut().zip(&self.losses) {
-            add_losses(class, losses);
+    /// Returns the counts of a leaf; with `mark`, the measurement of its delays restarts.
+    pub(crate) fn counts(&mut self, leaf: usize, mark: bool) -> LeafCounts {
+        let delay = self.delays.get(leaf).map(Delay::of).unwrap_or_default();
+        if let Some(delays) = self.delays.get_mut(leaf).filter(|_| mark) {
+            delays.clear();
         }
-        for (class, age) in classes.iter_mut().zip(&self.sojourn_max) {
-            class.sojourn_max_us = Some(age.as_nanos() as f64 / 1e3);
-        }
-        // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
-        for (ring, leaf) in self.ring_leaves.iter().enumerate() {
-            let overruns = self.from.iter().filter_map(|port| ports[*port].ring_overruns.get(ring));
-            if let Some(class) = leaf.and_then(|leaf| classes.get_mut(leaf.index())) {
-                class.lost.push(("ring overrun".to_owned(), overruns.sum()));
-            }
-        }
-        classes
+        let counts = LeafCounts {
+            account: self.link.leaf_account(LeafId(leaf as u32)),
+            losses: self.losses.leaves[leaf],
+            marked: self.marked[leaf],
+            delay,
+        };
+        if self.flushed { counts.flushed() } else { counts }
     }
 }
 
-fn count(losses: &mut Losses, cause: Loss, bytes: u64) {
-    let losses = &mut losses[cause as usize];
-    losses.packets += 1;
-    losses.bytes += bytes;
+/// Frames lost outside a link, for each leaf and in all.
+struct LossBook {
+    leaves: Vec<Losses>,
+    total: [u64; Loss::ALL.len()],
 }
 
-/// Adds what a lane lost of a class: what the link was not offered is `lost`, and what it handed
-/// out in vain is dropped and not sent.
-fn add_losses(class: &mut ClassStatus, losses: &Losses) {
-    for cause in Loss::BEFORE {
-        class.lost.push((cause.name().to_owned(), losses[cause as usize].packets));
+impl LossBook {
+    fn new(leaves: usize) -> Self {
+        Self { leaves: vec![Losses::default(); leaves], total: Default::default() }
     }
-    for cause in Loss::AFTER {
-        let amount = losses[cause as usize];
-        class.sent.packets -= amount.packets;
-        class.sent.bytes -= amount.bytes;
-        match class.dropped.iter_mut().find(|(name, _)| name == cause.name()) {
-            Some((_, dropped)) => {
-                dropped.packets += amount.packets;
-                dropped.bytes += amount.bytes;
-            }
-            None => class.dropped.push((cause.name().to_owned(), amount.into())),
-        }
+
+    fn count(&mut self, leaf: LeafId, cause: Loss, bytes: u64) {
+        let losses = &mut self.leaves[leaf.index()][cause as usize];
+        losses.packets += 1;
+        losses.bytes += bytes;
+        self.total[cause as usize] += 1;
     }
 }
 
@@ -443,11 +486,11 @@ fn lose(
     departure: &Departure,
     cause: Loss,
     room: &mut Room,
-    losses: &mut [Losses],
+    losses: &mut LossBook,
     pool: &mut FramePool,
 ) {
     room.give_back(departure.leaf);
-    count(&mut losses[departure.leaf.index()], cause, departure.charged.get());
+    losses.count(departure.leaf, cause, departure.charged.get());
     pool.release(FrameId(departure.handle.0));
 }
 

@@ -77,13 +77,19 @@ impl FramePool {
     }
 
     fn in_memory(capacity: u32, slot: usize, map: fn(usize) -> Memory) -> Self {
-        let slot = if slot > SMALL_PAGE / 2 { slot.next_multiple_of(SMALL_PAGE) } else { slot };
+        let slot = whole_pages(slot);
         let count = capacity as usize;
         let bytes = count.checked_mul(slot).expect("pool size fits the address space");
         let places = vec![Place { offset: 0, len: FREE }; count];
         // Popped from the end: low slots first, and the last one freed is the next one used.
         let free = (0..capacity).rev().collect();
         Self { memory: Arc::new(map(bytes)), slot, places, stamps: vec![0; count], free }
+    }
+
+    /// Returns the bytes of memory that a pool of so many slots takes.
+    pub(crate) fn bytes_for(capacity: usize, slot: usize) -> usize {
+        let beside = size_of::<Place>() + size_of::<u64>() + size_of::<u32>();
+        capacity.saturating_mul(whole_pages(slot) + beside).saturating_add(PAGE)
     }
 
     /// Returns the bytes that one slot holds.
@@ -280,6 +286,11 @@ impl FramePool {
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
+}
+
+/// Returns the length of a slot that is at least so long.
+fn whole_pages(slot: usize) -> usize {
+    if slot > SMALL_PAGE / 2 { slot.next_multiple_of(SMALL_PAGE) } else { slot }
 }
 
 /// Pages, all zero at first, anonymous or of a file in memory. A port that shares them with the

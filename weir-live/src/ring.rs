@@ -68,6 +68,11 @@ impl Ring {
         Ok(Self { base, slot_len, slot_count, next: 0 })
     }
 
+    /// Returns the bytes of a ring of so many slots of this length.
+    pub(crate) fn bytes_for(slot_len: usize, slot_count: usize) -> usize {
+        (slot_len * slot_count).max(slot_len).max(BLOCK_LEN_MIN)
+    }
+
     /// Returns how many frames wait.
     pub(crate) fn waiting(&self) -> u64 {
         let is_ready = |ahead: &usize| {

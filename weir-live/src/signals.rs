@@ -1,14 +1,14 @@
 //! A clean stop: SIGINT and SIGTERM set a flag and wake a descriptor; a second signal exits at
 //! once, unless it comes with the first: `timeout`, a terminal and a service manager may signal a
-//! process and its group.
+//! process and its group. [`Signals`] is for a loop that handles each signal in its turn.
 
 use std::io::Read;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 use crate::error::{Result, SystemError};
 use crate::wait::monotonic_ns;
@@ -70,6 +70,63 @@ impl StopSignal {
     pub fn acknowledge(&mut self) {
         let mut bytes = [0; 16];
         while matches!(self.wake.read(&mut bytes), Ok(count) if count > 0) {}
+    }
+}
+
+/// Signals that a loop handles in its turn, in the order in which they came.
+#[derive(Debug)]
+pub struct Signals {
+    read: UnixStream,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// SIGTERM or SIGINT, by its number: to end.
+    Stop(i32),
+    /// SIGUSR1: to measure delays anew.
+    Mark,
+    /// SIGHUP: the terminal is gone.
+    HangUp,
+}
+
+impl Signals {
+    /// Handles SIGTERM, SIGINT, SIGUSR1 and SIGHUP from now on, for as long as the process lives.
+    pub fn install() -> Result<Self> {
+        let failed = |cause| SystemError::new("handle signals", cause);
+        let (read, write) = UnixStream::pair().map_err(failed)?;
+        read.set_nonblocking(true).map_err(failed)?;
+        for signal in [SIGTERM, SIGINT, SIGUSR1, SIGHUP] {
+            let write = write.try_clone().map_err(failed)?;
+            let act = move || {
+                let (byte, flags) = (signal as u8, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+                // SAFETY: send may be called in a handler (signal-safety(7)); the pointer is that
+                // of one live byte. A full buffer has enough signals in it.
+                unsafe { libc::send(write.as_raw_fd(), (&raw const byte).cast(), 1, flags) };
+            };
+            // SAFETY: `act` calls send, and neither allocates nor panics.
+            unsafe { signal_hook::low_level::register(signal, act) }.map_err(failed)?;
+        }
+        Ok(Self { read })
+    }
+
+    /// Returns what the signals since the last call ask for.
+    pub fn take(&mut self) -> Vec<Asked> {
+        let mut bytes = [0; 64];
+        let count = self.read.read(&mut bytes).unwrap_or_default();
+        let asked = |byte: &u8| match i32::from(*byte) {
+            SIGUSR1 => Asked::Mark,
+            SIGHUP => Asked::HangUp,
+            signal => Asked::Stop(signal),
+        };
+        bytes[..count].iter().map(asked).collect()
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable once a signal came.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
     }
 }
 

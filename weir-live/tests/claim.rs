@@ -17,8 +17,8 @@ use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
 use weir_live::netns;
-use weir_policy::deployment::OnExit;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_policy::deployment::OnExit;
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -186,12 +186,8 @@ fn host_egress_only_locks() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     ip(&testbed, "addr add 10.77.0.1/24 dev left\nroute add default via 10.77.0.9")?;
     let port = ClaimPort { name: "host", interface: LEFT, is_host: true, bridge: 0 };
-    let config = ClaimConfig {
-        deployment: "home",
-        take: false,
-        on_exit: OnExit::Closed,
-        ports: vec![port],
-    };
+    let config =
+        ClaimConfig { deployment: "home", take: false, on_exit: OnExit::Closed, ports: vec![port] };
     let mut claimed = testbed.weir.run(|| Claim::take(&config))??;
     let refused = claim(&testbed, BOTH, true).err().unwrap_or_default();
     // The host answers for its address: nothing keeps it quiet.

@@ -97,9 +97,8 @@ fn main() -> ExitCode {
     let row = |row: &'static Row| Trial::test(row.name, move || check(row));
     let mut trials: Vec<_> = ROWS.iter().map(row).collect();
     if loads_programs() {
-        let row = |row: &'static Row| {
-            Trial::test(format!("open_{}", row.name), move || check_open(row))
-        };
+        let row =
+            |row: &'static Row| Trial::test(format!("open_{}", row.name), move || check_open(row));
         trials.extend(ROWS.iter().map(row));
     } else {
         println!("skipped: {} tests of the fallback: this process loads no programs", ROWS.len());

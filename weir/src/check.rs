@@ -5,13 +5,16 @@ use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use weir_policy::deployment::Direction;
+use weir_live::memory::{self, Part};
+use weir_policy::deployment::{Deployment, Direction};
 use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
 use weir_policy::reader::Document;
 use weir_policy::{deployment, policy, render};
+use weir_sim::memory::Shown;
 use weir_sim::read;
 use weir_sim::shown::Table;
 
@@ -38,6 +41,33 @@ struct Checked<'a> {
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
     bounds: Option<Vec<RowFigures<'a>>>,
+    /// What `weir up` needs at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
+}
+
+/// The memory that `weir up` needs at most for a deployment.
+#[derive(Serialize)]
+struct Memory {
+    total_bytes: u64,
+    parts: Vec<Part>,
+}
+
+impl Memory {
+    /// Returns that of a deployment, where its interfaces are as they are now.
+    fn of(deployment: &Deployment) -> Self {
+        let forecast = memory::forecast(deployment, memory::mtu_now);
+        Self { total_bytes: forecast.total(), parts: forecast.parts }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts.iter().map(|part| format!("{} {}", part.name, Shown(part.bytes)));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let total = Shown(self.total_bytes);
+        f.write_str(&wrapped(&format!("`weir up` needs at most {total} of memory: {parts}")))
+    }
 }
 
 /// The figures of a class, with its name, and its direction if the file has several.
@@ -105,9 +135,7 @@ impl Run for Check {
         }
         if kind == Some(Kind::Deployment) {
             let outcome = deployment::parse(&bytes, &name, &read_file);
-            let plan = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
-            let rows = plan.map(|plan| plan.directions.iter().flat_map(Row::of_way).collect());
-            return print_all(output, (&name, "deployment"), &outcome, rows);
+            return check_deployment(output, &name, &outcome, self.bounds);
         }
         if kind == Some(Kind::Scenario) {
             let outcome = read::parse(&bytes, &name, &read_file);
@@ -119,6 +147,16 @@ impl Run for Check {
         }
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
         print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy))
+    }
+}
+
+impl<'a> RowFigures<'a> {
+    fn of(row: &'a Row) -> Self {
+        Self {
+            direction: row.direction.as_deref(),
+            class: &row.class,
+            figures: Figures::of(&row.standing),
+        }
     }
 }
 
@@ -134,6 +172,31 @@ impl Row {
     }
 }
 
+/// Prints the findings of a deployment, the guarantees of its classes if requested, and the memory
+/// that it needs.
+fn check_deployment(
+    output: &Output,
+    name: &str,
+    outcome: &Outcome<Deployment>,
+    bounds: bool,
+) -> Exit {
+    let plan = outcome.plan.as_ref().filter(|_| !outcome.failed());
+    let rows: Option<Vec<Row>> =
+        plan.filter(|_| bounds).map(|plan| plan.directions.iter().flat_map(Row::of_way).collect());
+    let Some(memory) = plan.map(Memory::of) else {
+        return print(output, name, "deployment", outcome);
+    };
+    if output.format == Format::Json {
+        let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
+        let memory = Some(memory);
+        output.json(&Checked { memory, ..checked(name, "deployment", outcome, bounds) });
+        return Exit::Clean;
+    }
+    let exit = print_all(output, (name, "deployment"), outcome, rows);
+    output.text(&memory.to_string());
+    exit
+}
+
 /// As [`print()`], with the guarantees of classes if requested.
 fn print_all<T>(
     output: &Output,
@@ -143,11 +206,7 @@ fn print_all<T>(
 ) -> Exit {
     let Some(rows) = rows else { return print(output, name, kind, outcome) };
     if output.format == Format::Json {
-        let bounds = rows.iter().map(|row| RowFigures {
-            direction: row.direction.as_deref(),
-            class: &row.class,
-            figures: Figures::of(&row.standing),
-        });
+        let bounds = rows.iter().map(RowFigures::of);
         output.json(&checked(name, kind, outcome, Some(bounds.collect())));
         return Exit::Clean;
     }
@@ -244,6 +303,7 @@ fn checked<'a, T>(
         warnings: outcome.count(Severity::Warning),
         findings: &outcome.findings,
         bounds,
+        memory: None,
     }
 }
 

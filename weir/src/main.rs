@@ -50,6 +50,7 @@ macro_rules! verbs {
 verbs! {
     init::Init,
     check::Check,
+    doctor::Doctor,
     import::Import,
     export::Export,
     convert::Convert,
@@ -59,6 +60,7 @@ verbs! {
     replay::Replay,
     sim::Sim,
     up::Up,
+    forward::Forward,
     status::Status,
     send::Send,
     recv::Recv,

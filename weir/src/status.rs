@@ -3,39 +3,76 @@
 use crate::kind::Kind;
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
+use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_control::client;
-use weir_control::protocol::default_socket;
+use weir_control::places::{self, Found, Places};
+use weir_control::printable::printable;
+use weir_control::protocol::{Query, Sort};
 use weir_core::packet::Unread;
 use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Status as LinkStatus};
-use weir_policy::deployment::{self, NAME_RULE, is_name};
+use weir_policy::deployment;
 use weir_sim::shown::{Table, millis};
 
-/// Shows the counters of a running link: ports, classes, delays, drops.
+/// Shows the counters of a running link: ports, classes, delays, drops; without a name, which links
+/// run.
 ///
 /// All counters and means are since the start; docs/status.md describes each.
 #[derive(clap::Args)]
-#[command(override_usage = "weir status [OPTIONS] <NAME|--control <SOCKET>>")]
+#[command(override_usage = "weir status [OPTIONS] [NAME|--control <SOCKET>]")]
 pub struct Status {
-    /// The name of the deployment, not its file; needed unless there is a `--control`.
-    #[arg(required_unless_present = "control")]
+    /// The name of the deployment, not its file.
     name: Option<String>,
-    /// The control socket, instead of the one derived from the name.
+    /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
+    #[command(flatten)]
+    classes: Classes,
+}
+
+/// Which classes to show.
+#[derive(clap::Args)]
+struct Classes {
+    /// Only classes with such a name: `*` stands for any characters, `?` for one.
+    #[arg(long, value_name = "PATTERN")]
+    class: Option<String>,
+    /// The N classes of all directions that have most of what `--sort` says.
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    top: Option<u32>,
+    /// What the first classes have most of: bytes sent (rate), p99 (delay), frames dropped and lost
+    /// (drops), or bytes that wait (backlog).
+    #[arg(long, value_name = "KEY", value_parser = sort_key)]
+    sort: Option<Sort>,
+    /// At most so many classes [default: 1000].
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+}
+
+fn sort_key(word: &str) -> Result<Sort, String> {
+    let found = Sort::ALL.into_iter().find(|(name, _)| *name == word);
+    let words: Vec<_> = Sort::ALL.iter().map(|(name, _)| *name).collect();
+    found.map(|(_, sort)| sort).ok_or_else(|| format!("use one of {}", words.join(", ")))
+}
+
+impl Classes {
+    fn query(self) -> Query {
+        let sort = self.sort.or(self.top.map(|_| Sort::Rate));
+        Query { class: self.class, sort, limit: self.top.or(self.limit) }
+    }
 }
 
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
-        let name = self.name.filter(|_| self.control.is_none()).unwrap_or_default();
-        let refuse = |error: String| output.refuse(&of_file(&name).unwrap_or(error));
-        if self.control.is_none() && !is_name(&name) {
-            let why = "is not a name of a deployment, which has";
-            return refuse(format!("{name:?} {why} {NAME_RULE}"));
-        }
-        let socket = self.control.unwrap_or_else(|| default_socket(&name));
-        match client::status(&socket) {
+        let query = self.classes.query();
+        let socket = match (self.control, &self.name) {
+            (Some(socket), _) => Ok(socket),
+            (None, Some(name)) => Places::of_process().find(name),
+            (None, None) if query == Query::default() => return list(output),
+            (None, None) => Err("name the link, or its socket with --control".to_owned()),
+        };
+        let status = query.check().and(socket).and_then(|socket| client::status(&socket, &query));
+        match status {
             Ok(status) => {
                 match output.format {
                     Format::Json => output.json(&status),
@@ -43,9 +80,45 @@ impl Run for Status {
                 }
                 Exit::Clean
             }
-            Err(error) => refuse(error),
+            Err(error) => {
+                let name = self.name.unwrap_or_default();
+                output.refuse(&of_file(&name).unwrap_or(error))
+            }
         }
     }
+}
+
+/// Shows which links run, and which sockets are left of others.
+fn list(output: &Output) -> Exit {
+    let (links, more) = Places::of_process().list();
+    let shown = |path: &Path| printable(&path.display().to_string()).into_owned();
+    if output.format == Format::Json {
+        let link = |link: &Found| {
+            json!({
+                "name": link.name,
+                "user": places::user(link.uid),
+                "state": link.state.name(),
+                "control": shown(&link.path),
+            })
+        };
+        let links: Vec<_> = links.iter().map(link).collect();
+        output.json(&json!({ "links": links, "left_out": more }));
+        return Exit::Clean;
+    }
+    if links.is_empty() {
+        output.text("no link runs; start one with `weir up`\n");
+        return Exit::Clean;
+    }
+    let mut table = Table::new(["name", "user", "state", "control"]);
+    for link in &links {
+        let (user, state) = (places::user(link.uid), link.state.name().to_owned());
+        table.row(vec![link.name.clone(), user, state, shown(&link.path)]);
+    }
+    output.table(&table);
+    if more > 0 {
+        output.text(&format!("{more} more are left out\n"));
+    }
+    Exit::Clean
 }
 
 /// Returns which name to write, if there is a file of a deployment where a name is expected.
@@ -64,17 +137,30 @@ pub fn table(status: &LinkStatus) -> String {
     let mut text = String::new();
     let seconds = status.uptime_ns as f64 / 1e9;
     let used = status.frames_max - status.frames_free;
+    let part = |ns: u64| ns as f64 / (status.uptime_ns as f64).max(1.0) * 100.0;
     let _ = writeln!(
         text,
-        "up {seconds:.1} s, {used} of {} frames in use, {} stalls",
-        status.frames_max, status.stalls
+        "up {seconds:.1} s, {:.1} % of it at work, {:.1} % polling, {used} of {} frames in use, {} \
+         stalls",
+        part(status.busy_ns),
+        part(status.polling_ns),
+        status.frames_max,
+        status.stalls
     );
+    if status.age_ns > AGE_MAX_NS {
+        let age = age(status.age_ns as f64 / 1e3);
+        let _ = writeln!(text, "the run loop has given no newer counts for {age}");
+    }
     for port in &status.ports {
         text.push_str(&describe(port));
     }
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
+        if lane.left_out > 0 {
+            let more = "of its classes are not shown; see --class, --top and --limit";
+            let _ = writeln!(text, "{} {more}", lane.left_out);
+        }
         if let Some(ages) = ages(lane) {
             let _ = writeln!(text, "packets older than {ages} are dropped as stale");
         }
@@ -188,6 +274,9 @@ fn ages(lane: &LaneStatus) -> Option<String> {
     Some(if same { longest } else { format!("{shortest} to {longest}, by class,") })
 }
 
+/// Counts of a run loop that runs are younger, also those of very many classes.
+const AGE_MAX_NS: u64 = 3_000_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,16 +286,21 @@ mod tests {
         let check = |overruns: &[u64], sojourn_max_us, wanted: &[&str], unwanted: &[&str]| {
             let port = PortStatus { ring_overruns: overruns.to_vec(), ..PortStatus::default() };
             let class = ClassStatus { sojourn_max_us, ..ClassStatus::default() };
-            let lane = LaneStatus { classes: vec![class], ..LaneStatus::default() };
-            let status =
-                LinkStatus { ports: vec![port], lanes: vec![lane], ..LinkStatus::default() };
+            let lane = LaneStatus { classes: vec![class], left_out: 7, ..LaneStatus::default() };
+            let status = LinkStatus {
+                ports: vec![port],
+                lanes: vec![lane],
+                age_ns: 9_000_000_000,
+                ..LinkStatus::default()
+            };
             let text = table(&status);
             assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
             assert!(!unwanted.iter().any(|part| text.contains(part)), "{text}");
         };
         check(&[5, 2, 1], Some(3.2e6), &["ring overrun: 5 in", ", 3 in", "older than 3.2 s"], &[]);
         check(&[0, 2], Some(5e4), &["0 in", "2 in", "older than 50 ms"], &[]);
-        check(&[5], None, &["mean Mbit/s"], &["ring overrun", "older"]);
+        check(&[5], None, &["mean Mbit/s", "7 of its classes"], &["ring overrun", "older"]);
+        check(&[5], None, &["no newer counts for 9.0 s"], &[]);
         check(&[0, 0], None, &[], &["ring overrun", "stale"]);
     }
 }

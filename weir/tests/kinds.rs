@@ -57,6 +57,7 @@ fn a_file_of_another_kind_is_named_with_its_verb_and_the_way_to_the_right_kind()
     check("measure capture.pcap FILE --policy policy.toml", &["capture.pcap"]);
     check("measure capture.pcap capture.pcap --policy FILE", &["policy.toml"]);
     check("up FILE", &["deployment.toml"]);
+    check("doctor FILE", &["deployment.toml"]);
     check("import tc FILE", &["set-up.sh"]);
     check("import altq FILE", &["altq.conf"]);
     check("import pf FILE", &["pf.conf"]);

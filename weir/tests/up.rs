@@ -2,8 +2,16 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/before.rs"]
+mod before;
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/deaths.rs"]
+mod deaths;
+#[path = "up/events.rs"]
+mod events;
+#[path = "up/probe.rs"]
+mod probe;
 #[path = "up/told.rs"]
 mod told;
 
@@ -45,7 +53,8 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().chain(bridges::TESTS).chain(told::TESTS)
+    let first = TESTS.iter().chain(before::TESTS).chain(bridges::TESTS);
+    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {
@@ -201,11 +210,20 @@ impl Scene {
         }
     }
 
+    /// Sends a signal to the keeper.
     fn signal(&self, name: &str) -> Outcome {
-        let child = self.child.as_ref().ok_or("nothing was started")?;
-        let kill = Command::new("kill").args(["-s", name, &child.id().to_string()]).status()?;
-        assert!(kill.success(), "the signal was sent");
-        Ok(())
+        signal(self.keeper()?, name)
+    }
+
+    /// Returns the process that was started.
+    fn keeper(&self) -> Result<u32, Failed> {
+        Ok(self.child.as_ref().ok_or("nothing was started")?.id())
+    }
+
+    /// Returns the process that forwards: the newest child of the keeper.
+    fn forwarder(&self) -> Result<u32, Failed> {
+        let children = children(self.keeper()?);
+        children.last().copied().ok_or_else(|| "the keeper has no forwarder".into())
     }
 
     /// Stops the program as a service manager would; returns its output.
@@ -224,12 +242,29 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The test failed before it could stop its program.
+            // The test failed before it could stop its program. Without its keeper, a forwarder goes
+            // on.
+            let forwarders = children(child.id());
             drop(child.kill());
             drop(child.wait());
+            forwarders.into_iter().for_each(|process| drop(signal(process, "KILL")));
         }
         drop(fs::remove_dir_all(&self.folder));
     }
+}
+
+/// Sends a signal to a process.
+fn signal(process: u32, name: &str) -> Outcome {
+    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status()?;
+    assert!(kill.success(), "the signal {name} was sent to {process}");
+    Ok(())
+}
+
+/// Returns the children of a process, the oldest first.
+fn children(process: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Sends datagrams from client to server until one arrives; fails after `count`.
@@ -353,9 +388,10 @@ fn a_stopped_process_goes_on() -> Outcome {
     let flooding = flood(&scene.testbed, &done)?;
     let waits = |status: &Status| status.lanes[0].classes[1].backlog.packets > 0;
     scene.await_status("frames wait", waits)?;
-    scene.signal("STOP")?;
+    let forwarder = scene.forwarder()?;
+    signal(forwarder, "STOP")?;
     thread::sleep(Duration::from_millis(500));
-    scene.signal("CONT")?;
+    signal(forwarder, "CONT")?;
     let after = scene.await_status("the stall is counted", |status| status.stalls > 0)?;
     let sent = |status: &Status| status.lanes[0].classes[1].sent.packets;
     scene.await_status("frames leave again", |status| sent(status) > sent(&after))?;
@@ -514,8 +550,10 @@ fn one_deployment_at_a_time() -> Outcome {
     let wanted = format!("already to the deployment `link` (process {process})");
     assert!(text.contains(&wanted) && text.contains(LEFT), "{text}");
     send_until_received(&scene.testbed, 5004, 1)?;
+    let forwarder = scene.forwarder()?;
     scene.signal("KILL")?;
     scene.child.take().ok_or("it was started")?.wait()?;
+    signal(forwarder, "KILL")?;
     fs::rename(scene.folder.join("other.toml"), scene.folder.join("link.toml"))?;
     fs::remove_file(scene.folder.join("weir.sock"))?;
     std::os::unix::fs::symlink("other.sock", scene.folder.join("weir.sock"))?;

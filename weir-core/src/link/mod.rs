@@ -87,6 +87,9 @@ pub trait AnyLink: Send {
     /// Returns the account up to now.
     fn account(&self) -> Account;
 
+    /// Returns the account of one leaf up to now, for callers that may not read all leaves at once.
+    fn leaf_account(&self, leaf: LeafId) -> LeafAccount;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
@@ -233,6 +236,10 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn account(&self) -> Account {
         self.queues.account().with_retired(self.retired)
+    }
+
+    fn leaf_account(&self, leaf: LeafId) -> LeafAccount {
+        self.queues.leaf_account(leaf)
     }
 
     fn backlog(&self) -> u32 {

@@ -485,7 +485,8 @@ impl Queues {
         Account::new((0..self.leaves.len()).map(leaf).collect())
     }
 
-    fn leaf_account(&self, leaf: LeafId) -> LeafAccount {
+    /// Returns the account of one leaf up to now.
+    pub fn leaf_account(&self, leaf: LeafId) -> LeafAccount {
         let dropped = self.drops.of(leaf);
         let Leaf { sent_packets: packets, sent_bytes: bytes, .. } = self.leaves[leaf.index()];
         LeafAccount::new(Count { packets, bytes }, dropped, self.backlog(leaf))

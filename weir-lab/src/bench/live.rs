@@ -6,10 +6,15 @@
 //! forwards, it forwards on the generator's processor, unless receive packet steering (RPS) moves
 //! it to the second. Frames are counted at the receiver's interface.
 //!
+//! The sender is often slower than the bridge of `weir up`, whose loop then polls in vain for part
+//! of the time. So the rate that is compared with `fifo` is that of the time in which the loop
+//! worked, as its status says (`busy_ns`): what it would forward if frames never ceased, or more,
+//! since few frames at a time cost more each.
+//!
 //! The processor time a frame is what all processors together did in that time by `/proc/stat`
 //! (user, system, interrupts), over the frames that arrived: generator, forwarder and the kernel of
-//! the receiver. It is the fair figure, since a second processor also costs. Other work on the
-//! machine counts too, so [`Report::other_work`] says how much there was.
+//! the receiver, without the polling in vain. It is the fair figure, since a second processor also
+//! costs. Other work on the machine counts too, so [`Report::other_work`] says how much there was.
 
 use super::figure::Figure;
 use super::{median, yardstick};
@@ -27,6 +32,7 @@ use weir_live::bridge::{BridgeConfig, BridgePort};
 use weir_live::error::SystemError;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, KINDS, PortConfig};
+use weir_live::status::Status;
 use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
@@ -79,11 +85,15 @@ pub struct Row {
     pub kpps: f64,
     /// Frames offered per second, in thousands.
     pub offered_kpps: f64,
-    /// The ratio of its rate to that of `fifo` on the same kind of port in the same round; for the
-    /// kernel's bridge, on the first kind.
+    /// The ratio of the rate at which it would forward all the time to that of `fifo` on the same
+    /// kind of port in the same round: a sender that is slower than both hides no difference. For
+    /// the kernel's bridge, of the rates as they were, to the first kind.
     pub ratio: f64,
-    /// Processor time for a frame that arrived, in µs, all processors together.
+    /// Processor time for a frame that arrived, in µs, all processors together, without what a loop
+    /// polls in vain.
     pub processor_micros: f64,
+    /// What the loop worked for a frame, in µs; 0 for the kernel's bridge.
+    pub busy_micros: f64,
     /// The goal of the ratio, if there is one.
     pub goal: Option<f64>,
     /// Why it was not measured.
@@ -105,6 +115,7 @@ struct Sample {
     kpps: f64,
     offered_kpps: f64,
     processor_micros: f64,
+    busy_micros: f64,
 }
 
 /// Measures every forwarder; `progress` receives the measurement that begins, the number done and
@@ -133,8 +144,9 @@ pub fn measure(
     }
     let row = |(forwarder, rounds): (&Forwarder, &Vec<_>)| {
         let fifo = forwarders.iter().position(|other| other.is_fifo_for(forwarder)).unwrap_or(0);
-        let rates = samples[fifo].iter().map(|one| one.as_ref().map_or(0.0, rate));
-        row(forwarder, rounds, &rates.collect::<Vec<_>>())
+        let fifo: Vec<_> =
+            samples[fifo].iter().map(|one| one.as_ref().copied().unwrap_or_default()).collect();
+        row(forwarder, rounds, &fifo)
     };
     let rows = forwarders.iter().zip(&samples).map(row).collect();
     Ok(Report { processors, other_work, rows })
@@ -182,20 +194,37 @@ fn forwarders(options: &Options) -> Vec<Forwarder> {
     all
 }
 
-fn rate(sample: &Sample) -> f64 {
-    sample.kpps
+impl Sample {
+    /// Adds what the loop says of its time.
+    fn of_loop(self, status: &Status) -> Self {
+        let frames: u64 = status.ports.iter().map(|port| port.sent).sum();
+        let micros = |ns: u64| ns as f64 / 1e3 / frames.max(1) as f64;
+        Self {
+            processor_micros: self.processor_micros - micros(status.polling_ns),
+            busy_micros: micros(status.busy_ns),
+            ..self
+        }
+    }
+
+    /// Its rate to another's: while they worked if both are loops, else as it was.
+    fn ratio_to(&self, other: &Self) -> f64 {
+        match self.busy_micros {
+            0.0 => self.kpps / other.kpps.max(1e-9),
+            busy => other.busy_micros / busy,
+        }
+    }
 }
 
 /// A forwarder's medians over the rounds, and its ratio to `fifo` in each.
-fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[f64]) -> Row {
+fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[Sample]) -> Row {
     let samples: Vec<&Sample> = rounds.iter().filter_map(|round| round.as_ref().ok()).collect();
     let not_measured = rounds.iter().find_map(|round| round.as_ref().err().cloned());
     let middle = |of: &dyn Fn(&Sample) -> f64| {
         let mut values: Vec<f64> = samples.iter().map(|sample| of(sample)).collect();
         if values.is_empty() { 0.0 } else { median(&mut values) }
     };
-    let ratio = |(round, fifo): (&Result<Sample, String>, &f64)| {
-        round.as_ref().ok().map(|sample| sample.kpps / fifo.max(1e-9))
+    let ratio = |(round, fifo): (&Result<Sample, String>, &Sample)| {
+        round.as_ref().ok().map(|sample| sample.ratio_to(fifo))
     };
     let mut ratios: Vec<f64> = rounds.iter().zip(fifo).filter_map(ratio).collect();
     let ratio = if ratios.is_empty() { 0.0 } else { median(&mut ratios) };
@@ -215,6 +244,7 @@ fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[f64]) -
         offered_kpps: middle(&|sample| sample.offered_kpps),
         ratio,
         processor_micros: middle(&|sample| sample.processor_micros),
+        busy_micros: middle(&|sample| sample.busy_micros),
         goal: forwarder.goal(),
         not_measured,
     }
@@ -274,7 +304,7 @@ fn measure_one(
             let config = Box::new(bridge_config(port, &policy).map_err(text)?);
             let drive = |testbed: &Testbed, _: Option<&_>| drive(testbed, *classes, duration);
             let sample = rig::between(rig::Forwarder::Weir(config), drive);
-            match sample.map(|(sample, _)| sample).map_err(text) {
+            match sample.map(|(sample, status)| sample.of_loop(&status)).map_err(text) {
                 // This kind of port may need more than the machine or the user has.
                 Err(why) if *port != KINDS[0].keyword => Ok(Err(why)),
                 sample => sample.map(Ok),
@@ -424,7 +454,7 @@ fn watch(duration: Duration) -> Result<Sample, SystemError> {
     Ok(Sample {
         kpps: received * 1e6 / (until - from) as f64,
         processor_micros: (busier - busy) / received.max(1.0),
-        offered_kpps: 0.0,
+        ..Sample::default()
     })
 }
 
@@ -527,11 +557,15 @@ mod tests {
     fn ratios_are_taken_round_by_round() {
         let scheduler = "htb".to_owned();
         let forwarder = Forwarder::Weir { port: "afpacket", scheduler, classes: 100 };
-        let sample = |kpps| Ok(Sample { kpps, ..Sample::default() });
-        let made =
-            row(&forwarder, &[sample(90.0), sample(190.0), sample(50.0)], &[100.0, 200.0, 50.0]);
+        // What the loop works for a frame counts, not what the sender sent.
+        let sample = |kpps, busy_micros| Sample { kpps, busy_micros, ..Sample::default() };
+        let fifo = [sample(1.0, 0.9), sample(1.0, 1.9), sample(1.0, 0.5)];
+        let rounds = [sample(90.0, 1.0), sample(190.0, 2.0), sample(50.0, 0.5)];
+        let made = row(&forwarder, &rounds.map(Ok), &fifo);
         assert_eq!((made.kpps, made.ratio, made.goal), (90.0, 0.95, Some(0.95)));
-        let refused = row(&forwarder, &[Err("no module".to_owned())], &[1.0]);
+        let kernel = Forwarder::Kernel { classes: 0, steered: false };
+        assert_eq!(row(&kernel, &[Ok(sample(2.0, 0.0))], &fifo).ratio, 2.0);
+        let refused = row(&forwarder, &[Err("no module".to_owned())], &fifo);
         assert_eq!(refused.not_measured.as_deref(), Some("no module"));
     }
 }

@@ -97,9 +97,20 @@ fn bind(name: &str) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
+/// Returns which process and which deployment hold the lock of an interface of this thread's
+/// network namespace.
+pub(super) fn holder(index: u32) -> Option<(String, String)> {
+    let sockets = sockets();
+    owner(&sockets, PREFIX, index).map(|(process, name)| (process.to_owned(), name.to_owned()))
+}
+
+fn sockets() -> String {
+    let bytes = fs::read("/proc/thread-self/net/unix").unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn taken(index: u32, action: String) -> SystemError {
-    let sockets = fs::read("/proc/thread-self/net/unix").unwrap_or_default();
-    let sockets = String::from_utf8_lossy(&sockets);
+    let sockets = sockets();
     let (why, cure) = if let Some((process, deployment)) = owner(&sockets, PREFIX, index) {
         (
             format!("it belongs already to the deployment `{deployment}` (process {process})"),

@@ -96,6 +96,40 @@ struct Held {
     quiet: Option<Quiet>,
 }
 
+/// What stands in the way of claiming an interface, found without claiming it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Prospect {
+    /// The process and the deployment that have it.
+    pub holder: Option<(String, String)>,
+    /// Why the claim would be refused, and the cure.
+    pub refusal: Option<(String, String)>,
+    /// What would stop working for the host.
+    pub note: Option<String>,
+}
+
+/// Returns what stands in the way of each port, in their order. Claims and changes nothing.
+///
+/// # Errors
+/// When the network of this thread's namespace cannot be read.
+pub fn look(config: &ClaimConfig<'_>) -> Result<Vec<Prospect>> {
+    let network = Network::read(&mut Netlink::open()?)?;
+    let found = |port: &ClaimPort<'_>| network.named(port.interface);
+    let ports: Vec<_> =
+        config.ports.iter().filter_map(|port| Some((*port, found(port)?))).collect();
+    let of = |port: &ClaimPort<'_>| {
+        let Some(row) = ports.iter().find(|row| row.0.interface == port.interface) else {
+            return Prospect::default();
+        };
+        let checked = refusal::check_port(&network, row, &ports, config.take);
+        let (note, refusal) = match checked {
+            Ok(note) => (note, None),
+            Err(error) => (None, Some((error.cause.to_string(), error.cure.into_owned()))),
+        };
+        Prospect { holder: lock::holder(row.1.index), refusal, note }
+    };
+    Ok(config.ports.iter().map(of).collect())
+}
+
 impl<'a> ClaimConfig<'a> {
     /// Returns the interfaces of a deployment; `take` is what the command line says.
     pub fn of(deployment: &'a Deployment, take: bool) -> Self {

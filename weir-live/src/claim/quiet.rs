@@ -91,9 +91,7 @@ impl Quiet {
     /// copy of the program's link, or the settings as they were.
     pub(super) fn copy(&self) -> io::Result<(Option<OwnedFd>, Vec<Before>)> {
         match self {
-            Self::Program(link, _) => {
-                Ok((Some(link.as_fd().try_clone_to_owned()?), Vec::new()))
-            }
+            Self::Program(link, _) => Ok((Some(link.as_fd().try_clone_to_owned()?), Vec::new())),
             Self::Settings(settings) => {
                 let before = settings.iter().map(|one| (one.number, one.before.clone()));
                 Ok((None, before.collect()))

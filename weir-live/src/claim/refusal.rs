@@ -18,32 +18,41 @@ pub(super) fn check(
     adopted: &[u32],
 ) -> Result<Vec<String>> {
     let mut notes = Vec::new();
-    for row @ (port, interface) in ports {
-        if let Some((why, cure)) = in_other(network, interface).or_else(|| joined(row, ports)) {
-            return Err(SystemError::refused(action(port), why, cure));
-        }
-        if port.is_host {
-            continue;
-        }
-        if let Some((why, cure)) = only_way_out(network, interface, ports) {
-            return Err(SystemError::refused(action(port), why, cure));
-        }
-        let used = uses(network, interface);
-        if used.is_empty() {
-            continue;
-        }
-        if !take && !adopted.contains(&interface.index) {
-            let why = format!("the host uses {used}, which would stop working");
-            let cure = "give the host another interface (docs/running.md), or accept it with `weir \
-                        up --take` or `take = true` in [deployment]";
-            return Err(SystemError::refused(action(port), why, cure));
-        }
-        notes.push(format!(
-            "`{}` is taken: until Weir ends, the host cannot use {used}",
-            interface.name
-        ));
+    for row in ports {
+        let take = take || adopted.contains(&row.1.index);
+        notes.extend(check_port(network, row, ports, take)?);
     }
     Ok(notes)
+}
+
+/// As [`check`], of one of the ports.
+pub(super) fn check_port(
+    network: &Network,
+    row @ (port, interface): &(ClaimPort<'_>, &Interface),
+    ports: &Ports<'_>,
+    take: bool,
+) -> Result<Option<String>> {
+    if let Some((why, cure)) = in_other(network, interface).or_else(|| joined(row, ports)) {
+        return Err(SystemError::refused(action(port), why, cure));
+    }
+    if port.is_host {
+        return Ok(None);
+    }
+    if let Some((why, cure)) = only_way_out(network, interface, ports) {
+        return Err(SystemError::refused(action(port), why, cure));
+    }
+    let used = uses(network, interface);
+    if used.is_empty() {
+        return Ok(None);
+    }
+    if !take {
+        let why = format!("the host uses {used}, which would stop working");
+        let cure = "give the host another interface (docs/running.md), or accept it with `weir \
+                    up --take` or `take = true` in [deployment]";
+        return Err(SystemError::refused(action(port), why, cure));
+    }
+    let name = &interface.name;
+    Ok(Some(format!("`{name}` is taken: until Weir ends, the host cannot use {used}")))
 }
 
 /// Why, and the cure.

@@ -13,7 +13,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Sent};
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{Ask, Authority, Granted, Parcel, Reply, RingShape, misfit};
 use crate::error::{Result, SystemError};
 use crate::fanout;
@@ -72,6 +72,7 @@ pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "packet sockets: every Ethernet interface, least privilege",
     suits: Some(|_| Ok(())),
+    room,
     authority: |config| Ok(Box::new(PacketAuthority::new(config)?)),
     open: |config, authority| Ok(Box::new(AfPacket::open(config, authority)?)),
 };
@@ -464,6 +465,16 @@ impl Stamps {
 
 /// A batch takes less; a stamp further ahead comes from a wall clock that was set back.
 const AHEAD_MAX_NS: u64 = 1_000_000;
+
+/// Returns the room of a port that may queue super-packets whole.
+pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
+    let bytes = |slots: usize| Ring::bytes_for(authority::slot_len(mtu, true), slots);
+    Room {
+        slot_len: FramePool::slot_for(mtu),
+        held_max: 0,
+        ring_bytes: config.ring_slots().into_iter().map(bytes).sum::<usize>() + SCRATCH_LEN,
+    }
+}
 
 /// Returns the next frame of the socket's queue, where those too long for a slot wait in ring
 /// order.

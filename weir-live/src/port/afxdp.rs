@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use libc::xdp_desc;
 
-use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Sent};
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
 use crate::bpf::Hook;
 use crate::error::{Result, SystemError};
@@ -43,6 +43,7 @@ pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
     summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
     suits: Some(suits),
+    room,
     authority: |config| {
         Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpNative, Hook::XdpGeneric])?))
     },
@@ -54,6 +55,7 @@ pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",
     suits: None,
+    room,
     authority: |config| Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpGeneric])?)),
     open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD_GENERIC)?)),
 };
@@ -662,7 +664,7 @@ impl Port for AfXdp {
     }
 
     fn held_max(&self) -> usize {
-        lent_max(&self.config) + TRANSMIT_ENTRIES as usize
+        held_max(&self.config)
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -747,6 +749,23 @@ impl Ledger {
             self.lent -= 1;
             pool.take_back(slot);
         }
+    }
+}
+
+fn held_max(config: &PortConfig) -> usize {
+    lent_max(config) + TRANSMIT_ENTRIES as usize
+}
+
+/// Returns the room of a port on an interface with this MTU.
+fn room(config: &PortConfig, mtu: usize) -> Room {
+    let received = config.ring_slots().iter().sum::<usize>();
+    let transmit = TRANSMIT_ENTRIES as usize;
+    let places = lent_max(config).next_power_of_two() + transmit;
+    let frames = (received + transmit) * size_of::<libc::xdp_desc>();
+    Room {
+        slot_len: slot_len(mtu),
+        held_max: held_max(config),
+        ring_bytes: frames + places * size_of::<u64>(),
     }
 }
 

@@ -36,17 +36,16 @@ impl Bridge {
 
     pub fn start_on(testbed: &Testbed, policy: WaitPolicy, on: [PortConfig; 2]) -> Result<Self> {
         let [left, right] = on;
-        let mut ports = testbed.weir.run(|| Ok([port::open(left)?, port::open(right)?]))??;
-        let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
-        let held_max: usize = ports.iter().map(|port| port.held_max()).sum();
-        let mut pool = FramePool::new(8192 + held_max as u32, slot);
-        for port in &mut ports {
-            port.attach(&mut pool)?;
-        }
+        let opened = testbed.weir.run(|| Opened::new([port::open(left)?, port::open(right)?]));
+        Ok(Self::with(opened??, policy))
+    }
+
+    /// As [`Bridge::start_on`], of open ports.
+    pub fn with(opened: Opened, policy: WaitPolicy) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || forward(ports, pool, policy, &stopped));
-        Ok(Self { stop, thread })
+        let thread = thread::spawn(move || forward(opened, policy, &stopped));
+        Self { stop, thread }
     }
 
     pub fn stop(self) -> Report {
@@ -55,12 +54,26 @@ impl Bridge {
     }
 }
 
-fn forward(
-    mut ports: [Box<dyn Port>; 2],
-    mut pool: FramePool,
-    policy: WaitPolicy,
-    stop: &AtomicBool,
-) -> Report {
+/// Two ports with the pool that they share.
+pub struct Opened {
+    ports: [Box<dyn Port>; 2],
+    pool: FramePool,
+}
+
+impl Opened {
+    pub fn new(mut ports: [Box<dyn Port>; 2]) -> Result<Self> {
+        let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
+        let held_max: usize = ports.iter().map(|port| port.held_max()).sum();
+        let mut pool = FramePool::new(8192 + held_max as u32, slot);
+        for port in &mut ports {
+            port.attach(&mut pool)?;
+        }
+        Ok(Self { ports, pool })
+    }
+}
+
+fn forward(opened: Opened, policy: WaitPolicy, stop: &AtomicBool) -> Report {
+    let Opened { mut ports, mut pool } = opened;
     let mut waiter = Waiter::new(policy, &descriptors(&ports));
     let mut states = ports.each_ref().map(|port| vec![port.state()]);
     let mut received = Vec::with_capacity(4096);

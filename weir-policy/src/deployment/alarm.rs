@@ -66,7 +66,8 @@ pub(super) fn read(
     let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
     let nodes: Vec<_> = table.entries().collect();
     if nodes.len() > ALARMS_MAX {
-        let message = format!("{} alarms are written, but at most {ALARMS_MAX} may be", nodes.len());
+        let message =
+            format!("{} alarms are written, but at most {ALARMS_MAX} may be", nodes.len());
         let draft = Draft::new(&codes::TOO_MANY, table.span(), message);
         report.push(draft.cure("keep those that matter"));
         return Vec::new();

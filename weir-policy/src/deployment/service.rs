@@ -65,7 +65,7 @@ pub enum Priority {
     #[default]
     Normal,
     /// SCHED_FIFO: they run before every ordinary thread.
-    Fifo,
+    Realtime,
 }
 
 impl Service {
@@ -93,11 +93,7 @@ pub(super) struct Spans {
 }
 
 /// Reads the keys of `[deployment]` that say how its processes run.
-pub(super) fn read(
-    table: &mut Table<'_>,
-    ports: &[Port],
-    report: &mut Report,
-) -> (Service, Spans) {
+pub(super) fn read(table: &mut Table<'_>, ports: &[Port], report: &mut Report) -> (Service, Spans) {
     let default = Service::of(ports);
     let on_exit = table.field("on_exit");
     let drain = table.field("drain").and_then(|node| drain(&node, report));
@@ -130,7 +126,8 @@ pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report
         settings;
     let largest = bridges.iter().max_by_key(|bridge| bridge.ports.len());
     let hub = largest.filter(|bridge| bridge.ports.len() > 2);
-    if let (OnExit::Open, Some(bridge), Some(span)) = (service.on_exit, hub, service_spans.on_exit) {
+    if let (OnExit::Open, Some(bridge), Some(span)) = (service.on_exit, hub, service_spans.on_exit)
+    {
         let name = &ports[bridge.ports[0]].name;
         let message = format!(
             "while nothing forwards, the bridge of port `{name}` is a hub: the kernel sends each \
@@ -140,11 +137,11 @@ pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report
         let cure = "write `on_exit = \"closed\"` if that is too much, or make bridges of two ports";
         report.push(Draft::new(&codes::OPEN_HUB, span, message).cure(cure));
     }
-    if let (Priority::Fifo, Wait::Spin, Some(span)) =
+    if let (Priority::Realtime, Wait::Spin, Some(span)) =
         (service.priority, *wait, service_spans.priority)
     {
         let message = "with `wait = \"spin\"` the threads never sleep, and with `priority = \
-                       \"fifo\"` nothing ordinary runs on their processors";
+                       \"realtime\"` nothing ordinary runs on their processors";
         let cure = "write `wait = \"hybrid\"`, or leave `priority` out";
         report.push(Draft::new(&codes::NEVER_YIELDS, span, message).cure(cure));
     }
@@ -165,8 +162,8 @@ fn restart(node: &Node<'_>, report: &mut Report) -> Option<Restart> {
 }
 
 fn class(node: &Node<'_>, report: &mut Report) -> Option<Priority> {
-    Some(match node.choice(&["normal", "fifo"], report)? {
-        "fifo" => Priority::Fifo,
+    Some(match node.choice(&["normal", "realtime"], report)? {
+        "realtime" => Priority::Realtime,
         _ => Priority::Normal,
     })
 }
@@ -216,7 +213,8 @@ fn user(node: &Node<'_>, report: &mut Report) -> Option<String> {
         return Some(name.to_owned());
     }
     let message = format!("{name:?} is not a name of a user");
-    let cure = format!("write one that `getent passwd` shows, or leave it out for `{USER_DEFAULT}`");
+    let cure =
+        format!("write one that `getent passwd` shows, or leave it out for `{USER_DEFAULT}`");
     report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
     None
 }

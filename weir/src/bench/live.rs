@@ -40,24 +40,27 @@ impl Bench {
 /// The table.
 fn text(report: &Report) -> String {
     let [forwarder, to] = ["forwarder".to_owned(), format!("to {}", yardstick())];
-    let mut text = format!("{forwarder:<46} {:>8} {:>9} {to:>8}  us/frame\n", "kpps", "offered");
+    let mut text =
+        format!("{forwarder:<46} {:>8} {:>9} {to:>8}  busy us  us/frame\n", "kpps", "offered");
     for row in &report.rows {
         text += &line(row);
     }
     let Report { processors, other_work, .. } = report;
     text + &format!(
-        "us/frame: processor time of all {processors} processors (/proc/stat) for a frame that \
-         arrived\nother work just before: {other_work:.2} of {processors} processors; ratios \
-         repeat on a quiet machine only\n"
+        "{to}: rates while the loop works; busy us: what it works for a frame\n\
+         us/frame: processor time of all {processors} processors (/proc/stat) for a frame that \
+         arrived, without what the loop polls in vain\n\
+         other work just before: {other_work:.2} of {processors} processors; ratios repeat on a \
+         quiet machine only\n"
     )
 }
 
 fn line(row: &Row) -> String {
-    let Row { forwarder, kpps, offered_kpps, ratio, processor_micros, .. } = row;
+    let Row { forwarder, kpps, offered_kpps, ratio, busy_micros, processor_micros, .. } = row;
     match &row.not_measured {
         Some(why) => format!("{forwarder:<46} not measured: {why}\n"),
         None => format!(
-            "{forwarder:<46} {kpps:>8.1} {offered_kpps:>9.1} {ratio:>8.3} \
+            "{forwarder:<46} {kpps:>8.1} {offered_kpps:>9.1} {ratio:>8.3} {busy_micros:>8.2} \
              {processor_micros:>9.2}\n"
         ),
     }

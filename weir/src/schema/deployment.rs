@@ -32,11 +32,14 @@ pub fn settings() -> Value {
     all.extend(more);
     let mut alarm = closed(object(alarm()));
     alarm["required"] = json!(["when"]);
-    all.insert("alarm".into(), json!({
-        "type": "object", "maxProperties": ALARMS_MAX, "additionalProperties": alarm,
-        "default": "none",
-        "description": "Tables `[deployment.alarm.NAME]`, see below.",
-    }));
+    all.insert(
+        "alarm".into(),
+        json!({
+            "type": "object", "maxProperties": ALARMS_MAX, "additionalProperties": alarm,
+            "default": "none",
+            "description": "Tables `[deployment.alarm.NAME]`, see below.",
+        }),
+    );
     settings
 }
 
@@ -95,9 +98,11 @@ fn service() -> Value {
                  dropped and counted.";
     let drain = quantity(&[Dimension::Duration], drain);
     let patience = quantity(&[Dimension::Duration], "");
-    let patience = json!({ "anyOf": [{ "const": "forever" }, ranged_bare(patience, "0 s to 24 h")] });
+    let patience =
+        json!({ "anyOf": [{ "const": "forever" }, ranged_bare(patience, "0 s to 24 h")] });
     let watchdog = quantity(&[Dimension::Duration], "");
-    let watchdog = json!({ "anyOf": [{ "const": "none" }, ranged_bare(watchdog, "200 ms to 60 s")] });
+    let watchdog =
+        json!({ "anyOf": [{ "const": "none" }, ranged_bare(watchdog, "200 ms to 60 s")] });
     json!({
         "on_exit": described(
             json!({ "enum": ["closed", "open"] }), "closed; open with `host`",
@@ -118,7 +123,7 @@ fn service() -> Value {
             "The user as which the forwarder runs, where Weir was started by root.",
         ),
         "priority": word(
-            &["normal", "fifo"],
+            &["normal", "realtime"],
             "The scheduling class of the threads that forward: that of other programs, with `nice`, \
                 or one before all of them.",
         ),

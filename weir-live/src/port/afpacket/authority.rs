@@ -213,7 +213,7 @@ fn receivers(config: &PortConfig, mtu: usize) -> io::Result<Receivers> {
     config.ring_slots().into_iter().map(receiver).collect()
 }
 
-fn slot_len(mtu: usize, queues_whole: bool) -> usize {
+pub(super) fn slot_len(mtu: usize, queues_whole: bool) -> usize {
     let frame = (mtu + SLOT_OVERHEAD).next_power_of_two();
     if queues_whole { frame } else { frame.max(SLOT_LEN_UNPRIVILEGED) }
 }

@@ -1,0 +1,58 @@
+//! Texts that come from elsewhere, made fit for a terminal.
+
+use std::borrow::Cow;
+use weir_live::status::Status;
+
+/// Returns the text with an escape such as `\u{1b}` in place of each character that controls a
+/// terminal or turns the direction of writing.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + 16);
+    for one in text.chars() {
+        if is_control(one) {
+            clean.extend(one.escape_unicode());
+        } else {
+            clean.push(one);
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Makes every text of a status fit to print.
+pub fn clean(status: &mut Status) {
+    status.each_text(&mut |text| {
+        if let Cow::Owned(clean) = printable(text) {
+            *text = clean;
+        }
+    });
+}
+
+/// C0, C1 and DEL, the ends of lines, and the marks of Unicode that turn the direction (UAX #9).
+fn is_control(one: char) -> bool {
+    let turns =
+        matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    one.is_control() || turns || matches!(one, '\u{2028}' | '\u{2029}' | '\u{61c}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_controls_a_terminal_is_escaped_and_all_else_stays() {
+        let rows = [
+            ("voice", "voice"),
+            ("größe/東京 *?", "größe/東京 *?"),
+            ("a\u{1b}[31mb", "a\\u{1b}[31mb"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("one\ntwo\r\t\u{7f}\0", "one\\u{a}two\\u{d}\\u{9}\\u{7f}\\u{0}"),
+            ("\u{202e}live", "\\u{202e}live"),
+            ("\u{2028}", "\\u{2028}"),
+        ];
+        for (text, wanted) in rows {
+            assert_eq!(printable(text), wanted);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Tests of the server beside real run loops, with good clients and hostile ones.
+
+use super::*;
+use crate::client;
+use crate::protocol::{CLASSES_MAX, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request, Sort};
+use crate::service::{Patience, Reply};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::Mutex;
+use std::time::Instant;
+use weir_core::classify::InterfaceId;
+use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
+use weir_live::port::mem::Mem;
+use weir_live::status::Status;
+use weir_live::wait::WaitPolicy;
+
+/// A bridge of so many classes between two ports in memory.
+fn bridge(classes: usize) -> Bridge {
+    let mut text = "[link]\nrate = '1 Gbit/s'\nscheduler = 'drr'\n".to_owned();
+    for class in 1..classes {
+        text += &format!("[class.class-{class}]\nmatch = [{{ dport = {} }}]\n", class % 60_000);
+    }
+    text += "[class.rest]\ndefault = true\n";
+    let policy = weir_policy::parse(&text, "policy.toml").plan.expect("the policy is sound");
+    let port = |number: u16| BridgePort {
+        number: InterfaceId(number),
+        source: PortSource::Open(Box::new(Mem::new(&format!("mem{number}"), 1).0)),
+    };
+    let lane = LaneConfig::new("forth", (vec![0], 1), &policy).expect("a lane");
+    let bridge = Bridge::open(BridgeConfig {
+        ports: vec![port(0), port(1)],
+        lanes: vec![lane],
+        wait: WaitPolicy::Block,
+        lag_max: weir_core::units::Duration::from_millis(100),
+        cpu: None,
+        passes_carrier: false,
+    });
+    bridge.expect("ports in memory open")
+}
+
+/// A server beside a run loop, in a folder of its own.
+struct Scene {
+    folder: tempfile::TempDir,
+    refused: Arc<Mutex<Vec<Refused>>>,
+    stop: Arc<AtomicBool>,
+    run_loop: Option<JoinHandle<()>>,
+    server: Option<(Server, Bound)>,
+}
+
+impl Scene {
+    fn new(classes: usize) -> Self {
+        Self::with(classes, |service| service)
+    }
+
+    fn with(classes: usize, change: impl FnOnce(Service) -> Service) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
+        let (stopped, own) = (Arc::clone(&stop), Arc::clone(&board));
+        let run_loop = std::thread::spawn(move || {
+            bridge(classes).run(&stopped, &[], &own).expect("it can wait");
+        });
+        let refused = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&refused);
+        let patience =
+            Patience { request: SHORT, counts: Duration::from_secs(20), answer: 2 * SHORT };
+        let service = Service {
+            refused: Box::new(move |one| told.lock().expect("no panic").push(one)),
+            patience,
+            ..Service::of(vec![board])
+        };
+        let (bound, listener) =
+            listen::bind(&folder.path().join("a.sock"), None).expect("a fresh path");
+        let server = Server::on(listener, change(service)).expect("threads");
+        let server = Some((server, bound));
+        Self { folder, refused, stop, run_loop: Some(run_loop), server }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("a.sock")
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.path()).expect("the server listens")
+    }
+
+    /// Sends bytes, and returns what comes back until the server disconnects.
+    fn say(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        // The server may disconnect before it has read all.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn status(&self) -> Result<Status, String> {
+        client::status(&self.path(), &Query::default())
+    }
+
+    /// Waits until so many refusals were told, and returns them.
+    fn refusals(&self, count: usize) -> Vec<Refused> {
+        let start = Instant::now();
+        while self.refused.lock().expect("no panic").len() < count && start.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::mem::take(&mut *self.refused.lock().expect("no panic"))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(run_loop) = self.run_loop.take() {
+            drop(run_loop.join());
+        }
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(400);
+const LONG: Duration = Duration::from_secs(20);
+
+/// A hostile use, and what the server makes of it.
+type Use = (&'static str, fn(&Scene), Cause);
+
+/// More than any buffer of a socket holds.
+const MUCH: usize = 8 << 20;
+
+const USES: &[Use] = &[
+    ("it sends nothing", |scene| await_end(&scene.connect()), Cause::Silent),
+    ("half a line", |scene| await_end(&begun(scene, b"{\"call\":\"sta")), Cause::Silent),
+    ("half a line, and it disconnects", |scene| drop(scene.say(b"{\"call\":")), Cause::Malformed),
+    ("one byte at a time", one_byte_at_a_time, Cause::Silent),
+    ("a line without an end", |scene| drop(scene.say(&vec![b'x'; MUCH])), Cause::TooLong),
+    ("spaces without an end", |scene| drop(scene.say(&vec![b' '; MUCH])), Cause::TooLong),
+    ("an empty line", |scene| drop(scene.say(b"\n")), Cause::Malformed),
+    ("binary", |scene| drop(scene.say(&[0xff, 0xfe, 0, 0x80, b'\n'])), Cause::Malformed),
+    ("zeros", |scene| drop(scene.say(&[0; 1000])), Cause::Malformed),
+    ("deep JSON", |scene| drop(scene.say(&vec![b'['; REQUEST_MAX - 1])), Cause::Malformed),
+    ("deep JSON in a request", deep_request, Cause::Malformed),
+    ("another type", |scene| drop(scene.say(b"[1,2]\n")), Cause::Malformed),
+    ("an unknown call", |scene| drop(scene.say(b"{\"call\":\"reboot\"}\n")), Cause::Malformed),
+    ("an unknown key", |scene| said(scene, "\"classes\":1"), Cause::Malformed),
+    ("a wrong type", |scene| said(scene, "\"limit\":\"all\""), Cause::Malformed),
+    ("a number beyond 32 bits", |scene| said(scene, "\"limit\":4294967296"), Cause::Malformed),
+    ("a negative number", |scene| said(scene, "\"limit\":-1"), Cause::Malformed),
+    ("too many classes", |scene| said(scene, "\"limit\":100001"), Cause::Malformed),
+    ("a long pattern", long_pattern, Cause::Malformed),
+    ("a request of HTTP", |scene| drop(scene.say(b"GET / HTTP/1.1\r\n\r\n")), Cause::Malformed),
+    ("it reads none of a large answer", |scene| unread(scene, 0), Cause::NotRead),
+    ("it reads a large answer slowly", |scene| unread(scene, 3), Cause::NotRead),
+    ("it disconnects in an answer", disconnect_in_an_answer, Cause::NotRead),
+];
+
+fn begun(scene: &Scene, bytes: &[u8]) -> UnixStream {
+    let mut stream = scene.connect();
+    stream.write_all(bytes).expect("a small line fits");
+    stream
+}
+
+fn await_end(mut stream: &UnixStream) {
+    stream.set_read_timeout(Some(LONG)).expect("it is a socket");
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// A request for the status with this in it.
+fn said(scene: &Scene, field: &str) {
+    drop(scene.say(format!("{{\"call\":\"status\",{field}}}\n").as_bytes()));
+}
+
+fn long_pattern(scene: &Scene) {
+    said(scene, &format!("\"class\":\"{}\"", "*a".repeat(500)));
+}
+
+fn deep_request(scene: &Scene) {
+    said(scene, &format!("\"class\":{}", "[".repeat(10_000)));
+}
+
+fn one_byte_at_a_time(scene: &Scene) {
+    let mut stream = scene.connect();
+    let start = Instant::now();
+    while stream.write_all(b"x").is_ok() {
+        assert!(start.elapsed() < LONG, "a slow client is given up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Asks for everything, and reads only so many parts of it.
+fn unread(scene: &Scene, parts: usize) {
+    let request = format!("{{\"call\":\"status\",\"limit\":{CLASSES_MAX}}}\n");
+    let mut stream = begun(scene, request.as_bytes());
+    for _ in 0..parts {
+        let _ = stream.read(&mut [0; 4096]);
+        std::thread::sleep(SHORT / 8);
+    }
+    scene.wait_for_refusal();
+}
+
+fn disconnect_in_an_answer(scene: &Scene) {
+    let request = format!("{{\"call\":\"status\",\"limit\":{CLASSES_MAX}}}\n");
+    let mut stream = begun(scene, request.as_bytes());
+    stream.read_exact(&mut [0; 100]).expect("it begins");
+}
+
+impl Scene {
+    fn wait_for_refusal(&self) {
+        let start = Instant::now();
+        while self.refused.lock().expect("no panic").is_empty() && start.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A use of a link of 40 000 classes gives a refusal, and the next client its answer; nothing of it
+/// stays in memory.
+#[test]
+fn a_hostile_use_gives_a_refusal_and_harms_no_other_client() {
+    let scene = Scene::new(40_000);
+    scene.status().expect("an answer");
+    let before = resident();
+    for (name, hostile, cause) in USES {
+        hostile(&scene);
+        let refused = scene.refusals(1);
+        let causes: Vec<_> = refused.iter().map(|refused| refused.cause).collect();
+        assert_eq!(causes, [*cause], "{name}: {refused:?}");
+        assert!(refused[0].uid.is_some() && refused[0].text.len() < 500, "{name}: {refused:?}");
+        assert!(!refused[0].text.contains(char::is_control), "{name}: {refused:?}");
+        let status = scene.status().unwrap_or_else(|error| panic!("after {name}: {error}"));
+        assert_eq!(status.lanes[0].classes.len(), 1000, "{name}");
+        assert_eq!(status.lanes[0].left_out, 39_000, "{name}");
+    }
+    one_very_large_answer_at_a_time(&scene);
+    // An answer of 40 000 classes alone has more. The links of the other tests are small.
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 48 << 20, "{} MiB more after all uses", grown >> 20);
+}
+
+fn one_very_large_answer_at_a_time(scene: &Scene) {
+    let request = format!("{{\"call\":\"status\",\"limit\":{CLASSES_MAX}}}\n");
+    let mut first = begun(scene, request.as_bytes());
+    first.read_exact(&mut [0; 100]).expect("it begins");
+    let query = Query { limit: Some(CLASSES_MAX), ..Query::default() };
+    let error = client::status(&scene.path(), &query).expect_err("it is refused");
+    assert!(error.contains("try again, or ask for fewer"), "{error}");
+    scene.status().expect("others are served");
+    assert_eq!(scene.refusals(1)[0].cause, Cause::Busy);
+}
+
+/// Bytes of this process in memory.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has it");
+    let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("it is a number");
+    kib << 10
+}
+
+#[test]
+fn a_thousand_connections_are_refused_but_for_a_few() {
+    let scene = Scene::with(10, |service| Service { patience: Patience::default(), ..service });
+    let clients: Vec<_> = (0..1000).map(|_| scene.connect()).collect();
+    let refused = scene.refusals(1000 - CLIENTS_MAX);
+    assert!(refused.iter().all(|refused| refused.cause == Cause::Busy));
+    assert_eq!(refused.len(), 1000 - CLIENTS_MAX);
+    let error = scene.status().expect_err("the others are connected");
+    assert!(error.contains("try again"), "{error}");
+    drop(clients);
+    let start = Instant::now();
+    while scene.status().is_err() {
+        assert!(start.elapsed() < LONG, "disconnected clients make room");
+    }
+}
+
+#[test]
+fn silent_clients_delay_no_other_and_not_the_end() {
+    let patience = Patience { request: LONG, ..Patience::default() };
+    let mut scene = Scene::with(10, |service| Service { patience, ..service });
+    let silent: Vec<_> = (1..CLIENTS_MAX).map(|_| scene.connect()).collect();
+    let start = Instant::now();
+    scene.status().expect("an answer");
+    drop(scene.server.take());
+    assert!(start.elapsed() < LONG / 2, "neither waits for them");
+    assert!(!scene.path().exists(), "the socket is removed");
+    drop(silent);
+}
+
+#[test]
+fn a_client_may_send_several_requests_and_lines_in_parts() {
+    let scene = Scene::new(10);
+    let mut stream = scene.connect();
+    for part in ["{\"call\":", "\"status\"}\n{\"call\"", ":\"mark\"}\n{\"call\":\"status\"}"] {
+        stream.write_all(part.as_bytes()).expect("it reads");
+        std::thread::sleep(SHORT / 20);
+    }
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("answers");
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines.len() == 3 && lines[1] == "\"done\"", "{text}");
+    assert!(lines[2].starts_with("{\"status\":{\"uptime_ns\":"), "{text}");
+    assert_eq!(scene.refusals(0), []);
+}
+
+#[test]
+fn an_answer_holds_the_classes_that_were_asked_for() {
+    let scene = Scene::new(3000);
+    let check = |class: Option<&str>, sort, limit, held: usize| {
+        let query = Query { class: class.map(str::to_owned), sort, limit };
+        let status = client::status(&scene.path(), &query).expect("an answer");
+        let lane = &status.lanes[0];
+        assert_eq!((lane.classes.len(), lane.left_out), (held, 3000 - held as u64), "{query:?}");
+    };
+    check(None, None, None, 1000);
+    check(None, None, Some(CLASSES_MAX), 3000);
+    check(Some("class-7"), None, None, 1);
+    check(Some("class-2???"), None, None, 1000);
+    check(Some("rest"), None, None, 1);
+    check(None, Some(Sort::Backlog), Some(5), 5);
+    check(Some("none*"), None, None, 0);
+}
+
+#[test]
+fn only_root_and_the_owner_change_the_link() {
+    let own = rustix::process::geteuid().as_raw();
+    for (owner, is_allowed) in [(own, true), (own + 1, own == 0)] {
+        let scene = Scene::with(10, |service| Service { owner, ..service });
+        scene.status().expect("anyone who may connect may read");
+        let answer = client::call(&scene.path(), &Request::Mark).expect("an answer");
+        assert_eq!(answer == Answer::Done, is_allowed, "{answer:?}");
+        let refused = scene.refusals(usize::from(!is_allowed));
+        assert!(refused.iter().all(|refused| refused.cause == Cause::NotAllowed));
+    }
+}
+
+#[test]
+fn the_link_acts_on_other_requests_and_its_answer_brings_descriptors() {
+    let scene = Scene::new(10);
+    let answer = client::call(&scene.path(), &Request::HandOver).expect("an answer");
+    assert!(matches!(answer, Answer::Error(_)), "nothing acts on it yet: {answer:?}");
+    for count in [1, 3, DESCRIPTORS_MAX] {
+        let file = tempfile::tempfile().expect("a file");
+        let own = file.try_clone().expect("a copy");
+        let act = move |request: &Request, peer: &Peer| {
+            assert!(*request == Request::HandOver && peer.uid.is_some());
+            let copy = |_| own.try_clone().expect("a copy").into();
+            Reply { answer: Answer::Done, descriptors: (0..count).map(copy).collect() }
+        };
+        let scene = Scene::with(10, |service| Service { act: Box::new(act), ..service });
+        let (answer, received) =
+            client::call_for_descriptors(&scene.path(), &Request::HandOver).expect("an answer");
+        assert_eq!((answer, received.len()), (Answer::Done, count));
+        let inode = file.metadata().expect("a file").ino();
+        let is_same = |fd: OwnedFd| std::fs::File::from(fd).metadata().expect("it").ino() == inode;
+        assert!(received.into_iter().all(is_same));
+    }
+}
+
+#[test]
+fn a_socket_is_for_its_user_and_a_stale_one_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("below/a.sock");
+    let boards = || vec![Arc::new(Board::new())];
+    let first = Server::start(&path, boards()).expect("a fresh path");
+    let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let error = Server::start(&path, boards()).err().expect("it is taken");
+    assert!(error.contains("another link already answers"), "{error}");
+    drop(first);
+    assert!(!path.exists(), "the socket is removed with its server");
+    drop(UnixListener::bind(&path).expect("a socket that nobody will listen on"));
+    let error = client::call(&path, &Request::Mark).expect_err("nobody answers");
+    assert!(error.contains("is stale: no process listens"), "{error}");
+    let second = Server::start(&path, boards()).expect("a stale one is replaced");
+    // Another one that takes its place is not removed.
+    std::fs::remove_file(&path).expect("it is there");
+    std::fs::write(&path, "precious").expect("a file");
+    drop(second);
+    let error = Server::start(&path, boards()).err().expect("it is no socket");
+    assert!(error.contains("not a socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "precious");
+    let (long, group) = (folder.path().join("x".repeat(100)), rustix::process::getegid().as_raw());
+    let error = listen::bind(&long, None).expect_err("too long");
+    assert!(error.contains("at most 107"), "{error}");
+    let shared = folder.path().join("b.sock");
+    let (_bound, _listener) = listen::bind(&shared, Some(group)).expect("its own group");
+    let mode = std::fs::metadata(&shared).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+}

@@ -1,0 +1,140 @@
+//! What a server is given: where counts are, who may change the link, and what acts on requests.
+
+use crate::protocol::{Answer, Request};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_live::status::{Board, Rows, Status};
+
+/// The link behind a server.
+pub struct Service {
+    /// The boards of its loops.
+    pub boards: Vec<Arc<Board>>,
+    /// The user who started it: this one and root may send requests that change something.
+    pub owner: u32,
+    /// Acts on a request that only reads or that comes from one who may change the link, and that
+    /// the server does not answer itself. It runs on the thread of a client.
+    pub act: Act,
+    /// Is told of each request and client that was refused.
+    pub refused: Box<dyn Fn(Refused) + Send + Sync>,
+    /// How long it waits.
+    pub patience: Patience,
+}
+
+/// How long a server waits for one client; others do not wait with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a whole request.
+    pub request: Duration,
+    /// For the run loop to give new counts.
+    pub counts: Duration,
+    /// Until the client has read a whole answer.
+    pub answer: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { request: seconds(2), counts: seconds(2), answer: seconds(10) }
+    }
+}
+
+/// See [`Service::act`].
+pub type Act = Box<dyn Fn(&Request, &Peer) -> Reply + Send + Sync>;
+
+/// The process at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its user; `None` if the kernel does not tell.
+    pub uid: Option<u32>,
+}
+
+/// An answer, with the descriptors that go with it.
+pub struct Reply {
+    /// The answer.
+    pub answer: Answer<Status<Rows>>,
+    /// At most [`crate::protocol::DESCRIPTORS_MAX`]; they are closed here once they are sent.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// A client that was not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its user; `None` if the kernel does not tell.
+    pub uid: Option<u32>,
+    /// Why.
+    pub cause: Cause,
+    /// The cause in words that are fit to print.
+    pub text: String,
+}
+
+/// Why a client was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// Too many clients, or too much was asked for at once.
+    Busy,
+    /// It sent no whole request in time.
+    Silent,
+    /// Its request is too long.
+    TooLong,
+    /// What it sent is not a request.
+    Malformed,
+    /// It may not send this request.
+    NotAllowed,
+    /// It did not read the answer in time, or disconnected before the end.
+    NotRead,
+    /// The link could not meet the request.
+    Failed,
+}
+
+impl Cause {
+    /// The cause as events name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Silent => "silent",
+            Self::TooLong => "too-long",
+            Self::Malformed => "malformed",
+            Self::NotAllowed => "not-allowed",
+            Self::NotRead => "not-read",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Service {
+    /// A link that tells its status and restarts the measurement of delays, for the user of this
+    /// process; what it refuses is not told to anyone.
+    pub fn of(boards: Vec<Arc<Board>>) -> Self {
+        Self {
+            boards,
+            owner: rustix::process::geteuid().as_raw(),
+            act: Box::new(|_, _| Reply::error("this link does not know the request")),
+            refused: Box::new(drop),
+            patience: Patience::default(),
+        }
+    }
+
+    /// Returns whether a process may change the link.
+    pub fn may_change(&self, peer: &Peer) -> bool {
+        peer.uid.is_some_and(|uid| uid == 0 || uid == self.owner)
+    }
+}
+
+impl Reply {
+    /// An answer without descriptors.
+    pub fn of(answer: Answer<Status<Rows>>) -> Self {
+        Self { answer, descriptors: Vec::new() }
+    }
+
+    /// An error, with its cure.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self::of(Answer::Error(text.into()))
+    }
+}
+
+impl From<Answer<Status<Rows>>> for Reply {
+    fn from(answer: Answer<Status<Rows>>) -> Self {
+        Self::of(answer)
+    }
+}

@@ -1,0 +1,92 @@
+//! What keeper and forwarder tell each other, each a value on the channel of commands.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::ClaimPart;
+use crate::events::Event;
+use crate::status::Status;
+
+/// The version of these messages: after an update the program on the disk may speak another one.
+pub const PROTOCOL: u32 = 1;
+
+/// What the keeper tells the forwarder.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// The first message: what to run. Its descriptor is the listener of the control socket.
+    Plan(Box<Plan>),
+    /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
+    /// dies.
+    Hold {
+        /// It is the first, and replaces all that were held before.
+        is_first: bool,
+        /// The claim.
+        part: ClaimPart,
+    },
+    /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for that
+    /// keeper, authority first; both own ends; and the one by which a keeper watches the forwarder.
+    Spare,
+    /// Opens the intake of every port, or closes it; the reply is [`Report::Intake`].
+    Intake(bool),
+    /// The measurement of delays begins anew.
+    Mark,
+    /// Closes the intake, sends what waits for up to this time, and ends.
+    Drain(Duration),
+    /// What became of [`Report::Restart`].
+    Restarted(std::result::Result<String, String>),
+}
+
+/// A deployment with every file that it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The deployment, under the name by which findings call it.
+    pub deployment: File,
+    /// The files that it names, under the paths by which it reads them.
+    pub files: Vec<File>,
+    /// The process of the keeper.
+    pub keeper: u32,
+    /// The user who started it: this one and root may restart the link and take it over.
+    pub owner: u32,
+}
+
+/// A file as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its name or path.
+    pub name: String,
+    /// What it contains.
+    pub text: String,
+}
+
+impl Plan {
+    /// Returns the text of a file that the deployment names.
+    pub fn file(&self, name: &str) -> Option<&str> {
+        let file = self.files.iter().find(|file| file.name == name)?;
+        Some(&file.text)
+    }
+}
+
+/// What the forwarder tells the keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// Its ports are open, with a closed intake; what the operator should see to at them.
+    Ready(Vec<String>),
+    /// Every port's intake is open now, or closed.
+    Intake(bool),
+    /// Its loops run.
+    Beat,
+    /// Something happened.
+    Event(Box<Event>),
+    /// A client asks to restart the link from its file.
+    Restart,
+    /// It ends, for this reason.
+    Failed(String),
+    /// To a keeper that took over: the claim of an interface, with its descriptors.
+    Held(ClaimPart),
+    /// To a keeper that took over, after all claims: the process. Descriptors: one by which to watch
+    /// it, and the listener of the control socket.
+    Kept(u32),
+    /// It has sent or flushed what it held and ends; its last status.
+    Ended(Box<Status>),
+}

@@ -1,0 +1,59 @@
+//! What a service manager is told: `READY=1`, a status, and that the keeper still runs.
+//!
+//! Without the variables that a service manager sets (`NOTIFY_SOCKET`, `WATCHDOG_USEC`) nothing is
+//! told. systemd-notify(1), sd_notify(3).
+
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+/// The service manager that started this process, if one did.
+#[derive(Debug)]
+pub struct Service {
+    interval: Option<Duration>,
+    told: Instant,
+}
+
+impl Service {
+    /// The service manager of this process.
+    pub fn detect() -> Self {
+        let mut micros = 0;
+        let watched = sd_notify::watchdog_enabled(false, &mut micros);
+        // Half of the time, as sd_watchdog_enabled(3) recommends.
+        let interval = watched.then(|| Duration::from_micros(micros / 2));
+        Self { interval, told: Instant::now() }
+    }
+
+    /// Says that frames pass from now on.
+    pub fn ready(&self, status: &str) {
+        tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    }
+
+    /// Says in a sentence how it goes.
+    pub fn status(&self, status: &str) {
+        tell(&[NotifyState::Status(status)]);
+    }
+
+    /// Says that the service ends.
+    pub fn stopping(&self) {
+        tell(&[NotifyState::Stopping]);
+    }
+
+    /// Says that the keeper still runs, if that is due.
+    pub fn beat(&mut self, now: Instant) {
+        if self.interval.is_some_and(|interval| now.duration_since(self.told) >= interval) {
+            self.told = now;
+            tell(&[NotifyState::Watchdog]);
+        }
+    }
+
+    /// Returns the longest time between two calls of [`Service::beat`], if it must be called.
+    pub fn interval(&self) -> Option<Duration> {
+        self.interval
+    }
+}
+
+/// A service manager that does not listen is no reason to stop.
+fn tell(states: &[NotifyState<'_>]) {
+    let _ignored = sd_notify::notify(false, states);
+}

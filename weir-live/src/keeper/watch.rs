@@ -1,0 +1,66 @@
+//! Waiting for descriptors, for a loop without deadlines of packets.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::error::{Result, SystemError};
+
+/// Waits up to `patience` until one of the descriptors is readable or at its end; returns which
+/// are. A signal ends the wait early, with none.
+pub fn readable(descriptors: &[BorrowedFd<'_>], patience: Duration) -> Result<Vec<bool>> {
+    let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let mut watched: Vec<_> = descriptors.iter().copied().map(watch).collect();
+    let timeout = Timespec {
+        tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: i64::from(patience.subsec_nanos()),
+    };
+    match poll(&mut watched, Some(&timeout)) {
+        Ok(_) => Ok(watched.iter().map(|watched| !watched.revents().is_empty()).collect()),
+        Err(Errno::INTR) => Ok(vec![false; descriptors.len()]),
+        Err(error) => Err(SystemError::new("wait for a process", error.into())),
+    }
+}
+
+/// Wakes a loop that waits for its descriptor.
+#[derive(Debug)]
+pub struct Bell {
+    read: UnixStream,
+    write: UnixStream,
+}
+
+impl Bell {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// When there are too many descriptors.
+    pub fn new() -> Result<Self> {
+        let failed = |cause| SystemError::new("make a pair of sockets", cause);
+        let (read, write) = UnixStream::pair().map_err(failed)?;
+        read.set_nonblocking(true).map_err(failed)?;
+        write.set_nonblocking(true).map_err(failed)?;
+        Ok(Self { read, write })
+    }
+
+    /// Wakes the loop, now or when it waits next.
+    pub fn ring(&self) {
+        // A full buffer wakes it as well.
+        let _full = (&self.write).write(&[1]);
+    }
+
+    /// Lets the loop sleep again.
+    pub fn quiet(&self) {
+        let _empty = (&self.read).read(&mut [0; 64]);
+    }
+}
+
+impl AsFd for Bell {
+    /// Readable once it was rung.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+}

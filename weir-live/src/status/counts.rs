@@ -1,0 +1,418 @@
+//! What the run loop copies for readers: plain numbers, in memory that is allocated beforehand.
+//!
+//! Names and other things that do not change are in [`Labels`], once. Making texts of both is the
+//! readers' work.
+
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use weir_core::account::{Histogram, LeafAccount};
+use weir_core::event::DropReason;
+use weir_core::ids::LeafId;
+use weir_core::packet::UnreadCounts;
+use weir_core::units::{Duration, Instant};
+
+use super::{Amount, ClassStatus, Delays, LaneStatus, PortStatus, Status};
+use crate::lane::{Loss, Losses};
+use crate::port::{PortCounters, PortState};
+use crate::stations::Route;
+
+/// What does not change while a bridge runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Labels {
+    /// When the ports were opened.
+    pub started: Instant,
+    pub frames_max: u64,
+    pub lanes: Vec<LaneLabels>,
+    /// For each port its kind, and why it is of no better one.
+    pub ports: Vec<(&'static str, String)>,
+}
+
+/// What does not change of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LaneLabels {
+    pub name: String,
+    /// The indices of its ports.
+    pub from: Vec<usize>,
+    pub to: usize,
+    /// The names of its leaves.
+    pub leaves: Vec<String>,
+    pub sojourn_max: Vec<Duration>,
+    /// For each ring of its ports, the leaf that has it.
+    pub rings: Vec<Option<LeafId>>,
+}
+
+/// The counts of a bridge.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub labels: Arc<Labels>,
+    /// When its first count was read.
+    pub begun: Instant,
+    /// When its last count was read.
+    pub ended: Instant,
+    /// The newest request that it meets.
+    pub ticket: u64,
+    pub head: Head,
+    /// The leaves of all lanes, in their order.
+    pub leaves: Vec<LeafCounts>,
+}
+
+/// What is counted once in a bridge, and not for each leaf.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Head {
+    pub stalls: u64,
+    pub busy_ns: u64,
+    pub polling_ns: u64,
+    pub frames_free: u64,
+    pub ports: Vec<PortCounts>,
+    /// For each lane.
+    pub unread: Vec<UnreadCounts>,
+}
+
+/// What is counted of one port.
+#[derive(Clone, Debug)]
+pub(crate) struct PortCounts {
+    pub interface: String,
+    pub state: PortState,
+    pub counters: PortCounters,
+    pub rings: usize,
+    pub kept: Kept,
+}
+
+/// Frames of a port that were not forwarded although nothing was wrong with them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    pub local: u64,
+    pub host: u64,
+    pub reserved: u64,
+    pub no_way: u64,
+    /// Copies for further ports, for which the pool had no slot.
+    pub copies: u64,
+}
+
+/// What is counted of one leaf.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeafCounts {
+    pub account: LeafAccount,
+    pub losses: Losses,
+    pub marked: u64,
+    pub delay: Delay,
+}
+
+/// A histogram of delays, as far as readers are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Delay {
+    quantiles: [Duration; 3],
+    max: Duration,
+    mean: Duration,
+}
+
+impl Snapshot {
+    /// A snapshot with room for everything, so that nothing is allocated when it is filled.
+    pub fn new(labels: &Arc<Labels>) -> Self {
+        let leaves = labels.lanes.iter().map(|lane| lane.leaves.len()).sum();
+        // Each with room for a name, which a clone would not have.
+        let ports = labels.ports.iter().map(|_| PortCounts::default()).collect();
+        let unread = vec![UnreadCounts::default(); labels.lanes.len()];
+        Self {
+            labels: Arc::clone(labels),
+            begun: Instant::ZERO,
+            ended: Instant::ZERO,
+            ticket: 0,
+            head: Head { ports, unread, ..Head::default() },
+            leaves: vec![LeafCounts::default(); leaves],
+        }
+    }
+
+    /// Returns everything but the classes, at `now`; each direction has those that `rows` returns
+    /// for its index and its first leaf.
+    pub fn status<C>(
+        &self,
+        now: Instant,
+        mut rows: impl FnMut(usize, usize) -> C,
+        left_out: impl Fn(&C) -> u64,
+    ) -> Status<C> {
+        let (head, labels) = (&self.head, &self.labels);
+        let ports = head.ports.iter().zip(&labels.ports);
+        let ports = ports.map(|(port, (kind, _))| (port.interface.as_str(), *kind));
+        let names = port_names(&ports.collect::<Vec<_>>());
+        let mut first = 0;
+        let mut lane = |(index, lane): (usize, &LaneLabels)| {
+            let classes = rows(index, first);
+            first += lane.leaves.len();
+            let from: Vec<_> = lane.from.iter().map(|port| names[*port].as_str()).collect();
+            LaneStatus {
+                name: lane.name.clone(),
+                from: from.join(", "),
+                to: names[lane.to].clone(),
+                unread: unread_causes(&head.unread[index]),
+                left_out: left_out(&classes),
+                classes,
+            }
+        };
+        let since = |instant: Instant| instant.since(labels.started).as_nanos();
+        Status {
+            uptime_ns: since(self.ended),
+            begun_ns: since(self.begun),
+            age_ns: now.since(self.ended).as_nanos(),
+            stalls: head.stalls,
+            busy_ns: head.busy_ns,
+            polling_ns: head.polling_ns,
+            frames_free: head.frames_free,
+            frames_max: labels.frames_max,
+            ports: head.ports.iter().zip(&labels.ports).map(port_status).collect(),
+            lanes: labels.lanes.iter().enumerate().map(&mut lane).collect(),
+        }
+    }
+
+    /// Returns how many frames full rings lost of each leaf of a lane that has a ring of its own.
+    pub fn overruns(&self, lane: usize) -> Vec<(LeafId, u64)> {
+        let lane = &self.labels.lanes[lane];
+        let of_ring = |ring: usize| {
+            let ports = lane.from.iter().map(|port| &self.head.ports[*port]);
+            let counts = ports.filter(|port| ring < port.rings);
+            counts.map(|port| port.counters.ring_overruns[ring]).sum()
+        };
+        let rings = lane.rings.iter().enumerate();
+        rings.filter_map(|(ring, leaf)| leaf.map(|leaf| (leaf, of_ring(ring)))).collect()
+    }
+}
+
+/// Some leaves of a lane, with their counts: they become texts one by one, when they are read.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    labels: Arc<Labels>,
+    lane: usize,
+    overruns: Vec<(LeafId, u64)>,
+    rows: Vec<(LeafId, LeafCounts)>,
+}
+
+impl Rows {
+    /// The counts of these leaves of a lane whose first leaf is number `first` of all.
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        (lane, first): (usize, usize),
+        leaves: impl Iterator<Item = LeafId>,
+    ) -> Self {
+        let counts = |leaf: LeafId| (leaf, snapshot.leaves[first + leaf.index()]);
+        Self {
+            labels: Arc::clone(&snapshot.labels),
+            lane,
+            overruns: snapshot.overruns(lane),
+            rows: leaves.map(counts).collect(),
+        }
+    }
+
+    /// Returns how many leaves of the lane are not among them.
+    pub(crate) fn left_out(&self) -> u64 {
+        (self.labels.lanes[self.lane].leaves.len() - self.rows.len()) as u64
+    }
+
+    /// Returns the number of leaves.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns whether there is no leaf.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Makes the status of each.
+    pub fn each(&self) -> impl Iterator<Item = ClassStatus> {
+        let lane = &self.labels.lanes[self.lane];
+        self.rows.iter().map(move |(leaf, counts)| {
+            let mut class = class_status(lane, *leaf, counts);
+            // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
+            let own = self.overruns.iter().filter(|(owner, _)| owner == leaf);
+            class.lost.extend(own.map(|(_, frames)| ("ring overrun".to_owned(), *frames)));
+            class
+        })
+    }
+}
+
+impl Serialize for Rows {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.each())
+    }
+}
+
+fn class_status(lane: &LaneLabels, leaf: LeafId, counts: &LeafCounts) -> ClassStatus {
+    let account = &counts.account;
+    let reason = |reason: &DropReason| {
+        (reason.name().to_owned(), Amount::from(account.dropped[*reason as usize]))
+    };
+    let age = lane.sojourn_max.get(leaf.index());
+    let mut class = ClassStatus {
+        name: lane.leaves[leaf.index()].clone(),
+        offered: account.offered.into(),
+        sent: account.sent.into(),
+        marked: counts.marked,
+        dropped: DropReason::ALL.iter().map(reason).collect(),
+        lost: Vec::new(),
+        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
+        backlog: account.backlog.into(),
+        delay: counts.delay.into(),
+    };
+    add_losses(&mut class, &counts.losses);
+    class
+}
+
+/// Adds what a lane lost of a class: what the link was not offered is `lost`, and what it handed
+/// out in vain is dropped and not sent.
+fn add_losses(class: &mut ClassStatus, losses: &Losses) {
+    for cause in Loss::BEFORE {
+        class.lost.push((cause.name().to_owned(), losses[cause as usize].packets));
+    }
+    for cause in Loss::AFTER {
+        let amount = losses[cause as usize];
+        class.sent.packets -= amount.packets;
+        class.sent.bytes -= amount.bytes;
+        match class.dropped.iter_mut().find(|(name, _)| name == cause.name()) {
+            Some((_, dropped)) => {
+                dropped.packets += amount.packets;
+                dropped.bytes += amount.bytes;
+            }
+            None => class.dropped.push((cause.name().to_owned(), amount.into())),
+        }
+    }
+}
+
+impl LeafCounts {
+    /// Counts what waits as handed out by the link and lost because the forwarder ends.
+    pub fn flushed(mut self) -> Self {
+        let backlog = std::mem::take(&mut self.account.backlog);
+        self.account.sent = self.account.sent.plus(backlog);
+        let flushed = &mut self.losses[Loss::Flushed as usize];
+        *flushed = flushed.plus(backlog);
+        self
+    }
+
+    /// Returns the frames that were dropped or lost for any reason.
+    pub fn lost_total(&self) -> u64 {
+        let losses: u64 = self.losses.iter().map(|count| count.packets).sum();
+        self.account.dropped_total().packets + losses
+    }
+}
+
+impl Delay {
+    /// Returns what readers are told of a histogram.
+    pub fn of(histogram: &Histogram) -> Self {
+        if histogram.count() == 0 {
+            return Self::default();
+        }
+        Self {
+            quantiles: [500, 900, 990].map(|per_mille| histogram.quantile(per_mille).value),
+            max: histogram.max(),
+            mean: histogram.mean(),
+        }
+    }
+
+    /// Returns the duration that 99 in 100 do not exceed.
+    pub fn p99(&self) -> Duration {
+        self.quantiles[2]
+    }
+}
+
+impl From<Delay> for Delays {
+    fn from(delay: Delay) -> Self {
+        let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
+        let [p50_us, p90_us, p99_us] = delay.quantiles.map(micros);
+        Self { p50_us, p90_us, p99_us, max_us: micros(delay.max), mean_us: micros(delay.mean) }
+    }
+}
+
+impl Default for PortCounts {
+    fn default() -> Self {
+        Self {
+            interface: String::with_capacity(INTERFACE_BYTES),
+            state: PortState::Gone,
+            counters: PortCounters::default(),
+            rings: 0,
+            kept: Kept::default(),
+        }
+    }
+}
+
+impl Kept {
+    /// Counts a frame that went nowhere.
+    pub fn count(&mut self, route: Route) {
+        match route {
+            Route::Local => self.local += 1,
+            Route::Host => self.host += 1,
+            Route::Reserved => self.reserved += 1,
+            Route::Port(_) | Route::Others => self.no_way += 1,
+        }
+    }
+
+    fn causes(&self) -> [(&'static str, u64); 5] {
+        [
+            ("local", self.local),
+            ("for the host", self.host),
+            ("reserved", self.reserved),
+            ("no way", self.no_way),
+            ("no copy", self.copies),
+        ]
+    }
+}
+
+/// Returns the names of ports, given interface and kind of each: the interface, and the kind where
+/// two have the same.
+pub(crate) fn port_names(ports: &[(&str, &str)]) -> Vec<String> {
+    let is_shared = |name: &str| ports.iter().filter(|(other, _)| *other == name).count() > 1;
+    let name = |(interface, kind): &(&str, &str)| {
+        if is_shared(interface) { format!("{interface} ({kind})") } else { (*interface).to_owned() }
+    };
+    ports.iter().map(name).collect()
+}
+
+fn port_status((port, (kind, why)): (&PortCounts, &(&'static str, String))) -> PortStatus {
+    let counters = &port.counters;
+    let state = match port.state {
+        PortState::Up => "up",
+        PortState::Down => "down",
+        PortState::Gone => "gone",
+    };
+    let lost_in = [
+        ("ring overrun", counters.ring_overruns.iter().sum()),
+        ("pool", counters.pool_exhausted),
+        ("too long", counters.truncated + counters.oversize),
+        ("not decodable", counters.unfinished),
+    ];
+    let lost_out = [
+        ("refused", counters.send_refused),
+        ("too long", counters.send_too_long),
+        ("no link", counters.send_no_link),
+        ("impairment", counters.impaired),
+        ("failed", counters.send_failed),
+    ];
+    let sum = |causes: &[(&str, u64)]| causes.iter().map(|(_, frames)| frames).sum();
+    let named = |causes: &[(&str, u64)]| -> Vec<(String, u64)> {
+        causes.iter().map(|(cause, frames)| ((*cause).to_owned(), *frames)).collect()
+    };
+    PortStatus {
+        interface: port.interface.clone(),
+        kind: (*kind).to_owned(),
+        why: why.clone(),
+        state: state.to_owned(),
+        received: counters.received,
+        received_bytes: counters.received_bytes,
+        sent: counters.sent,
+        sent_bytes: counters.sent_bytes,
+        lost_in: sum(&lost_in),
+        lost_out: sum(&lost_out),
+        lost_in_by_cause: named(&lost_in),
+        lost_out_by_cause: named(&lost_out),
+        kept: named(&port.kept.causes()),
+        ring_overruns: counters.ring_overruns[..port.rings].to_vec(),
+        rebinds: counters.rebinds,
+    }
+}
+
+/// Returns the causes for which headers could not be read, each with its number of frames.
+fn unread_causes(counts: &UnreadCounts) -> Vec<(String, u64)> {
+    counts.each().map(|(cause, frames)| (cause.name().to_owned(), frames)).collect()
+}
+
+/// More than the name of an interface has (IFNAMSIZ is 16).
+const INTERFACE_BYTES: usize = 32;

@@ -1,0 +1,239 @@
+//! The status of a running bridge, and how other threads read it.
+//!
+//! The run loop copies raw counts into a snapshot, a bounded part of it at each look ([`publisher`]),
+//! and exchanges it on a [`board::Board`]. Other threads make [`Status`] of it, whole or of the
+//! classes that a [`query::Query`] asks for. So a reader costs the loop the same however much it
+//! reads, and neither ever waits for the other.
+
+pub mod board;
+mod counts;
+pub mod publisher;
+pub mod query;
+#[cfg(test)]
+mod tests;
+
+pub use board::Board;
+pub use counts::Rows;
+pub(crate) use counts::{
+    Delay, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names,
+};
+pub(crate) use publisher::{Publisher, Source};
+
+use serde::{Deserialize, Serialize};
+use weir_core::account::Count;
+
+/// The status of a bridge. `C` holds the classes of a direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status<C = Vec<ClassStatus>> {
+    /// Time from when the ports were opened until the last count was read.
+    pub uptime_ns: u64,
+    /// Time from when the ports were opened until the first count was read: with few classes all
+    /// counts are of one instant, with many each class has its own between these two.
+    #[serde(default)]
+    pub begun_ns: u64,
+    /// Time since the last count was read. It is large where the run loop does not run.
+    #[serde(default)]
+    pub age_ns: u64,
+    /// Times the loop slept too long and the line started anew.
+    pub stalls: u64,
+    /// Time that the loop spent on frames; of several bridges, the sum.
+    #[serde(default)]
+    pub busy_ns: u64,
+    /// Time that the loop looked for frames in vain in place of sleeping, as `wait` lets it.
+    #[serde(default)]
+    pub polling_ns: u64,
+    /// Free frames in the pool.
+    pub frames_free: u64,
+    /// All frames of the pool.
+    pub frames_max: u64,
+    /// The interfaces.
+    pub ports: Vec<PortStatus>,
+    /// The directions of the bridge.
+    pub lanes: Vec<LaneStatus<C>>,
+}
+
+/// One interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its name.
+    pub interface: String,
+    /// The keyword of its kind.
+    #[serde(default)]
+    pub kind: String,
+    /// Why `auto` chose no better kind, if so.
+    #[serde(default)]
+    pub why: String,
+    /// `up`, `down` or `gone`.
+    pub state: String,
+    /// Frames received.
+    pub received: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Frames lost on arrival: ring full, pool empty, too long, checksum.
+    pub lost_in: u64,
+    /// Frames lost on sending: no link, refused, too long.
+    pub lost_out: u64,
+    /// Frames lost on arrival, by cause.
+    #[serde(default)]
+    pub lost_in_by_cause: Vec<(String, u64)>,
+    /// Frames lost on sending, by cause.
+    #[serde(default)]
+    pub lost_out_by_cause: Vec<(String, u64)>,
+    /// Frames not forwarded although nothing was wrong with them, by cause: their station is on
+    /// the same side (`local`), is the host itself, ...
+    #[serde(default)]
+    pub kept: Vec<(String, u64)>,
+    /// Frames lost because a ring was full, for each ring.
+    #[serde(default)]
+    pub ring_overruns: Vec<u64>,
+    /// Times the interface came back.
+    pub rebinds: u64,
+}
+
+/// One direction of the bridge.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneStatus<C = Vec<ClassStatus>> {
+    /// Its name.
+    pub name: String,
+    /// The interface that it reads.
+    pub from: String,
+    /// The interface that it writes.
+    pub to: String,
+    /// Frames whose IP header could not be read, by the name of the cause.
+    #[serde(default)]
+    pub unread: Vec<(String, u64)>,
+    /// Its leaves, or those that were asked for.
+    pub classes: C,
+    /// The number of leaves that are not among them.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+/// One leaf.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Packets offered.
+    pub offered: Amount,
+    /// Packets sent.
+    pub sent: Amount,
+    /// Frames sent with another traffic class than they arrived with.
+    #[serde(default)]
+    pub marked: u64,
+    /// Packets dropped, by reason.
+    pub dropped: Vec<(String, Amount)>,
+    /// Frames that were lost before the link, and so not offered, by cause.
+    #[serde(default)]
+    pub lost: Vec<(String, u64)>,
+    /// After a stall, frames older than this are dropped as stale, in µs; `None` if none are.
+    #[serde(default)]
+    pub sojourn_max_us: Option<f64>,
+    /// Packets that wait.
+    pub backlog: Amount,
+    /// Delay from the kernel's receive stamp to sending, since the start or the last mark.
+    pub delay: Delays,
+}
+
+/// Packets and charged bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Packets.
+    pub packets: u64,
+    /// Charged bytes.
+    pub bytes: u64,
+}
+
+/// Delays in µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// The median.
+    pub p50_us: f64,
+    /// Nine in ten are shorter.
+    pub p90_us: f64,
+    /// 99 in 100 are shorter.
+    pub p99_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+}
+
+impl<C> Status<C> {
+    /// Adds the status of another bridge of the same process.
+    pub fn join(mut self, other: Self) -> Self {
+        self.uptime_ns = self.uptime_ns.max(other.uptime_ns);
+        self.begun_ns = self.begun_ns.min(other.begun_ns);
+        self.age_ns = self.age_ns.max(other.age_ns);
+        self.stalls += other.stalls;
+        self.busy_ns += other.busy_ns;
+        self.polling_ns += other.polling_ns;
+        self.frames_free += other.frames_free;
+        self.frames_max += other.frames_max;
+        self.ports.extend(other.ports);
+        self.lanes.extend(other.lanes);
+        self
+    }
+
+    /// The same status with other classes in each direction.
+    fn map<D>(self, mut each: impl FnMut(C) -> D) -> Status<D> {
+        let mut lane = |lane: LaneStatus<C>| LaneStatus {
+            name: lane.name,
+            from: lane.from,
+            to: lane.to,
+            unread: lane.unread,
+            classes: each(lane.classes),
+            left_out: lane.left_out,
+        };
+        Status {
+            uptime_ns: self.uptime_ns,
+            begun_ns: self.begun_ns,
+            age_ns: self.age_ns,
+            stalls: self.stalls,
+            busy_ns: self.busy_ns,
+            polling_ns: self.polling_ns,
+            frames_free: self.frames_free,
+            frames_max: self.frames_max,
+            ports: self.ports,
+            lanes: self.lanes.into_iter().map(&mut lane).collect(),
+        }
+    }
+}
+
+impl Status<Rows> {
+    /// Makes the classes' status of their counts.
+    pub fn whole(self) -> Status {
+        self.map(|rows| rows.each().collect())
+    }
+}
+
+impl Status {
+    /// Calls `each` with every text of the status.
+    pub fn each_text(&mut self, each: &mut dyn FnMut(&mut String)) {
+        for port in &mut self.ports {
+            let named = [&mut port.lost_in_by_cause, &mut port.lost_out_by_cause, &mut port.kept];
+            named.into_iter().flatten().for_each(|(cause, _)| each(cause));
+            let texts = [&mut port.interface, &mut port.kind, &mut port.why, &mut port.state];
+            texts.into_iter().for_each(&mut *each);
+        }
+        for lane in &mut self.lanes {
+            lane.unread.iter_mut().for_each(|(cause, _)| each(cause));
+            [&mut lane.name, &mut lane.from, &mut lane.to].into_iter().for_each(&mut *each);
+            for class in &mut lane.classes {
+                each(&mut class.name);
+                class.dropped.iter_mut().for_each(|(reason, _)| each(reason));
+                class.lost.iter_mut().for_each(|(cause, _)| each(cause));
+            }
+        }
+    }
+}
+
+impl From<Count> for Amount {
+    fn from(count: Count) -> Self {
+        Self { packets: count.packets, bytes: count.bytes }
+    }
+}

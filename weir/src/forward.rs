@@ -1,0 +1,225 @@
+//! `weir forward`: the process that carries the traffic, started by `weir up` and by nothing else.
+//!
+//! It opens no file and no interface: what to run comes over a channel, and what needs a privilege
+//! its keeper does. Before the first frame passes it gives up what it could do beyond that. The
+//! first thread listens to the keeper; each bridge has a thread of its own. If the keeper dies
+//! without a word, everything goes on.
+
+mod post;
+
+use crate::Run;
+use crate::output::{Exit, Output};
+use crate::up::reading;
+use post::Post;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use weir_control::server::Server;
+use weir_control::service::Service;
+use weir_core::units;
+use weir_live::authority::Courier;
+use weir_live::bridge::{Bridge, BridgeConfig};
+use weir_live::channel::Channel;
+use weir_live::deploy;
+use weir_live::error::{Result, SystemError};
+use weir_live::events::{self, About, EventLog, Kind, Reporter};
+use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
+use weir_live::keeper::process::inherited;
+use weir_live::keeper::watch::Bell;
+use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
+use weir_live::realtime;
+use weir_live::sandbox::{self, SandboxConfig};
+use weir_live::signals::Signals;
+use weir_live::status::{Board, Status};
+use weir_policy::deployment::{Deployment, Priority};
+
+/// Forwards for a `weir up`, which starts it.
+#[derive(clap::Args)]
+#[command(hide = true)]
+pub struct Forward {
+    /// The version of what the two processes tell each other.
+    #[arg(long)]
+    protocol: u32,
+    /// The descriptor on which it asks for what needs a privilege.
+    #[arg(long)]
+    authority: RawFd,
+    /// The descriptor on which it is told what to do.
+    #[arg(long)]
+    commands: RawFd,
+}
+
+impl Run for Forward {
+    fn run(self, output: &Output) -> Exit {
+        let channels = inherited(self.authority).and_then(|authority| {
+            Ok((Channel::from(authority), Channel::from(inherited(self.commands)?)))
+        });
+        let (authority, keeper) = match channels {
+            Ok(channels) => channels,
+            Err(error) => return output.refuse(&format!("only `weir up` starts this: {error}")),
+        };
+        let prepared = if self.protocol == PROTOCOL {
+            prepare(authority, &keeper)
+        } else {
+            Err(format!("this program speaks version {PROTOCOL}, its keeper {}", self.protocol))
+        };
+        let failed = match prepared {
+            Ok(prepared) => prepared.run(keeper).err(),
+            // Without a keeper nobody hears it.
+            Err(why) => keeper.send(&Report::Failed(why), &[]).err(),
+        };
+        if failed.is_some() { Exit::Usage } else { Exit::Clean }
+    }
+}
+
+/// A forwarder whose ports are open and that can do nothing but forward.
+struct Prepared {
+    bridges: Vec<Bridge>,
+    boards: Vec<Arc<Board>>,
+    listener: OwnedFd,
+    courier: Courier,
+    signals: Signals,
+    /// For each bridge, and for the first thread.
+    bells: Vec<Arc<Bell>>,
+    log: EventLog,
+    reporter: Reporter,
+    drain: Duration,
+    watchdog: Option<Duration>,
+    warnings: Vec<String>,
+    plan: Plan,
+}
+
+/// Reads what to run, opens it, and enters the sandbox.
+fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared, String> {
+    let text = |error: SystemError| error.to_string();
+    let signals = Signals::install().map_err(text)?;
+    let received = keeper.receive(PLAN_PATIENCE).map_err(text)?;
+    let Some((Command::Plan(mut plan), mut descriptors)) = received else {
+        return Err("the keeper does not say what to run".to_owned());
+    };
+    let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
+    let outcome = reading::of_plan(&plan);
+    plan.files.clear();
+    let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
+    let mut warnings = Vec::new();
+    go_first(&deployment, &mut warnings);
+    let dropped = sandbox::drop_capabilities(&deployment.service.user, true).map_err(text)?;
+    let courier = Courier::new(authority);
+    let configs = deploy::bridges(&deployment).map_err(text)?;
+    let through = |config: BridgeConfig| Bridge::open(config.through(&courier));
+    let opened: Result<Vec<_>> = configs.into_iter().map(through).collect();
+    let mut bridges = opened.map_err(text)?;
+    warnings.extend(bridges.iter().flat_map(Bridge::warnings));
+    let (reporter, log) = events::log();
+    bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));
+    let bells: Result<Vec<_>> = (0..=bridges.len()).map(|_| Bell::new().map(Arc::new)).collect();
+    let bells = bells.map_err(text)?;
+    let entered = sandbox::enter(&SandboxConfig::default()).map_err(text)?;
+    for direction in &deployment.directions {
+        let detail = format!("`{}`", direction.path.display());
+        tell(&reporter, Kind::PolicyLoaded, &direction.name, &detail);
+    }
+    let user = dropped.user.map_or(String::new(), |user| format!("it is the user `{user}`; "));
+    let process = format!("the forwarder (process {})", std::process::id());
+    tell(&reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
+    let nanos = |time: units::Duration| Duration::from_nanos(time.as_nanos());
+    Ok(Prepared {
+        boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
+        bridges,
+        listener,
+        courier,
+        signals,
+        bells,
+        log,
+        reporter,
+        drain: nanos(deployment.service.drain),
+        watchdog: deployment.service.watchdog.map(nanos),
+        warnings,
+        plan: *plan,
+    })
+}
+
+fn tell(reporter: &Reporter, kind: Kind, subject: &str, detail: &str) {
+    reporter.once(kind, About { subject, detail, ..About::default() });
+}
+
+impl Prepared {
+    /// Forwards until the keeper or a signal ends it.
+    fn run(mut self, keeper: Channel) -> Result<()> {
+        let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
+        let server = Server::on(listener, Service::of(self.boards.clone()));
+        keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
+        let mut bridges = std::mem::take(&mut self.bridges);
+        let bells = self.bells.clone();
+        let boards = self.boards.clone();
+        let mut post = Post::new(self, keeper);
+        let ran = forward(&mut bridges, &boards, &bells, &mut post);
+        drop(server);
+        post.tell_events();
+        if let Err(error) = &ran {
+            post.tell(&Report::Failed(error.to_string()));
+        }
+        let status = bridges.iter_mut().map(Bridge::status).reduce(Status::join);
+        post.tell(&Report::Ended(Box::new(status.unwrap_or_default())));
+        ran
+    }
+}
+
+/// Runs the bridges, each on a thread of its own, until the post says that it is over.
+fn forward(
+    bridges: &mut [Bridge],
+    boards: &[Arc<Board>],
+    bells: &[Arc<Bell>],
+    post: &mut Post,
+) -> Result<()> {
+    let (stop, drain_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+    let wake = &bells[bells.len() - 1];
+    std::thread::scope(|scope| {
+        let run = |bridge: &mut Bridge, board: &Board, bell: &Bell| {
+            let ran = bridge.run(&stop, &[bell.as_fd().as_raw_fd()], board);
+            // If one bridge ends, all do.
+            stop.store(true, Ordering::Relaxed);
+            bells.iter().for_each(|bell| bell.ring());
+            let drain = units::Duration::from_nanos(drain_ns.load(Ordering::Relaxed));
+            ran.and_then(|()| bridge.drain(drain))
+        };
+        let each = bridges.iter_mut().zip(boards).zip(bells);
+        let threads: Vec<_> = each
+            .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
+            .collect();
+        while !stop.load(Ordering::Relaxed) && post.stand(wake) {}
+        drain_ns.store(post.drain().as_nanos() as u64, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
+        bells.iter().for_each(|bell| bell.ring());
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(ran) => ran,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.fold(Ok(()), Result::and)
+    })
+}
+
+/// Puts this thread, and those that it starts, before other work of the machine. Where it may not be
+/// put there, that is said only if the deployment asks for it.
+fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
+    let niceness = deployment.nice.unwrap_or(NICENESS_FIRST);
+    // The session is the forwarder's own, and ends with it.
+    let set =
+        set_niceness(niceness).and_then(|()| SessionNiceness::set(niceness).map(std::mem::forget));
+    if let (Some(_), Err(error)) = (deployment.nice, &set) {
+        warnings.push(format!("{error}; the link shares the processor with other work"));
+    }
+    if deployment.service.priority == Priority::Realtime
+        && let Err(error) = realtime::enter()
+    {
+        warnings.push(format!("{error}; the link has the ordinary class of threads"));
+    }
+}
+
+fn no_copy(cause: std::io::Error) -> SystemError {
+    SystemError::new("copy the control socket", cause)
+}
+
+/// How long the keeper may take to say what to run.
+const PLAN_PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,224 @@
+//! The first thread of a forwarder: it listens to the keeper, and tells it what happens.
+
+use super::{Prepared, tell};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_live::authority::Courier;
+use weir_live::channel::Channel;
+use weir_live::claim::ClaimPart;
+use weir_live::error::SystemError;
+use weir_live::events::{EVENTS_MAX, Event, EventLog, Kind, Reporter};
+use weir_live::keeper::messages::{Command, Plan, Report};
+use weir_live::keeper::watch::{self, Bell};
+use weir_live::sandbox::Denials;
+use weir_live::signals::{Asked, Signals};
+use weir_live::status::Board;
+
+/// See the module.
+pub struct Post {
+    keeper: Channel,
+    /// Whether the keeper still listens.
+    is_kept: bool,
+    /// The loss of the keeper, until another one took over.
+    loss: Option<Event>,
+    plan: Plan,
+    signals: Signals,
+    courier: Courier,
+    boards: Vec<Arc<Board>>,
+    bells: Vec<Arc<Bell>>,
+    /// The claim of the interfaces, with the descriptors that hold it.
+    claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
+    /// Channels and a descriptor of this process, for the next keeper.
+    spare: Vec<OwnedFd>,
+    listener: OwnedFd,
+    log: EventLog,
+    reporter: Reporter,
+    denials: Denials,
+    /// Events that no keeper has heard yet.
+    untold: VecDeque<Event>,
+    /// How long a loop that ends sends what it holds.
+    drain: Duration,
+    /// The looks of each loop at the last sign of life.
+    looks: Vec<u64>,
+    beaten: Instant,
+    interval: Duration,
+}
+
+impl Post {
+    /// The post of a forwarder that is prepared.
+    pub(super) fn new(prepared: Prepared, keeper: Channel) -> Self {
+        let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
+        Self {
+            keeper,
+            is_kept: true,
+            loss: None,
+            plan: prepared.plan,
+            signals: prepared.signals,
+            courier: prepared.courier,
+            looks: vec![0; prepared.boards.len()],
+            boards: prepared.boards,
+            bells: prepared.bells,
+            claim: Vec::new(),
+            spare: Vec::new(),
+            listener: prepared.listener,
+            log: prepared.log,
+            reporter: prepared.reporter,
+            denials: Denials::default(),
+            untold: VecDeque::new(),
+            drain: prepared.drain,
+            beaten: Instant::now(),
+            interval: interval.min(BEAT_MAX),
+        }
+    }
+
+    /// Returns how long a loop that ends sends what it holds.
+    pub fn drain(&self) -> Duration {
+        self.drain
+    }
+
+    /// Waits for up to a beat and does what the keeper or a signal asks for; returns false if that
+    /// is to end.
+    pub fn stand(&mut self, bell: &Bell) -> bool {
+        self.wait(bell);
+        for asked in self.signals.take() {
+            match asked {
+                Asked::Stop(_) => return false,
+                Asked::Mark => self.mark(),
+                Asked::HangUp => {}
+            }
+        }
+        while let Some((command, descriptors)) = self.hear() {
+            if !self.obey(command, descriptors) {
+                return false;
+            }
+        }
+        self.beat();
+        true
+    }
+
+    fn wait(&self, bell: &Bell) {
+        let own = [bell.as_fd(), self.signals.as_fd()];
+        let kept = self.is_kept.then(|| self.keeper.as_fd());
+        let watched: Vec<BorrowedFd<'_>> = own.into_iter().chain(kept).collect();
+        if watch::readable(&watched, self.interval).is_err() {
+            // Never without a pause.
+            std::thread::sleep(self.interval);
+        }
+        bell.quiet();
+    }
+
+    /// Returns what the keeper says, if it says anything.
+    fn hear(&mut self) -> Option<(Command, Vec<OwnedFd>)> {
+        if !self.is_kept {
+            return None;
+        }
+        match self.keeper.receive(Duration::ZERO) {
+            Ok(heard) => heard,
+            Err(error) => {
+                if error.cause.kind() != ErrorKind::InvalidData {
+                    self.lose_keeper();
+                }
+                None
+            }
+        }
+    }
+
+    /// The keeper ended without a word: whatever happened to it, traffic goes on.
+    fn lose_keeper(&mut self) {
+        self.is_kept = false;
+        let about = weir_live::events::About {
+            subject: &self.plan.deployment.name,
+            ..weir_live::events::About::default()
+        };
+        let loss = Event::now(Kind::KeeperLost, about);
+        self.keep_event(loss.clone());
+        self.loss = Some(loss);
+    }
+
+    /// Does what the keeper says; returns false if that is to end.
+    fn obey(&mut self, command: Command, descriptors: Vec<OwnedFd>) -> bool {
+        match command {
+            Command::Intake(is_open) => self.set_intake(is_open),
+            Command::Mark => self.mark(),
+            Command::Drain(drain) => {
+                self.drain = drain;
+                return false;
+            }
+            Command::Hold { is_first, part } => {
+                if is_first {
+                    self.claim.clear();
+                }
+                self.claim.push((part, descriptors));
+            }
+            Command::Spare => self.spare = descriptors,
+            Command::Plan(_) | Command::Restarted(_) => {}
+        }
+        true
+    }
+
+    /// Opens or closes the intake of every port, and says so once that is done.
+    fn set_intake(&mut self, is_open: bool) {
+        for (board, bell) in self.boards.iter().zip(&self.bells) {
+            board.intake.want(is_open);
+            bell.ring();
+        }
+        // A loop that does not follow hangs, and the keeper will see it.
+        let followed = |board: &Arc<Board>| board.intake.wait(is_open, INTAKE_PATIENCE).is_some();
+        if self.boards.iter().all(followed) {
+            self.tell(&Report::Intake(is_open));
+        }
+    }
+
+    fn mark(&self) {
+        self.boards.iter().for_each(|board| board.request_mark());
+    }
+
+    /// Gives a sign of life, if every loop gave one.
+    fn beat(&mut self) {
+        if self.beaten.elapsed() < self.interval {
+            return;
+        }
+        for denial in self.denials.look() {
+            let subject = &self.plan.deployment.name;
+            tell(&self.reporter, Kind::CallRefused, subject, &denial.to_string());
+        }
+        self.tell_events();
+        let looks: Vec<u64> = self.boards.iter().map(|board| board.looks()).collect();
+        if looks.iter().zip(&self.looks).all(|(now, before)| now != before) {
+            (self.looks, self.beaten) = (looks, Instant::now());
+            self.tell(&Report::Beat);
+        }
+    }
+
+    /// Tells the keeper what happened. Without one, the latest events wait for the next.
+    pub fn tell_events(&mut self) {
+        let mut new = Vec::new();
+        self.log.take(|event| new.push(event));
+        new.into_iter().for_each(|event| self.keep_event(event));
+        while self.is_kept
+            && let Some(event) = self.untold.pop_front()
+        {
+            self.tell(&Report::Event(Box::new(event)));
+        }
+    }
+
+    fn keep_event(&mut self, event: Event) {
+        if self.untold.len() == EVENTS_MAX {
+            self.untold.pop_front();
+        }
+        self.untold.push_back(event);
+    }
+
+    /// Tells the keeper something; one that died does not hear it.
+    pub fn tell(&self, report: &Report) {
+        let _unheard: Result<(), SystemError> = self.keeper.send(report, &[]);
+    }
+}
+
+/// The longest time between two signs of life.
+const BEAT_MAX: Duration = Duration::from_millis(200);
+/// How long loops may take to open or close their intake.
+const INTAKE_PATIENCE: Duration = Duration::from_secs(1);

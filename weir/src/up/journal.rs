@@ -1,0 +1,57 @@
+//! The events of a link, as its keeper writes them: to standard output, and to a file if the
+//! deployment names one.
+
+use crate::output::{Format, Output};
+use weir_live::events::write::{Form, LogFile, Stream, Writer};
+use weir_live::events::{About, Event, Kind};
+use weir_policy::deployment::Deployment;
+
+/// Where events go.
+pub struct Journal {
+    /// The name of the deployment.
+    subject: String,
+    writers: Vec<Box<dyn Writer>>,
+}
+
+impl Journal {
+    /// Opens the log that the deployment names.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn open(deployment: &Deployment, output: &Output) -> Result<Self, String> {
+        let is_json = output.format == Format::Json;
+        let mut writers: Vec<Box<dyn Writer>> = vec![Box::new(Stream::stdout(is_json))];
+        if let Some(path) = &deployment.service.log {
+            let form = if is_json { Form::Json } else { Form::Text };
+            let file = LogFile::open(path, form).map_err(|error| error.to_string())?;
+            writers.push(Box::new(file));
+        }
+        Ok(Self { subject: deployment.name.clone(), writers })
+    }
+
+    /// Writes an event.
+    pub fn write(&mut self, event: &Event) {
+        self.writers.iter_mut().for_each(|writer| writer.write(event));
+    }
+
+    /// Writes that something happened to the link now; returns the event, which may begin a fault.
+    pub fn tell(&mut self, kind: Kind, detail: &str) -> Event {
+        let about = About { subject: &self.subject, detail, ..About::default() };
+        let event = Event::now(kind, about);
+        self.write(&event);
+        event
+    }
+
+    /// As [`Journal::tell`], of so many frames.
+    pub fn count(&mut self, kind: Kind, count: u64) {
+        let about = About { subject: &self.subject, ..About::default() };
+        self.write(&Event { count, ..Event::now(kind, about) });
+    }
+
+    /// Writes that a fault is over, if there is one.
+    pub fn end(&mut self, fault: &mut Option<Event>) {
+        if let Some(fault) = fault.take() {
+            self.write(&fault.end_now());
+        }
+    }
+}

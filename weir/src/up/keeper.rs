@@ -1,0 +1,468 @@
+//! The keeper: the process that has the privileges, and sees to it that a forwarder runs.
+//!
+//! It reads no packet and no request of a client. One thread waits for signals, for what forwarders
+//! say, and for their ends; everything that follows is a method here. Invariant: at most one
+//! forwarder takes frames, and the fallback is closed while one does.
+
+use super::journal::Journal;
+use super::reading::Reading;
+use super::running::{Limits, Phase, Running};
+use super::told;
+use crate::output::Output;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+use std::time::{Duration, Instant};
+use weir_control::listen::Bound;
+use weir_live::authority::Desk;
+use weir_live::claim::Claim;
+use weir_live::error::SystemError;
+use weir_live::events::{Event, Kind};
+use weir_live::keeper::messages::{Command, Plan, Report};
+use weir_live::keeper::process;
+use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
+use weir_live::keeper::service::Service;
+use weir_live::keeper::watch;
+use weir_live::port::PortConfig;
+use weir_live::signals::{Asked, Signals};
+use weir_live::status::Status;
+use weir_policy::deployment::{Deployment, OnExit, Restart};
+
+/// What a keeper keeps.
+pub struct Keeper<'a> {
+    /// The deployment, without its policies.
+    pub deployment: Deployment,
+    /// What a forwarder gets.
+    pub plan: Plan,
+    /// Its ports.
+    pub ports: Vec<PortConfig>,
+    /// The file to read at a restart.
+    pub path: PathBuf,
+    /// Its interfaces.
+    pub claim: Claim,
+    /// The control socket, which each forwarder listens on in turn.
+    pub socket: ControlSocket,
+    /// Its signals.
+    pub signals: Signals,
+    /// Where it prints.
+    pub output: &'a Output,
+    /// Where events are written.
+    pub journal: Journal,
+    /// Who is told how it goes.
+    pub service: Service,
+}
+
+/// The control socket; its name goes when this is dropped.
+pub struct ControlSocket {
+    /// Its path.
+    pub path: PathBuf,
+    /// The socket.
+    pub listener: UnixListener,
+    /// Its file, which goes with it.
+    _file: Bound,
+}
+
+/// How the link ended.
+pub enum End {
+    /// As asked.
+    Stopped,
+    /// At once, by a second signal.
+    Signal(i32),
+}
+
+impl Keeper<'_> {
+    /// Runs forwarders until a stop is requested.
+    ///
+    /// # Errors
+    /// When the first one cannot start, or a later one not any more; the text says why.
+    pub fn run(self) -> Result<End, String> {
+        let drain = Duration::from_nanos(self.deployment.service.drain.as_nanos());
+        let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
+        let limits = Limits { drain, watchdog: self.deployment.service.watchdog.map(nanos) };
+        let mut shift = Shift {
+            keeper: self,
+            forwarders: Vec::new(),
+            restarts: Restarts::default(),
+            limits,
+            looked: Instant::now(),
+            stopping: None,
+            signal: None,
+            last: None,
+            has_run: false,
+            death: None,
+            passing: None,
+        };
+        let ran = shift.start(process::same_program()).and_then(|()| shift.run());
+        for forwarder in &mut shift.forwarders {
+            // Only after an error, or a second signal, are there any.
+            forwarder.process.kill();
+            forwarder.process.wait();
+        }
+        ran
+    }
+}
+
+/// A keeper at work.
+struct Shift<'a> {
+    keeper: Keeper<'a>,
+    /// The oldest first; two only while one takes over from the other.
+    forwarders: Vec<Running>,
+    restarts: Restarts,
+    limits: Limits,
+    /// When the interfaces were looked at.
+    looked: Instant,
+    /// Since when a stop is requested.
+    stopping: Option<Instant>,
+    /// The signal that asked to end at once.
+    signal: Option<i32>,
+    last: Option<Status>,
+    /// Whether a forwarder has carried traffic.
+    has_run: bool,
+    /// The death of a forwarder, until another one forwards.
+    death: Option<Event>,
+    /// The opening of the fallback, while it is open.
+    passing: Option<Event>,
+}
+
+impl Shift<'_> {
+    /// Starts a forwarder, beside the one that runs if one does.
+    fn start(&mut self, program: Program) -> Result<(), String> {
+        let start = || {
+            let Keeper { plan, ports, socket, claim, .. } = &self.keeper;
+            let desk = match self.forwarders.last() {
+                Some(other) => Desk::beside(&other.desk, ports.clone())?,
+                None => Desk::new(ports.clone()),
+            };
+            let forwarder = Running::start(program, plan.clone(), &socket.listener, desk)?;
+            forwarder.give_claim(claim)?;
+            Ok(forwarder)
+        };
+        let started: Result<_, SystemError> = start();
+        self.forwarders.push(started.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<End, String> {
+        loop {
+            if self.stopping.is_some() && self.forwarders.is_empty() {
+                self.tell_end();
+                return Ok(End::Stopped);
+            }
+            if let Some(signal) = self.signal {
+                return Ok(End::Signal(signal));
+            }
+            self.wait().map_err(|error| error.to_string())?;
+            for asked in self.keeper.signals.take() {
+                self.obey(asked);
+            }
+            for index in 0..self.forwarders.len() {
+                self.forwarders[index].serve();
+                self.listen(index);
+            }
+            self.bury()?;
+            self.look();
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self) -> Result<(), SystemError> {
+        let mut watched = vec![self.keeper.signals.as_fd()];
+        watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
+        let is_settled = self.forwarders.iter().all(|one| one.phase == Phase::Forwarding);
+        let patience = if is_settled { LOOK_INTERVAL } else { HURRY_INTERVAL };
+        let beat = self.keeper.service.interval().unwrap_or(patience);
+        watch::readable(&watched, patience.min(beat)).map(drop)
+    }
+
+    /// Does what a signal asks for.
+    fn obey(&mut self, asked: Asked) {
+        let now = Instant::now();
+        match (asked, self.stopping) {
+            (Asked::HangUp, _) => drop(self.keeper.journal.tell(Kind::HungUp, "")),
+            (Asked::Mark, _) => self.forwarders.iter().for_each(|one| one.tell(&Command::Mark)),
+            (Asked::Stop(_), None) => self.stop(now),
+            (Asked::Stop(signal), Some(since)) if now.duration_since(since) >= SAME_STOP => {
+                self.signal = Some(signal);
+            }
+            (Asked::Stop(_), Some(_)) => {}
+        }
+    }
+
+    /// Lets every forwarder send what it holds and end.
+    fn stop(&mut self, now: Instant) {
+        self.stopping = Some(now);
+        self.keeper.service.stopping();
+        for forwarder in &mut self.forwarders {
+            match forwarder.phase {
+                Phase::Opening => forwarder.process.kill(),
+                _ => forwarder.tell(&Command::Drain(self.limits.drain)),
+            }
+            forwarder.enter(Phase::Draining);
+        }
+    }
+
+    /// Hears what a forwarder says.
+    fn listen(&mut self, index: usize) {
+        while let Some(report) = self.forwarders[index].hear() {
+            match report {
+                Report::Ready(warnings) => self.take_over(index, &warnings),
+                Report::Intake(is_open) => self.intake(index, is_open),
+                Report::Beat => {}
+                Report::Event(event) => self.keeper.journal.write(&event),
+                Report::Restart => self.restart(index),
+                Report::Failed(why) => self.forwarders[index].failure = Some(why),
+                Report::Ended(status) => self.note_end(*status),
+                // Only a keeper that takes over is told these, before it begins.
+                Report::Held(_) | Report::Kept(_) => {}
+            }
+        }
+    }
+
+    /// Lets a forwarder take frames, once nothing else does.
+    fn take_over(&mut self, index: usize, warnings: &[String]) {
+        if self.stopping.is_some() {
+            return;
+        }
+        warnings.iter().for_each(|text| told::tell(self.keeper.output, "warning", text));
+        self.forwarders[index].enter(Phase::Ready);
+        match self.forwarders[..index].iter_mut().find(|older| older.carries()) {
+            Some(older) => {
+                older.tell(&Command::Intake(false));
+                older.enter(Phase::Closing);
+            }
+            None => self.open(index),
+        }
+    }
+
+    /// Opens the intake of a forwarder; nothing else carries traffic from now on.
+    fn open(&mut self, index: usize) {
+        self.fall_back(false);
+        let forwarder = &mut self.forwarders[index];
+        forwarder.tell(&Command::Intake(true));
+        forwarder.enter(Phase::Taking);
+    }
+
+    /// A forwarder takes frames from now on, or does not any more.
+    fn intake(&mut self, index: usize, is_open: bool) {
+        let limits = self.limits.drain;
+        match (is_open, self.forwarders[index].phase) {
+            (true, Phase::Taking) => {
+                self.forwarders[index].enter(Phase::Forwarding);
+                self.tell_start(index);
+            }
+            (false, Phase::Closing) => {
+                let newer = (index + 1..self.forwarders.len())
+                    .find(|newer| self.forwarders[*newer].phase == Phase::Ready);
+                let Some(newer) = newer else {
+                    // It died meanwhile.
+                    self.open(index);
+                    return;
+                };
+                self.open(newer);
+                let process = self.forwarders[newer].process.number();
+                let said = Ok(format!("process {process} forwards from now on"));
+                self.forwarders[index].tell(&Command::Restarted(said));
+                self.forwarders[index].tell(&Command::Drain(limits));
+                self.forwarders[index].enter(Phase::Draining);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads the deployment anew and starts a forwarder of it beside the one that runs.
+    fn restart(&mut self, index: usize) {
+        let program = std::env::current_exe().unwrap_or_default();
+        let checked = self.read_anew();
+        let started = checked.and_then(|()| self.start(process::program_at(&program)));
+        if let Err(why) = started {
+            self.keeper.journal.tell(Kind::RestartRefused, &why);
+            self.forwarders[index].tell(&Command::Restarted(Err(why)));
+        }
+    }
+
+    /// Reads the deployment anew; a wrong one changes nothing.
+    fn read_anew(&mut self) -> Result<(), String> {
+        if self.forwarders.len() > 1 || self.stopping.is_some() {
+            return Err("another change of forwarders is on its way; try again".to_owned());
+        }
+        let place = self.keeper.path.display().to_string();
+        let read = Reading::of(&self.keeper.path);
+        let reading = read.map_err(|error| format!("cannot read {place}: {error}"))?;
+        if reading.outcome.failed() {
+            return Err(reading.describe());
+        }
+        let (deployment, plan, ports) = reading.split();
+        let now = &self.keeper.deployment;
+        if !fits(now, &deployment) {
+            return Err(format!(
+                "{place} names other interfaces, another name or another control socket than the \
+                 running link `{}`; stop that one and start again",
+                now.name
+            ));
+        }
+        (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
+        self.keeper.ports = ports;
+        Ok(())
+    }
+
+    /// Sees to the forwarders that have ended.
+    fn bury(&mut self) -> Result<(), String> {
+        let mut index = 0;
+        while index < self.forwarders.len() {
+            let Some(how) = self.forwarders[index].process.ended() else {
+                index += 1;
+                continue;
+            };
+            // Its last words.
+            self.listen(index);
+            let dead = self.forwarders.remove(index);
+            self.mourn(&dead, &how)?;
+        }
+        Ok(())
+    }
+
+    /// Decides what follows the end of a forwarder.
+    fn mourn(&mut self, dead: &Running, how: &str) -> Result<(), String> {
+        let why = dead.failure.clone().unwrap_or_else(|| how.to_owned());
+        if self.stopping.is_some() || dead.phase == Phase::Draining {
+            return Ok(());
+        }
+        if !self.has_run {
+            return Err(why);
+        }
+        let number = dead.process.number();
+        if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
+            let text = format!("the new forwarder (process {number}) ended: {why}");
+            self.keeper.journal.tell(Kind::RestartRefused, &text);
+            let first = &mut self.forwarders[0];
+            first.tell(&Command::Restarted(Err(why)));
+            return Ok(());
+        }
+        self.fall_back(true);
+        let detail = format!("process {number}: {why}");
+        if self.death.is_none() {
+            self.death = Some(self.keeper.journal.tell(Kind::ForwarderDied, &detail));
+        }
+        // One that was about to take over does so now.
+        match self.forwarders.iter().position(|one| one.phase == Phase::Ready) {
+            Some(ready) => self.open(ready),
+            None if self.forwarders.iter().any(|one| one.phase == Phase::Opening) => {}
+            None => return self.replace(&why),
+        }
+        Ok(())
+    }
+
+    /// Starts a forwarder in place of one that died, if that may be.
+    fn replace(&mut self, why: &str) -> Result<(), String> {
+        let service = &self.keeper.deployment.service;
+        let is_open = service.on_exit == OnExit::Open;
+        let refusal = if service.restart == Restart::Never {
+            "the deployment says `restart = \"never\"`".to_owned()
+        } else if !self.restarts.allow(Instant::now()) {
+            format!("{RESTARTS_MAX} were started within {} s", RESTARTS_TIME.as_secs())
+        } else {
+            return self.start(process::same_program());
+        };
+        self.keeper.journal.tell(Kind::ForwarderAbsent, &refusal);
+        if !is_open {
+            return Err(format!("the forwarder ended: {why}; none is started again: {refusal}"));
+        }
+        self.keeper.service.status("no forwarder: the kernel carries the traffic, unshaped");
+        Ok(())
+    }
+
+    /// What is due now and then.
+    fn look(&mut self) {
+        let now = Instant::now();
+        self.keeper.service.beat(now);
+        for index in 0..self.forwarders.len() {
+            if self.forwarders[index].is_overdue(now, &self.limits) {
+                let quiet = "it gave no sign of life and was told to abort";
+                self.forwarders[index].failure.get_or_insert(quiet.to_owned());
+            }
+        }
+        if now.duration_since(self.looked) >= LOOK_INTERVAL {
+            self.looked = now;
+            let claim = &mut self.keeper.claim;
+            if claim.refresh() {
+                // One that cannot hold it will be replaced by a keeper's next restart.
+                self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
+            }
+            let notes = claim.take_notes();
+            notes.iter().for_each(|note| told::tell(self.keeper.output, "warning", note));
+        }
+    }
+
+    /// Lets the kernel carry the traffic, if the deployment wants that, or stops it.
+    fn fall_back(&mut self, open: bool) {
+        let Keeper { claim, deployment, journal, .. } = &mut self.keeper;
+        if deployment.service.on_exit == OnExit::Closed {
+            return;
+        }
+        if let Err(error) = claim.fallback(open) {
+            told::tell(self.keeper.output, "warning", &error.to_string());
+        } else if open && self.passing.is_none() {
+            self.passing = Some(journal.tell(Kind::FallbackOpened, ""));
+        } else if !open {
+            journal.end(&mut self.passing);
+        }
+    }
+
+    fn note_end(&mut self, status: Status) {
+        if self.stopping.is_none() || self.forwarders.len() > 1 {
+            self.keeper.journal.count(Kind::Flushed, flushed(&status));
+        }
+        self.last = Some(status);
+    }
+
+    fn tell_start(&mut self, index: usize) {
+        let Keeper { deployment, socket, output, service, .. } = &mut self.keeper;
+        let number = self.forwarders[index].process.number();
+        if !self.has_run {
+            told::start(deployment, &socket.path, number, output);
+            service.ready(&told::joined(deployment));
+        } else {
+            self.keeper.journal.tell(Kind::HandedOver, &format!("process {number}"));
+        }
+        self.keeper.journal.end(&mut self.death);
+        self.has_run = true;
+    }
+
+    fn tell_end(&mut self) {
+        if self.has_run {
+            told::end(&self.last.take().unwrap_or_default(), self.keeper.output);
+        }
+    }
+}
+
+/// Returns whether a forwarder of `new` can take over from one of `old`.
+fn fits(old: &Deployment, new: &Deployment) -> bool {
+    let interfaces = |deployment: &Deployment| -> Vec<_> {
+        deployment.ports.iter().map(|port| (port.interface.clone(), port.side)).collect()
+    };
+    old.name == new.name && old.control == new.control && interfaces(old) == interfaces(new)
+}
+
+/// Returns how many frames of a link were flushed when it ended.
+fn flushed(status: &Status) -> u64 {
+    let classes = status.lanes.iter().flat_map(|lane| &lane.classes);
+    let dropped = classes.flat_map(|class| &class.dropped);
+    dropped.filter(|(cause, _)| cause == "flushed").map(|(_, amount)| amount.packets).sum()
+}
+
+/// Returns the socket of a deployment, unless something answers there.
+///
+/// # Errors
+/// When another link answers there, or the path cannot be bound; the text says what to do.
+pub fn bind(path: &Path) -> Result<ControlSocket, String> {
+    let (file, listener) = weir_control::listen::bind(path, None)?;
+    Ok(ControlSocket { path: path.to_owned(), listener, _file: file })
+}
+
+/// How soon an interface that came back is claimed again.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a forwarder that begins or ends is looked at.
+const HURRY_INTERVAL: Duration = Duration::from_millis(50);
+/// Signals within this time are one request: no person has waited for the stop by then.
+const SAME_STOP: Duration = Duration::from_secs(1);

@@ -1,0 +1,141 @@
+//! `weir up`: runs a deployment. This process is the keeper (`keeper.rs`), which starts another as
+//! the forwarder (`weir/src/forward.rs`).
+
+mod journal;
+mod keeper;
+pub mod reading;
+mod running;
+mod told;
+
+use crate::Run;
+use crate::kind::{self, Kind};
+use crate::output::{Exit, Output};
+use journal::Journal;
+use keeper::{End, Keeper};
+use reading::Reading;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_control::places::Places;
+use weir_live::claim::{Claim, ClaimConfig};
+use weir_live::deploy;
+use weir_live::error::SystemError;
+use weir_live::events::Kind as Event;
+use weir_live::keeper::service::Service;
+use weir_live::keeper::watch;
+use weir_live::netlink::Netlink;
+use weir_live::privilege::{Need, Privilege};
+use weir_live::signals::{Asked, Signals};
+use weir_policy::deployment::{Deployment, Patience};
+
+/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
+/// SIGINT or SIGTERM.
+///
+/// Exits 1 with findings and starts nothing if the deployment or a policy is wrong. JSON has one
+/// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
+#[derive(clap::Args)]
+pub struct Up {
+    /// The deployment, in TOML.
+    deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
+}
+
+impl Run for Up {
+    fn run(self, output: &Output) -> Exit {
+        output.json_by_line();
+        let reading = match Reading::of(&self.deployment) {
+            Ok(reading) => reading,
+            Err(error) => {
+                let name = self.deployment.display();
+                return output.refuse(&format!("cannot read {name}: {error}"));
+            }
+        };
+        if reading.outcome.failed() {
+            let named = (reading.name.as_str(), reading.bytes.as_slice());
+            return kind::refuse(output, named, Kind::Deployment, &reading.outcome);
+        }
+        told::findings(&reading.outcome, &reading.name, output);
+        if let Err(missing) = Privilege::detect().check(Need::Live) {
+            return output.refuse(&missing.to_string());
+        }
+        match self.keep(reading, output) {
+            Ok(End::Stopped) => Exit::Clean,
+            Ok(End::Signal(signal)) => std::process::exit(128 + signal),
+            Err(error) => output.refuse(&error),
+        }
+    }
+}
+
+impl Up {
+    /// Claims the interfaces and runs forwarders until a stop is requested.
+    fn keep(self, reading: Reading, output: &Output) -> Result<End, String> {
+        let text = |error: SystemError| error.to_string();
+        let mut signals = Signals::install().map_err(text)?;
+        let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
+        deploy::check_cpus(plan).map_err(text)?;
+        let notes = deploy::notes(plan);
+        let mut journal = Journal::open(plan, output)?;
+        if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {
+            return Ok(End::Stopped);
+        }
+        let mut claim = Claim::take(&ClaimConfig::of(plan, self.take)).map_err(text)?;
+        claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
+        notes.iter().for_each(|note| told::tell(output, "note", note));
+        let (deployment, plan, ports) = reading.split();
+        let path = match &deployment.control {
+            Some(path) => path.clone(),
+            None => Places::of_process().prepare(&deployment.name)?,
+        };
+        let keeper = Keeper {
+            socket: keeper::bind(&path)?,
+            path: self.deployment,
+            deployment,
+            plan,
+            ports,
+            claim,
+            signals,
+            output,
+            journal,
+            service: Service::detect(),
+        };
+        keeper.run()
+    }
+}
+
+/// Waits for interfaces that do not exist yet, for as long as the deployment says; returns false if
+/// a stop was requested meanwhile.
+fn await_ports(
+    deployment: &Deployment,
+    signals: &mut Signals,
+    journal: &mut Journal,
+) -> Result<bool, SystemError> {
+    let start = Instant::now();
+    let patience = match deployment.service.wait_for_ports {
+        Patience::AtMost(time) => Duration::from_nanos(time.as_nanos()),
+        Patience::Forever => Duration::MAX,
+    };
+    let mut netlink = Netlink::open()?;
+    let mut is_told = false;
+    loop {
+        let ports = deployment.ports.iter().map(|port| port.interface.as_str());
+        let missing: Vec<&str> = ports.filter(|name| netlink.link(name).is_err()).collect();
+        // The claim names the one that is still missing in the end.
+        if missing.is_empty() || start.elapsed() >= patience {
+            return Ok(true);
+        }
+        if !is_told {
+            is_told = true;
+            let missing = missing.join(", ");
+            journal.tell(Event::PortsAwaited, &missing);
+            Service::detect().status(&format!("waiting for {missing}"));
+        }
+        watch::readable(&[std::os::fd::AsFd::as_fd(signals)], PORT_INTERVAL)?;
+        if signals.take().iter().any(|asked| matches!(asked, Asked::Stop(_))) {
+            return Ok(false);
+        }
+    }
+}
+
+/// How often a missing interface is looked for.
+const PORT_INTERVAL: Duration = Duration::from_millis(200);

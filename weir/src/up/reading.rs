@@ -1,0 +1,81 @@
+//! A deployment as it was read, with every file that it names: the forwarder opens none.
+
+use crate::input;
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use weir_live::deploy;
+use weir_live::keeper::messages::{File, Plan};
+use weir_live::keeper::process;
+use weir_live::port::PortConfig;
+use weir_policy::deployment::{self, Deployment};
+use weir_policy::finding::Outcome;
+use weir_policy::render;
+
+/// A deployment file and what is wrong with it.
+pub struct Reading {
+    /// Its name in findings.
+    pub name: String,
+    /// What it contains.
+    pub bytes: Vec<u8>,
+    /// The deployment, or why there is none.
+    pub outcome: Outcome<Deployment>,
+    files: Vec<File>,
+}
+
+impl Reading {
+    /// Reads and checks a deployment.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let name = path.display().to_string();
+        let bytes = input::read(path)?;
+        let files = RefCell::new(Vec::new());
+        let read = |path: &Path| {
+            let bytes = input::read_named(path)?;
+            if let Ok(text) = String::from_utf8(bytes.clone()) {
+                files.borrow_mut().push(File { name: path.display().to_string(), text });
+            }
+            Ok(bytes)
+        };
+        let outcome = deployment::parse(&bytes, &name, &read);
+        Ok(Self { name, bytes, outcome, files: files.into_inner() })
+    }
+
+    /// Returns what is wrong with it, as text.
+    pub fn describe(&self) -> String {
+        let Outcome { findings, sources, .. } = &self.outcome;
+        let text = render::render(findings, sources, false);
+        format!("{text}{}: {}", self.name, render::summary(findings))
+    }
+
+    /// Returns what the keeper keeps: the deployment without its policies, which may be large and
+    /// which only the forwarder needs; all that the forwarder needs; and its ports.
+    ///
+    /// # Panics
+    /// If the deployment has errors.
+    pub fn split(self) -> (Deployment, Plan, Vec<PortConfig>) {
+        let mut deployment = self.outcome.plan.expect("without errors there is a plan");
+        let ports = deploy::port_configs(&deployment);
+        deployment.directions = Vec::new();
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        let plan = Plan {
+            deployment: File { name: self.name, text },
+            files: self.files,
+            keeper: std::process::id(),
+            owner: process::user(),
+        };
+        (deployment, plan, ports)
+    }
+}
+
+/// Checks a deployment again from what the keeper read.
+pub fn of_plan(plan: &Plan) -> Outcome<Deployment> {
+    let read = |path: &Path| {
+        let text = plan.file(&path.display().to_string());
+        text.map(|text| text.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
+    };
+    let File { name, text } = &plan.deployment;
+    deployment::parse(text.as_bytes(), name, &read)
+}

@@ -1,0 +1,229 @@
+//! A forwarder, as its keeper sees it.
+
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::process::Command as Program;
+use std::time::{Duration, Instant};
+use weir_live::authority::Desk;
+use weir_live::channel::Channel;
+use weir_live::claim::Claim;
+use weir_live::error::{Result, SystemError};
+use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
+use weir_live::keeper::process::Process;
+
+/// A forwarder and how far it is.
+pub struct Running {
+    /// The process.
+    pub process: Process,
+    /// How far it is.
+    pub phase: Phase,
+    /// Since when it is so far.
+    since: Instant,
+    /// Its last sign of life.
+    heard: Instant,
+    /// Why it ends, if it said so.
+    pub failure: Option<String>,
+    commands: Channel,
+    authority: Channel,
+    /// What acts on what it asks for.
+    pub desk: Desk,
+    /// Whether it closed its end of the channels.
+    is_silent: bool,
+}
+
+/// How far a forwarder is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It opens its ports.
+    Opening,
+    /// Its ports are open and take nothing.
+    Ready,
+    /// It was told to take frames.
+    Taking,
+    /// It takes frames.
+    Forwarding,
+    /// It was told to take no more frames, so that another one may.
+    Closing,
+    /// It was told to end.
+    Draining,
+    /// It gave no sign of life and was told to abort.
+    Aborting,
+}
+
+impl Running {
+    /// Starts `program` as a forwarder, which begins with a closed intake and asks at this desk for
+    /// what needs a privilege.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn start(
+        mut program: Program,
+        plan: Plan,
+        listener: &UnixListener,
+        desk: Desk,
+    ) -> Result<Self> {
+        let (authority, theirs) = Channel::pair()?;
+        let (commands, their_commands) = Channel::pair()?;
+        program.arg("forward").args(["--protocol", &PROTOCOL.to_string()]);
+        for (name, channel) in [("--authority", &theirs), ("--commands", &their_commands)] {
+            program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
+        }
+        let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
+        let running = Self::new((process, Phase::Opening), (authority, commands), desk);
+        running.commands.send(&Command::Plan(Box::new(plan)), &[listener.as_fd()])?;
+        running.give_spare()?;
+        Ok(running)
+    }
+
+    /// A forwarder whose keeper died, with new channels to it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn adopt(process: Process, channels: (Channel, Channel), desk: Desk) -> Result<Self> {
+        let running = Self::new((process, Phase::Forwarding), channels, desk);
+        running.give_spare()?;
+        Ok(running)
+    }
+
+    fn new(
+        (process, phase): (Process, Phase),
+        (authority, commands): (Channel, Channel),
+        desk: Desk,
+    ) -> Self {
+        let now = Instant::now();
+        let (failure, is_silent) = (None, false);
+        Self {
+            process,
+            phase,
+            since: now,
+            heard: now,
+            failure,
+            commands,
+            authority,
+            desk,
+            is_silent,
+        }
+    }
+
+    /// Gives it channels for a keeper that comes after this one.
+    fn give_spare(&self) -> Result<()> {
+        let ((authority, own_authority), (commands, own_commands)) =
+            (Channel::pair()?, Channel::pair()?);
+        let ends = [authority, commands, own_authority, own_commands];
+        let mut descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
+        descriptors.push(self.process.as_fd());
+        self.commands.send(&Command::Spare, &descriptors)
+    }
+
+    /// Lets it hold the claim of the interfaces too.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn give_claim(&self, claim: &Claim) -> Result<()> {
+        for (number, (part, copies)) in
+            claim.descriptors(self.process.number())?.into_iter().enumerate()
+        {
+            let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
+            let hold = Command::Hold { is_first: number == 0, part };
+            self.commands.send(&hold, &copies)?;
+        }
+        Ok(())
+    }
+
+    /// Acts on what it asks for.
+    pub fn serve(&mut self) {
+        while !self.is_silent {
+            match self.desk.serve(&self.authority) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => self.hush(&error),
+            }
+        }
+    }
+
+    /// It ended, or says what a forwarder does not say; then it is ended.
+    fn hush(&mut self, error: &SystemError) {
+        self.is_silent = true;
+        if error.cause.kind() == ErrorKind::InvalidData {
+            self.failure.get_or_insert(error.to_string());
+            self.process.kill();
+        }
+    }
+
+    /// Tells it something. What a forwarder that has ended misses does not matter.
+    pub fn tell(&self, command: &Command) {
+        let _ended = self.commands.send(command, &[]);
+    }
+
+    /// Notes how far it is.
+    pub fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.since = Instant::now();
+    }
+
+    /// Returns the next thing that it says, if it said anything.
+    pub fn hear(&mut self) -> Option<Report> {
+        if self.is_silent {
+            return None;
+        }
+        match self.commands.receive(Duration::ZERO) {
+            Ok(heard) => {
+                let (report, _none) = heard?;
+                self.heard = Instant::now();
+                Some(report)
+            }
+            Err(error) => {
+                self.hush(&error);
+                None
+            }
+        }
+    }
+
+    /// Returns whether it should have ended, opened or given a sign of life by `now`, and has not;
+    /// ends it then.
+    pub fn is_overdue(&mut self, now: Instant, limits: &Limits) -> bool {
+        let in_phase = now.duration_since(self.since);
+        let quiet = now.duration_since(self.heard.max(self.since));
+        match self.phase {
+            Phase::Opening if in_phase > OPENING_MAX => self.process.kill(),
+            Phase::Draining if in_phase > limits.drain + ENDING_MAX => self.process.kill(),
+            Phase::Aborting if in_phase > ABORTING_MAX => self.process.kill(),
+            Phase::Opening | Phase::Draining | Phase::Aborting => return false,
+            _ if limits.watchdog.is_none_or(|watchdog| quiet <= watchdog) => return false,
+            _ => {
+                self.process.abort();
+                self.enter(Phase::Aborting);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns what to watch: its end, what it says, and what it asks for.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let channels = [self.commands.as_fd(), self.authority.as_fd()];
+        let heard = channels.into_iter().filter(|_| !self.is_silent);
+        std::iter::once(self.process.as_fd()).chain(heard)
+    }
+
+    /// Returns whether it carries traffic, or is about to stop doing so.
+    pub fn carries(&self) -> bool {
+        matches!(self.phase, Phase::Taking | Phase::Forwarding | Phase::Closing)
+    }
+}
+
+/// How long a forwarder may take.
+pub struct Limits {
+    /// To send what it holds.
+    pub drain: Duration,
+    /// Between two signs of life.
+    pub watchdog: Option<Duration>,
+}
+
+/// To open its ports: a policy of a million classes takes seconds.
+const OPENING_MAX: Duration = Duration::from_secs(60);
+/// To end once it has drained.
+const ENDING_MAX: Duration = Duration::from_secs(2);
+/// To write down its memory after SIGABRT.
+const ABORTING_MAX: Duration = Duration::from_millis(200);

@@ -1,0 +1,105 @@
+//! What is told before a link runs: `weir doctor` in a private network, and the memory that `weir
+//! check` prints, beside what `weir up` then takes.
+
+use super::{Outcome, POLICY, Scene, Test};
+use libtest_mimic::Failed;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+pub const TESTS: &[Test] = &[
+    ("the_doctor_judges_what_a_deployment_needs", the_doctor_judges),
+    ("a_small_link_takes_no_more_memory_than_was_said", || memory(2, None)),
+    ("a_large_link_takes_the_memory_that_was_said", || memory(40_000, Some(2))),
+];
+
+/// Runs `weir doctor` in the network between the hosts; returns its exit code and its findings.
+fn doctor(scene: &Scene, arguments: &[&str]) -> Result<(Option<i32>, Vec<Value>), Failed> {
+    let mut command = scene.weir(&[&["--format", "json", "doctor"], arguments].concat());
+    let output = scene.testbed.weir.run(move || command.output())??;
+    let value: Value = serde_json::from_slice(&output.stdout)?;
+    let findings = value["findings"].as_array().cloned().unwrap_or_default();
+    if value["wakeups"].as_array().is_none_or(Vec::is_empty) {
+        return Err(format!("no wake-up was measured: {value}").into());
+    }
+    Ok((output.status.code(), findings))
+}
+
+/// Returns the levels of what a check found of an interface.
+fn levels<'a>(findings: &'a [Value], check: &str, interface: &str) -> Vec<&'a str> {
+    let about = |finding: &&Value| finding["check"] == check && finding["interface"] == interface;
+    findings.iter().filter(about).filter_map(|finding| finding["level"].as_str()).collect()
+}
+
+fn the_doctor_judges() -> Outcome {
+    let mut scene = Scene::new("doctor", POLICY)?;
+    let (code, findings) = doctor(&scene, &["link.toml"])?;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    assert_eq!(levels(&findings, "carrier", "left"), ["good"], "{findings:#?}");
+    assert_eq!(levels(&findings, "use", "right"), ["good"], "{findings:#?}");
+    assert_eq!(levels(&findings, "driver", "right"), ["note"], "{findings:#?}");
+    let tried = findings.iter().find(|finding| finding["check"] == "sorting");
+    assert_eq!(tried.map(|finding| &finding["level"]), Some(&"good".into()), "{findings:#?}");
+    // The same interfaces, now with a deployment that has them, and with one that cannot.
+    scene.start()?;
+    let (code, findings) = doctor(&scene, &["--interface", "left", "--interface", "gone0"])?;
+    assert_eq!(code, Some(1), "{findings:#?}");
+    assert_eq!(levels(&findings, "use", "left"), ["note"], "{findings:#?}");
+    assert_eq!(levels(&findings, "interface", "gone0"), ["problem"], "{findings:#?}");
+    scene.stop()?;
+    Ok(())
+}
+
+/// A policy of so many classes.
+fn policy(classes: usize) -> String {
+    let mut text = "[link]\nrate = \"1 Gbit/s\"\nscheduler = \"drr\"\n".to_owned();
+    for class in 1..classes {
+        let (high, low) = (class >> 8, class & 0xff);
+        write!(text, "\n[class.c{class}]\nmatch = [{{ dst = \"10.0.{high}.{low}\" }}]\n")
+            .expect("a text can be written to");
+    }
+    text + "\n[class.rest]\ndefault = true\n"
+}
+
+/// A link of so many classes takes at most the memory that `weir check` prints, also while a status
+/// is read; and what is printed is at most `times` what it takes.
+fn memory(classes: usize, times: Option<u64>) -> Outcome {
+    let mut scene = Scene::new(&format!("memory-{classes}"), &policy(classes))?;
+    let mut command = scene.weir(&["--format", "json", "check", "link.toml"]);
+    let output = scene.testbed.weir.run(move || command.output())??;
+    let value: Value = serde_json::from_slice(&output.stdout)?;
+    let said = value["memory"]["total_bytes"].as_u64().ok_or("no memory is printed")?;
+    let parts = value["memory"]["parts"].as_array().into_iter().flatten();
+    let sum: u64 = parts.filter_map(|part| part["bytes"].as_u64()).sum();
+    assert_eq!(sum, said, "{value}");
+    scene.start()?;
+    let child = scene.child.as_ref().ok_or("it runs")?.id();
+    let (now, most) = resident(child)?;
+    scene.stop()?;
+    println!("{classes} classes: said {said}, resident {now}, at most {most} bytes");
+    assert!(most <= said, "{most} bytes, and {said} were said: {}", value["memory"]);
+    if let Some(times) = times {
+        assert!(said <= times * now, "{now} bytes, and {said} were said: {}", value["memory"]);
+    }
+    Ok(())
+}
+
+/// Returns the resident memory of a process and of its children, now and at most, in bytes.
+fn resident(process: u32) -> Result<(u64, u64), Failed> {
+    let folder = Path::new("/proc").join(process.to_string());
+    let status = fs::read_to_string(folder.join("status"))?;
+    let field = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    let (now, most) = field("VmRSS:").zip(field("VmHWM:")).ok_or("the memory is not told")?;
+    let mut sum = (now << 10, most << 10);
+    for thread in fs::read_dir(folder.join("task"))? {
+        for child in fs::read_to_string(thread?.path().join("children"))?.split_whitespace() {
+            let (now, most) = resident(child.parse()?)?;
+            sum = (sum.0 + now, sum.1 + most);
+        }
+    }
+    Ok(sum)
+}

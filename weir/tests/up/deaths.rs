@@ -1,0 +1,275 @@
+//! The ends of forwarders and keepers, wanted and not, and what traffic sees of them.
+
+use super::probe::Probe;
+use super::told::configure;
+use super::{Outcome, PATIENCE, POLICY, Scene, Test, children, flood, send_until_received, signal};
+use libtest_mimic::Failed;
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_core::random::Random;
+use weir_live::privilege::lacking_for_taps;
+use weir_live::status::Status;
+use weir_live::testbed::{Host, RIGHT};
+
+pub const TESTS: &[Test] = &[
+    ("a_killed_forwarder_is_replaced_within_a_second", || replaced("kill", "KILL", "closed")),
+    ("an_aborted_forwarder_is_replaced_within_a_second", || replaced("abrt", "ABRT", "closed")),
+    ("a_forwarder_that_hangs_is_replaced", || replaced("hang", "STOP", "closed")),
+    ("the_kernel_carries_traffic_until_a_killed_forwarder_is_replaced", || {
+        replaced("open", "KILL", "open")
+    }),
+    ("the_kernel_carries_traffic_where_no_forwarder_is_to_be_started", carried_on),
+    ("without_a_restart_and_closed_the_link_ends_with_its_forwarder", ended),
+    ("traffic_passes_without_the_keeper", the_keeper_dies),
+    ("hup_and_usr1_end_nothing", hup_and_usr1_end_nothing),
+    ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
+    ("missing_interfaces_are_awaited", missing_interfaces_are_awaited),
+    ("twenty_deaths_under_load_leave_nothing_behind", twenty_deaths),
+];
+
+/// Waits until `is_so`.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
+    let start = Instant::now();
+    while !is_so() {
+        if start.elapsed() > PATIENCE {
+            return Err(format!("{what}: not within {PATIENCE:?}").into());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn is_alive(process: u32) -> bool {
+    // One that ended and was not waited for has no memory.
+    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Returns whether the kernel may carry frames here.
+fn can_carry() -> bool {
+    let can = lacking_for_taps().is_empty();
+    if !can {
+        eprintln!("not tried: only root may attach programs to interfaces");
+    }
+    can
+}
+
+/// Waits until another forwarder than `old` carries a datagram; returns it.
+fn await_another(scene: &Scene, old: u32) -> Result<u32, Failed> {
+    until("another forwarder", || scene.forwarder().is_ok_and(|now| now != old))?;
+    scene.await_status("it answers", |_| true)?;
+    scene.forwarder()
+}
+
+/// A forwarder gets this signal.
+fn replaced(name: &str, which: &str, on_exit: &str) -> Outcome {
+    if on_exit == "open" && !can_carry() {
+        return Ok(());
+    }
+    let mut scene = Scene::new(name, POLICY)?;
+    configure(&scene, &format!("on_exit = \"{on_exit}\"\nwatchdog = \"500 ms\""))?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let probe = Probe::start(&scene.testbed)?;
+    thread::sleep(Duration::from_millis(300));
+    let forwarder = scene.forwarder()?;
+    signal(forwarder, which)?;
+    await_another(&scene, forwarder)?;
+    thread::sleep(Duration::from_millis(500));
+    let found = probe.end();
+    println!("{which}, {on_exit}: {found:?}");
+    assert_eq!(found.repeated, 0, "{found:?}");
+    // The watchdog waits for a while before it acts.
+    let gap_max = Duration::from_millis(if which == "STOP" { 2500 } else { 1000 });
+    assert!(found.gap < gap_max, "{found:?}");
+    let text = scene.stop()?;
+    for event in ["died: process", "runs again after"] {
+        assert!(text.contains(event), "{event}: {text}");
+    }
+    assert_eq!(text.contains("unshaped for"), on_exit == "open", "{text}");
+    Ok(())
+}
+
+fn carried_on() -> Outcome {
+    if !can_carry() {
+        return Ok(());
+    }
+    let mut scene = Scene::new("carried", POLICY)?;
+    configure(&scene, "on_exit = \"open\"\nrestart = \"never\"")?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let probe = Probe::start(&scene.testbed)?;
+    thread::sleep(Duration::from_millis(200));
+    signal(scene.forwarder()?, "KILL")?;
+    thread::sleep(Duration::from_millis(800));
+    let found = probe.end();
+    println!("KILL, open, never: {found:?}");
+    assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
+    assert!(children(scene.keeper()?).is_empty(), "none is started");
+    let text = stop_keeper(&mut scene, "TERM")?;
+    assert!(text.contains("restart = \"never\""), "{text}");
+    Ok(())
+}
+
+/// Ends the keeper by a signal; returns what it printed.
+fn stop_keeper(scene: &mut Scene, which: &str) -> Result<String, Failed> {
+    scene.signal(which)?;
+    let mut child = scene.child.take().ok_or("nothing was started")?;
+    child.wait()?;
+    printed(&mut child)
+}
+
+fn printed(child: &mut Child) -> Result<String, Failed> {
+    let mut text = String::new();
+    child.stdout.take().ok_or("its output was piped")?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn ended() -> Outcome {
+    let mut scene = Scene::new("ended", POLICY)?;
+    configure(&scene, "restart = \"never\"")?;
+    scene.start()?;
+    signal(scene.forwarder()?, "KILL")?;
+    let mut child = scene.child.take().ok_or("nothing was started")?;
+    let exit = child.wait()?;
+    let mut errors = String::new();
+    child.stderr.take().ok_or("it was piped")?.read_to_string(&mut errors)?;
+    assert_eq!(exit.code(), Some(2), "{errors}");
+    assert!(errors.contains("restart = \"never\"") && errors.contains("SIGKILL"), "{errors}");
+    assert!(!scene.folder.join("weir.sock").exists(), "the socket is removed");
+    Ok(())
+}
+
+fn the_keeper_dies() -> Outcome {
+    let mut scene = Scene::new("keeper", POLICY)?;
+    scene.start()?;
+    let forwarder = scene.forwarder()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let probe = Probe::start(&scene.testbed)?;
+    thread::sleep(Duration::from_millis(200));
+    stop_keeper(&mut scene, "KILL")?;
+    thread::sleep(Duration::from_millis(500));
+    assert!(is_alive(forwarder) && scene.status().is_ok(), "it forwards and answers");
+    let found = probe.end();
+    println!("the keeper is killed: {found:?}");
+    assert!(found.repeated == 0 && found.gap < Duration::from_millis(500), "{found:?}");
+    // Nothing else may take the interfaces.
+    let output = scene.run_up_of("link.toml")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    signal(forwarder, "TERM")?;
+    until("it ends", || !is_alive(forwarder))
+}
+
+fn hup_and_usr1_end_nothing() -> Outcome {
+    let mut scene = Scene::new("hup", POLICY)?;
+    scene.start()?;
+    let forwarder = scene.forwarder()?;
+    send_until_received(&scene.testbed, 5004, 20)?;
+    scene.await_status("delays", |status| status.lanes[0].classes[0].delay.max_us > 0.0)?;
+    for process in [scene.keeper()?, forwarder] {
+        signal(process, "HUP")?;
+        signal(process, "USR1")?;
+    }
+    let is_marked = |status: &Status| status.lanes[0].classes[0].delay.max_us == 0.0;
+    let status = scene.await_status("delays are measured anew", is_marked)?;
+    assert_eq!(status.lanes[0].classes[0].sent.packets, 20, "counts go on");
+    send_until_received(&scene.testbed, 5004, 1)?;
+    assert_eq!(scene.forwarder()?, forwarder);
+    let text = scene.stop()?;
+    assert!(text.contains("hung up"), "{text}");
+    Ok(())
+}
+
+/// A link of 1 Mbit/s holds far more than it can send within the time that the deployment gives.
+fn term_flushes() -> Outcome {
+    let mut scene = Scene::new("flush", &POLICY.replace("50 Mbit/s", "1 Mbit/s"))?;
+    configure(&scene, "drain = \"100 ms\"")?;
+    scene.start_with(&["--format", "json", "up", "link.toml"])?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood(&scene.testbed, &done)?;
+    let waits = |status: &Status| status.lanes[0].classes[1].backlog.packets > 90;
+    scene.await_status("frames wait", waits)?;
+    let start = Instant::now();
+    let text = scene.stop()?;
+    println!("ended within {:?}", start.elapsed());
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    let last: Value = serde_json::from_str(text.lines().last().unwrap_or_default())?;
+    let status: Status = serde_json::from_value(last["status"].clone())?;
+    let rest = &status.lanes[0].classes[1];
+    let dropped: u64 = rest.dropped.iter().map(|(_, amount)| amount.packets).sum();
+    let flushed = rest.dropped.iter().find(|(cause, _)| cause == "flushed");
+    assert!(flushed.is_some_and(|(_, amount)| amount.packets > 10), "{rest:?}");
+    assert_eq!(rest.offered.packets, rest.sent.packets + dropped, "{rest:?}");
+    assert_eq!(rest.backlog.packets, 0, "{rest:?}");
+    Ok(())
+}
+
+fn missing_interfaces_are_awaited() -> Outcome {
+    let mut scene = Scene::new("awaited", POLICY)?;
+    configure(&scene, "wait_for_ports = \"forever\"")?;
+    scene.testbed.disconnect(Host::Server)?;
+    let mut command = scene.weir(&["up", "link.toml"]);
+    scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
+    thread::sleep(Duration::from_millis(500));
+    assert!(scene.status().is_err(), "it waits");
+    scene.testbed.connect(Host::Server)?;
+    until("it starts", || scene.status().is_ok())?;
+    send_until_received(&scene.testbed, 5004, 1)?;
+    let text = scene.stop()?;
+    let awaits = format!("do not exist yet: {RIGHT}");
+    assert_eq!(text.matches(&awaits).count(), 1, "{text}");
+    Ok(())
+}
+
+/// Every fourth death is that of a keeper, with its forwarder.
+fn twenty_deaths() -> Outcome {
+    let mut scene = Scene::new("twenty", POLICY)?;
+    let on_exit = if can_carry() { "open" } else { "closed" };
+    configure(&scene, &format!("on_exit = \"{on_exit}\""))?;
+    scene.start()?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood(&scene.testbed, &done)?;
+    let probe = Probe::start(&scene.testbed)?;
+    let mut random = Random::new(7, 0);
+    let mut processes = Vec::new();
+    for death in 0..20 {
+        thread::sleep(Duration::from_millis(u64::from(random.below(100))));
+        let forwarder = scene.forwarder()?;
+        processes.extend([forwarder, scene.keeper()?]);
+        if death % 4 == 3 {
+            stop_keeper(&mut scene, "KILL")?;
+            signal(forwarder, "KILL")?;
+            until("it ends", || !is_alive(forwarder))?;
+            scene.start()?;
+        } else {
+            signal(forwarder, "KILL")?;
+            await_another(&scene, forwarder)?;
+        }
+    }
+    let found = probe.end();
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    println!("20 deaths: {found:?}");
+    assert_eq!(found.repeated, 0, "{found:?}");
+    let last = scene.forwarder()?;
+    scene.stop()?;
+    let left: Vec<u32> =
+        processes.into_iter().chain([last]).filter(|process| is_alive(*process)).collect();
+    assert!(left.is_empty(), "these processes are left: {left:?}");
+    let sockets = |text: String| text.matches("@weir-").count();
+    let names = scene.testbed.weir.run(|| fs::read_to_string("/proc/thread-self/net/unix"))??;
+    assert_eq!(sockets(names), 0, "no lock is left");
+    assert!(!Path::new(&scene.folder.join("weir.sock")).exists());
+    scene.start()?;
+    scene.stop()?;
+    Ok(())
+}

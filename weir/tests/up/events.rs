@@ -1,0 +1,161 @@
+//! Events of `weir up`: each fault that a test causes is told once, with its beginning and its end.
+
+use super::{Outcome, PATIENCE, POLICY, Scene, Test, signal};
+use libtest_mimic::Failed;
+use serde_json::Value;
+use std::fs;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_live::netlink::Netlink;
+use weir_live::testbed::{Host, LEFT};
+
+pub const TESTS: &[Test] = &[
+    ("an_interface_that_is_set_down_is_told", || check("down", set_down, DOWN)),
+    ("an_interface_that_vanishes_is_told", || check("gone", unplug, GONE)),
+    ("an_interface_that_is_renamed_is_told", || check("renamed", rename, RENAMED)),
+    ("an_interface_whose_mtu_changes_is_told", || check("mtu", change_mtu, &["mtu-changed left"])),
+    ("a_stall_and_the_overrun_that_it_causes_are_told", || check("stall", stall, STALL)),
+    ("a_forwarder_that_dies_is_told", || check("died", kill, DIED)),
+];
+
+const DOWN: &[&str] = &["port-down left", "port-up left"];
+const GONE: &[&str] = &["port-gone left", "port-back left"];
+const RENAMED: &[&str] = &["port-down left", "port-renamed lan0", "port-up lan0"];
+const STALL: &[&str] = &[
+    "overrun-began left/voice",
+    "stall `left` and `right`",
+    "stall-over `left` and `right`",
+    "overrun-ended left/voice",
+];
+const DIED: &[&str] = &["forwarder-died link", "forwarder-started link", "policy-loaded upload"];
+
+/// Starts a link, lets `act` cause a fault, and checks what is told: in the log while it runs, and
+/// on standard output.
+fn check(name: &str, act: fn(&mut Scene) -> Outcome, expected: &[&str]) -> Outcome {
+    let mut scene = Scene::new(&format!("events-{name}"), POLICY)?;
+    configure(&scene, &format!("log = \"{}\"\nwatchdog = \"5 s\"", log_path(&scene)))?;
+    scene.start_with(&["--format", "json", "up", "link.toml"])?;
+    await_lines(&scene, &["policy-loaded upload"])?;
+    act(&mut scene)?;
+    let whole = [&["policy-loaded upload"], expected].concat();
+    await_lines(&scene, &whole)?;
+    let text = scene.stop()?;
+    let logged = read(&fs::read_to_string(log_path(&scene))?)?;
+    let printed = read(&text)?;
+    assert_eq!(lines(&logged), whole, "the log: {logged:?}");
+    assert_eq!(lines(&printed), whole, "standard output: {text}");
+    check_pairs(&logged);
+    check_counts(&printed, &text)
+}
+
+/// Each fault has its beginning and its end, in this order.
+fn check_pairs(events: &[Value]) {
+    let fault = |event: &Value| event["fault"].as_u64();
+    let ends = events.iter().filter(|event| event.get("since").is_some());
+    for end in ends {
+        let same: Vec<_> = events.iter().filter(|event| fault(event) == fault(end)).collect();
+        assert_eq!(same.len(), 2, "{events:?}");
+        assert_eq!((&same[1], &same[0]["time"]), (&end, &end["since"]), "{events:?}");
+    }
+}
+
+/// What was told of a ring is what the last status counts.
+fn check_counts(events: &[Value], text: &str) -> Outcome {
+    let last: Value = serde_json::from_str(text.lines().last().unwrap_or_default())?;
+    let ended = |event: &&Value| event["event"] == "overrun-ended";
+    let told: u64 = events.iter().filter(ended).filter_map(|event| event["count"].as_u64()).sum();
+    let rings = last["status"]["ports"][0]["ring_overruns"].as_array().cloned();
+    let counted: u64 = rings.unwrap_or_default().iter().filter_map(Value::as_u64).sum();
+    assert_eq!(told, counted, "{text}");
+    Ok(())
+}
+
+/// Writes `line` into `[deployment]`.
+fn configure(scene: &Scene, line: &str) -> Outcome {
+    let path = scene.folder.join("link.toml");
+    let text = fs::read_to_string(&path)?.replacen("[direction", &format!("{line}\n[direction"), 1);
+    Ok(fs::write(&path, text)?)
+}
+
+fn log_path(scene: &Scene) -> String {
+    scene.folder.join("link.log").display().to_string()
+}
+
+/// Waits until the log has these lines, and no others.
+fn await_lines(scene: &Scene, wanted: &[&str]) -> Outcome {
+    let start = Instant::now();
+    loop {
+        let found = read(&fs::read_to_string(log_path(scene)).unwrap_or_default())?;
+        if lines(&found) == wanted {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(format!("{wanted:?} were not told: {found:?}").into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Reads objects of JSON, one a line; only events of links, and none that the machine decides.
+fn read(text: &str) -> Result<Vec<Value>, Failed> {
+    let values: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+    let mut values = values.map_err(|error| format!("{error}: {text}"))?;
+    let machine = ["wake-ups-late", "wake-ups-in-time", "clock-stepped", "behind", "caught-up"];
+    let is_ours = |event: &str| !machine.contains(&event);
+    values.retain(|value| value.get("severity").is_some());
+    values.retain(|value| value["event"].as_str().is_some_and(is_ours));
+    Ok(values)
+}
+
+/// Returns kind, subject and class of each event.
+fn lines(events: &[Value]) -> Vec<String> {
+    let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let line = |event: &Value| match text(event, "class").as_str() {
+        "" => format!("{} {}", text(event, "event"), text(event, "subject")),
+        class => format!("{} {}/{class}", text(event, "event"), text(event, "subject")),
+    };
+    events.iter().map(line).collect()
+}
+
+fn set_down(scene: &mut Scene) -> Outcome {
+    let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
+    netlink.set_up(LEFT, false)?;
+    await_lines(scene, &["policy-loaded upload", "port-down left"])?;
+    Ok(netlink.set_up(LEFT, true)?)
+}
+
+fn unplug(scene: &mut Scene) -> Outcome {
+    scene.testbed.disconnect(Host::Client)?;
+    await_lines(scene, &["policy-loaded upload", "port-gone left"])?;
+    Ok(scene.testbed.connect(Host::Client)?)
+}
+
+fn rename(scene: &mut Scene) -> Outcome {
+    let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
+    netlink.set_up(LEFT, false)?;
+    await_lines(scene, &["policy-loaded upload", "port-down left"])?;
+    netlink.rename(LEFT, "lan0")?;
+    await_lines(scene, &["policy-loaded upload", "port-down left", "port-renamed lan0"])?;
+    Ok(netlink.set_up("lan0", true)?)
+}
+
+fn change_mtu(scene: &mut Scene) -> Outcome {
+    Ok(Netlink::open_in(&scene.testbed.weir)?.set_mtu(LEFT, 1400)?)
+}
+
+/// The ring of the class has 512 slots.
+fn stall(scene: &mut Scene) -> Outcome {
+    let forwarder = scene.forwarder()?;
+    signal(forwarder, "STOP")?;
+    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    for _ in 0..2000 {
+        client.send_to(&[0; 64], (Host::Server.ip4(), 5004))?;
+    }
+    thread::sleep(Duration::from_millis(500));
+    signal(forwarder, "CONT")
+}
+
+fn kill(scene: &mut Scene) -> Outcome {
+    signal(scene.forwarder()?, "KILL")
+}
