@@ -16,6 +16,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use weir_control::places::own_uid;
 use weir_control::server::Server;
 use weir_control::service::{Refused, Service};
 use weir_core::units;
@@ -76,6 +77,8 @@ impl Run for Forward {
 /// A forwarder whose ports are open and that can do nothing but forward.
 struct Prepared {
     bridges: Vec<Bridge>,
+    /// The user who started the link.
+    owner: u32,
     boards: Vec<Arc<Board>>,
     listener: OwnedFd,
     courier: Courier,
@@ -94,6 +97,8 @@ struct Prepared {
 fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared, String> {
     let text = |error: SystemError| error.to_string();
     let signals = Signals::install().map_err(text)?;
+    // Its privileges go soon, and with them perhaps its user.
+    let owner = own_uid();
     let received = keeper.receive(PLAN_PATIENCE).map_err(text)?;
     let Some((Command::Plan(mut plan), mut descriptors)) = received else {
         return Err("the keeper does not say what to run".to_owned());
@@ -127,6 +132,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     Ok(Prepared {
         boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
         bridges,
+        owner,
         listener,
         courier,
         signals,
@@ -148,7 +154,8 @@ impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
-        let server = Server::on(listener, service(self.boards.clone(), self.reporter.clone()));
+        let service = Service::of(self.boards.clone(), self.owner);
+        let server = Server::on(listener, telling(service, self.reporter.clone()));
         let server = server.map_err(|cause| SystemError::new("serve the control socket", cause))?;
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
@@ -167,14 +174,14 @@ impl Prepared {
     }
 }
 
-/// What the control socket tells of these boards; what it refuses becomes an event.
-fn service(boards: Vec<Arc<Board>>, reporter: Reporter) -> Service {
+/// Lets what the control socket refuses become events.
+fn telling(service: Service, reporter: Reporter) -> Service {
     let refused = move |refused: Refused| {
         let who = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
         tell(&reporter, Kind::ControlRefused, &who, &detail);
     };
-    Service { refused: Box::new(refused), ..Service::of(boards) }
+    Service { refused: Box::new(refused), ..service }
 }
 
 /// Runs the bridges, each on a thread of its own, until the post says that it is over.
