@@ -76,6 +76,7 @@ impl Run for Forward {
 /// A forwarder whose ports are open and that can do nothing but forward.
 struct Prepared {
     bridges: Vec<Bridge>,
+    /// The user who started the link.
     boards: Vec<Arc<Board>>,
     listener: OwnedFd,
     courier: Courier,
@@ -96,6 +97,7 @@ struct Prepared {
 fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared, String> {
     let text = |error: SystemError| error.to_string();
     let signals = Signals::install().map_err(text)?;
+    // Its privileges go soon, and with them perhaps its user.
     let received = keeper.receive(PLAN_PATIENCE).map_err(text)?;
     let Some((Command::Plan(mut plan), mut descriptors)) = received else {
         return Err("the keeper does not say what to run".to_owned());
@@ -154,7 +156,8 @@ impl Prepared {
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let reporter = self.reporter.clone();
         let (service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
-        let server = Server::on(listener, service).map_err(no_copy)?;
+        let server = Server::on(listener, service)
+            .map_err(|cause| SystemError::new("serve the control socket", cause))?;
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();

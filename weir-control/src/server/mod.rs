@@ -10,6 +10,7 @@ mod talk;
 mod tests;
 
 use crate::listen::{self, Bound};
+use crate::places::own_uid;
 use crate::printable::printable;
 use crate::protocol::{Answer, Request};
 use crate::service::{Cause, Peer, Refused, Service};
@@ -49,7 +50,7 @@ impl Server {
     /// When another link answers there, or the path cannot be bound; the text says what to do.
     pub fn start(path: &Path, boards: Vec<Arc<Board>>) -> Result<Self, String> {
         let (bound, listener) = listen::bind(path, None)?;
-        let started = Self::on(listener, Service::of(boards));
+        let started = Self::on(listener, Service::of(boards, own_uid()));
         let mut server =
             started.map_err(|error| format!("cannot serve {}: {error}", path.display()))?;
         server.bound = Some(bound);

@@ -66,7 +66,7 @@ impl Scene {
         let service = Service {
             refused: Box::new(move |one| told.lock().expect("no panic").push(one)),
             patience,
-            ..Service::of(vec![board])
+            ..Service::of(vec![board], own_uid())
         };
         let (bound, listener) =
             listen::bind(&folder.path().join("a.sock"), None).expect("a fresh path");
@@ -326,7 +326,7 @@ fn an_answer_holds_the_classes_that_were_asked_for() {
 
 #[test]
 fn only_root_and_the_owner_change_the_link() {
-    let own = rustix::process::geteuid().as_raw();
+    let own = own_uid();
     for (owner, is_allowed) in [(own, true), (own + 1, own == 0)] {
         let scene = Scene::with(10, |service| Service { owner, ..service });
         scene.status().expect("anyone who may connect may read");

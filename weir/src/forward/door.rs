@@ -44,7 +44,7 @@ pub fn open(
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
         tell(&reporter, Kind::ControlRefused, &user, &detail);
     };
-    let service = Service { act, owner, refused: Box::new(refused), ..Service::of(boards) };
+    let service = Service { act, refused: Box::new(refused), ..Service::of(boards, owner) };
     (service, arriving)
 }
 
