@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 pub mod authority;
+pub mod alarm;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;
