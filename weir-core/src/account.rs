@@ -185,8 +185,8 @@ impl Histogram {
     }
 
     /// Returns the durations that were counted since `earlier`, a copy of this histogram; all of
-    /// them if it was cleared meanwhile. Their shortest and longest are known as well as the buckets
-    /// tell.
+    /// them if it was cleared meanwhile. Their shortest and longest are known as well as the
+    /// buckets tell.
     pub fn since(&self, earlier: &Histogram) -> Self {
         if earlier.count == 0 || earlier.count > self.count {
             return self.clone();
@@ -201,7 +201,9 @@ impl Histogram {
             count: self.count - earlier.count,
             sum: self.sum.saturating_sub(earlier.sum),
             min: Duration::from_nanos(start).max(self.min),
-            max: last.map_or(Duration::ZERO, |last| Duration::from_nanos(bucket_end(last))).min(self.max),
+            max: last
+                .map_or(Duration::ZERO, |last| Duration::from_nanos(bucket_end(last)))
+                .min(self.max),
             buckets,
         }
     }

@@ -6,8 +6,8 @@
 //! demo`.
 #![allow(unsafe_code)]
 
-pub mod authority;
 pub mod alarm;
+pub mod authority;
 pub mod batch;
 pub mod bpf;
 pub mod bridge;

@@ -159,7 +159,8 @@ fn post(webhook: &Webhook, body: &str) -> io::Result<u16> {
     let length = body.len();
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: weir\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes())?;
     let mut line = Vec::new();

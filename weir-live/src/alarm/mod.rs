@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::units::{Duration, Instant};
-use weir_policy::deployment::{Alarm, Deployment, Watch};
 use weir_policy::Policy;
+use weir_policy::deployment::{Alarm, Deployment, Watch};
 use weir_policy::policy::{Goal, Measure, Metric, Promised};
 
 use crate::bridge::Bridge;
@@ -43,7 +43,7 @@ struct Watched {
     class: String,
     condition: Promised<ClassId>,
     gauge: Arc<Gauge>,
-    /// For the class of the measure, and for that of the goal: the places of its leaves in the gauge.
+    /// For the class of the measure, and for that of the goal: where its leaves are in the gauge.
     leaves: [Vec<usize>; 2],
     before: Option<(Instant, Vec<LeafMeasures>)>,
     fault: Fault,
@@ -83,7 +83,8 @@ impl Alarms {
     pub fn look(&mut self) {
         for watched in &mut self.watched {
             let gauge = Arc::clone(&watched.gauge);
-            if let Some((at, counts)) = gauge.newer(watched.before.as_ref().map(|before| before.0)) {
+            if let Some((at, counts)) = gauge.newer(watched.before.as_ref().map(|before| before.0))
+            {
                 watched.look(at, counts, &self.reporter);
             }
         }
@@ -134,7 +135,10 @@ impl Watched {
         let Some((since, before)) = self.before.replace((at, counts)) else { return };
         let (_, now) = self.before.as_ref().expect("it was just put there");
         let window = |class: usize| {
-            Window::of(at.since(since), self.leaves[class].iter().map(|at| (&before[*at], &now[*at])))
+            Window::of(
+                at.since(since),
+                self.leaves[class].iter().map(|at| (&before[*at], &now[*at])),
+            )
         };
         let judged = judge(&self.condition, [window(0), window(1)]);
         let dropped = self.leaves[0].iter().map(|at| now[*at].dropped).sum();
@@ -179,7 +183,8 @@ fn judge(condition: &Promised<ClassId>, windows: [Window; 2]) -> Judged {
         (Some(value), Some(goal)) => may_hold && condition.comparison.holds(value, goal),
         _ => false,
     };
-    let text = |value: Option<f64>| value.map_or("unknown".to_owned(), |it| window::text(metric, it));
+    let text =
+        |value: Option<f64>| value.map_or("unknown".to_owned(), |it| window::text(metric, it));
     Judged { holds, measured: Measured { value: text(value), limit: text(goal) } }
 }
 

@@ -38,8 +38,11 @@ fn counts(seconds: &[Second]) -> Vec<LeafMeasures> {
 /// the kind, and the value that was measured.
 fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str]) {
     let (metric, comparison, goal) = when;
-    let condition =
-        Promised { measure: Measure::Class(ClassId(1), metric), comparison, goal: Goal::Value(goal) };
+    let condition = Promised {
+        measure: Measure::Class(ClassId(1), metric),
+        comparison,
+        goal: Goal::Value(goal),
+    };
     let mut watched = Watched {
         name: "page".to_owned(),
         when: "`condition` in `upload`".to_owned(),

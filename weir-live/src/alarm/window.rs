@@ -45,7 +45,9 @@ impl Window {
         let seconds = |duration: Duration| duration.as_nanos() as f64 / 1e9;
         let has_delays = self.delays.count() > 0;
         match metric {
-            Metric::Rate => (self.seconds > 0.0).then(|| self.sent_bytes as f64 * 8.0 / self.seconds),
+            Metric::Rate => {
+                (self.seconds > 0.0).then(|| self.sent_bytes as f64 * 8.0 / self.seconds)
+            }
             Metric::Delay(per_mille) => {
                 let quantile = || seconds(self.delays.quantile(per_mille.into()).value);
                 has_delays.then(quantile)

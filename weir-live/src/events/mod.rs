@@ -1,8 +1,8 @@
-//! What happens to a running link, for its operator: events, and faults with a beginning and an end.
+//! What happens to a running link, for its operator: events, and faults with beginning and end.
 //!
-//! A kind of event is one line of the table below. `watch.rs` finds faults from counters, inside the
-//! run loop; `fault.rs` gives each one beginning and one end; `log.rs` carries events out of the
-//! loop without a lock; `write.rs` writes them. Invariant: each event that begins a fault is
+//! A kind of event is one line of the table below. `watch.rs` finds faults from counters, inside
+//! the run loop; `fault.rs` gives each one beginning and one end; `log.rs` carries events out of
+//! the loop without a lock; `write.rs` writes them. Invariant: each event that begins a fault is
 //! followed by at most one that ends it, and both have its number.
 
 pub(crate) mod fault;

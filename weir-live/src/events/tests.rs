@@ -57,7 +57,8 @@ fn each_sentence_can_be_filled_in() {
 
 #[test]
 fn an_event_is_one_line_of_json() {
-    let about = About { subject: "eth0", class: "voice", detail: "class `voice`", ..About::default() };
+    let about =
+        About { subject: "eth0", class: "voice", detail: "class `voice`", ..About::default() };
     let began = Event { fault: Some(7), ..Event::at(Kind::OverrunBegan, 1_000_000_000, about) };
     let wanted = r#"{"event":"overrun-began","time":"1970-01-01T00:00:01.000000000Z","severity":"warning","subject":"eth0","class":"voice","text":"the receive ring of `eth0` for class `voice` is full, and frames are lost","fault":7,"count":0,"times":1}"#;
     assert_eq!(began.json(), wanted);

@@ -265,7 +265,10 @@ impl PortWatch {
         if known.interface != subject {
             let detail = std::mem::replace(&mut known.interface, subject.to_owned());
             if known.rebinds == rebinds {
-                once.tell(Kind::PortRenamed, About { subject, detail: &detail, ..About::default() });
+                once.tell(
+                    Kind::PortRenamed,
+                    About { subject, detail: &detail, ..About::default() },
+                );
             }
         }
         known.rebinds = rebinds;
