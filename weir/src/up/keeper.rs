@@ -391,6 +391,7 @@ impl Shift<'_> {
         }
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
+            self.keeper.journal.look();
             let claim = &mut self.keeper.claim;
             if claim.refresh() {
                 // One that cannot hold it will be replaced by a keeper's next restart.

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_live::status::Status;
+use weir_live::status::query::Query;
 use weir_live::testbed::{LEFT, RIGHT, Testbed};
 
 /// What the deployment says about deaths.
@@ -136,7 +137,7 @@ impl Link {
 
     /// Returns the status by the control socket.
     pub(super) fn status(&self) -> Result<Status, String> {
-        weir_control::client::status(&self.socket())
+        weir_control::client::status(&self.socket(), &Query::default())
     }
 
     /// Stops the link as a service manager does; returns its last status.
