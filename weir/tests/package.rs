@@ -41,7 +41,7 @@ struct Root {
 impl Root {
     fn new() -> Result<Self, Failed> {
         let root = Self { folder: tempfile::tempdir()? };
-        for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "run/weir", "proc", "tmp"] {
+        for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "run/weir", "proc", "dev"] {
             fs::create_dir_all(root.path(folder))?;
         }
         for program in ["sh", "rmdir", "rm", "setpriv"] {
@@ -123,7 +123,8 @@ fn unit(text: &str) -> BTreeMap<String, String> {
             continue;
         };
         let known = keys.entry(key.to_owned()).or_default();
-        let before = if key == "CapabilityBoundingSet" { known.clone() + " " } else { String::new() };
+        let before =
+            if key == "CapabilityBoundingSet" { known.clone() + " " } else { String::new() };
         *known = before + value;
     }
     keys
@@ -173,9 +174,12 @@ fn looks_like_a_package(root: &Root, package: &str) -> Outcome {
     for field in ["Version: ", "Depends: libc6 (>= 2.", "Maintainer: ", "Installed-Size: "] {
         assert!(fields.contains(field), "{fields}");
     }
-    said(Command::new("md5sum").args(["--check", "--quiet"]).current_dir(root.path("")).arg(
-        root.path("var/lib/dpkg/info/weir.md5sums"),
-    ))?;
+    said(
+        Command::new("md5sum")
+            .args(["--check", "--quiet"])
+            .current_dir(root.path(""))
+            .arg(root.path("var/lib/dpkg/info/weir.md5sums")),
+    )?;
     if Command::new("systemd-analyze").arg("--version").output().is_ok() {
         // It wants a root with its own units, so the program's place is changed instead.
         let text = fs::read_to_string(root.path(UNIT))?;
@@ -204,8 +208,8 @@ fn runs_as_its_unit_says(root: &Root) -> Outcome {
     notices.set_read_timeout(Some(PATIENCE))?;
     // Each program takes the place of the one before it, so the process is the keeper in the end.
     let script = format!(
-        "mount --rbind /proc {0}/proc && exec chroot {0} /bin/setpriv --no-new-privs \
-         --bounding-set=-all,{1} {2}",
+        "mount --rbind /proc {0}/proc && mount --rbind /dev {0}/dev && \
+         exec chroot {0} /bin/setpriv --no-new-privs --bounding-set=-all,{1} {2}",
         root.path("").display(),
         names.join(","),
         key("ExecStart")?.replace("%i", "home")
@@ -266,6 +270,7 @@ const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg", "objdump", "strip"];
 /// What the package depends on.
 const INSTALLED: [&str; 2] = ["libc6", "libgcc-s1"];
 const PATIENCE: Duration = Duration::from_secs(10);
-const POLICY: &str = "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";
+const POLICY: &str =
+    "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";
 const DEPLOYMENT: &str = "[deployment]\nports = { inside = \"LEFT\", outside = \"RIGHT\" }\n\n\
     [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n";
