@@ -372,7 +372,7 @@ fn priority(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     if may || !wanted.is_real_time {
         return Vec::new();
     }
-    let text = "the deployment asks for `priority = \"fifo\"`, which this process may not have";
+    let text = "the deployment asks for `priority = \"realtime\"`, which this process may not have";
     vec![
         Finding::new(Level::Warning, text)
             .cured("give it CAP_SYS_NICE (`LimitRTPRIO=1` in a unit), or run it as root"),

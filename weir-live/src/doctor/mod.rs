@@ -112,7 +112,7 @@ impl Wanted {
             cpus: deployment.bridges.iter().filter_map(|bridge| bridge.cpu).collect(),
             memory: Some(memory),
             fails_open: deployment.service.on_exit == OnExit::Open,
-            is_real_time: deployment.service.priority == Priority::Fifo,
+            is_real_time: deployment.service.priority == Priority::Realtime,
             user: Some(deployment.service.user.clone()),
         }
     }

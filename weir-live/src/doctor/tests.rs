@@ -134,7 +134,7 @@ const ROWS: &[Row] = &[
         change: |_, wanted| wanted.user = Some("nobody".to_owned()), check: "user",
         level: Level::Good, text: "`nobody`" },
     Row { files: &[], change: |_, wanted| wanted.is_real_time = true, check: "priority",
-        level: Level::Warning, text: "fifo" },
+        level: Level::Warning, text: "realtime" },
     Row { files: &[], change: |facts, _| facts.tried.xdp_native = Attempt::Untried,
         check: "af-xdp", level: Level::Note, text: "not tried" },
     Row { files: &[], change: |facts, wanted| {
