@@ -274,8 +274,10 @@ enum Wish {
     Ask(Ask),
 }
 
+/// What a desk says to a request: first a message with the descriptors, if it granted it, and then
+/// the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     number: u64,
-    outcome: std::result::Result<Reply, Refusal>,
+    outcome: Option<std::result::Result<Reply, Refusal>>,
 }
