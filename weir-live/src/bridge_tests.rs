@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::port::mem::{Cable, Mem};
+use crate::status::tests::allocations;
 use weir_core::random::Random;
 
 /// `voice` has port 1 and `bulk` the rest, at 1 Gbit/s with room for `limit` packets each.
@@ -222,4 +223,23 @@ fn a_drain_sends_what_it_can_and_counts_the_rest_as_flushed() {
         assert_eq!((class.offered.packets, class.backlog.packets), (40, 0), "{class:?}");
         assert!(sent.contains(&class.sent.packets), "{class:?}");
     }
+}
+
+/// Counts are copied while frames pass; none of it takes or frees memory.
+#[test]
+fn copying_counts_for_readers_takes_no_memory() {
+    let mut scene = Scene::new(2, 100, 512);
+    let (board, mut publisher) = (Board::new(), Publisher::new(&scene.bridge));
+    for step in 0..100u64 {
+        scene.deliver((0, 0), step * 2000, (9, 2));
+        scene.turn(step * 2000 + 50);
+        board.request_mark();
+        let before = allocations();
+        let now = Instant::from_nanos(scene.start + step * 2_000_000 + 100_000);
+        publisher.look(now, &mut scene.bridge, &board);
+        assert_eq!(allocations(), before, "step {step}");
+    }
+    let status = board.latest().expect("counts were published");
+    // A snapshot begins 10 ms after the last at the earliest.
+    assert!(status.lanes[1].classes[1].sent.packets > 90, "{status:?}");
 }

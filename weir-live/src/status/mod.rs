@@ -10,7 +10,7 @@ mod counts;
 pub mod publisher;
 pub mod query;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use board::Board;
 pub use counts::Rows;
