@@ -106,8 +106,8 @@ fn driver(subject: &Subject<'_>) -> Vec<Finding> {
     };
     if subject.interface.is_virtual() {
         return Finding::note(format!(
-            "its driver is `{driver}`: the other end may be on this machine and send super-packets, \
-             which packet sockets cut; `auto` takes no AF_XDP here"
+            "its driver is `{driver}`: the other end may be on this machine and send super-packets \
+             (packet sockets cut them); `auto` takes no AF_XDP here"
         ));
     }
     Finding::note(format!(
