@@ -11,9 +11,12 @@ pub(super) struct Subject<'a> {
     pub(super) interface: &'a InterfaceFacts,
 }
 
+/// Looks at an interface.
+type Look = fn(&Subject<'_>) -> Vec<Finding>;
+
 /// The checks, in the order in which they are told. All but the first are silent about an interface
 /// that does not exist.
-pub(super) const CHECKS: &[Check<fn(&Subject<'_>) -> Vec<Finding>>] = &[
+pub(super) const CHECKS: &[Check<Look>] = &[
     Check { name: "interface", look: exists },
     Check { name: "use", look: uses },
     Check { name: "carrier", look: carrier },
