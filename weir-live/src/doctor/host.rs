@@ -4,8 +4,11 @@ use super::tried::Attempt;
 use super::wakeup::Wakeup;
 use super::{Check, Facts, Finding, Level, Wanted};
 
+/// Looks at the host.
+type Look = fn(&Facts, &Wanted) -> Vec<Finding>;
+
 /// The checks, in the order in which they are told.
-pub(super) const CHECKS: &[Check<fn(&Facts, &Wanted) -> Vec<Finding>>] = &[
+pub(super) const CHECKS: &[Check<Look>] = &[
     Check { name: "capabilities", look: capabilities },
     Check { name: "kernel", look: kernel },
     Check { name: "tcx", look: tcx },

@@ -11,9 +11,12 @@ pub(super) struct Subject<'a> {
     pub(super) interface: &'a InterfaceFacts,
 }
 
+/// Looks at an interface.
+type Look = fn(&Subject<'_>) -> Vec<Finding>;
+
 /// The checks, in the order in which they are told. All but the first are silent about an interface
 /// that does not exist.
-pub(super) const CHECKS: &[Check<fn(&Subject<'_>) -> Vec<Finding>>] = &[
+pub(super) const CHECKS: &[Check<Look>] = &[
     Check { name: "interface", look: exists },
     Check { name: "use", look: uses },
     Check { name: "carrier", look: carrier },
@@ -106,8 +109,8 @@ fn driver(subject: &Subject<'_>) -> Vec<Finding> {
     };
     if subject.interface.is_virtual() {
         return Finding::note(format!(
-            "its driver is `{driver}`: the other end may be on this machine and send super-packets, \
-             which packet sockets cut; `auto` takes no AF_XDP here"
+            "its driver is `{driver}`: the other end may be on this machine and send super-packets \
+             (packet sockets cut them); `auto` takes no AF_XDP here"
         ));
     }
     Finding::note(format!(

@@ -22,15 +22,18 @@ pub struct Wakeup {
     pub max_ns: u64,
 }
 
+/// Gives this thread a precedence.
+type Set = fn() -> Result<()>;
+
 /// Measures each precedence that this process may take, one after the other. Takes about a second.
 pub fn measure() -> Vec<Wakeup> {
-    let rows: [(&'static str, fn() -> Result<()>); 3] = [
+    let rows: [(&'static str, Set); 3] = [
         ("normal", || Ok(())),
         ("first", || set_niceness(NICENESS_FIRST)),
         ("real-time", set_realtime),
     ];
     // On threads of their own, which their precedence ends with.
-    let of = |(precedence, set): (&'static str, fn() -> Result<()>)| {
+    let of = |(precedence, set): (&'static str, Set)| {
         thread::spawn(move || {
             set().and_then(|()| set_exact_timers()).ok()?;
             Some(Wakeup::of(precedence, (0..COUNT).map(|_| lateness()).collect()))
