@@ -1,4 +1,5 @@
-//! Rings (TPACKET_V2): frames that the kernel writes into memory shared with it, or sends from there.
+//! Rings (TPACKET_V2): frames that the kernel writes into memory shared with it, or sends from
+//! there.
 //!
 //! Invariant: a slot belongs to the kernel while its status is TP_STATUS_KERNEL and to this program
 //! otherwise; the status is read with acquire and handed back with release ordering.
@@ -15,7 +16,8 @@ use crate::socket;
 
 const BLOCK_LEN_MIN: usize = 1 << 16;
 /// Where the `virtio_net_hdr` of a frame to be sent begins: behind `struct tpacket2_hdr`, aligned.
-const FRAME_START: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+const FRAME_START: usize =
+    size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 /// The status is the first word of a slot.
 const STATUS_LEN: usize = 4;
 const TPID_DEFAULT: u16 = 0x8100;
@@ -147,7 +149,7 @@ impl Ring {
             let slot = self.base.as_ptr().add(self.next * self.slot_len + STATUS_LEN);
             std::slice::from_raw_parts_mut(slot, self.slot_len - STATUS_LEN)
         };
-        // `tp_len` follows the status. The header before the frame says that nothing is left undone.
+        // `tp_len` follows the status. The header before the frame: nothing is left undone.
         slot[..4].copy_from_slice(&len.to_ne_bytes());
         slot[start..start + OFFLOAD_HEADER_LEN].fill(0);
         slot[start + OFFLOAD_HEADER_LEN..][..frame.len()].copy_from_slice(frame);
@@ -189,7 +191,7 @@ impl Drop for Ring {
     }
 }
 
-/// Gives a socket a receive ring of at least `slots` slots of `slot_len` bytes, both powers of two.
+/// Gives a socket a receive ring of at least `slots` slots of `slot_len` bytes, powers of two.
 pub(crate) fn make(socket: BorrowedFd<'_>, slot_len: usize, slots: usize) -> io::Result<usize> {
     make_for(libc::PACKET_RX_RING, socket, slot_len, slots)
 }

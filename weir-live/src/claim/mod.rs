@@ -3,8 +3,8 @@
 //!
 //! [`Claim::take`] locks each interface (`lock.rs`), refuses one that something else uses
 //! (`refusal.rs`, from the state in `network.rs`), and keeps the host's own network stack from
-//! acting on its frames (`quiet.rs`). Dropping the claim undoes all of it. Where the deployment says
-//! `on_exit = "open"`, [`Claim::fallback`] lets the kernel carry frames on (`fallback.rs`).
+//! acting on its frames (`quiet.rs`). Dropping the claim undoes all of it. Where the deployment
+//! says `on_exit = "open"`, [`Claim::fallback`] lets the kernel carry frames on (`fallback.rs`).
 //!
 //! Another process may hold copies of the locks and of what keeps the host quiet
 //! ([`Claim::descriptors`]); if this one dies, a third one takes the claim over from the second

@@ -328,7 +328,7 @@ impl fmt::Display for Reason {
             }
             Reason::Spread => "a hash spreads them over several classes",
             Reason::Room => {
-                "the kernel's sorter has no room for all of their rules; write fewer or shorter ones"
+                "the kernel's sorter has no room for all of their rules; write fewer"
             }
         })
     }

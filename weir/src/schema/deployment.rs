@@ -112,7 +112,8 @@ fn service() -> Value {
         "drain": ranged(drain, "200 ms", "0 s to 10 s"),
         "restart": word(&["always", "never"], "Whether a forwarder that died is started again."),
         "wait_for_ports": described(
-            patience, "0 s", "How long interfaces that do not exist yet are waited for at the start.",
+            patience, "0 s",
+            "How long interfaces that do not exist yet are waited for at the start.",
         ),
         "watchdog": described(
             watchdog, "2 s",
@@ -128,8 +129,8 @@ fn service() -> Value {
         ),
         "priority": word(
             &["normal", "realtime"],
-            "The scheduling class of the threads that forward: that of other programs, with `nice`, \
-                or one before all of them.",
+            "The scheduling class of the threads that forward: that of other programs, with \
+                `nice`, or one before all of them.",
         ),
         "log": {
             "type": "string", "minLength": 1, "default": "none",

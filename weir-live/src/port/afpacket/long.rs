@@ -4,7 +4,7 @@
 //! with the outermost VLAN tag beside the frame. An ordinary packet socket may exceed the MTU only
 //! by one tag of 802.1Q (`packet_snd` in the kernel's net/packet/af_packet.c): a full frame with a
 //! tag of 802.1ad, or with two tags, it refuses with EMSGSIZE. In a transmit ring whose frames
-//! begin with a `virtio_net_hdr` the kernel does not measure them (`tpacket_snd`), since they may be
+//! begin with a `virtio_net_hdr` the kernel does not measure them (`tpacket_snd`): they may be
 //! super-packets. So a frame that was refused is measured here, by the bridge's rule, and sent
 //! from such a ring.
 //!
