@@ -17,7 +17,7 @@ use weir_core::units::{Duration, Instant};
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
 use crate::error::{Result, SystemError};
-use crate::intake::Intake;
+use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
@@ -101,6 +101,12 @@ impl BridgeConfig {
         }
         Self { intake: false, ..self }
     }
+
+    /// Takes the ports, each with the sorting that its lane wants.
+    pub(crate) fn sorted_ports(&mut self) -> Vec<BridgePort> {
+        let ports = std::mem::take(&mut self.ports).into_iter().enumerate();
+        ports.map(|(index, port)| port.sorted_for(index, &self.lanes)).collect()
+    }
 }
 
 impl BridgePort {
@@ -179,6 +185,8 @@ pub struct Bridge {
     polling_ns: u64,
     watch: Watch,
     intake: bool,
+    /// The last wish about the intake that was followed.
+    followed: Option<Wish>,
 }
 
 /// The index of the lane from one port to another.
@@ -190,12 +198,10 @@ impl Bridge {
     /// # Errors
     /// When an interface does not exist, the privilege is missing, there are too few or too many
     /// ports, or a way from one to another has two lanes.
-    pub fn open(config: BridgeConfig) -> Result<Self> {
+    pub fn open(mut config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
-        let mut ports = Vec::new();
-        for (index, port) in config.ports.into_iter().enumerate() {
-            ports.push(port.sorted_for(index, &config.lanes).open(config.intake)?);
-        }
+        let ports = config.sorted_ports().into_iter();
+        let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
         let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
         let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
         let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
@@ -236,6 +242,7 @@ impl Bridge {
             polling_ns: 0,
             watch: Watch::default(),
             intake: config.intake,
+            followed: None,
         })
     }
 
@@ -258,7 +265,7 @@ impl Bridge {
         let mut waiter = Waiter::new(self.wait, &descriptors);
         let mut publisher = Publisher::new(self);
         let mut now = monotonic_ns();
-        board.intake.report(self.intake, true);
+        board.intake.report(Done { number: 0, is_open: self.intake, by_all: true });
         while !stop.load(Ordering::Relaxed) {
             self.follow_intake(&board.intake);
             let worked = self.turn(Instant::from_nanos(now));
@@ -341,13 +348,15 @@ impl Bridge {
     /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
     /// says so by its state, and tries again when it is refreshed.
     fn follow_intake(&mut self, intake: &Intake) {
-        if intake.wanted().is_none_or(|wanted| wanted == self.intake) {
-            return;
+        let wish = intake.wanted();
+        let Some(wish) = wish.filter(|_| wish != self.followed) else { return };
+        self.followed = Some(wish);
+        self.intake = wish.open;
+        let mut by_all = true;
+        for port in &mut self.ports {
+            by_all &= port.port.set_intake(wish.open).is_ok();
         }
-        self.intake = !self.intake;
-        let set = |port: &mut OpenPort| port.port.set_intake(self.intake).is_ok();
-        let all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
-        intake.report(self.intake, all);
+        intake.report(Done { number: wish.number, is_open: wish.open, by_all });
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {

@@ -52,13 +52,23 @@ fn sorting(deployment: &Deployment, number: usize) -> Option<Sorting> {
 pub fn notes(deployment: &Deployment) -> Vec<String> {
     let of = |direction: &Direction| {
         let policy = &direction.policy;
-        SortPlan::of_policy(policy).notes(|leaf| policy.leaf_name(leaf).to_owned())
+        let name = |leaf| policy.leaf_name(leaf).to_owned();
+        SortPlan::of_policy(policy).notes(&sorted(deployment, direction), name)
     };
     let said = |direction: &Direction| {
         let notes = of(direction).into_iter();
         notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
     };
     deployment.directions.iter().flat_map(said).collect()
+}
+
+/// Returns the ports where a direction's frames are sorted: those whose frames all go by it.
+fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
+    let has_two = |port: &&usize| {
+        let bridge = deployment.bridges.iter().find(|bridge| bridge.ports.contains(port));
+        bridge.is_some_and(|bridge| bridge.ports.len() == 2)
+    };
+    direction.from.iter().filter(has_two).map(|port| InterfaceId(*port as u16)).collect()
 }
 
 /// Checks that each CPU that a deployment names is there for this process.
@@ -181,6 +191,57 @@ const UNSHAPED_MTU: u64 = 65_535;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bridge::PortSource;
+
+    const POLICY: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'fifo'\n\
+         [class.other]\nmatch = [{ ethertype = '0x88b6' }]\n[class.rest]\ndefault = true\n";
+
+    /// A deployment of ports `a`, `b`, ... with these directions, each `from>to`.
+    fn deployment(ports: usize, directions: &str) -> Deployment {
+        let port = |n: usize| format!("{0} = '{0}0'", char::from(b'a' + n as u8));
+        let ports = (0..ports).map(port).collect::<Vec<_>>().join(", ");
+        let mut text = format!("[deployment]\nname = 'd'\nports = {{ {ports} }}\n");
+        for way in directions.split(' ') {
+            let (from, to) = way.split_once('>').expect("two ends");
+            let from: Vec<_> = from.chars().map(|port| format!("'{port}'")).collect();
+            let from = from.join(", ");
+            let name = way.replace('>', "-");
+            text +=
+                &format!("[direction.{name}]\nfrom = [{from}]\nto = '{to}'\npolicy = 'p.toml'\n");
+        }
+        let read = |_: &std::path::Path| Ok(POLICY.as_bytes().to_vec());
+        let outcome = deployment::parse(text.as_bytes(), "d.toml", &read);
+        outcome.plan.unwrap_or_else(|| panic!("{directions}: {:?}", outcome.findings))
+    }
+
+    #[test]
+    fn a_desk_sorts_as_the_bridge_does() {
+        for (ports, directions, sorted) in [
+            (2, "a>b b>a", 2),
+            (2, "a>b", 1),
+            (3, "ab>c c>a c>b", 0),
+            (3, "ab>c ac>b bc>a", 0),
+            (4, "a>b b>a c>d d>c", 4),
+        ] {
+            let deployment = deployment(ports, directions);
+            let at_desk = port_configs(&deployment);
+            let mut count = 0;
+            for mut bridge in bridges(&deployment).expect("links can be built") {
+                for port in bridge.sorted_ports() {
+                    let PortSource::Config(config) = &port.source else { continue };
+                    let desk = &at_desk[usize::from(port.number.0)];
+                    let plan = |config: &PortConfig| {
+                        let sorting = config.sorting.as_ref()?;
+                        Some((sorting.number, sorting.plan.ring_of_leaf.clone()))
+                    };
+                    assert_eq!(plan(config), plan(desk), "{directions}, port {:?}", port.number);
+                    assert_eq!((&config.interface, &config.kind), (&desk.interface, &desk.kind));
+                    count += usize::from(desk.sorting.is_some());
+                }
+            }
+            assert_eq!(count, sorted, "{directions}");
+        }
+    }
 
     #[test]
     fn cpus_are_shown_as_ranges() {

@@ -67,7 +67,7 @@ impl Queue {
     ///
     /// # Safety
     /// The kernel writes into the places that are pushed to `fill` until the queue is dropped or
-    /// they are received: no one else may use them meanwhile, and the memory must outlive the queue.
+    /// they are received: no one else may use them meanwhile. The memory must outlive the queue.
     pub(crate) unsafe fn map(sockets: Vec<OwnedFd>, config: &QueueConfig) -> io::Result<Self> {
         let rings = sockets.iter().zip(&config.ring_entries);
         let received = rings.map(|(socket, entries)| map_receive_ring(socket.as_fd(), *entries));
@@ -105,6 +105,19 @@ impl Queue {
             libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
         };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Returns whether all sockets are still bound. The kernel unbinds those of an interface that is
+    /// removed or leaves the network namespace, also if it comes back at once.
+    pub(crate) fn is_bound(&self) -> bool {
+        // SAFETY: no bytes are passed. The call receives nothing: frames come by the ring.
+        let receive = |socket: BorrowedFd<'_>| unsafe {
+            libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT)
+        };
+        let unbound = |outcome| {
+            outcome < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
+        };
+        !self.sockets().any(|socket| unbound(receive(socket)))
     }
 
     /// Reads the pending error of each socket, which clears it: else its descriptor would wake the
@@ -194,6 +207,12 @@ pub(crate) fn is_last(entry: &xdp_desc) -> bool {
 }
 
 impl Consumer<xdp_desc> {
+    /// Returns how many entries wait.
+    pub(crate) fn entries_waiting(&mut self) -> u32 {
+        self.produced = self.ring.producer().load(Ordering::Acquire);
+        self.produced.wrapping_sub(self.next)
+    }
+
     /// Returns how many frames wait.
     pub(crate) fn waiting(&mut self) -> u64 {
         self.produced = self.ring.producer().load(Ordering::Acquire);

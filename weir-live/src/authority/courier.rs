@@ -80,6 +80,7 @@ impl Line {
         }
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         self.channel.send(request, &borrowed)?;
+        let mut parcel = Vec::new();
         loop {
             let left = PATIENCE.saturating_sub(start.elapsed());
             let Some((answer, descriptors)) = self.channel.receive::<Answer>(left)? else {
@@ -88,8 +89,10 @@ impl Line {
             };
             // The answer to an ask that was given up comes late.
             if answer.number == request.number {
-                let reply = answer.outcome.map_err(Refusal::into_error)?;
-                return Ok((reply, descriptors));
+                parcel.extend(descriptors);
+                if let Some(outcome) = answer.outcome {
+                    return Ok((outcome.map_err(Refusal::into_error)?, parcel));
+                }
             }
         }
     }

@@ -58,12 +58,18 @@ impl Desk {
             return Ok(false);
         };
         let number = request.number;
-        let (outcome, descriptors) = match self.grant(request, descriptors) {
-            Ok(granted) => (Ok(granted.reply), granted.descriptors),
-            Err(error) => (Err(Refusal::from(error)), Vec::new()),
+        let outcome = match self.grant(request, descriptors) {
+            Ok(granted) => {
+                let borrowed: Vec<_> = granted.descriptors.iter().map(AsFd::as_fd).collect();
+                channel.send(&Answer { number, outcome: None }, &borrowed)?;
+                // The desk's own copies are closed before the port can use what it got: what the
+                // port closes then has an end at once, such as the link of a program.
+                drop(granted.descriptors);
+                Ok(granted.reply)
+            }
+            Err(error) => Err(Refusal::from(error)),
         };
-        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        channel.send(&Answer { number, outcome }, &borrowed)?;
+        channel.send(&Answer { number, outcome: Some(outcome) }, &[])?;
         Ok(true)
     }
 

@@ -16,7 +16,7 @@
 //!
 //! A port's lifetime in asks, for packet sockets: [`Ask::Open`]; when another interface has the
 //! name, [`Ask::Bind`]; when the interface is up and frames can be sorted, [`Ask::Sort`]. For
-//! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] whenever it goes live;
+//! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] when it goes live;
 //! [`Ask::Attach`] alone when its intake opens again. For a host's ends: [`Ask::Open`]; then
 //! [`Ask::Attach`] when the intake opens, [`Ask::Follow`] when the interface is another one or has
 //! another MTU.
@@ -133,7 +133,8 @@ pub enum Reply {
 }
 
 /// Packet sockets and their rings. Descriptors: on [`Ask::Open`] a socket that asks about the
-/// interface, then the sending socket; then those that receive, one for each ring.
+/// interface, then the sending socket and, where there is one, that for long frames; then those
+/// that receive, one for each ring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketParts {
     /// The number of the interface.
@@ -142,6 +143,8 @@ pub struct PacketParts {
     pub rings: Vec<RingShape>,
     /// The sockets are a group that sorts frames.
     pub is_sorting: bool,
+    /// The transmit ring of the socket for long frames.
+    pub long: Option<RingShape>,
 }
 
 /// A ring of a packet socket, made but not mapped.
@@ -274,8 +277,10 @@ enum Wish {
     Ask(Ask),
 }
 
+/// What a desk says to a request: first a message with the descriptors, if it granted it, and then
+/// the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     number: u64,
-    outcome: std::result::Result<Reply, Refusal>,
+    outcome: Option<std::result::Result<Reply, Refusal>>,
 }

@@ -5,15 +5,15 @@
 //! two shapes the machine's own traffic and what it forwards and translates. See [`crate::tap`].
 
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::afpacket::{self, AfPacket};
-use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Sent};
+use super::{Kind, Port, PortConfig, PortCounters, PortState};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
-use crate::error::Result;
+use crate::error::{Result, SystemError};
 use crate::interface::Interface;
-use crate::pool::{FrameId, FramePool};
+use crate::stations::Address;
 use crate::tap::{INSIDE, Side};
 use authority::HostAuthority;
 
@@ -118,6 +118,14 @@ fn ask_shared(authority: &Shared, ask: Ask, descriptors: Vec<OwnedFd>) -> Result
 }
 
 impl Port for HostPort {
+    fn inner(&self) -> Option<&dyn Port> {
+        Some(&self.port)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        Some(&mut self.port)
+    }
+
     fn kind(&self) -> &'static str {
         self.side.word()
     }
@@ -126,58 +134,19 @@ impl Port for HostPort {
         self.outer.name()
     }
 
-    fn mtu(&self) -> usize {
-        self.port.mtu()
+    fn address(&self) -> Option<Address> {
+        // A tap has no station of its own.
+        None
     }
 
-    fn slot_len(&self) -> usize {
-        self.port.slot_len()
-    }
-
-    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
-        self.port.attach(pool)
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        let why = "it is the machine's own";
+        Err(SystemError::refused(action, why, "a bridge of two interfaces passes carrier"))
     }
 
     fn state(&self) -> PortState {
         self.state
-    }
-
-    fn descriptors(&self) -> Vec<RawFd> {
-        self.port.descriptors()
-    }
-
-    fn rings(&self) -> usize {
-        self.port.rings()
-    }
-
-    fn receive(
-        &mut self,
-        ring: usize,
-        frames_max: usize,
-        pool: &mut FramePool,
-        out: &mut Vec<Received>,
-    ) -> bool {
-        self.port.receive(ring, frames_max, pool, out)
-    }
-
-    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
-        self.port.send(pool, frames)
-    }
-
-    fn reclaim(&mut self, pool: &mut FramePool) {
-        self.port.reclaim(pool);
-    }
-
-    fn held(&self) -> usize {
-        self.port.held()
-    }
-
-    fn held_max(&self) -> usize {
-        self.port.held_max()
-    }
-
-    fn deadline(&self) -> Option<u64> {
-        self.port.deadline()
     }
 
     fn set_intake(&mut self, open: bool) -> Result<()> {

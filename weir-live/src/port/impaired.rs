@@ -5,15 +5,12 @@
 //! Invariant: each frame taken over is waiting, was given to the inner port, or is counted lost.
 
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
 
 use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
-use super::{BATCH, Port, PortCounters, PortState, Received, Sent};
-use crate::error::Result;
+use super::{BATCH, Port, PortCounters, Sent};
 use crate::pool::{FrameId, FramePool};
-use crate::stations::Address;
 use crate::wait::monotonic_ns;
 
 /// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
@@ -76,6 +73,14 @@ impl Impaired {
 }
 
 impl Port for Impaired {
+    fn inner(&self) -> Option<&dyn Port> {
+        Some(self.inner.as_ref())
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        Some(self.inner.as_mut())
+    }
+
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
         let due = monotonic_ns() + self.impairment.delay.as_nanos();
         let mut outcome = Sent::default();
@@ -126,71 +131,5 @@ impl Port for Impaired {
     fn counters(&mut self) -> PortCounters {
         let counters = self.inner.counters();
         PortCounters { impaired: counters.impaired + self.lost, ..counters }
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
-
-    fn interface(&self) -> &str {
-        self.inner.interface()
-    }
-
-    fn mtu(&self) -> usize {
-        self.inner.mtu()
-    }
-
-    fn slot_len(&self) -> usize {
-        self.inner.slot_len()
-    }
-
-    fn address(&self) -> Option<Address> {
-        self.inner.address()
-    }
-
-    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
-        self.inner.attach(pool)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.inner.warnings()
-    }
-
-    fn state(&self) -> PortState {
-        self.inner.state()
-    }
-
-    fn descriptors(&self) -> Vec<RawFd> {
-        self.inner.descriptors()
-    }
-
-    fn rings(&self) -> usize {
-        self.inner.rings()
-    }
-
-    fn receive(
-        &mut self,
-        ring: usize,
-        frames_max: usize,
-        pool: &mut FramePool,
-        out: &mut Vec<Received>,
-    ) -> bool {
-        self.inner.receive(ring, frames_max, pool, out)
-    }
-
-    fn shares_memory(&self) -> bool {
-        self.inner.shares_memory()
-    }
-
-    fn set_intake(&mut self, open: bool) -> Result<()> {
-        self.inner.set_intake(open)
-    }
-
-    fn set_up(&mut self, up: bool) -> Result<()> {
-        self.inner.set_up(up)
-    }
-
-    fn refresh(&mut self) -> PortState {
-        self.inner.refresh()
     }
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("an_interface_whose_mtu_changes_is_told", || check("mtu", change_mtu, &["mtu-changed left"])),
     ("a_stall_and_the_overrun_that_it_causes_are_told", || check("stall", stall, STALL)),
     ("an_alarm_runs_its_program_and_tells_its_webhook", an_alarm_acts),
+    ("a_request_that_is_refused_is_told", || check("refused", ask_nonsense, REFUSED)),
 ];
 
 const START: &[&str] = &["policy-loaded upload"];
@@ -33,6 +35,7 @@ const STALL: &[&str] = &[
     "stall-over `left` and `right`",
     "overrun-ended left/voice",
 ];
+const REFUSED: &[&str] = &["control-refused user 0"];
 
 /// Starts a link, lets `act` cause a fault, and checks what is told: in the log while it runs, and
 /// on standard output.
@@ -51,6 +54,16 @@ fn check(name: &str, act: fn(&mut Scene) -> Outcome, expected: &[&str]) -> Outco
     assert_eq!(lines(&printed), whole, "standard output: {text}");
     check_pairs(&logged);
     check_counts(&printed, &text)
+}
+
+/// Sends the control socket a line that is no request.
+fn ask_nonsense(scene: &mut Scene) -> Outcome {
+    let mut socket = UnixStream::connect(scene.folder.join("weir.sock"))?;
+    socket.write_all(b"\x1b[31m\n")?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    assert!(answer.contains("not a request"), "{answer}");
+    Ok(())
 }
 
 /// Each fault has its beginning and its end, in this order.

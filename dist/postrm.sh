@@ -1,0 +1,10 @@
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || true
+fi
+if [ "$1" = purge ]; then
+    # Deployments that an operator wrote stay.
+    [ ! -d /etc/weir ] || rmdir --ignore-fail-on-non-empty /etc/weir
+    rm -rf /run/weir
+fi
