@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
 use weir_core::units;
+use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
 use weir_live::channel::Channel;
@@ -84,6 +85,7 @@ struct Prepared {
     /// For each bridge, and for the first thread.
     bells: Vec<Arc<Bell>>,
     log: EventLog,
+    alarms: Alarms,
     reporter: Reporter,
     drain: Duration,
     watchdog: Option<Duration>,
@@ -127,6 +129,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let user = dropped.user.map_or(String::new(), |user| format!("it is the user `{user}`; "));
     let process = format!("the forwarder (process {})", std::process::id());
     tell(&reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
+    let alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let nanos = |time: units::Duration| Duration::from_nanos(time.as_nanos());
     Ok(Prepared {
         boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
@@ -136,6 +139,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         signals,
         bells,
         log,
+        alarms,
         reporter,
         drain: nanos(deployment.service.drain),
         watchdog: deployment.service.watchdog.map(nanos),

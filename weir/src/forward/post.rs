@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
+use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
@@ -45,6 +46,7 @@ pub struct Post {
     restarter: Option<Sender<Result<String, String>>>,
     listener: OwnedFd,
     log: EventLog,
+    alarms: Alarms,
     reporter: Reporter,
     denials: Denials,
     /// Events that no keeper has heard yet.
@@ -79,6 +81,7 @@ impl Post {
             restarter: None,
             listener: prepared.listener,
             log: prepared.log,
+            alarms: prepared.alarms,
             reporter: prepared.reporter,
             denials: Denials::default(),
             untold: VecDeque::new(),
@@ -268,13 +271,19 @@ impl Post {
 
     /// Tells the keeper what happened. Without one, the latest events wait for the next.
     pub fn tell_events(&mut self) {
+        self.alarms.look();
         let mut new = Vec::new();
         self.log.take(|event| new.push(event));
         new.into_iter().for_each(|event| self.keep_event(event));
         while self.is_kept
             && let Some(event) = self.untold.pop_front()
         {
-            self.tell(&Report::Event(Box::new(event)));
+            let report = Report::Event(Box::new(event.clone()));
+            if self.keeper.send(&report, &[]).is_err() {
+                // It is slow, or gone: then the next one hears it.
+                self.untold.push_front(event);
+                break;
+            }
         }
     }
 

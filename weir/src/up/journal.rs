@@ -40,6 +40,16 @@ impl Journal {
         self.actions.follow(event);
     }
 
+    /// From now on starts what the alarms of this deployment start.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn heed(&mut self, deployment: &Deployment) -> Result<(), String> {
+        let actions = Actions::new(&deployment.name, &deployment.alarms);
+        self.actions = actions.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
     /// Writes what failed of that; call it now and then.
     pub fn look(&mut self) {
         let failures: Vec<_> = self.actions.failures().collect();

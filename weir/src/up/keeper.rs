@@ -308,6 +308,7 @@ impl Shift<'_> {
                 now.name
             ));
         }
+        self.keeper.journal.heed(&deployment)?;
         (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
         self.keeper.ports = ports;
         Ok(())

@@ -1,12 +1,15 @@
 //! Events of `weir up`: each fault that a test causes is told once, with its beginning and its end.
 
-use super::{Outcome, PATIENCE, POLICY, Scene, Test, signal};
+use super::{Outcome, PATIENCE, POLICY, Scene, Test, flood, signal};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
@@ -18,10 +21,11 @@ pub const TESTS: &[Test] = &[
     ("an_interface_that_is_renamed_is_told", || check("renamed", rename, RENAMED)),
     ("an_interface_whose_mtu_changes_is_told", || check("mtu", change_mtu, &["mtu-changed left"])),
     ("a_stall_and_the_overrun_that_it_causes_are_told", || check("stall", stall, STALL)),
-    ("a_forwarder_that_dies_is_told", || check("died", kill, DIED)),
+    ("an_alarm_runs_its_program_and_tells_its_webhook", an_alarm_acts),
     ("a_request_that_is_refused_is_told", || check("refused", ask_nonsense, REFUSED)),
 ];
 
+const START: &[&str] = &["policy-loaded upload"];
 const DOWN: &[&str] = &["port-down left", "port-up left"];
 const GONE: &[&str] = &["port-gone left", "port-back left"];
 const RENAMED: &[&str] = &["port-down left", "port-renamed lan0", "port-up lan0"];
@@ -31,7 +35,6 @@ const STALL: &[&str] = &[
     "stall-over `left` and `right`",
     "overrun-ended left/voice",
 ];
-const DIED: &[&str] = &["forwarder-died link", "forwarder-started link", "policy-loaded upload"];
 const REFUSED: &[&str] = &["control-refused user 0"];
 
 /// Starts a link, lets `act` cause a fault, and checks what is told: in the log while it runs, and
@@ -40,10 +43,10 @@ fn check(name: &str, act: fn(&mut Scene) -> Outcome, expected: &[&str]) -> Outco
     let mut scene = Scene::new(&format!("events-{name}"), POLICY)?;
     configure(&scene, &format!("log = \"{}\"\nwatchdog = \"5 s\"", log_path(&scene)))?;
     scene.start_with(&["--format", "json", "up", "link.toml"])?;
-    await_lines(&scene, &["policy-loaded upload"])?;
+    await_lines(&scene, &[])?;
     act(&mut scene)?;
-    let whole = [&["policy-loaded upload"], expected].concat();
-    await_lines(&scene, &whole)?;
+    let whole = [START, expected].concat();
+    await_lines(&scene, expected)?;
     let text = scene.stop()?;
     let logged = read(&fs::read_to_string(log_path(&scene))?)?;
     let printed = read(&text)?;
@@ -96,12 +99,12 @@ fn log_path(scene: &Scene) -> String {
     scene.folder.join("link.log").display().to_string()
 }
 
-/// Waits until the log has these lines, and no others.
+/// Waits until the log has those of the start and these lines, and no others.
 fn await_lines(scene: &Scene, wanted: &[&str]) -> Outcome {
     let start = Instant::now();
     loop {
         let found = read(&fs::read_to_string(log_path(scene)).unwrap_or_default())?;
-        if lines(&found) == wanted {
+        if lines(&found) == [START, wanted].concat() {
             return Ok(());
         }
         if start.elapsed() > PATIENCE {
@@ -119,6 +122,8 @@ fn read(text: &str) -> Result<Vec<Value>, Failed> {
     let is_ours = |event: &str| !machine.contains(&event);
     values.retain(|value| value.get("severity").is_some());
     values.retain(|value| value["event"].as_str().is_some_and(is_ours));
+    // It names the process.
+    values.retain(|value| value["event"] != "privilege-dropped");
     Ok(values)
 }
 
@@ -135,22 +140,22 @@ fn lines(events: &[Value]) -> Vec<String> {
 fn set_down(scene: &mut Scene) -> Outcome {
     let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
     netlink.set_up(LEFT, false)?;
-    await_lines(scene, &["policy-loaded upload", "port-down left"])?;
+    await_lines(scene, &["port-down left"])?;
     Ok(netlink.set_up(LEFT, true)?)
 }
 
 fn unplug(scene: &mut Scene) -> Outcome {
     scene.testbed.disconnect(Host::Client)?;
-    await_lines(scene, &["policy-loaded upload", "port-gone left"])?;
+    await_lines(scene, &["port-gone left"])?;
     Ok(scene.testbed.connect(Host::Client)?)
 }
 
 fn rename(scene: &mut Scene) -> Outcome {
     let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
     netlink.set_up(LEFT, false)?;
-    await_lines(scene, &["policy-loaded upload", "port-down left"])?;
+    await_lines(scene, &["port-down left"])?;
     netlink.rename(LEFT, "lan0")?;
-    await_lines(scene, &["policy-loaded upload", "port-down left", "port-renamed lan0"])?;
+    await_lines(scene, &["port-down left", "port-renamed lan0"])?;
     Ok(netlink.set_up("lan0", true)?)
 }
 
@@ -170,6 +175,73 @@ fn stall(scene: &mut Scene) -> Outcome {
     signal(forwarder, "CONT")
 }
 
-fn kill(scene: &mut Scene) -> Outcome {
-    signal(scene.forwarder()?, "KILL")
+/// A flood is more than the line sends, so the default class has a backlog while it lasts. The
+/// webhook does not accept the first message.
+fn an_alarm_acts() -> Outcome {
+    let mut scene = Scene::new("alarm", POLICY)?;
+    let (program, seen) = (scene.folder.join("page.sh"), scene.folder.join("page.log"));
+    let script = "#!/bin/sh\necho \"$WEIR_ALARM $WEIR_CLASS $WEIR_STATE $WEIR_LIMIT $1\" >> ";
+    fs::write(&program, format!("{script}{}\n", seen.display()))?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    Netlink::open_in(&scene.testbed.weir)?.set_up("lo", true)?;
+    let listener = scene.testbed.weir.run(|| TcpListener::bind("127.0.0.1:0"))??;
+    let webhook = format!("http://{}/alarm?x=1", listener.local_addr()?);
+    let alarm = format!(
+        "\n[deployment.alarm.busy]\nwhen = \"rest.backlog.max > 5 KB\"\nfor = \"1 s\"\n\
+         run = [\"{}\", \"two words\"]\nwebhook = \"{webhook}\"\n",
+        program.display()
+    );
+    let path = scene.folder.join("link.toml");
+    fs::write(&path, fs::read_to_string(&path)? + &alarm)?;
+    configure(&scene, &format!("log = \"{}\"", log_path(&scene)))?;
+    let posted = thread::spawn(move || [500, 204, 204].map(|status| answer(&listener, status)));
+    scene.start_with(&["--format", "json", "up", "link.toml"])?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood(&scene.testbed, &done)?;
+    let begun = await_alarms(&scene, &["alarm-began busy/rest"]);
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    begun?;
+    await_alarms(&scene, &["alarm-began busy/rest", "alarm-ended busy/rest"])?;
+    let posted = posted.join().expect("the webhook does not panic");
+    let posted: Result<Vec<_>, _> = posted.into_iter().collect();
+    let wanted = ["alarm-began", "alarm-began", "alarm-ended"];
+    assert_eq!(posted?, wanted.map(|event| format!("POST /alarm?x=1 HTTP/1.1 {event}")));
+    scene.stop()?;
+    let wanted = "busy rest began 5000 B two words\nbusy rest ended 5000 B two words\n";
+    assert_eq!(fs::read_to_string(seen)?, wanted);
+    Ok(())
+}
+
+fn await_alarms(scene: &Scene, wanted: &[&str]) -> Outcome {
+    let start = Instant::now();
+    loop {
+        let found = read(&fs::read_to_string(log_path(scene)).unwrap_or_default())?;
+        let mut lines = lines(&found);
+        lines.retain(|line| line.starts_with("alarm-"));
+        if lines == wanted {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(format!("{wanted:?} were not told: {found:?}").into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Takes one request and answers it; returns its first line and the event in its body.
+fn answer(listener: &TcpListener, status: u16) -> Result<String, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let (mut stream, _) = listener.accept().map_err(text)?;
+    let (mut request, mut bytes) = (String::new(), [0; 4096]);
+    // Its body is one object without others in it.
+    while !request.ends_with('}') {
+        let count = stream.read(&mut bytes).map_err(text)?;
+        request += &String::from_utf8_lossy(&bytes[..count]);
+    }
+    write!(stream, "HTTP/1.1 {status} it is\r\n\r\n").map_err(text)?;
+    let (head, body) = request.split_once("\r\n\r\n").ok_or("it has no body")?;
+    let body: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    let event = body["event"].as_str().unwrap_or_default();
+    Ok(format!("{} {event}", head.lines().next().unwrap_or_default()))
 }
