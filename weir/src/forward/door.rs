@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use weir_control::protocol::{Answer, Request};
-use weir_control::service::{Act, Refused, Reply, Service};
+use weir_control::service::{Act, Patience, Refused, Reply, Service};
 use weir_live::events::{Kind, Reporter};
 use weir_live::keeper::watch::Bell;
 use weir_live::status::Board;
@@ -44,8 +44,9 @@ pub fn open(
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
         tell(&reporter, Kind::ControlRefused, &user, &detail);
     };
-    let service = Service { act, owner, refused: Box::new(refused), ..Service::of(boards) };
-    (service, arriving)
+    // Not `Service::of`, which asks for the user: the sandbox refuses that.
+    let (refused, patience) = (Box::new(refused), Patience::default());
+    (Service { boards, owner, act, refused, patience }, arriving)
 }
 
 /// Has a wish granted by the first thread.
