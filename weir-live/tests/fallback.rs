@@ -430,7 +430,8 @@ fn taps_that_are_held_let_nothing_pass() -> Outcome {
     let testbed = Testbed::new(TestbedConfig { static_neighbours: false, ..Default::default() })?;
     Netlink::open_in(&testbed.weir)?.add_address(RIGHT, ROUTER.into(), 24)?;
     let bind = |host: &NetNs, at: IpAddr| host.run(|| UdpSocket::bind((at, 0)));
-    let sockets = [bind(&testbed.weir, ROUTER.into())??, bind(&testbed.server, Host::Server.ip4())??];
+    let sockets =
+        [bind(&testbed.weir, ROUTER.into())??, bind(&testbed.server, Host::Server.ip4())??];
     let probe = Probe::between(sockets)?;
     probe.expect(true, "before")?;
     let taps = testbed.weir.run(|| -> weir_live::error::Result<[Tap; 2]> {

@@ -24,8 +24,11 @@ pub struct Wakeup {
 
 /// Measures each precedence that this process may take, one after the other. Takes about a second.
 pub fn measure() -> Vec<Wakeup> {
-    let rows: [(&'static str, fn() -> Result<()>); 3] =
-        [("normal", || Ok(())), ("first", || set_niceness(NICENESS_FIRST)), ("real-time", set_realtime)];
+    let rows: [(&'static str, fn() -> Result<()>); 3] = [
+        ("normal", || Ok(())),
+        ("first", || set_niceness(NICENESS_FIRST)),
+        ("real-time", set_realtime),
+    ];
     // On threads of their own, which their precedence ends with.
     let of = |(precedence, set): (&'static str, fn() -> Result<()>)| {
         thread::spawn(move || {

@@ -38,7 +38,7 @@ fn json_has_one_object_a_line() -> Outcome {
     let (mut names, last) = events(&text)?;
     // The machine decides what there is to warn of.
     names.retain(|name| name != "warning" && name != "note");
-    assert_eq!(names, ["finding", "started", "policy-loaded", "stopped"], "{text}");
+    assert_eq!(names, ["finding", "started", "stopped"], "{text}");
     let status: Status = serde_json::from_value(last["status"].clone())?;
     assert_eq!((status.ports.len(), status.lanes[0].name.as_str()), (2, "upload"));
     Ok(())
