@@ -213,8 +213,8 @@ fn forward(
     })
 }
 
-/// Puts this thread, and those that it starts, before other work of the machine. Where it may not be
-/// put there, that is said only if the deployment asks for it.
+/// Puts this thread, and those that it starts, before other work of the machine. Where it may not
+/// be put there, that is said only if the deployment asks for it.
 fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
     let niceness = deployment.nice.unwrap_or(NICENESS_FIRST);
     // The session is the forwarder's own, and ends with it.

@@ -24,8 +24,9 @@ pub enum Command {
         /// The claim.
         part: ClaimPart,
     },
-    /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for that
-    /// keeper, authority first; both own ends; and the one by which a keeper watches the forwarder.
+    /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for
+    /// that keeper, authority first; both own ends; and the one by which a keeper watches the
+    /// forwarder.
     Spare {
         /// The process of the keeper.
         keeper: u32,
@@ -87,8 +88,8 @@ pub enum Report {
     Failed(String),
     /// To a keeper that took over: the claim of an interface, with its descriptors.
     Held(ClaimPart),
-    /// To a keeper that took over, after all claims: the process. Descriptors: one by which to watch
-    /// it, and the listener of the control socket.
+    /// To a keeper that took over, after all claims: the process. Descriptors: one by which to
+    /// watch it, and the listener of the control socket.
     Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),

@@ -92,8 +92,8 @@ impl AsFd for Process {
     }
 }
 
-/// In the new process: a session of its own, so that no terminal and no signal to the keeper's group
-/// reaches it, and no descriptor but those.
+/// In the new process: a session of its own, so that no terminal and no signal to the keeper's
+/// group reaches it, and no descriptor but those.
 fn prepare(inherited: &[RawFd]) -> std::io::Result<()> {
     let is_done = |status: i32| match status {
         0.. => Ok(()),

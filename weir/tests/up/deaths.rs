@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -297,7 +297,10 @@ fn a_service_manager_is_told() -> Outcome {
     let path = scene.folder.join("notify.sock");
     let manager = UnixDatagram::bind(&path)?;
     manager.set_read_timeout(Some(PATIENCE))?;
-    let mut command = scene.weir(&["up", "link.toml"]);
+    // As systemd does, it names the process whose watchdog it is.
+    let mut command = Command::new("sh");
+    command.args(["-c", "WATCHDOG_PID=$$ exec \"$0\" up link.toml", env!("CARGO_BIN_EXE_weir")]);
+    command.current_dir(&scene.folder).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
     scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
     let await_told = |wanted: &str| -> Outcome {
