@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::authority::{Ask, Authority, Granted, PacketParts, Reply, RingShape, cannot, misfit};
 use crate::error::{Result, SystemError};
@@ -15,12 +15,14 @@ use crate::interface::Interface;
 use crate::netns::NetNs;
 use crate::port::PortConfig;
 use crate::ring;
-use crate::socket;
+use crate::socket::{self, bind_to};
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
 const SLOT_OVERHEAD: usize = 128;
 /// Slot length where the socket may not queue whole super-packets: most of them fit this.
 const SLOT_LEN_UNPRIVILEGED: usize = 16 << 10;
+/// Long frames that may wait in the interface at once, at least.
+const LONG_SLOTS: usize = 16;
 /// Room for super-packets that are too long for a slot.
 const QUEUE_BYTES: c_int = 32 << 20;
 
@@ -49,7 +51,8 @@ impl PacketAuthority {
     pub(in crate::port) fn open(&mut self, intake: bool) -> Result<(PacketParts, Vec<OwnedFd>)> {
         let failed = |cause| self.failed(cause);
         let mtu = self.interface.mtu().map_err(failed)?;
-        let (tx, receivers) = self.make(|| Ok((sender()?, receivers(&self.config, mtu)?)))?;
+        let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu)?));
+        let (tx, long, receivers) = self.make(make)?;
         let look = self.interface.share().map_err(failed)?;
         let index = self.interface.index().map_err(failed)?;
         self.index = index;
@@ -65,8 +68,9 @@ impl PacketAuthority {
         };
         bind().map_err(|cause| self.failed(cause))?;
         let (sockets, rings): (Vec<_>, Vec<_>) = receivers.into_iter().unzip();
-        let descriptors = [look, tx].into_iter().chain(sockets).collect();
-        Ok((PacketParts { index, rings, is_sorting }, descriptors))
+        let (long_socket, long) = long.unzip();
+        let descriptors = [look, tx].into_iter().chain(long_socket).chain(sockets).collect();
+        Ok((PacketParts { index, rings, is_sorting, long }, descriptors))
     }
 
     fn bind_passed(
@@ -91,13 +95,13 @@ impl PacketAuthority {
         let bound = self.bind(tx.as_fd(), first.as_fd(), intake);
         bound.map_err(|cause| self.failed(cause))?;
         let (descriptors, rings) = made.into_iter().unzip();
-        let parts = PacketParts { index, rings, is_sorting: false };
+        let parts = PacketParts { index, rings, is_sorting: false, long: None };
         Ok(Granted { reply: Reply::Packet(parts), descriptors })
     }
 
     fn bind(&self, tx: BorrowedFd<'_>, first: BorrowedFd<'_>, intake: bool) -> io::Result<()> {
         let index = self.index as c_int;
-        // Protocol 0 receives nothing: the sending socket costs no copies.
+        // The sending socket receives nothing: it costs no copies.
         bind_to(tx, index, 0)?;
         if self.config.promiscuous {
             let membership = libc::packet_mreq {
@@ -180,6 +184,23 @@ fn sender() -> io::Result<OwnedFd> {
     Ok(tx)
 }
 
+/// Makes the socket for long frames with its ring; it is bound to no interface. Without it, long
+/// frames are refused.
+fn long_sender(mtu: usize) -> Option<(OwnedFd, RingShape)> {
+    let make = || -> io::Result<(OwnedFd, RingShape)> {
+        let socket = sender()?;
+        let set = |name, value: c_int| {
+            socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, &value)
+        };
+        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
+        set(libc::PACKET_VNET_HDR, 1)?;
+        let slot_len = slot_len(mtu, true);
+        let slots = ring::make_transmit(socket.as_fd(), slot_len, LONG_SLOTS)?;
+        Ok((socket, RingShape { slot_len, slots, queues_whole: false }))
+    };
+    make().ok()
+}
+
 /// Makes a socket for each ring; none is bound yet.
 fn receivers(config: &PortConfig, mtu: usize) -> io::Result<Receivers> {
     let receiver = |slots| {
@@ -212,21 +233,6 @@ fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
     // The most that an ordinary user may have.
     size(libc::SO_RCVBUF)?;
     Ok(false)
-}
-
-fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
-    // SAFETY: sockaddr_ll is integers only: all zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index;
-    let pointer: *const libc::sockaddr_ll = &address;
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
-    match unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]
