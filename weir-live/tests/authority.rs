@@ -11,7 +11,7 @@ mod locked;
 mod raw;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::{Command, ExitCode};
@@ -127,7 +127,8 @@ struct Forwarder {
     stop: Arc<AtomicBool>,
     board: Arc<Board>,
     wake: std::io::PipeWriter,
-    woken: std::io::PipeReader,
+    /// Open as long as the loop reads it.
+    _woken: std::io::PipeReader,
     thread: JoinHandle<weir_live::error::Result<Status>>,
 }
 
@@ -144,7 +145,7 @@ impl Forwarder {
             bridge.run(&stopped, &[descriptor], &answered)?;
             Ok(bridge.status())
         });
-        Ok(Self { stop, board, wake, woken, thread })
+        Ok(Self { stop, board, wake, _woken: woken, thread })
     }
 
     /// Opens or closes the intake, and waits until that is so.
@@ -154,7 +155,6 @@ impl Forwarder {
         self.wake.write_all(&[1])?;
         let done = self.board.intake.wait(open, PATIENCE).ok_or("the loop runs")?;
         let took = start.elapsed();
-        self.woken.read_exact(&mut [0])?;
         if done.by_all { Ok(took) } else { Err(format!("not by all ports: {open}").into()) }
     }
 
