@@ -11,7 +11,7 @@ use crate::socket;
 /// An Ethernet interface, found by name or by its number.
 #[derive(Debug)]
 pub(crate) struct Interface {
-    /// A packet socket that is bound to nothing and receives nothing.
+    /// A packet socket that receives nothing.
     socket: OwnedFd,
     name: String,
 }
@@ -46,6 +46,17 @@ impl Interface {
     /// Returns a copy of the socket, for [`Interface::of`] in the other half of a port.
     pub(crate) fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone()
+    }
+
+    /// From now on [`Interface::is_watched`] tells whether the interface of this number has gone.
+    pub(crate) fn watch(&self, index: u32) -> io::Result<()> {
+        socket::bind_to(self.socket.as_fd(), index as c_int, 0)
+    }
+
+    /// Returns whether the interface of this number has been there since [`Interface::watch`]; also
+    /// through a copy of the socket. One that went and came back under the same number has not.
+    pub(crate) fn is_watched(&self, index: u32) -> bool {
+        socket::bound_interface(self.socket.as_fd()).is_ok_and(|bound| bound as u32 == index)
     }
 
     /// Follows the interface of this number to its name now; if it is gone, takes up the one that

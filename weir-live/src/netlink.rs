@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
@@ -66,7 +66,8 @@ pub const VXLAN_PORT: u16 = 4789;
 /// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
-    /// The kernel's number of it; never reused for another interface.
+    /// The kernel's number of it. An interface that leaves the network namespace may return under
+    /// the same number.
     pub index: u32,
     /// Set up by the administrator.
     pub is_up: bool,
@@ -205,6 +206,15 @@ impl Netlink {
         message.header.index = self.link(name)?.index;
         message.attributes.push(LinkAttribute::IfName(to.into()));
         let action = format!("rename `{name}` to `{to}`");
+        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Moves an interface to another network namespace; it is down there.
+    pub fn move_to(&mut self, name: &str, namespace: &NetNs) -> Result<()> {
+        let mut message = LinkMessage::default();
+        let target = LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd());
+        message.attributes = vec![LinkAttribute::IfName(name.into()), target];
+        let action = format!("move `{name}` to another network namespace");
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
 

@@ -32,6 +32,37 @@ pub(crate) fn set_option<T: Copy>(
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Returns the number of the interface that a packet socket is bound to; 0 if it is bound to none.
+/// One whose interface has been removed, or has left the network namespace, is bound to -1 from then
+/// on, also when an interface of the same number comes.
+pub(crate) fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<c_int> {
+    // SAFETY: sockaddr_ll is integers only: all zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    let pointer: *mut libc::sockaddr_ll = &mut address;
+    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
+    match unsafe { libc::getsockname(socket.as_raw_fd(), pointer.cast(), &mut len) } {
+        0 => Ok(address.sll_ifindex),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Binds a packet socket to an interface; protocol 0 receives nothing.
+pub(crate) fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
+    // SAFETY: sockaddr_ll is integers only: all zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index;
+    let pointer: *const libc::sockaddr_ll = &address;
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
+    match unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Marks a plain structure of integers: every bit pattern, including all zeros, is a value.
 ///
 /// # Safety

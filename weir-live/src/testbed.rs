@@ -132,6 +132,19 @@ impl Testbed {
         Netlink::open_in(&self.weir)?.delete_link(host.port())
     }
 
+    /// Moves Weir's port towards a host to another namespace, and back after this time. It returns
+    /// under the same number.
+    pub fn move_away_and_back(&self, host: Host, away: Duration) -> Result<()> {
+        let elsewhere = NetNs::new()?;
+        let mut weir = Netlink::open_in(&self.weir)?;
+        weir.move_to(host.port(), &elsewhere)?;
+        thread::sleep(away);
+        Netlink::open_in(&elsewhere)?.move_to(host.port(), &self.weir)?;
+        self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
+        weir.set_up(host.port(), true)?;
+        wait_for_carrier(&mut weir, host.port())
+    }
+
     /// Returns the namespace of a host.
     pub fn namespace(&self, host: Host) -> &NetNs {
         match host {

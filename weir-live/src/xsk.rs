@@ -107,6 +107,19 @@ impl Queue {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Returns whether all sockets are still bound. The kernel unbinds those of an interface that is
+    /// removed or leaves the network namespace, also if it comes back at once.
+    pub(crate) fn is_bound(&self) -> bool {
+        // SAFETY: no bytes are passed. The call receives nothing: frames come by the ring.
+        let receive = |socket: BorrowedFd<'_>| unsafe {
+            libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT)
+        };
+        let unbound = |outcome| {
+            outcome < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
+        };
+        !self.sockets().any(|socket| unbound(receive(socket)))
+    }
+
     /// Reads the pending error of each socket, which clears it: else its descriptor would wake the
     /// loop again and again.
     pub(crate) fn clear_errors(&self) {
@@ -194,6 +207,12 @@ pub(crate) fn is_last(entry: &xdp_desc) -> bool {
 }
 
 impl Consumer<xdp_desc> {
+    /// Returns how many entries wait.
+    pub(crate) fn entries_waiting(&mut self) -> u32 {
+        self.produced = self.ring.producer().load(Ordering::Acquire);
+        self.produced.wrapping_sub(self.next)
+    }
+
     /// Returns how many frames wait.
     pub(crate) fn waiting(&mut self) -> u64 {
         self.produced = self.ring.producer().load(Ordering::Acquire);

@@ -46,6 +46,8 @@ const TESTS: &[Test] = &[
     ("arp_and_neighbour_discovery_cross", arp_and_neighbour_discovery_cross),
     ("vlan_tags_survive", vlan_tags_survive),
     ("a_pulled_cable_is_reported_and_taken_up_again", a_pulled_cable_is_taken_up_again),
+    ("a_port_that_moves_away_and_back_is_taken_up_again", || moves_away_and_back(200)),
+    ("a_port_that_moves_away_and_back_at_once_is_too", || moves_away_and_back(0)),
     ("the_other_direction_continues", the_other_direction_continues),
     ("a_port_set_down_carries_on_when_set_up", a_port_set_down_carries_on_when_set_up),
     ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
@@ -239,6 +241,23 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     expect(states == expected, true, "the right port was up, gone and up", &report)?;
     expect(report.states[0] == [PortState::Up], true, "the left port stayed up", &report)?;
     expect(report.counters[1].rebinds == 1, true, "one rebind", &report)
+}
+
+/// It returns under the same number, so the number does not tell.
+fn moves_away_and_back(away_ms: u64) -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+    udp_echo(&testbed, Host::ip4, 100)?;
+    for _ in 0..2 {
+        let index = Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index;
+        testbed.move_away_and_back(Host::Server, Duration::from_millis(away_ms))?;
+        assert_eq!(Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index, index);
+        thread::sleep(Duration::from_millis(200));
+        udp_echo(&testbed, Host::ip4, 100)?;
+    }
+    let report = bridge.stop();
+    expect(report.states[1].last() == Some(&PortState::Up), true, "it is up", &report)?;
+    expect(report.counters[1].rebinds == 2, true, "two rebinds", &report)
 }
 
 /// With the server's cable pulled, the server side sends nothing, and what the client sends is

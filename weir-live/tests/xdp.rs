@@ -29,7 +29,7 @@ use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::probe;
 use weir_live::sorter::SortPlan;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
-use weir_live::wait::WaitPolicy;
+use weir_live::wait::{WaitPolicy, monotonic_ns};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -62,6 +62,12 @@ const TESTS: &[Test] = &[
     ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
     ("an_empty_pool_counts_what_it_lost", an_empty_pool_counts_what_it_lost),
     ("a_pulled_cable_is_reported_and_taken_up_again", pulled_cable),
+    ("a_port_that_moves_away_and_back_is_taken_up_again", || moves_away_and_back(NATIVE, 200)),
+    ("a_port_that_moves_away_and_back_at_once_is_too", || moves_away_and_back(NATIVE, 0)),
+    ("behind_the_driver_it_is_taken_up_again", || moves_away_and_back(GENERIC, 0)),
+    ("frames_of_before_the_end_of_a_stall_count_as_old", frames_of_a_stall_are_old),
+    ("a_raised_mtu_costs_few_frames", || mtu_raised_under_load(NATIVE)),
+    ("a_raised_mtu_costs_few_frames_behind_the_driver", || mtu_raised_under_load(GENERIC)),
     ("a_port_set_down_carries_on_when_set_up", set_down_and_up),
     ("a_renamed_interface_carries_on", renamed),
     ("a_killed_process_gives_the_interface_back", killed),
@@ -409,6 +415,80 @@ fn pulled_cable() -> Outcome {
     expect(states == expected, "the right port was up, gone and up", &report)?;
     expect(report.states[0] == [PortState::Up], "the left port stayed up", &report)?;
     expect(report.counters[1].rebinds == 1, "one rebind", &report)?;
+    expect(report.leaked == 0, "no frame leaked", &report)
+}
+
+/// It returns under the same number, so the number does not tell.
+fn moves_away_and_back(kind: &'static str, away_ms: u64) -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let bridge = start(&testbed, [kind; 2])?;
+    echo(&testbed, 100)?;
+    for _ in 0..2 {
+        let index = Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index;
+        testbed.move_away_and_back(Host::Server, Duration::from_millis(away_ms))?;
+        assert_eq!(Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index, index);
+        thread::sleep(Duration::from_millis(300));
+        echo(&testbed, 100)?;
+    }
+    let report = bridge.stop();
+    expect(report.states[1].last() == Some(&PortState::Up), "it is up", &report)?;
+    expect(report.counters[1].rebinds == 2, "two rebinds", &report)?;
+    expect(report.leaked == 0, "no frame leaked", &report)
+}
+
+/// AF_XDP says of no frame when it came, and after a stall one may be as old as the stall.
+fn frames_of_a_stall_are_old() -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let mut port = testbed.weir.run(|| port::open(config(LEFT, NATIVE)))??;
+    let mut pool = FramePool::new(8192, port.slot_len());
+    port.attach(&mut pool)?;
+    let sender = testbed.client.run(|| Raw::open(END))??;
+    let mut take = |stall: Duration| -> Result<[u64; 3], Failed> {
+        let mut received = Vec::new();
+        port.reclaim(&mut pool);
+        port.receive(0, 64, &mut pool, &mut received);
+        received.drain(..).for_each(|frame| pool.release(frame.frame));
+        let before = monotonic_ns();
+        sender.send(&frame(200, EXPERIMENT))?;
+        thread::sleep(stall);
+        let begin = Instant::now();
+        while received.is_empty() && begin.elapsed() < PATIENCE {
+            port.reclaim(&mut pool);
+            port.receive(0, 64, &mut pool, &mut received);
+        }
+        let at = received.first().ok_or("no frame came")?.at_ns;
+        received.drain(..).for_each(|frame| pool.release(frame.frame));
+        Ok([before, at, monotonic_ns()])
+    };
+    for _ in 0..2 {
+        let [before, at, after] = take(Duration::from_millis(100))?;
+        assert!(at <= before, "it may have come at {before}, and counts from {at}; now {after}");
+        let [before, at, after] = take(Duration::ZERO)?;
+        assert!((before..=after).contains(&at), "{at} is not in {before} to {after}");
+    }
+    Ok(())
+}
+
+/// Frames cross while one port's MTU grows so much that its sockets and the pool are made anew.
+fn mtu_raised_under_load(kind: &'static str) -> Outcome {
+    const FRAMES: u64 = 4000;
+    let testbed = Testbed::new(PLAIN)?;
+    let bridge = start(&testbed, [kind; 2])?;
+    let sender = testbed.client.run(|| Raw::open(END))??;
+    let mut weir = Netlink::open_in(&testbed.weir)?;
+    for count in 0..FRAMES {
+        if count == FRAMES / 4 {
+            weir.set_mtu(LEFT, 9000)?;
+        }
+        sender.send(&frame(200, EXPERIMENT))?;
+        thread::sleep(Duration::from_micros(50));
+    }
+    thread::sleep(Duration::from_millis(300));
+    let report = bridge.stop();
+    let [left, right] = report.counters;
+    let known = left.received + left.overruns() + left.pool_exhausted + left.truncated;
+    println!("{kind}: {FRAMES} sent, {} received, {known} known, {} sent on", left.received, right.sent);
+    expect(known + FRAMES / 10 >= FRAMES, "nearly all frames are known", &report)?;
     expect(report.leaked == 0, "no frame leaked", &report)
 }
 

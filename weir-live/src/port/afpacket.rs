@@ -118,7 +118,7 @@ impl AfPacket {
 
     fn look(&mut self) -> io::Result<PortState> {
         let index = self.interface.find(self.index, &self.config.interface)?;
-        if index != self.index {
+        if index != self.index || !self.is_bound() {
             // Until it is bound the next refresh tries again.
             self.index = 0;
             self.index = self.bind().map_err(|error| error.cause)?;
@@ -133,6 +133,14 @@ impl AfPacket {
             self.is_sorting = self.start_sorting().is_ok();
         }
         Ok(if is_running(flags) { PortState::Up } else { PortState::Down })
+    }
+
+    /// Returns whether the sockets are still bound. An interface may go and come back under the same
+    /// number, and then they are not.
+    fn is_bound(&self) -> bool {
+        let receiving = self.receivers.iter().take(1).map(|receiver| receiver.socket.as_fd());
+        let bound = |socket| socket::bound_interface(socket).ok().map(|index| index as u32);
+        receiving.chain([self.tx.as_fd()]).all(|socket| bound(socket) == Some(self.index))
     }
 
     /// Has the sockets bound to the interface that now has the name; returns its number. A socket

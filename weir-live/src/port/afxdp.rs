@@ -31,7 +31,7 @@ use crate::interface::Interface;
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
-use crate::wait::monotonic_ns;
+use crate::wait::{SLEEP_MAX_NS, monotonic_ns};
 use crate::xsk::{self, Queue, QueueConfig};
 use authority::XdpAuthority;
 
@@ -105,6 +105,18 @@ struct AfXdp {
     shared: Option<Shared>,
     ledger: Ledger,
     transmit: Transmit,
+    /// When the rings were last looked at, in nanoseconds of CLOCK_MONOTONIC.
+    looked_ns: u64,
+}
+
+/// What stamps the frames of a ring get, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say when
+/// a frame came.
+#[derive(Clone, Copy, Default)]
+struct Stamps {
+    /// How many of its entries may have come as early as `since_ns`.
+    doubtful: u32,
+    since_ns: u64,
+    last_ns: u64,
 }
 
 /// The pool's memory, which this port shares with the kernel.
@@ -125,6 +137,7 @@ struct Live {
     partial: Vec<Option<Partial>>,
     /// For each ring, the kernel's counts as last read.
     counted: Vec<Counted>,
+    stamps: Vec<Stamps>,
     pieces: bool,
     chunk: usize,
 }
@@ -197,6 +210,7 @@ impl AfXdp {
             shared: None,
             ledger: Ledger::default(),
             transmit: Transmit::default(),
+            looked_ns: 0,
             config,
             authority,
             keyword,
@@ -206,10 +220,39 @@ impl AfXdp {
         Ok(port)
     }
 
-    /// Opens the sockets, and then has the program redirect frames to them.
+    /// Opens the sockets, and then has the program redirect frames to them. Sockets of before are
+    /// closed only when new ones are made, which takes long: registering the pool's memory does.
     fn go_live(&mut self, patience: Duration) -> Result<()> {
-        let shared = self.shared.as_ref().expect("a pool is attached before sockets are opened");
+        let was_live = self.live.is_some();
         let pieces = needs_pieces(self.mtu);
+        let queue = match self.make_queue(pieces) {
+            // There may be no room for both.
+            Err(_) if was_live => {
+                self.close();
+                self.make_queue(pieces)?
+            }
+            made => made?,
+        };
+        self.close();
+        self.bind(if was_live { patience.max(PATIENCE_REOPENED) } else { patience })?;
+        let rings = queue.received.len();
+        self.transmit = Transmit::default();
+        self.live = Some(Live {
+            link: None,
+            queue,
+            partial: vec![None; rings],
+            counted: vec![Counted::default(); rings],
+            stamps: vec![Stamps::default(); rings],
+            pieces,
+            chunk: chunk(self.mtu),
+        });
+        // Without the program the sockets are of no use.
+        self.attach_program().inspect_err(|_| self.live = None)
+    }
+
+    /// Makes the sockets over the pool's memory, and maps their rings.
+    fn make_queue(&mut self, pieces: bool) -> Result<Queue> {
+        let shared = self.shared.as_ref().expect("a pool is attached before sockets are opened");
         let memory = Some(Arc::clone(&shared.memory));
         let area = Area { len: shared.slots * shared.slot_len, pieces, memory };
         let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
@@ -222,20 +265,7 @@ impl AfXdp {
         }
         // SAFETY: the pool lends the slots that `refill` pushes, so no one else uses them, and
         // `shared` keeps the memory until after the queue is dropped.
-        let queue = unsafe { Queue::map(sockets, &config) }.map_err(failed)?;
-        self.bind(patience)?;
-        let rings = queue.received.len();
-        self.transmit = Transmit::default();
-        self.live = Some(Live {
-            link: None,
-            queue,
-            partial: vec![None; rings],
-            counted: vec![Counted::default(); rings],
-            pieces,
-            chunk: chunk(self.mtu),
-        });
-        // Without the program the sockets are of no use.
-        self.attach_program().inspect_err(|_| self.live = None)
+        unsafe { Queue::map(sockets, &config) }.map_err(failed)
     }
 
     /// Has the sockets bound. The kernel releases those of a process that ended some time after it.
@@ -281,7 +311,8 @@ impl AfXdp {
 
     /// Follows the interface: another name, another interface of the same name, another MTU.
     fn look(&mut self) -> io::Result<PortState> {
-        if self.index == 0 || self.interface.follow(self.index).is_err() {
+        let is_here = self.index != 0 && self.interface.follow(self.index).is_ok();
+        if !is_here {
             if self.index != 0 {
                 self.index = 0;
                 self.close();
@@ -289,13 +320,12 @@ impl AfXdp {
             }
             self.index = self.interface.index()?;
             self.counters.rebinds += 1;
-        }
-        let mtu = self.interface.mtu()?;
-        if needs_pieces(mtu) != needs_pieces(self.mtu) || slot_len(mtu) > slot_len(self.mtu) {
-            // The bridge makes the pool's slots longer, and attaches it again.
+        } else if self.live.as_ref().is_some_and(|live| !live.queue.is_bound()) {
+            // It went and came back under the same number, without the sockets and the program.
             self.close();
+            self.counters.rebinds += 1;
         }
-        self.mtu = mtu;
+        self.mtu = self.interface.mtu()?;
         let is_running = self.interface.is_running()?;
         if !is_running && self.is_sending() {
             // What the kernel did not take must not be sent whenever the cable is back.
@@ -305,10 +335,15 @@ impl AfXdp {
         Ok(if is_running { PortState::Up } else { PortState::Down })
     }
 
-    /// Has frames come, if they do not and are wanted.
+    /// Has frames come, if they do not and are wanted. Sockets that frames of the MTU no longer fit
+    /// stay as long as there is no memory for new ones: the bridge makes the pool's slots longer,
+    /// and attaches it again.
     fn begin(&mut self, patience: Duration) -> Result<()> {
         match &self.live {
             _ if !self.intake => Ok(()),
+            Some(live) if !live.pieces && needs_pieces(self.mtu) && self.can_go_live() => {
+                self.go_live(patience)
+            }
             Some(Live { link: None, .. }) => self.attach_program(),
             None if self.can_go_live() => self.go_live(patience),
             _ => Ok(()),
@@ -340,6 +375,20 @@ impl AfXdp {
             room -= 1;
         }
         fill.publish();
+    }
+
+    /// Notices that nobody looked at the rings for long. The frames in them then get the earliest
+    /// instant at which they may have come: a fresh one may be dropped as stale, but none is
+    /// delivered that is too old.
+    fn doubt_after_stall(&mut self, now_ns: u64) {
+        let looked_ns = std::mem::replace(&mut self.looked_ns, now_ns);
+        if looked_ns == 0 || now_ns.saturating_sub(looked_ns) < STALL_NS {
+            return;
+        }
+        let Some(live) = &mut self.live else { return };
+        for (ring, stamps) in live.queue.received.iter_mut().zip(&mut live.stamps) {
+            (stamps.doubtful, stamps.since_ns) = (ring.entries_waiting(), looked_ns);
+        }
     }
 
     /// Makes a frame of a received descriptor; `None` if more pieces are to come, or it is too
@@ -518,12 +567,16 @@ impl Port for AfXdp {
 
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
         let memory = Arc::clone(pool.memory());
-        self.close();
         let (slot_len, slots) = (pool.slot_len(), pool.capacity());
         assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
-        self.shared = Some(Shared { memory, slot_len, slots });
+        // The memory of before stays until the sockets over it are closed.
+        let _before = self.shared.replace(Shared { memory, slot_len, slots });
         self.ledger.resize(slots);
-        self.begin(PATIENCE)?;
+        if self.intake && self.can_go_live() {
+            self.go_live(PATIENCE).inspect_err(|_| self.close())?;
+        } else {
+            self.close();
+        }
         self.refill(pool);
         self.refresh();
         Ok(())
@@ -577,11 +630,13 @@ impl Port for AfXdp {
         }
         // Before the frames are looked at: more may arrive meanwhile.
         self.refill(pool);
-        let at_ns = monotonic_ns();
+        let now_ns = monotonic_ns();
+        self.doubt_after_stall(now_ns);
         let full = out.len() + frames_max;
         while out.len() < full {
-            let next = self.live.as_mut().and_then(|live| live.queue.received[ring].pop());
-            let Some(entry) = next else { break };
+            let Some(live) = &mut self.live else { break };
+            let Some(entry) = live.queue.received[ring].pop() else { break };
+            let at_ns = live.stamps[ring].next(now_ns);
             let Some(frame) = self.take(ring, entry, pool) else { continue };
             if self.parts.leaves_checksums && unfinished::complete(pool.bytes_mut(frame)) {
                 self.counters.checksums_completed += 1;
@@ -627,6 +682,7 @@ impl Port for AfXdp {
     }
 
     fn reclaim(&mut self, pool: &mut FramePool) {
+        self.doubt_after_stall(monotonic_ns());
         for frame in self.ledger.abandoned.drain(..) {
             pool.release(frame);
         }
@@ -682,6 +738,16 @@ impl Port for AfXdp {
     fn counters(&mut self) -> PortCounters {
         self.read_kernel_counts();
         self.counters
+    }
+}
+
+impl Stamps {
+    /// Returns the stamp of the next entry, which is taken at `now_ns`.
+    fn next(&mut self, now_ns: u64) -> u64 {
+        let at_ns = if self.doubtful > 0 { self.since_ns } else { now_ns };
+        self.doubtful = self.doubtful.saturating_sub(1);
+        self.last_ns = self.last_ns.max(at_ns);
+        self.last_ns
     }
 }
 
@@ -835,7 +901,12 @@ const KICK_AGAIN_NS: u64 = 50_000;
 /// How long a queue may stay busy after the process that had it ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The pause between two attempts to bind.
-const RETRY_AFTER: Duration = Duration::from_millis(10);
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+/// How long a queue may stay busy after its sockets were closed here.
+const PATIENCE_REOPENED: Duration = Duration::from_millis(200);
+/// A loop that looks at its rings less often stalled: it sleeps for less, and frames end its sleep.
+const STALL_NS: u64 = SLEEP_MAX_NS + 5_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;

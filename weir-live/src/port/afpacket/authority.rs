@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::authority::{Ask, Authority, Granted, PacketParts, Reply, RingShape, cannot, misfit};
 use crate::error::{Result, SystemError};
@@ -15,7 +15,7 @@ use crate::interface::Interface;
 use crate::netns::NetNs;
 use crate::port::PortConfig;
 use crate::ring;
-use crate::socket;
+use crate::socket::{self, bind_to};
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
 const SLOT_OVERHEAD: usize = 128;
@@ -97,7 +97,7 @@ impl PacketAuthority {
 
     fn bind(&self, tx: BorrowedFd<'_>, first: BorrowedFd<'_>, intake: bool) -> io::Result<()> {
         let index = self.index as c_int;
-        // Protocol 0 receives nothing: the sending socket costs no copies.
+        // The sending socket receives nothing: it costs no copies.
         bind_to(tx, index, 0)?;
         if self.config.promiscuous {
             let membership = libc::packet_mreq {
@@ -212,21 +212,6 @@ fn set_receive_options(rx: BorrowedFd<'_>) -> io::Result<bool> {
     // The most that an ordinary user may have.
     size(libc::SO_RCVBUF)?;
     Ok(false)
-}
-
-fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
-    // SAFETY: sockaddr_ll is integers only: all zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index;
-    let pointer: *const libc::sockaddr_ll = &address;
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
-    match unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]
