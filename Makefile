@@ -9,20 +9,27 @@ CARGO ?= cargo
 #   git       names the files that `cargo xtask tidy` checks
 #   ip        shows and sets up interfaces beside a live link
 #   valgrind  counts instructions for `weir bench --instructions`
-NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind
+#   objdump   says which library a package needs
+#   setpriv   takes privileges away in the test of the package
+NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind objdump:binutils \
+    setpriv:util-linux
 # Subcommands of cargo that the checks call.
 TOOLS := fmt clippy
 # What only builds and runs Weir needs neither.
 demo bench: NEEDED := cc:build-essential
 demo bench: TOOLS :=
+# A package is made where dpkg is.
+deb: NEEDED := cc:build-essential objdump:binutils dpkg-deb:dpkg
+deb: TOOLS :=
 
-.PHONY: help test demo bench figures setup
+.PHONY: help test demo bench figures deb setup
 
 help:
 	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (minutes)'
 	@echo 'make demo    build Weir and show it: live traffic through a shaped link, and the same simulated'
 	@echo 'make bench   cost per packet of every scheduler on this machine'
 	@echo 'make figures every figure of README and docs with its goal and verdict (hours), or PARTS="bench live"'
+	@echo 'make deb     a Debian package with the service, in target/deb (tested by make test)'
 	@echo 'make setup   only install what is missing; says what it installs'
 
 test: setup
@@ -35,6 +42,11 @@ demo: setup
 bench: setup
 	$(CARGO) build --locked --release --package weir
 	"$${CARGO_TARGET_DIR:-target}/release/weir" bench
+
+deb: setup
+	$(CARGO) build --locked --release --package weir
+	@mkdir -p "$${CARGO_TARGET_DIR:-target}/deb"
+	dist/deb.sh "$${CARGO_TARGET_DIR:-target}/release/weir" "$${CARGO_TARGET_DIR:-target}/deb"
 
 # `cargo xtask figures --list` names the parts.
 figures: setup

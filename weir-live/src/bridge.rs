@@ -352,8 +352,10 @@ impl Bridge {
         let Some(wish) = wish.filter(|_| wish != self.followed) else { return };
         self.followed = Some(wish);
         self.intake = wish.open;
-        let set = |port: &mut OpenPort| port.port.set_intake(self.intake).is_ok();
-        let by_all = self.ports.iter_mut().map(set).fold(true, |all, one| all && one);
+        let mut by_all = true;
+        for port in &mut self.ports {
+            by_all &= port.port.set_intake(wish.open).is_ok();
+        }
         intake.report(Done { number: wish.number, is_open: wish.open, by_all });
     }
 

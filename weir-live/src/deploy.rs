@@ -52,13 +52,23 @@ fn sorting(deployment: &Deployment, number: usize) -> Option<Sorting> {
 pub fn notes(deployment: &Deployment) -> Vec<String> {
     let of = |direction: &Direction| {
         let policy = &direction.policy;
-        SortPlan::of_policy(policy).notes(|leaf| policy.leaf_name(leaf).to_owned())
+        let name = |leaf| policy.leaf_name(leaf).to_owned();
+        SortPlan::of_policy(policy).notes(&sorted(deployment, direction), name)
     };
     let said = |direction: &Direction| {
         let notes = of(direction).into_iter();
         notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
     };
     deployment.directions.iter().flat_map(said).collect()
+}
+
+/// Returns the ports where a direction's frames are sorted: those whose frames all go by it.
+fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
+    let has_two = |port: &&usize| {
+        let bridge = deployment.bridges.iter().find(|bridge| bridge.ports.contains(port));
+        bridge.is_some_and(|bridge| bridge.ports.len() == 2)
+    };
+    direction.from.iter().filter(has_two).map(|port| InterfaceId(*port as u16)).collect()
 }
 
 /// Checks that each CPU that a deployment names is there for this process.

@@ -43,7 +43,7 @@ impl Intake {
     /// Says whether the ports should take frames. The loop follows when it runs the next time: wake
     /// it. A repeated wish has ports try at once that could not before.
     pub fn want(&self, open: bool) {
-        let next = |wanted: u32| Some((wanted / 2 + 1) * 2 | u32::from(open));
+        let next = |wanted: u32| Some(2 * (wanted / 2 + 1) + u32::from(open));
         let _always = self.wanted.fetch_update(Ordering::Release, Ordering::Relaxed, next);
     }
 

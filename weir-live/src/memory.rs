@@ -69,7 +69,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
             files.push((&way.path, classes(way)));
         }
     }
-    let read: u64 = files.iter().map(|(_, classes)| classes * READ_BYTES).sum();
+    let read: u64 = files.iter().map(|(_, classes)| classes * READ_BYTES * PROCESSES).sum();
     let queued: u64 = ways.iter().map(|way| queued(&way.policy.link, way.pool)).sum();
     let mut parts = vec![
         Part { name: "program", bytes: PROGRAM_BYTES },
@@ -132,9 +132,11 @@ const FLOWS: &str = "flows";
 const MTU_USUAL: usize = 1500;
 /// The program itself, its libraries, stacks and buffers.
 const PROGRAM_BYTES: u64 = 30 << 20;
-/// The process that keeps the privileges, beside what it reads: code that it shares is counted for
-/// each of the two.
+/// The process that keeps the privileges, beside what it reads. Code that both share is counted for
+/// each.
 const KEEPER_BYTES: u64 = 16 << 20;
+/// The keeper and the forwarder each read the files.
+const PROCESSES: u64 = 2;
 /// Reading a class: its text, the parsed document, findings.
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.

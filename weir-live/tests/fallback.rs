@@ -26,6 +26,7 @@ use weir_live::bpf::{Code, Kind, Program};
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::{self, NetNs};
+use weir_live::tap::{Side, Tap};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
@@ -40,6 +41,7 @@ const TESTS: &[Test] = &[
     ("bridges_stay_apart", bridges_stay_apart),
     ("a_claim_is_taken_over_from_whoever_holds_a_copy", a_claim_is_taken_over),
     ("a_socket_that_is_no_lock_is_refused", a_socket_that_is_no_lock_is_refused),
+    ("taps_that_are_held_let_nothing_pass", taps_that_are_held_let_nothing_pass),
 ];
 
 fn main() -> ExitCode {
@@ -120,7 +122,10 @@ struct Probe {
 impl Probe {
     fn new(testbed: &Testbed) -> Outcome<Self> {
         let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((host.ip4(), 0)));
-        let sockets = [bind(Host::Client)??, bind(Host::Server)??];
+        Self::between([bind(Host::Client)??, bind(Host::Server)??])
+    }
+
+    fn between(sockets: [UdpSocket; 2]) -> Outcome<Self> {
         for (socket, other) in sockets.iter().zip(sockets.iter().rev()) {
             socket.connect(other.local_addr()?)?;
             socket.set_nonblocking(true)?;
@@ -416,6 +421,27 @@ fn a_socket_that_is_no_lock_is_refused() -> Outcome {
     let adopted = testbed.weir.run(|| Claim::adopt(&config("home", BOTH), forged))?;
     let text = adopted.err().map(|error| error.to_string()).unwrap_or_default();
     if text.contains("is not its lock") { Ok(()) } else { Err(text.into()) }
+}
+
+/// Host egress after the death of whoever read its taps: closed as long as another process holds
+/// them, open once it lets them go.
+fn taps_that_are_held_let_nothing_pass() -> Outcome {
+    const ROUTER: [u8; 4] = [10, 77, 0, 254];
+    let testbed = Testbed::new(TestbedConfig { static_neighbours: false, ..Default::default() })?;
+    Netlink::open_in(&testbed.weir)?.add_address(RIGHT, ROUTER.into(), 24)?;
+    let bind = |host: &NetNs, at: IpAddr| host.run(|| UdpSocket::bind((at, 0)));
+    let sockets =
+        [bind(&testbed.weir, ROUTER.into())??, bind(&testbed.server, Host::Server.ip4())??];
+    let probe = Probe::between(sockets)?;
+    probe.expect(true, "before")?;
+    let taps = testbed.weir.run(|| -> weir_live::error::Result<[Tap; 2]> {
+        let mut taps = [Tap::open(RIGHT, Side::Host)?, Tap::open(RIGHT, Side::Wire)?];
+        taps.iter_mut().try_for_each(Tap::attach)?;
+        Ok(taps)
+    })??;
+    probe.expect(false, "held")?;
+    drop(taps);
+    probe.expect(true, "let go")
 }
 
 /// Returns the number of programs at the hook `tcx ingress` of an interface of this namespace.

@@ -228,7 +228,7 @@ fn options_of_ports_and_bridges_are_checked() {
 fn what_follows_a_death_is_checked() {
     let sound = format!(
         "{HEAD}on_exit = 'open'\ndrain = '1 s'\nrestart = 'never'\nwait_for_ports = 'forever'\n\
-         watchdog = 'none'\nuser = 'weir'\npriority = 'fifo'\nlog = '/var/log/weir.log'\n"
+         watchdog = 'none'\nuser = 'weir'\npriority = 'realtime'\nlog = '/var/log/weir.log'\n"
     );
     let service = check(&format!("{sound}{WAYS}"), &[]).plan.expect("it is sound").service;
     let wanted = Service {
@@ -238,7 +238,7 @@ fn what_follows_a_death_is_checked() {
         wait_for_ports: Patience::Forever,
         watchdog: None,
         user: "weir".to_owned(),
-        priority: Priority::Fifo,
+        priority: Priority::Realtime,
         log: Some("/var/log/weir.log".into()),
     };
     assert_eq!(service, wanted);
@@ -259,8 +259,8 @@ fn what_follows_a_death_is_checked() {
         ("'none'", "'100 ms'", &["W015@d:7:12"]),
         ("'weir'", "'a b'", &["W017@d:8:8"]),
         ("'weir'", "'-x'", &["W017@d:8:8"]),
-        ("'fifo'", "'idle'", &["W016@d:9:12"]),
-        ("'fifo'", "'fifo'\nwait = 'spin'", &["W213@d:9:12"]),
+        ("'realtime'", "'idle'", &["W016@d:9:12"]),
+        ("'realtime'", "'realtime'\nwait = 'spin'", &["W213@d:9:12"]),
         ("'/var/log/weir.log'", "\"\\u0007\"", &["W017@d:10:7"]),
     ];
     for (old, new, wanted) in rows {

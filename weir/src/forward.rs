@@ -210,7 +210,7 @@ fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
     if let (Some(_), Err(error)) = (deployment.nice, &set) {
         warnings.push(format!("{error}; the link shares the processor with other work"));
     }
-    if deployment.service.priority == Priority::Fifo
+    if deployment.service.priority == Priority::Realtime
         && let Err(error) = realtime::enter()
     {
         warnings.push(format!("{error}; the link has the ordinary class of threads"));

@@ -16,7 +16,7 @@
 //!
 //! A port's lifetime in asks, for packet sockets: [`Ask::Open`]; when another interface has the
 //! name, [`Ask::Bind`]; when the interface is up and frames can be sorted, [`Ask::Sort`]. For
-//! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] whenever it goes live;
+//! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] when it goes live;
 //! [`Ask::Attach`] alone when its intake opens again. For a host's ends: [`Ask::Open`]; then
 //! [`Ask::Attach`] when the intake opens, [`Ask::Follow`] when the interface is another one or has
 //! another MTU.

@@ -23,6 +23,8 @@ pub(super) const CHECKS: &[Check<fn(&Facts, &Wanted) -> Vec<Finding>>] = &[
     Check { name: "cpus", look: cpus },
     Check { name: "governor", look: governor },
     Check { name: "steal", look: steal },
+    Check { name: "user", look: user },
+    Check { name: "priority", look: priority },
     Check { name: "clock", look: clock },
     Check { name: "stamps", look: stamps },
     Check { name: "wake-up", look: wakeups },
@@ -78,8 +80,9 @@ fn kernel(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
 }
 
 fn tcx(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
-    let what = "a program at tcx, which keeps the host quiet and makes host ports,";
-    let level = wanted.missing(wanted.has_host_port(), Level::Warning);
+    let what = "a program at tcx, for a quiet host, host ports and `on_exit = \"open\"`,";
+    let is_needed = wanted.has_host_port() || wanted.fails_open;
+    let level = wanted.missing(is_needed, Level::Warning);
     attempt(&facts.tried.tcx, what, level, "run as root on Linux 6.6 or newer")
 }
 
@@ -349,6 +352,33 @@ fn steal(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     vec![Finding::new(Level::Warning, text).cured(cure)]
 }
 
+/// The user of the forwarder, which a keeper that is root changes to.
+fn user(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
+    let Some(user) = &wanted.user else { return Vec::new() };
+    if facts.capabilities() >> SETUID.0 & 1 == 0 {
+        return Finding::note("the forwarder runs as the user of the keeper, without capabilities");
+    }
+    let known = facts.files.text("etc/passwd").unwrap_or_default();
+    if known.lines().any(|line| line.split(':').next() == Some(user)) {
+        return Finding::good(format!("the forwarder runs as `{user}`"));
+    }
+    let text = format!("there is no user `{user}`, as which the forwarder should run");
+    let cure = format!("useradd --system --no-create-home {user}, or name another in `user`");
+    vec![Finding::new(wanted.missing(true, Level::Warning), text).cured(cure)]
+}
+
+fn priority(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
+    let may = facts.wakeups.iter().any(|wakeup| wakeup.precedence == "real-time");
+    if may || !wanted.is_real_time {
+        return Vec::new();
+    }
+    let text = "the deployment asks for `priority = \"realtime\"`, which this process may not have";
+    vec![
+        Finding::new(Level::Warning, text)
+            .cured("give it CAP_SYS_NICE (`LimitRTPRIO=1` in a unit), or run it as root"),
+    ]
+}
+
 fn clock(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     let folder = "sys/devices/system/clocksource/clocksource0";
     let source = facts.files.text(&format!("{folder}/current_clocksource"));
@@ -412,6 +442,7 @@ type Capability = (u32, &'static str);
 const NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
 const NET_RAW: Capability = (13, "CAP_NET_RAW");
 const IPC_LOCK: Capability = (14, "CAP_IPC_LOCK");
+const SETUID: Capability = (7, "CAP_SETUID");
 const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 const BPF: Capability = (39, "CAP_BPF");
 

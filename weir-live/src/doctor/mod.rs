@@ -15,7 +15,7 @@ mod tried;
 mod wakeup;
 
 use serde::Serialize;
-use weir_policy::deployment::{Deployment, Side};
+use weir_policy::deployment::{Deployment, OnExit, Priority, Side};
 
 pub use facts::{Facts, Files, InterfaceFacts};
 pub use tried::{Attempt, Tried};
@@ -72,6 +72,12 @@ pub struct Wanted {
     pub cpus: Vec<u32>,
     /// The memory that it needs at most, in bytes.
     pub memory: Option<u64>,
+    /// Whether frames pass unshaped while nothing forwards them.
+    pub fails_open: bool,
+    /// Whether threads that forward run before all ordinary ones.
+    pub is_real_time: bool,
+    /// The user as which the forwarder runs.
+    pub user: Option<String>,
 }
 
 /// An interface that is to be a port.
@@ -105,6 +111,9 @@ impl Wanted {
             take: deployment.take,
             cpus: deployment.bridges.iter().filter_map(|bridge| bridge.cpu).collect(),
             memory: Some(memory),
+            fails_open: deployment.service.on_exit == OnExit::Open,
+            is_real_time: deployment.service.priority == Priority::Realtime,
+            user: Some(deployment.service.user.clone()),
         }
     }
 

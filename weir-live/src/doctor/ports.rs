@@ -221,7 +221,9 @@ fn ring(subject: &Subject<'_>) -> Vec<Finding> {
 
 fn qdisc(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(qdisc) = &subject.interface.qdisc else { return Vec::new() };
-    let is_plain = PLAIN_QDISCS.contains(&qdisc.as_str());
+    // The kernel's own choice only passes frames on.
+    let default = subject.facts.files.text("proc/sys/net/core/default_qdisc");
+    let is_plain = default.as_ref() == Some(qdisc) || PLAIN_QDISCS.contains(&qdisc.as_str());
     match (subject.port.is_host, is_plain) {
         (true, false) => Finding::note(format!(
             "its queueing discipline `{qdisc}` sees each frame once more, after Weir: what both \
@@ -295,4 +297,4 @@ const XDP_MTU_MAX: u32 = 16_000;
 const TRANSMIT_RING_MAX: u32 = 1024;
 const RECEIVE_RING_MIN: u32 = 256;
 /// Disciplines that only pass frames on.
-const PLAIN_QDISCS: [&str; 5] = ["noqueue", "mq", "pfifo_fast", "fq_codel", "pfifo"];
+const PLAIN_QDISCS: [&str; 3] = ["noqueue", "mq", "pfifo_fast"];

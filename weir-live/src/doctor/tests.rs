@@ -123,6 +123,18 @@ const ROWS: &[Row] = &[
         level: Level::Problem, text: "6.6" },
     Row { files: &[], change: |facts, _| facts.tried.tcx = Attempt::Refused("EPERM".to_owned()),
         check: "tcx", level: Level::Warning, text: "EPERM" },
+    Row { files: &[], change: |facts, wanted| {
+            facts.tried.tcx = Attempt::Refused("EPERM".to_owned());
+            wanted.fails_open = true;
+        }, check: "tcx", level: Level::Problem, text: "EPERM" },
+    Row { files: &[("etc/passwd", "root:x:0:0::/:/bin/sh\n")],
+        change: |_, wanted| wanted.user = Some("nobody".to_owned()), check: "user",
+        level: Level::Problem, text: "no user `nobody`" },
+    Row { files: &[("etc/passwd", "nobody:x:65534:0::/:/bin/sh\n")],
+        change: |_, wanted| wanted.user = Some("nobody".to_owned()), check: "user",
+        level: Level::Good, text: "`nobody`" },
+    Row { files: &[], change: |_, wanted| wanted.is_real_time = true, check: "priority",
+        level: Level::Warning, text: "realtime" },
     Row { files: &[], change: |facts, _| facts.tried.xdp_native = Attempt::Untried,
         check: "af-xdp", level: Level::Note, text: "not tried" },
     Row { files: &[], change: |facts, wanted| {
@@ -300,6 +312,6 @@ fn a_healthy_host_has_no_warning() {
 fn lateness_is_summed_up_by_its_ranks() {
     let wakeup = Wakeup::of("normal", (1..=300).rev().collect());
     assert_eq!((wakeup.p50_ns, wakeup.p99_ns, wakeup.max_ns), (150, 297, 300));
-    let one = Wakeup::of("fifo", vec![7]);
+    let one = Wakeup::of("real-time", vec![7]);
     assert_eq!((one.p50_ns, one.p99_ns, one.max_ns, one.count), (7, 7, 7, 1));
 }

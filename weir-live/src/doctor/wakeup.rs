@@ -10,7 +10,7 @@ use crate::wait::{monotonic_ns, set_exact_timers};
 /// The lateness of a thread's wake-ups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wakeup {
-    /// The precedence of the thread: `normal`, `first` (niceness -20) or `fifo`.
+    /// The precedence of the thread: `normal`, `first` (niceness -20) or `real-time`.
     pub precedence: &'static str,
     /// How many wake-ups were measured.
     pub count: usize,
@@ -24,8 +24,11 @@ pub struct Wakeup {
 
 /// Measures each precedence that this process may take, one after the other. Takes about a second.
 pub fn measure() -> Vec<Wakeup> {
-    let rows: [(&'static str, fn() -> Result<()>); 3] =
-        [("normal", || Ok(())), ("first", || set_niceness(NICENESS_FIRST)), ("fifo", set_realtime)];
+    let rows: [(&'static str, fn() -> Result<()>); 3] = [
+        ("normal", || Ok(())),
+        ("first", || set_niceness(NICENESS_FIRST)),
+        ("real-time", set_realtime),
+    ];
     // On threads of their own, which their precedence ends with.
     let of = |(precedence, set): (&'static str, fn() -> Result<()>)| {
         thread::spawn(move || {

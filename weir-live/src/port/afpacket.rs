@@ -1,8 +1,8 @@
 //! One Ethernet interface as a source and sink of frames, over AF_PACKET.
 //!
 //! The privileged half (`authority.rs`) makes the sockets; this half maps their rings and moves
-//! frames. Frames arrive in a receive ring and are finished on arrival (checksums, super-packets, VLAN
-//! tag), so that what is scheduled is what will be on the wire. Where frames are sorted there are
+//! frames. Frames arrive in a receive ring and are finished on arrival (checksums, super-packets,
+//! VLAN tag), so that what is scheduled is what will be on the wire. Where frames are sorted there are
 //! several sockets in one fanout group, each with its ring, and the kernel runs the program that
 //! chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the interface's
 //! own queueing. An interface may disappear and come back.
@@ -306,8 +306,8 @@ impl Port for AfPacket {
     fn set_intake(&mut self, open: bool) -> Result<()> {
         self.intake = open;
         let set = if open { fanout::refuse_none } else { fanout::refuse_all };
-        let sockets = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
-        let outcome: io::Result<()> = sockets.map(set).collect();
+        let mut sockets = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
+        let outcome = sockets.try_for_each(set);
         let verb = if open { "open" } else { "close" };
         let action = || format!("{verb} the intake of `{}`", self.interface.name());
         outcome.map_err(|cause| SystemError::new(action(), cause))

@@ -246,6 +246,8 @@ impl AfXdp {
             pieces,
             chunk: chunk(self.mtu),
         });
+        // The first frame needs a slot.
+        self.fill();
         // Without the program the sockets are of no use.
         self.attach_program().inspect_err(|_| self.live = None)
     }
@@ -263,7 +265,7 @@ impl AfXdp {
         if sockets.len() != config.ring_entries.len() {
             return Err(misfit(&self.config.interface));
         }
-        // SAFETY: the pool lends the slots that `refill` pushes, so no one else uses them, and
+        // SAFETY: the pool lends the slots that `fill` pushes, so no one else uses them, and
         // `shared` keeps the memory until after the queue is dropped.
         unsafe { Queue::map(sockets, &config) }.map_err(failed)
     }
@@ -362,17 +364,17 @@ impl AfXdp {
 
     /// Lends slots up to the limit.
     fn refill(&mut self, pool: &mut FramePool) {
-        let lent_max = lent_max(&self.config);
+        self.ledger.borrow(pool, lent_max(&self.config));
+        self.fill();
+    }
+
+    /// Gives the kernel the slots that are lent and that it does not have.
+    fn fill(&mut self) {
         let (Some(live), Some(shared)) = (&mut self.live, &self.shared) else { return };
-        let (ledger, fill) = (&mut self.ledger, &mut live.queue.fill);
-        let mut room = fill.room();
-        let address = |slot: u32| slot as u64 * shared.slot_len as u64;
-        while room > 0 {
-            let Some(slot) = ledger.spare.pop().or_else(|| ledger.borrow(pool, lent_max)) else {
-                break;
-            };
-            fill.push(address(slot));
-            room -= 1;
+        let fill = &mut live.queue.fill;
+        for _ in 0..fill.room() {
+            let Some(slot) = self.ledger.spare.pop() else { break };
+            fill.push(slot as u64 * shared.slot_len as u64);
         }
         fill.publish();
     }
@@ -572,12 +574,12 @@ impl Port for AfXdp {
         // The memory of before stays until the sockets over it are closed.
         let _before = self.shared.replace(Shared { memory, slot_len, slots });
         self.ledger.resize(slots);
+        self.ledger.borrow(pool, lent_max(&self.config));
         if self.intake && self.can_go_live() {
             self.go_live(PATIENCE).inspect_err(|_| self.close())?;
         } else {
             self.close();
         }
-        self.refill(pool);
         self.refresh();
         Ok(())
     }
@@ -757,15 +759,14 @@ impl Ledger {
         self.is_lent.resize(slots, false);
     }
 
-    /// Lends one more slot of the pool, if fewer than `lent_max` are.
-    fn borrow(&mut self, pool: &mut FramePool, lent_max: usize) -> Option<u32> {
-        if self.lent >= lent_max {
-            return None;
+    /// Has the pool lend slots until `lent_max` are lent, or it has no more.
+    fn borrow(&mut self, pool: &mut FramePool, lent_max: usize) {
+        while self.lent < lent_max {
+            let Some(slot) = pool.lend() else { break };
+            self.is_lent[slot as usize] = true;
+            self.lent += 1;
+            self.spare.push(slot);
         }
-        let slot = pool.lend()?;
-        self.is_lent[slot as usize] = true;
-        self.lent += 1;
-        Some(slot)
     }
 
     fn end_loan(&mut self, slot: u32) {

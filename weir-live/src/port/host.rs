@@ -13,7 +13,6 @@ use super::{Kind, Port, PortConfig, PortCounters, PortState};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
 use crate::error::{Result, SystemError};
 use crate::interface::Interface;
-
 use crate::stations::Address;
 use crate::tap::{INSIDE, Side};
 use authority::HostAuthority;

@@ -156,8 +156,8 @@ pub trait Port: Send {
         Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
     }
 
-    /// Opens or closes the intake. While it is closed the kernel hands the port no frame, and counts
-    /// none as lost; those that it handed over before are still received, and sending goes on.
+    /// Opens or closes the intake. While it is closed the kernel hands the port no frame, and
+    /// counts none as lost; those that it handed over before are received, and sending goes on.
     ///
     /// # Errors
     /// When the system refuses.
@@ -195,8 +195,11 @@ pub struct Kind {
     /// Makes the privileged half of a port on an interface of this thread's network namespace.
     pub authority: fn(&PortConfig) -> Result<Box<dyn Authority>>,
     /// Opens the port, with what its authority gives.
-    pub open: fn(PortConfig, Box<dyn Authority>) -> Result<Box<dyn Port>>,
+    pub open: Open,
 }
+
+/// Opens a port with its authority.
+pub type Open = fn(PortConfig, Box<dyn Authority>) -> Result<Box<dyn Port>>;
 
 /// The memory that a port takes: known before it is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

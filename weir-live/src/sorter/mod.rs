@@ -26,7 +26,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::bpf::{Code, Map};
@@ -106,6 +106,8 @@ pub enum Reason {
     BehindMark,
     /// A rule spreads packets over several leaves by a hash.
     Spread,
+    /// The program has room for some of the leaf's rules only.
+    Room,
 }
 
 /// What a later fragment tells of itself.
@@ -172,13 +174,24 @@ impl SortPlan {
         self.ring_of_leaf.iter().position(is_ring).map(|leaf| LeafId(leaf as u32))
     }
 
-    /// Returns a sentence for each reason why leaves are not sorted, with some of their names.
-    pub fn notes(&self, name: impl Fn(LeafId) -> String) -> Vec<String> {
-        let mut leaves: BTreeMap<Reason, Vec<LeafId>> = BTreeMap::new();
+    /// Returns a sentence for each reason why leaves are not sorted, or not all of their frames, at
+    /// these interfaces, with some of their names. What has no room in a program for packet sockets
+    /// is told; that for AF_XDP sockets is about as long.
+    pub fn notes(
+        &self,
+        interfaces: &[InterfaceId],
+        name: impl Fn(LeafId) -> String,
+    ) -> Vec<String> {
+        let mut leaves: BTreeMap<Reason, BTreeSet<LeafId>> = BTreeMap::new();
         for (leaf, reason) in &self.unsorted {
-            leaves.entry(*reason).or_default().push(*leaf);
+            leaves.entry(*reason).or_default().insert(*leaf);
         }
-        let note = |(reason, leaves): (&Reason, &Vec<LeafId>)| {
+        let cut: BTreeSet<LeafId> =
+            interfaces.iter().flat_map(|interface| self.classic(*interface).cut).collect();
+        if !cut.is_empty() {
+            leaves.insert(Reason::Room, cut);
+        }
+        let note = |(reason, leaves): (&Reason, &BTreeSet<LeafId>)| {
             let named = leaves.iter().take(NAMES_MAX).map(|leaf| format!("`{}`", name(*leaf)));
             let named = named.collect::<Vec<_>>().join(", ");
             let more = match leaves.len().saturating_sub(NAMES_MAX) {
@@ -314,6 +327,9 @@ impl fmt::Display for Reason {
                 "an earlier rule tests a mark and may take the same frames; write that rule later"
             }
             Reason::Spread => "a hash spreads them over several classes",
+            Reason::Room => {
+                "the kernel's sorter has no room for all of their rules; write fewer or shorter ones"
+            }
         })
     }
 }

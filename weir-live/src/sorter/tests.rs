@@ -438,6 +438,10 @@ fn a_program_without_room_for_all_rules_stays_certain() {
         });
         let (classic, xdp) = (plan.classic(InterfaceId(0)), plan.xdp(InterfaceId(0)));
         assert!(!classic.cut.is_empty() && !xdp.cut.is_empty(), "seed {seed}: there was room");
+        let notes = plan.notes(&[InterfaceId(0)], |leaf| format!("c{}", leaf.0));
+        let named = |note: &&String| note.contains("has no room for all of their rules");
+        let named = notes.iter().find(named).expect("`weir up` says so");
+        assert!(named.contains(&format!("`c{}`", classic.cut[0].0)), "{named}");
         let number = xdp.code.number();
         assert!(classic.code.len().max(number.len()) <= INSTRUCTIONS_MAX);
         for _ in 0..2_000 {
@@ -502,7 +506,7 @@ fn notes_name_some_leaves_and_count_the_rest() {
         "frames of `c9` come by the ring that classes share: a rule tests a mark, which the \
          kernel's sorter does not read",
     ];
-    assert_eq!(plan.notes(|leaf| format!("c{}", leaf.0)), expected);
+    assert_eq!(plan.notes(&[], |leaf| format!("c{}", leaf.0)), expected);
 }
 
 #[test]

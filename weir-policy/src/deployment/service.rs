@@ -65,7 +65,7 @@ pub enum Priority {
     #[default]
     Normal,
     /// SCHED_FIFO: they run before every ordinary thread.
-    Fifo,
+    Realtime,
 }
 
 impl Service {
@@ -137,11 +137,11 @@ pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report
         let cure = "write `on_exit = \"closed\"` if that is too much, or make bridges of two ports";
         report.push(Draft::new(&codes::OPEN_HUB, span, message).cure(cure));
     }
-    if let (Priority::Fifo, Wait::Spin, Some(span)) =
+    if let (Priority::Realtime, Wait::Spin, Some(span)) =
         (service.priority, *wait, service_spans.priority)
     {
         let message = "with `wait = \"spin\"` the threads never sleep, and with `priority = \
-                       \"fifo\"` nothing ordinary runs on their processors";
+                       \"realtime\"` nothing ordinary runs on their processors";
         let cure = "write `wait = \"hybrid\"`, or leave `priority` out";
         report.push(Draft::new(&codes::NEVER_YIELDS, span, message).cure(cure));
     }
@@ -162,8 +162,8 @@ fn restart(node: &Node<'_>, report: &mut Report) -> Option<Restart> {
 }
 
 fn class(node: &Node<'_>, report: &mut Report) -> Option<Priority> {
-    Some(match node.choice(&["normal", "fifo"], report)? {
-        "fifo" => Priority::Fifo,
+    Some(match node.choice(&["normal", "realtime"], report)? {
+        "realtime" => Priority::Realtime,
         _ => Priority::Normal,
     })
 }

@@ -123,7 +123,7 @@ fn service() -> Value {
             "The user as which the forwarder runs, where Weir was started by root.",
         ),
         "priority": word(
-            &["normal", "fifo"],
+            &["normal", "realtime"],
             "The scheduling class of the threads that forward: that of other programs, with `nice`, \
                 or one before all of them.",
         ),
