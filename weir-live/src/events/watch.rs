@@ -268,6 +268,9 @@ impl PortWatch {
                 once.tell(Kind::PortRenamed, About { subject, detail: &detail, class: "" });
             }
         }
+        if known.rebinds != rebinds && !known.is_new {
+            once.tell(Kind::PortTakenUp, About { subject, detail: "", class: "" });
+        }
         known.rebinds = rebinds;
         if known.mtu != reading.mtu {
             let detail = format!("{} bytes; it was {}", reading.mtu, known.mtu);
