@@ -1,7 +1,7 @@
 //! Making the control socket of a link.
 
 use crate::client::{Contact, contact};
-use crate::places::{self, PATH_MAX, user_and_group};
+use crate::places::{PATH_MAX, user_and_group};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind as bind_to};
 use std::fs;
@@ -69,10 +69,12 @@ enum Hindrance {
     System(io::Error),
 }
 
-/// Makes the folder, and removes a stale socket.
+/// Removes a stale socket. A folder is not made: one of the user's words may be mistyped.
 fn make_room(path: &Path) -> Result<(), Hindrance> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        places::make_folder(folder).map_err(Hindrance::System)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        let text = format!("there is no folder `{}`; make it first", folder.display());
+        return Err(Hindrance::System(io::Error::new(io::ErrorKind::NotFound, text)));
     }
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -209,7 +209,7 @@ fn pick(uid: u32, name: &str, found: &[Found]) -> Result<Option<PathBuf>, String
 
 /// Makes a folder for sockets. Below `/tmp` only its user may enter it; elsewhere others may see
 /// which links there are, and not use them.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+fn make_folder(folder: &Path) -> io::Result<()> {
     let is_private = folder.file_name().is_some_and(|name| private_uid(name).is_some());
     let mode = if is_private { 0o700 } else { 0o755 };
     DirBuilder::new().recursive(!is_private).mode(mode).create(folder)

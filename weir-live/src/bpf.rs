@@ -79,6 +79,21 @@ pub struct Link {
     fd: OwnedFd,
 }
 
+impl Link {
+    /// Returns the number of the interface at which the program is attached. The kernel detaches it
+    /// when the interface is removed or leaves the network namespace, for good: then it is `None`.
+    pub(crate) fn interface(&self) -> Option<u32> {
+        let mut information = LinkInformation::default();
+        let mut attributes = ObjectInformation {
+            object_fd: self.fd.as_raw_fd() as u32,
+            len: size_of::<LinkInformation>() as u32,
+            information: (&raw mut information) as u64,
+        };
+        call(OBJECT_INFORMATION, &mut attributes).ok()?;
+        Some(information.interface_index).filter(|index| *index != 0)
+    }
+}
+
 /// The program stays attached as long as a descriptor of the link is open in any process.
 impl From<Link> for OwnedFd {
     fn from(link: Link) -> Self {
@@ -380,6 +395,7 @@ const MAP_LOOKUP: c_long = 1;
 const MAP_UPDATE: c_long = 2;
 const PROGRAM_LOAD: c_long = 5;
 const PROGRAM_TEST: c_long = 10;
+const OBJECT_INFORMATION: c_long = 15;
 const PROGRAM_QUERY: c_long = 16;
 const LINK_CREATE: c_long = 28;
 
@@ -448,6 +464,28 @@ struct LinkCreate {
 }
 // SAFETY: the layout of <linux/bpf.h> for BPF_LINK_CREATE.
 unsafe impl Attributes for LinkCreate {}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ObjectInformation {
+    object_fd: u32,
+    len: u32,
+    information: u64,
+}
+// SAFETY: the layout of <linux/bpf.h> for BPF_OBJ_GET_INFO_BY_FD.
+unsafe impl Attributes for ObjectInformation {}
+
+/// The beginning of `struct bpf_link_info` of <linux/bpf.h>, of a link at an interface.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct LinkInformation {
+    kind: u32,
+    id: u32,
+    program_id: u32,
+    padding: u32,
+    interface_index: u32,
+    rest: [u32; 7],
+}
 
 #[derive(Clone, Copy, Default)]
 #[repr(C)]

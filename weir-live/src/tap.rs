@@ -65,7 +65,15 @@ pub struct Tap {
     guard: Link,
     /// The programs that name the interface; empty while there is none.
     links: Vec<Link>,
+    /// Whether frames are to be redirected.
+    is_wanted: bool,
     moves: u64,
+}
+
+/// The near end of the pair, and the program that guards it.
+struct Pair {
+    near_index: u32,
+    guard: Link,
 }
 
 impl Tap {
@@ -82,17 +90,11 @@ impl Tap {
         check_interface(interface, link)?;
         let (outside, inside) = (NetNs::current()?, NetNs::new()?);
         let near = format!("weir-{}{}", side.word(), link.index);
-        add_pair(&mut netlink, interface, (&near, &outside), &inside, link.mtu)?;
-        let near_index = netlink.link(&near)?.index;
-        let guard = Program::load(Kind::Packet, "weir_guard", &guard())?;
-        let guard =
-            guard.attach(near_index, Hook::TcxEgress).map_err(|error| explain(interface, error))?;
         let mut inside_netlink = Netlink::open_in(&inside)?;
-        // A message that the kernel sends by itself would look like one of the machine's own.
-        without_ipv6(&near)?;
-        inside.run(|| without_ipv6(INSIDE))??;
-        netlink.set_up(&near, true)?;
-        inside_netlink.set_up(INSIDE, true)?;
+        let ends = (near.as_str(), &outside, &inside);
+        let links = (&mut netlink, &mut inside_netlink);
+        let pair = set_up_pair(links, interface, ends, (link.mtu, TRIES_MAX))?;
+        let Pair { near_index, guard } = pair;
         Ok(Self {
             side,
             interface: interface.to_owned(),
@@ -106,6 +108,7 @@ impl Tap {
             inside_netlink,
             guard,
             links: Vec::new(),
+            is_wanted: false,
             moves: 0,
         })
     }
@@ -115,6 +118,7 @@ impl Tap {
     /// # Errors
     /// When the kernel is older than Linux 6.6, or the interface has disappeared.
     pub fn attach(&mut self) -> Result<()> {
+        self.is_wanted = true;
         if self.links.is_empty() { self.redirect() } else { Ok(()) }
     }
 
@@ -126,6 +130,8 @@ impl Tap {
         };
         let back = Program::load(Kind::Packet, "weir_back", &back(index, flags))?;
         let take = Program::load(Kind::Packet, "weir_take", &take(near))?;
+        // Two programs that take frames would do so one after the other.
+        self.links.clear();
         let attach = || -> Result<Vec<Link>> {
             Ok(vec![back.attach(near, Hook::TcxIngress)?, take.attach(index, takes)?])
         };
@@ -133,22 +139,45 @@ impl Tap {
         Ok(())
     }
 
-    /// Follows the interface: its name, its MTU, or a new interface of the same name. Returns its
-    /// state; `None` while there is none.
+    /// Follows the interface: its name, its MTU, or a new interface of the same name. Mends what
+    /// others did to the pair. Returns the interface's state; `None` while there is none. Where the
+    /// pair cannot be mended, this takes no frames any more: they pass as without a tap.
     pub fn follow(&mut self) -> Option<LinkState> {
         if let Ok((name, link)) = self.netlink.link_at(self.link.index) {
             (self.interface, self.link) = (name, link);
         } else {
-            let gone = std::mem::replace(&mut self.link, self.netlink.link(&self.interface).ok()?);
-            let was_attached = !self.links.is_empty();
-            if was_attached && self.redirect().is_err() {
-                self.link = gone;
-                return None;
-            }
-            self.moves += 1;
+            self.link = self.netlink.link(&self.interface).ok()?;
+        }
+        if self.mend().is_err() {
+            self.links.clear();
+            return None;
         }
         self.follow_mtu();
         Some(self.link)
+    }
+
+    /// Makes the pair anew if it was removed, sets it up if it was set down, and attaches the
+    /// programs again if they were detached, as an interface that goes takes them with it.
+    fn mend(&mut self) -> Result<()> {
+        let near = self.netlink.link_at(self.near_index).ok();
+        let is_there = near.is_some() && self.guard.interface() == Some(self.near_index);
+        if !is_there {
+            let ends = (self.near.as_str(), &self.outside, &self.inside);
+            let links = (&mut self.netlink, &mut self.inside_netlink);
+            let pair = set_up_pair(links, &self.interface, ends, (self.link.mtu, 0))?;
+            (self.near_index, self.guard) = (pair.near_index, pair.guard);
+            self.pair_mtu = self.link.mtu;
+        } else if near.is_some_and(|(_, near)| !near.is_up) {
+            self.netlink.set_up(&self.near, true)?;
+            self.moves += 1;
+        }
+        let at: Vec<_> = self.links.iter().map(Link::interface).collect();
+        let expected = [Some(self.near_index), Some(self.link.index)];
+        if self.is_wanted && at != expected {
+            self.redirect()?;
+            self.moves += 1;
+        }
+        Ok(())
     }
 
     /// Returns the interface's name now.
@@ -173,7 +202,8 @@ impl Tap {
         [self.inside.as_fd(), self.guard.as_fd()].into_iter().chain(links).collect()
     }
 
-    /// Returns how many times a new interface took the place of one that disappeared.
+    /// Returns how many times a new interface took the place of one that disappeared, and how many
+    /// times the pair was mended.
     pub fn moves(&self) -> u64 {
         self.moves
     }
@@ -286,13 +316,33 @@ fn explain(interface: &str, error: SystemError) -> SystemError {
     SystemError::refused(action, why, "it takes Linux 6.6 or later; bridge two interfaces")
 }
 
+/// Makes the pair, guarded and up. `ends` are the name of the near end, and the namespaces.
+fn set_up_pair(
+    (netlink, inside_netlink): (&mut Netlink, &mut Netlink),
+    interface: &str,
+    ends: (&str, &NetNs, &NetNs),
+    (mtu, tries_max): (u32, u32),
+) -> Result<Pair> {
+    let (near, outside, inside) = ends;
+    add_pair(netlink, interface, ends, (mtu, tries_max))?;
+    let near_index = netlink.link(near)?.index;
+    let guard = Program::load(Kind::Packet, "weir_guard", &guard())?;
+    let attach = || guard.attach(near_index, Hook::TcxEgress);
+    let guard = outside.run(attach)?.map_err(|error| explain(interface, error))?;
+    // A message that the kernel sends by itself would look like one of the machine's own.
+    outside.run(|| without_ipv6(near))??;
+    inside.run(|| without_ipv6(INSIDE))??;
+    netlink.set_up(near, true)?;
+    inside_netlink.set_up(INSIDE, true)?;
+    Ok(Pair { near_index, guard })
+}
+
 /// Makes the pair. Its name is the lock on this side of the interface.
 fn add_pair(
     netlink: &mut Netlink,
     interface: &str,
-    (near, outside): (&str, &NetNs),
-    inside: &NetNs,
-    mtu: u32,
+    (near, outside, inside): (&str, &NetNs, &NetNs),
+    (mtu, tries_max): (u32, u32),
 ) -> Result<()> {
     let mac = |last| Mac([0x02, 0x57, 0x45, 0x49, 0x52, last]);
     let mut tries = 0;
@@ -303,7 +353,7 @@ fn add_pair(
         if error.errno() != Some(libc::EEXIST) {
             return Err(error);
         }
-        if tries == TRIES_MAX {
+        if tries == tries_max {
             let action = format!("redirect the frames of `{interface}`");
             let why = format!("another Weir shapes this interface: `{near}` exists");
             return Err(SystemError::refused(action, why, "stop the other `weir up` first"));

@@ -28,6 +28,10 @@ type Test = (&'static str, fn() -> Outcome);
 const TESTS: &[Test] = &[
     ("frames_with_any_tags_cross_both_ways", frames_with_any_tags_cross_both_ways),
     ("a_frame_for_another_station_stays_one", a_frame_for_another_station_stays_one),
+    ("an_interface_that_moves_away_and_back_is_cut_open_again", || moves_away_and_back(0)),
+    ("one_that_is_away_for_a_while_is_cut_open_again", || moves_away_and_back(200)),
+    ("a_pair_that_is_set_down_is_set_up_again", || pair_is_mended(set_down)),
+    ("a_pair_that_is_removed_is_made_again", || pair_is_mended(Netlink::delete_link)),
     ("what_other_programs_send_into_a_tap_is_dropped", what_others_send_is_dropped),
 ];
 
@@ -110,6 +114,56 @@ fn a_frame_for_another_station_stays_one() -> Outcome {
     receiver.recv(&mut [0; 8])?;
     scene.bridge.stop();
     Ok(())
+}
+
+/// It returns under the same number; the kernel may leave the programs at it, or not.
+fn moves_away_and_back(away_ms: u64) -> Outcome {
+    let scene = Scene::new()?;
+    let index = Netlink::open_in(&scene.testbed.weir)?.link(RIGHT)?.index;
+    scene.testbed.move_away_and_back(Host::Server, Duration::from_millis(away_ms))?;
+    assert_eq!(Netlink::open_in(&scene.testbed.weir)?.link(RIGHT)?.index, index);
+    frames_pass_by_the_bridge(scene).map(drop)
+}
+
+/// Others set down, or remove, what leads from the interface to Weir.
+fn pair_is_mended(harm: fn(&mut Netlink, &str) -> weir_live::error::Result<()>) -> Outcome {
+    let scene = Scene::new()?;
+    let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
+    let index = netlink.link(RIGHT)?.index;
+    for side in ["host", "wire"] {
+        harm(&mut netlink, &format!("weir-{side}{index}"))?;
+    }
+    for counters in frames_pass_by_the_bridge(scene)?.counters {
+        assert!(counters.rebinds > 0, "it was mended: {counters:?}");
+    }
+    Ok(())
+}
+
+fn set_down(netlink: &mut Netlink, name: &str) -> weir_live::error::Result<()> {
+    netlink.set_up(name, false)
+}
+
+/// After some time frames cross both ways, and by both ports.
+fn frames_pass_by_the_bridge(scene: Scene) -> Result<bridge::Report, Failed> {
+    std::thread::sleep(3 * SILENCE);
+    let server = scene.testbed.server.run(|| raw::Raw::open(END))??;
+    let machine = scene.testbed.weir.run(|| raw::Raw::open(RIGHT))??;
+    let frame = [[0x03; 6].as_slice(), &[0x02, 0, 0, 0, 9, 9, 0x88, 0xb5], &[7; 60]].concat();
+    let is_it = |bytes: &[u8]| bytes == frame;
+    server.send(&frame)?;
+    let copies = Cell::new(0);
+    // As it came, and as Weir released it.
+    machine.receive_until(PATIENCE, |bytes| {
+        copies.set(copies.get() + u32::from(is_it(bytes)));
+        copies.get() == 2
+    })?;
+    scene.testbed.weir.run(|| raw::send_queued(RIGHT, &frame))??;
+    server.receive_until(PATIENCE, is_it)?;
+    let report = scene.bridge.stop();
+    for counters in report.counters {
+        assert!(counters.received > 0, "each frame came by both: {counters:?}");
+    }
+    Ok(report)
 }
 
 /// Returns a frame with an empty datagram from the server to port 9 of the router.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_core::account::Histogram;
@@ -238,7 +238,7 @@ impl Running {
                 let maker = FrameMaker::new(headers, to.unwrap_or(port.to), *own);
                 Ok(Outlet::Raw { socket: Arc::clone(socket), maker })
             }
-            None => Outlet::udp(headers, None),
+            None => Outlet::udp(headers, None, 0),
         };
         let mut flows = Vec::new();
         for flow in 0..plan.flows.clamp(1, FLOWS_MAX) {
@@ -377,7 +377,8 @@ impl Running {
                 *message = &self.flows[flow % self.flows.len()].1;
             }
             let outlet = &self.flows[self.turn % self.flows.len()].0;
-            let given = give(outlet, &messages[..many], &self.shared.stop);
+            let may_wait = || !self.shared.stop.load(Ordering::Relaxed);
+            let given = give(outlet, &messages[..many], may_wait);
             let refused = u64::from(given.refused.count_ones());
             let sent = (given.tried as u64 - refused) * self.segments;
             self.report.sent += sent;
@@ -402,7 +403,7 @@ impl Running {
         let late = mark.sent_ns.saturating_sub(due);
         let mut bytes = Vec::with_capacity(plan.length as usize);
         outlet.write(plan.length, &mark, number, &mut bytes);
-        let given = give(outlet, &[&bytes], &AtomicBool::new(false));
+        let given = give(outlet, &[&bytes], || true);
         self.late.record(units::Duration::from_nanos(late));
         let refused = u64::from(given.refused.count_ones());
         self.report.guaranteed_refused += refused;
@@ -418,7 +419,7 @@ impl Running {
             thread::sleep(END_PAUSE);
             let length = plan.length.max(outlet.marked_length());
             outlet.write(length, &mark, mark.number, &mut bytes);
-            give(outlet, &[&bytes], &AtomicBool::new(false));
+            give(outlet, &[&bytes], || true);
         }
     }
 }

@@ -51,6 +51,7 @@ pub mod flood;
 pub mod frame;
 pub mod mark;
 pub mod measure;
+mod neighbour;
 mod outlet;
 pub mod receiver;
 pub mod sender;

@@ -4,9 +4,10 @@ use crate::frame::FrameMaker;
 use crate::mark::{MARK_BYTES, Mark};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use weir_core::packet::{Addresses, Headers};
 use weir_live::batch::FrameSocket;
 use weir_live::error::{Result, SystemError};
@@ -33,8 +34,8 @@ pub(crate) enum Outlet {
 
 impl Outlet {
     /// Opens a UDP socket to the receiver of these headers.
-    pub fn udp(headers: &Headers, sport: Option<u16>) -> Result<Self> {
-        let socket = udp_socket(headers, sport)?;
+    pub fn udp(headers: &Headers, sport: Option<u16>, zone: u32) -> Result<Self> {
+        let socket = udp_socket(headers, sport, zone)?;
         Ok(Self::Udp { socket, front: udp_front(headers) })
     }
 
@@ -62,13 +63,17 @@ impl Outlet {
         }
     }
 
-    /// The shortest simulated frame with room for a mark.
-    pub fn marked_length(&self) -> u32 {
-        let front = match self {
+    /// The bytes of a simulated frame before its payload.
+    pub fn front(&self) -> u32 {
+        match self {
             Self::Udp { front, .. } => *front,
             Self::Raw { maker, .. } => maker.front() as u32,
-        };
-        front + MARK_BYTES as u32
+        }
+    }
+
+    /// The shortest simulated frame with room for a mark.
+    pub fn marked_length(&self) -> u32 {
+        self.front() + MARK_BYTES as u32
     }
 }
 
@@ -97,19 +102,23 @@ pub(crate) fn udp_front(headers: &Headers) -> u32 {
     14 + if headers.vlan.is_some() { 4 } else { 0 } + ip + 8
 }
 
-/// The receiver of packets with these headers.
-pub(crate) fn receiver(headers: &Headers) -> Result<SocketAddr> {
+/// The receiver of packets with these headers; `zone` is the interface of a link-local address.
+pub(crate) fn receiver(headers: &Headers, zone: u32) -> Result<SocketAddr> {
     let port = headers.ports.map_or(0, |ports| ports.destination);
     let to = headers.addresses.destination().filter(|_| port > 0);
-    to.map(|to| SocketAddr::new(to, port)).ok_or_else(|| {
+    let socket_address = |to| match to {
+        IpAddr::V6(to) => SocketAddr::V6(SocketAddrV6::new(to, port, 0, zone)),
+        to => SocketAddr::new(to, port),
+    };
+    to.map(socket_address).ok_or_else(|| {
         let cure = "write `dst` and `dport` of the receiver";
         SystemError::refused("send to a host", "the stream has no address or no port", cure)
     })
 }
 
 /// Opens a connected UDP socket in this thread's namespace.
-pub(crate) fn udp_socket(headers: &Headers, sport: Option<u16>) -> Result<Socket> {
-    let to = receiver(headers)?;
+pub(crate) fn udp_socket(headers: &Headers, sport: Option<u16>, zone: u32) -> Result<Socket> {
+    let to = receiver(headers, zone)?;
     let open = || -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
         set_class(&socket, headers, to)?;
@@ -117,6 +126,8 @@ pub(crate) fn udp_socket(headers: &Headers, sport: Option<u16>) -> Result<Socket
             socket.bind(&SockAddr::from(SocketAddr::new(unspecified(to.ip()), port)))?;
         }
         socket.connect(&SockAddr::from(to))?;
+        // A full socket must not keep the sender beyond its end.
+        socket.set_write_timeout(Some(WAIT_MAX))?;
         Ok(socket)
     };
     open().map_err(|cause| SystemError::new(format!("open a UDP socket to {to}"), cause))
@@ -139,3 +150,6 @@ pub(crate) fn unspecified(like: IpAddr) -> IpAddr {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }
 }
+
+/// How long a datagram waits for room in its socket at once.
+const WAIT_MAX: Duration = Duration::from_millis(50);

@@ -8,6 +8,7 @@
 use crate::arrivals::Delays;
 use crate::frame::FrameMaker;
 use crate::mark::{Clock, Kind, Mark};
+use crate::neighbour;
 use crate::outlet::{Outlet, RawPort, receiver};
 use crate::transfer::{self, Transfer};
 use serde::Serialize;
@@ -37,7 +38,7 @@ pub struct SendPlan {
     pub first_stream: u32,
     /// Another seed is another run.
     pub seed: u64,
-    /// After this time no packet is due any more.
+    /// After this time no packet is due any more, and late ones are given up.
     pub duration: Duration,
     /// The most packets of each stream.
     pub packets_max: Option<u64>,
@@ -51,6 +52,8 @@ pub struct SendPlan {
     pub wait: WaitPolicy,
     /// Whether sockets take the source port of the headers; the kernel chooses one if not.
     pub own_ports: bool,
+    /// The number of the interface to which a link-local receiver's address belongs; 0 for others.
+    pub zone: u32,
 }
 
 /// Streams that are being sent.
@@ -94,6 +97,11 @@ pub struct SentStream {
     pub bytes: u64,
     /// Packets that the system refused; for TCP, transfers that failed.
     pub refused: u64,
+    /// Packets that came due and were not sent before the end, or were not given to the system: it
+    /// took earlier ones too slowly. There may be more.
+    pub unsent: u64,
+    /// Whether no station answered for the receiver's address, so that nothing reached it.
+    pub unanswered: bool,
     /// Packets without room for a mark, which have no number either: the receiver cannot tell
     /// whether one is lost.
     pub unmarked: u64,
@@ -115,6 +123,8 @@ impl SentStream {
             packets: 0,
             bytes: 0,
             refused: 0,
+            unsent: 0,
+            unanswered: false,
             unmarked: 0,
             error: None,
             late: Delays::default(),
@@ -136,6 +146,7 @@ impl SendPlan {
             clock: Clock::default(),
             wait: WaitPolicy::Block,
             own_ports: false,
+            zone: 0,
         }
     }
 }
@@ -170,7 +181,8 @@ impl Sender {
                         },
                         None => {
                             let own = source.headers.ports.map(|ports| ports.source);
-                            Outlet::udp(&source.headers, own.filter(|_| plan.own_ports))?
+                            let own = own.filter(|_| plan.own_ports);
+                            Outlet::udp(&source.headers, own, plan.zone)?
                         }
                     };
                     streams.push(Stream::new(plan, source, (number, outlet), packets)?);
@@ -193,7 +205,8 @@ impl Sender {
             let sending = Sending {
                 streams,
                 start_ns,
-                flood: plan.flood.then(|| length_ns(plan)),
+                end_ns: end_ns(plan, start_ns),
+                flood: plan.flood,
                 clock: (plan.clock, ahead_ns),
                 waiter: Waiter::new(plan.wait, &[]),
                 shared: Arc::clone(&shared),
@@ -275,11 +288,13 @@ impl Stream {
         };
         let (transport, to) = match &plan.raw {
             Some(port) => ("raw", format!("{} on {}", port.to, port.interface)),
-            None => ("udp", receiver(&source.headers)?.to_string()),
+            None => ("udp", receiver(&source.headers, plan.zone)?.to_string()),
         };
+        let mut packets = packets.peekable();
+        check_length(source, &outlet, packets.peek().map_or(u32::MAX, |first| first.length))?;
         Ok(Self {
             outlet,
-            packets: packets.peekable(),
+            packets,
             datagram: datagram.map(|datagram| datagram.payload),
             last: None,
             end_ns: if plan.flood { u64::MAX } else { length_ns(plan) },
@@ -309,6 +324,8 @@ impl Stream {
             self.last = Some(sending.datagram);
             length = self.outlet.marked_length() - crate::mark::MARK_BYTES as u32 + payload;
         }
+        // What a capture or a mixture has shorter than the headers is sent as long as these.
+        length = length.max(self.outlet.front());
         let marked =
             self.outlet.write(length, &Mark { number: self.number, ..mark }, self.written, out);
         self.report.unmarked += u64::from(!marked);
@@ -319,12 +336,43 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Counts the packets that came due and will not be sent, as far as that takes little time.
+    fn give_up(&mut self) {
+        let until = monotonic_ns().saturating_add(COUNT_MAX_NS);
+        while self.next_ns().is_some() {
+            self.packets.next();
+            self.left -= 1;
+            self.report.unsent += 1;
+            if self.report.unsent.is_multiple_of(1024) && monotonic_ns() > until {
+                return;
+            }
+        }
+    }
+}
+
+/// Refuses packets of one length that have no room for their headers.
+fn check_length(source: &Source, outlet: &Outlet, length: u32) -> Result<()> {
+    let is_chosen = matches!(
+        source.traffic,
+        Traffic::Cbr { .. } | Traffic::Poisson { .. } | Traffic::OnOff { .. }
+    );
+    let least = outlet.front();
+    if !is_chosen || length >= least {
+        return Ok(());
+    }
+    let why = format!("{length} bytes have no room for its headers, which take {least}");
+    let cure = format!("write `size = '{least} B'` or more, or a `payload`");
+    Err(SystemError::refused(format!("send a packet of source `{}`", source.name), why, cure))
+}
+
 /// The thread that sends packets.
 struct Sending {
     streams: Vec<Stream>,
     start_ns: u64,
-    /// When a flood ends, after the start.
-    flood: Option<u64>,
+    /// When all ends, by CLOCK_MONOTONIC.
+    end_ns: u64,
+    flood: bool,
     /// The clock of marks, and how far it is ahead of CLOCK_MONOTONIC.
     clock: (Clock, i64),
     waiter: Waiter,
@@ -339,10 +387,11 @@ impl Sending {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let Some((index, next_ns)) = self.next() else { break };
             let (now, due) = (monotonic_ns(), self.start_ns.saturating_add(next_ns));
-            if let Some(end_ns) = self.flood {
-                if now >= self.start_ns.saturating_add(end_ns) {
-                    break;
-                }
+            if now >= self.end_ns {
+                self.streams.iter_mut().filter(|_| !self.flood).for_each(Stream::give_up);
+                break;
+            }
+            if self.flood {
                 self.send(index, (now, u64::MAX));
             } else if due <= now {
                 let passed = now - self.start_ns;
@@ -352,18 +401,17 @@ impl Sending {
             }
         }
         self.end();
-        self.streams
-            .into_iter()
-            .map(|stream| {
-                let late = Delays::of(&stream.late);
-                SentStream { late, ..stream.report }
-            })
-            .collect()
+        let report = |stream: Stream| {
+            let to = &stream.report.to;
+            let unanswered = stream.report.transport == "udp" && neighbour::is_unanswered(to);
+            SentStream { late: Delays::of(&stream.late), unanswered, ..stream.report }
+        };
+        self.streams.into_iter().map(report).collect()
     }
 
     /// The stream whose packet is due first; of several in turn in a flood.
     fn next(&mut self) -> Option<(usize, u64)> {
-        let flood = self.flood.is_some();
+        let flood = self.flood;
         let next = |(index, stream): (usize, &mut Stream)| {
             let next_ns = stream.next_ns()?;
             Some((if flood { stream.written } else { next_ns }, index, next_ns))
@@ -383,19 +431,22 @@ impl Sending {
             let Some(length) = stream.write(mark, &mut self.batch[count]) else { continue };
             lengths[count] = length;
             count += 1;
-            if self.flood.is_none() {
+            if !self.flood {
                 let late = now.saturating_sub(self.start_ns.saturating_add(next_ns));
                 stream.late.record(units::Duration::from_nanos(late));
             }
         }
         let messages: Vec<&[u8]> = self.batch[..count].iter().map(Vec::as_slice).collect();
-        let outcome = give(&stream.outlet, &messages, &self.shared.stop);
+        let (stop, end_ns) = (&self.shared.stop, self.end_ns);
+        let may_wait = || !stop.load(Ordering::Relaxed) && monotonic_ns() < end_ns;
+        let outcome = give(&stream.outlet, &messages, may_wait);
         let taken = |place: &usize| outcome.refused >> place & 1 == 0;
         let bytes = (0..outcome.tried).filter(taken).map(|place| u64::from(lengths[place])).sum();
         let packets = outcome.tried as u64 - u64::from(outcome.refused.count_ones());
         stream.report.packets += packets;
         stream.report.bytes += bytes;
-        stream.report.refused += count as u64 - packets;
+        stream.report.refused += outcome.tried as u64 - packets;
+        stream.report.unsent += (count - outcome.tried) as u64;
         stream.report.error =
             outcome.error.map(|error| error.to_string()).or(stream.report.error.take());
         self.shared.packets.fetch_add(packets, Ordering::Relaxed);
@@ -404,19 +455,25 @@ impl Sending {
 
     /// Tells the receivers that the streams have ended, a few times, since marks can be lost too.
     fn end(&mut self) {
-        let never = AtomicBool::new(false);
+        let until = monotonic_ns().saturating_add(END_MAX_NS);
         for turn in 0..END_MARKS {
             for stream in &self.streams {
                 let mark = self.clock.mark(Kind::End, stream.report.stream, stream.number);
                 let out = &mut self.batch[0];
                 stream.outlet.write(stream.outlet.marked_length(), &mark, stream.written, out);
-                give(&stream.outlet, &[out], &never);
+                give(&stream.outlet, &[out], || monotonic_ns() < until);
             }
             if turn + 1 < END_MARKS {
                 thread::sleep(END_PAUSE);
             }
         }
     }
+}
+
+/// Returns when nothing more is sent but end marks. A packet that is due last may be a little late.
+fn end_ns(plan: &SendPlan, start_ns: u64) -> u64 {
+    let grace = if plan.flood { 0 } else { GRACE_NS };
+    start_ns.saturating_add(length_ns(plan)).saturating_add(grace)
 }
 
 /// For how long packets are due.
@@ -447,8 +504,12 @@ pub(crate) struct Given {
     pub error: Option<io::Error>,
 }
 
-/// Gives the system messages until it took or refused each, or `stop` is set.
-pub(crate) fn give(outlet: &impl AsFd, messages: &[&[u8]], stop: &AtomicBool) -> Given {
+/// Gives the system messages until it took or refused each; waits for room as long as it may.
+pub(crate) fn give(
+    outlet: &impl AsFd,
+    messages: &[&[u8]],
+    may_wait: impl Fn() -> bool,
+) -> Given {
     let (mut given, mut tries) = (Given::default(), 0);
     while given.tried < messages.len() {
         match send_batch(outlet.as_fd(), &messages[given.tried..]) {
@@ -458,7 +519,7 @@ pub(crate) fn give(outlet: &impl AsFd, messages: &[&[u8]], stop: &AtomicBool) ->
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 // The socket's room is used up: the interface is slower than we are.
-                if stop.load(Ordering::Relaxed) {
+                if !may_wait() {
                     break;
                 }
                 thread::yield_now();
@@ -514,3 +575,9 @@ const START_NS: u64 = 2_000_000;
 const END_MARKS: u32 = 5;
 const END_PAUSE: Duration = Duration::from_millis(30);
 const TRIES: u32 = 3;
+/// How late the last packets may be: threads wake late, and a stall is caught up with.
+const GRACE_NS: u64 = 50_000_000;
+/// How long end marks may wait for room.
+const END_MAX_NS: u64 = 300_000_000;
+/// How long packets that were not sent are counted.
+const COUNT_MAX_NS: u64 = 50_000_000;

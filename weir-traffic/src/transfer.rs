@@ -44,7 +44,7 @@ impl Transfer {
         (number, start_ns): (u32, u64),
         turns: Transfers,
     ) -> Result<Self> {
-        let to = receiver(&source.headers)?;
+        let to = receiver(&source.headers, plan.zone)?;
         let own = source.headers.ports.map(|ports| ports.source).filter(|_| plan.own_ports);
         let length = length_ns(plan);
         let stop = source.stop.map_or(length, |stop| stop.as_nanos().min(length));

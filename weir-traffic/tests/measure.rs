@@ -8,7 +8,7 @@ use weir_policy::Policy;
 use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::replay::InterfaceMap;
 use weir_traffic::frame::FrameMaker;
-use weir_traffic::measure::{MeasureOptions, MeasureReport, measure};
+use weir_traffic::measure::{MeasureOptions, MeasureReport, MeasuredClass, measure};
 
 const POLICY: &str = "
     link = { rate = '1 Mbit/s', scheduler = 'fifo' }
@@ -25,8 +25,11 @@ fn policy() -> Policy {
 type Row = (u64, u16, u16);
 
 fn capture(rows: &[Row], class: u8) -> Vec<u8> {
+    capture_of(rows, class, CaptureLink::ETHERNET)
+}
+
+fn capture_of(rows: &[Row], class: u8, link_type: CaptureLink) -> Vec<u8> {
     let mut writer = CaptureWriter::new(Vec::new()).expect("memory takes all");
-    let link_type = CaptureLink::ETHERNET;
     let interface = Interface { link_type, name: "eth0".to_owned(), snap_length: 0 };
     writer.describe(&[interface]).expect("memory takes all");
     let mut bytes = Vec::new();
@@ -159,4 +162,35 @@ fn options_say_when_a_packet_is_lost_and_what_is_compared() {
     let other = capture(&[(2000, 80, 8), (2100, 80, 9)], 0);
     let options = MeasureOptions { compared: 4, ..MeasureOptions::default() };
     assert_eq!(compare(&before, &other, &options).classes[0].packets_out, 2);
+}
+
+#[test]
+fn a_capture_without_packets_is_named() {
+    let (some, none) = ([(0, 80, 1), (10, 80, 2)], []);
+    // before, behind, packets lost and under way, the warning
+    let rows: [(&[Row], &[Row], [u64; 2], &str); 3] = [
+        (&some, &none, [2, 0], "behind the link has no packet, so all before it count as lost"),
+        (&none, &some, [0, 0], "before the link has no packet"),
+        (&none, &none, [0, 0], "neither capture has a packet"),
+    ];
+    for (before, behind, expected, part) in rows {
+        let options = MeasureOptions::default();
+        let report = compare(&capture(before, 0), &capture(behind, 0), &options);
+        let sum = |count: fn(&MeasuredClass) -> u64| report.classes.iter().map(count).sum::<u64>();
+        let counts = [sum(|class| class.lost), sum(|class| class.under_way)];
+        assert_eq!(counts, expected, "{report:?}");
+        let warnings = report.warnings();
+        assert!(report.is_empty() && warnings.len() == 1, "{warnings:?}");
+        assert!(warnings[0].contains(part), "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_link_type_that_weir_does_not_read_is_the_cause() {
+    let rows = [(0, 80, 1), (10, 80, 2)];
+    let strange = capture_of(&rows, 0, CaptureLink(147));
+    let report = compare(&strange, &capture(&rows, 0), &MeasureOptions::default());
+    let warnings = report.warnings();
+    let is_named = warnings[0].contains("before the link has frames of type");
+    assert!(is_named && !warnings.iter().any(|text| text.contains("gso")), "{warnings:?}");
 }

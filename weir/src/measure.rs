@@ -20,7 +20,7 @@ use weir_traffic::measure::{MeasureOptions, MeasureReport, measure};
 /// change. Equal packets are taken in their order. Classes are those of the policy, by the headers
 /// before the link. Capture single packets, not those that a network card joins (`ethtool -K eth0
 /// gso off tso off gro off`). Exits 1 with findings if the policy is wrong, and after a report if a
-/// capture is damaged.
+/// capture is damaged or has no packet.
 #[derive(clap::Args)]
 pub struct Measure {
     /// The capture before the link, pcap or pcapng, plain or in gzip or zstd.
@@ -78,7 +78,8 @@ impl Measure {
             Format::Json => output.json(&report),
             Format::Text => output.text(&format!("{report}\n")),
         }
-        Ok(if report.faults.is_empty() { Exit::Clean } else { Exit::Faults })
+        let is_sound = report.faults.is_empty() && !report.is_empty();
+        Ok(if is_sound { Exit::Clean } else { Exit::Faults })
     }
 
     fn compare(&self, policy: &Policy, map: &InterfaceMap) -> Result<MeasureReport, String> {

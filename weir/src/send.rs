@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use weir_core::packet::{Addresses, MacAddress};
-use weir_live::netlink::Mac;
+use weir_live::netlink::{Mac, Netlink};
 use weir_live::signals::StopSignal;
 use weir_live::wait::WaitPolicy;
 use weir_policy::render;
@@ -31,8 +31,9 @@ use weir_traffic::{RawPort, SendPlan, SendReport, Sender, source_text};
 /// which the report does not count, but a link on the way does.
 #[derive(clap::Args)]
 pub struct Send {
-    /// The receiver's IP address.
-    to: IpAddr,
+    /// The receiver's IP address; a link-local one with its interface, as in fe80::1%eth0.
+    #[arg(value_parser = receiver)]
+    to: Receiver,
     /// The kind of source, such as cbr, poisson, voip, video, ftp or web.
     #[arg(required_unless_present = "scenario")]
     kind: Option<String>,
@@ -87,6 +88,13 @@ pub struct Send {
     stream: u32,
 }
 
+/// A receiver's address, and the interface to which a link-local one belongs.
+#[derive(Clone)]
+struct Receiver {
+    address: IpAddr,
+    interface: Option<String>,
+}
+
 /// A clock, as options name it.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ClockName {
@@ -135,7 +143,7 @@ impl Send {
         let scenario = outcome.plan.expect("without errors there is a plan");
         let mut sources = scenario.sources;
         for source in &mut sources {
-            source.headers.addresses = towards(source.headers.addresses, self.to);
+            source.headers.addresses = towards(source.headers.addresses, self.to.address);
         }
         let duration = Duration::from_nanos(scenario.duration.as_nanos());
         Ok(Traffic { sources, duration, seed: scenario.seed })
@@ -161,7 +169,7 @@ impl Send {
         ];
         keys.extend(options.into_iter().filter_map(|(key, value)| Some((key, value?))));
         let pairs: Vec<_> = keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        let text = source_text(kind, kind, self.to, &pairs);
+        let text = source_text(kind, kind, self.to.address, &pairs);
         let name = "the arguments of `weir send`, as a source";
         let outcome = read::parse_sources(text.as_bytes(), name, &input::read_named);
         let shown = || render::render(&outcome.findings, &outcome.sources, false);
@@ -192,6 +200,7 @@ impl Send {
                 WaitName::Hybrid => WaitPolicy::Hybrid,
                 WaitName::Spin => WaitPolicy::Spin,
             },
+            zone: self.to.zone(self.raw.is_some())?,
             own_ports: own || self.keys.iter().any(|key| key.starts_with("sport=")),
             ..SendPlan::new(traffic.sources)
         };
@@ -212,7 +221,8 @@ impl Send {
         let stopped = if stop.requested() { Exit::Interrupted } else { Exit::Clean };
         let nothing = report.streams.iter().all(|stream| stream.packets == 0);
         let refused = report.streams.iter().any(|stream| stream.refused > 0);
-        Ok(if nothing && refused { Exit::Usage } else { stopped })
+        let unanswered = report.streams.iter().all(|stream| stream.unanswered);
+        Ok(if unanswered || nothing && refused { Exit::Usage } else { stopped })
     }
 
     fn raw_port(&self) -> Option<RawPort> {
@@ -222,8 +232,55 @@ impl Send {
     }
 }
 
+impl Receiver {
+    /// Returns the number of the interface, 0 where none is needed.
+    fn zone(&self, is_raw: bool) -> Result<u32, String> {
+        let (address, interface) = (self.address, self.interface.as_deref());
+        let is_link_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+        match interface {
+            Some(interface) => {
+                let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
+                Ok(link.map_err(|error| error.to_string())?.index)
+            }
+            None if is_link_local && !is_raw => {
+                Err(format!("{address} is there on each link: say on which; write {address}%eth0"))
+            }
+            None => Ok(0),
+        }
+    }
+}
+
+/// Parses a receiver's address.
+fn receiver(text: &str) -> Result<Receiver, String> {
+    let (address, interface) = match text.split_once('%') {
+        Some((address, interface)) => (address, Some(interface.to_owned())),
+        None => (text, None),
+    };
+    let address = address.parse().map_err(|_| {
+        "names are not looked up, and the port is `--dport`: write an address, such as 10.0.0.2, \
+         fd00::2 or fe80::1%eth0"
+    })?;
+    match (address, &interface) {
+        (IpAddr::V4(_), Some(_)) => Err("an IPv4 address has no `%`".to_owned()),
+        _ => Ok(Receiver { address, interface }),
+    }
+}
+
 fn show(report: &SendReport, output: &Output) {
     for stream in &report.streams {
+        let (name, unsent) = (&stream.name, stream.unsent);
+        if stream.unanswered {
+            output.warn(&format!(
+                "source {name}: no station answers for {} (ARP), so nothing was sent there",
+                stream.to
+            ));
+        }
+        if unsent > 0 {
+            output.warn(&format!(
+                "source {name}: {unsent} packets or more were not sent by the end: the sender or \
+                 the interface is slower than that"
+            ));
+        }
         let Some(error) = stream.error.as_ref().filter(|_| stream.refused > 0) else { continue };
         let what =
             if stream.transport == "tcp" { "transfers failed" } else { "packets were refused" };

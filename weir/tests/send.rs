@@ -24,6 +24,10 @@ const TESTS: &[Test] = &[
     ("transfers_cross_a_bridge", || crosses("10.77.0.2", FILES, 0)),
     ("the_sources_of_a_scenario_are_sent_together", a_scenario),
     ("wrong_arguments_are_explained", wrong_arguments),
+    ("too_much_traffic_ends_in_time_over_sockets", || ends_in_time("")),
+    ("too_much_traffic_ends_in_time_in_raw_frames", || ends_in_time(RAW_PORT)),
+    ("a_receiver_that_nobody_answers_for_is_told", unanswered),
+    ("a_link_local_receiver_is_reached", link_local),
     ("a_signal_ends_both_with_a_report", a_signal),
 ];
 
@@ -31,6 +35,7 @@ const TESTS: &[Test] = &[
 const CBR: &str = "cbr interval=1ms payload=160B --packets 300 --dport 5004";
 /// Twice what the link has.
 const TOO_MUCH: &str = "poisson rate=20Mbit/s size=1000B --seconds 0.5 --dport 9";
+const RAW_PORT: &str = "--raw eth0 --to-mac 02:00:00:00:77:02";
 const RAW: &str = "cbr interval=1ms size=90B src=10.77.0.1 --packets 300 --raw eth0 \
                    --to-mac 02:00:00:00:77:02 --dport 5004";
 const FILES: &str = "ftp file=50KB files=3 pause=10ms --seconds 10 --dport 80";
@@ -188,6 +193,11 @@ fn wrong_arguments() -> Outcome {
         ("send 10.77.0.2 cbr rate=1Mbit/s size=100B --seconds 0", "0.001"),
         ("send 10.77.0.2 ftp --raw eth0 --to-mac 02:00:00:00:77:02", "connection"),
         ("send 10.77.0.2 --scenario policy.toml", "is a policy, not a scenario"),
+        ("send localhost cbr rate=1Mbit/s size=100B", "names are not looked up"),
+        ("send fe80::1 cbr rate=1Mbit/s size=100B", "fe80::1%eth0"),
+        ("send fe80::1%nosuch0 cbr rate=1Mbit/s size=100B", "nosuch0"),
+        ("send 10.77.0.2 cbr rate=1Mbit/s size=1B", "size = '42 B'"),
+        ("send fd77::2 cbr rate=1Mbit/s size=61B", "size = '62 B'"),
         ("recv --raw nosuch0", "nosuch0"),
         ("recv --port 0", "0"),
     ] {
@@ -198,6 +208,41 @@ fn wrong_arguments() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// More than any machine sends is cut off at the end, and what was not sent is told.
+fn ends_in_time(way: &str) -> Outcome {
+    let scene = Scene::new()?;
+    let start = Instant::now();
+    let words = format!("10.77.0.2 cbr rate=1000Gbit/s size=100B src=10.77.0.1 --seconds 0.5 {way}");
+    let sent = scene.send(&words)?;
+    let took = start.elapsed();
+    let unsent = number(&sent["streams"][0], "unsent");
+    if took < PATIENCE / 2 && unsent > 1000 && unsent < u64::MAX {
+        return Ok(());
+    }
+    Err(format!("{took:?}: {sent:#}").into())
+}
+
+fn unanswered() -> Outcome {
+    let scene = Scene::new()?;
+    let words = "send 10.77.0.77 cbr rate=1Mbit/s size=100B --seconds 0.5";
+    let output = scene.spawn(&scene.testbed.client, words)?.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_told = said.contains("no station answers for 10.77.0.77");
+    if is_told && output.status.code() == Some(2) { Ok(()) } else { Err(format!("{output:?}").into()) }
+}
+
+fn link_local() -> Outcome {
+    let mut scene = Scene::new()?;
+    scene.bridge()?;
+    // The address that the kernel makes of the server's Ethernet address.
+    let receiver = scene.receiver("--port 5004 --seconds 20")?;
+    let sent = scene.send(&format!("fe80::ff:fe00:7702%eth0 {CBR}"))?;
+    let received = report(receiver)?;
+    let (sent, received) = (&sent["streams"][0], &received["streams"][0]);
+    let whole = number(received, "packets") == number(sent, "packets");
+    if whole { Ok(()) } else { Err(format!("sent {sent:#}, received {received:#}").into()) }
 }
 
 fn a_signal() -> Outcome {

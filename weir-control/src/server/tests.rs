@@ -364,7 +364,10 @@ fn the_link_acts_on_other_requests_and_its_answer_brings_descriptors() {
 #[test]
 fn a_socket_is_for_its_user_and_a_stale_one_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("below/a.sock");
+    let astray = folder.path().join("below/a.sock");
+    let error = listen::bind(&astray, None).expect_err("folders are not made");
+    assert!(error.contains("there is no folder") && !folder.path().join("below").exists(), "{error}");
+    let path = folder.path().join("a.sock");
     let boards = || vec![Arc::new(Board::new())];
     let first = Server::start(&path, boards()).expect("a fresh path");
     let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();

@@ -271,6 +271,9 @@ impl PortWatch {
                 );
             }
         }
+        if known.rebinds != rebinds && !known.is_new {
+            once.tell(Kind::PortTakenUp, About { subject, detail: "", class: "" });
+        }
         known.rebinds = rebinds;
         if known.mtu != reading.mtu {
             let detail = format!("{} bytes; it was {}", reading.mtu, known.mtu);

@@ -77,8 +77,9 @@ impl HostPort {
     /// Follows the interface to its name, and has the tap follow to another interface or MTU.
     fn look(&mut self) -> io::Result<PortState> {
         // A tap follows to an interface of the name that its own had last.
-        let name = self.outer.name().to_owned();
-        if self.outer.follow(self.link.index).is_err() {
+        let (name, index) = (self.outer.name().to_owned(), self.link.index);
+        if self.outer.follow(index).is_err() || !self.outer.is_watched(index) {
+            // One that returned under the same number came back without the tap's programs.
             self.outer.index()?;
             self.ask(Ask::Follow).map_err(|error| error.cause)?;
         } else if self.outer.mtu()? != self.link.mtu as usize || self.outer.name() != name {
@@ -86,6 +87,11 @@ impl HostPort {
             let _tries_again = self.ask(Ask::Follow);
         }
         let is_running = self.outer.is_running()?;
+        if self.port.refresh() != PortState::Up && self.ask(Ask::Follow).is_err() {
+            // Someone removed the tap's pair or set it down, and it cannot be mended. Without the
+            // programs frames pass unshaped; with them they would all be lost.
+            self.kept.clear();
+        }
         let tap = self.port.refresh();
         Ok(if is_running { tap } else { PortState::Down })
     }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use std::fmt;
 use waiting::{Entered, Waiting};
 use weir_core::classify::Classifier;
+use weir_core::packet::{Headers, Unread};
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_sim::capture::{CaptureError, CaptureFrame, CaptureReader};
@@ -42,6 +43,10 @@ pub struct MeasureReport {
     pub classes: Vec<MeasuredClass>,
     /// From the first to the last packet behind the link.
     pub seconds: f64,
+    /// Packets in the capture before the link, and in the one behind it.
+    pub captured: [u64; 2],
+    /// The link type of frames that Weir cannot read, of each capture that has some.
+    pub unread: [Option<String>; 2],
     /// Packets behind the link that were not seen before it.
     pub unmatched: u64,
     /// Packets of which less was captured than is compared.
@@ -79,6 +84,8 @@ pub fn measure(
         report: MeasureReport {
             classes: Vec::new(),
             seconds: 0.0,
+            captured: [0; 2],
+            unread: [None, None],
             unmatched: 0,
             cut: 0,
             given_up: 0,
@@ -146,7 +153,7 @@ impl Comparison<'_> {
     fn read(&mut self, before: &mut CaptureReader<'_>) -> Option<Entered> {
         match before.next_frame()? {
             Ok(frame) => {
-                let headers = headers(&frame);
+                let headers = self.headers(0, &frame);
                 let now = Instant::from_nanos(frame.timestamp);
                 let interface = self.interfaces.of(&frame.link.name);
                 let leaf = self.classifier.classify(now, interface, &headers).leaf;
@@ -162,8 +169,18 @@ impl Comparison<'_> {
         }
     }
 
-    fn leave(&mut self, frame: &CaptureFrame<'_>, at: i128) {
+    /// Reads the headers of a frame of the first or the second capture, and counts it.
+    fn headers(&mut self, which: usize, frame: &CaptureFrame<'_>) -> Headers {
         let headers = headers(frame);
+        self.report.captured[which] += 1;
+        if headers.unread == Some(Unread::LinkType) {
+            self.report.unread[which].get_or_insert_with(|| frame.link.link_type.to_string());
+        }
+        headers
+    }
+
+    fn leave(&mut self, frame: &CaptureFrame<'_>, at: i128) {
+        let headers = self.headers(1, frame);
         let (key, cut) = identity::key(&headers, frame.bytes, self.options.compared);
         self.report.cut += u64::from(cut);
         match self.waiting.leave(key) {
@@ -176,7 +193,10 @@ impl Comparison<'_> {
 
     /// Counts a packet that did not come out.
     fn lose(&mut self, packet: Entered) {
-        let last = self.span.map_or(i128::MIN, |span| span.1);
+        // A capture without any packet says of none that it was still under way, unless it could
+        // not be read.
+        let none = if self.report.faults.is_empty() { i128::MAX } else { i128::MIN };
+        let last = self.span.map_or(none, |span| span.1);
         self.class(packet.leaf).lose(packet.at > last);
     }
 
@@ -204,12 +224,41 @@ impl Comparison<'_> {
 }
 
 impl MeasureReport {
+    /// Returns whether one of the captures has no packet, so that nothing could be measured.
+    pub fn is_empty(&self) -> bool {
+        self.captured.contains(&0)
+    }
+
+    /// Returns why the captures cannot be compared, if they cannot.
+    fn obstacles(&self) -> Vec<String> {
+        const WHERE: &str = "was it taken on the right interface, and while there was traffic?";
+        let mut obstacles = Vec::new();
+        match self.captured {
+            [0, 0] => obstacles.push(format!("neither capture has a packet: {WHERE}")),
+            [0, _] => obstacles.push(format!("the capture before the link has no packet: {WHERE}")),
+            [_, 0] => obstacles.push(format!(
+                "the capture behind the link has no packet, so all before it count as lost: {WHERE}"
+            )),
+            _ => {}
+        }
+        for (which, link_type) in ["before", "behind"].iter().zip(&self.unread) {
+            let Some(link_type) = link_type else { continue };
+            obstacles.push(format!(
+                "the capture {which} the link has frames of type `{link_type}`, which Weir does not \
+                 read: capture on an Ethernet interface"
+            ));
+        }
+        obstacles
+    }
+
     /// Returns what a reader must know of the figures.
     pub fn warnings(&self) -> Vec<String> {
         let negative: u64 = self.classes.iter().map(|class| class.negative).sum();
         let least = self.classes.iter().map(|class| class.delay_min_us).fold(0.0, f64::min);
         let matched: u64 = self.classes.iter().map(|class| class.packets_out).sum();
-        let mut warnings = self.faults.clone();
+        let obstacles = self.obstacles();
+        let has_obstacle = !obstacles.is_empty();
+        let mut warnings = [self.faults.clone(), obstacles].concat();
         let mut warn = |applies: bool, text: String| warnings.extend(applies.then_some(text));
         // Clocks that differ shift all delays too, but captures are swapped more often.
         let swapped = negative * 10 >= matched * 9;
@@ -231,7 +280,7 @@ impl MeasureReport {
             ),
         );
         warn(
-            matched == 0 && self.unmatched > 0,
+            matched == 0 && self.unmatched > 0 && !has_obstacle,
             "no packet is in both captures: is it the same traffic, one packet in each frame \
              (`ethtool -K eth0 gso off tso off gro off`), and are the clocks within a second \
              (`--clock-offset`)?"

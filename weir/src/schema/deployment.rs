@@ -188,7 +188,11 @@ fn ports() -> Value {
 
 /// Keys of a port that is a table.
 pub fn port() -> Value {
-    let delay = quantity(&[Dimension::Duration], "How much later each frame leaves by it.");
+    let delay = quantity(
+        &[Dimension::Duration],
+        "How much later each frame leaves by it. At most 32 768 frames wait for that; while so many \
+         do, further ones wait in the classes' queues.",
+    );
     let mut loss =
         quantity(&[Dimension::Share], "The part of the frames that are lost instead of leaving.");
     loss["default"] = json!("0 %");

@@ -133,6 +133,10 @@ impl XdpAuthority {
                 Ok((program.attach(self.index, hook)?, attached))
             })
         })?
+        .map_err(|error| {
+            let action = format!("open an AF_XDP port on `{}`: ", self.interface.name());
+            SystemError { action: action + &error.action, ..error }
+        })
     }
 
     /// Loads the program only.

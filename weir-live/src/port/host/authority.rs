@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::authority::{Ask, Authority, Granted, HostLink, PacketParts, Reply, cannot};
 use crate::error::{Result, SystemError};
 use crate::interface::Interface;
+use crate::netlink::LinkState;
 use crate::port::PortConfig;
 use crate::port::afpacket::authority::PacketAuthority;
 use crate::tap::{INSIDE, Side, Tap};
@@ -42,6 +43,7 @@ impl HostAuthority {
 
     fn open(&mut self, intake: bool) -> Result<Granted> {
         let (parts, mut descriptors) = self.packet.open(intake)?;
+        self.outer.watch(locked(&self.tap).state().index).map_err(|cause| self.failed(cause))?;
         let outer = self.outer.share();
         descriptors.push(outer.map_err(|cause| self.failed(cause))?);
         if intake {
@@ -49,6 +51,19 @@ impl HostAuthority {
             locked(&self.tap).attach()?;
         }
         self.reply(Some(parts), descriptors)
+    }
+
+    /// Has the tap follow the interface. That is watched from before the tap is looked at, so a port
+    /// notices what happens afterwards.
+    fn follow(&mut self) -> Option<LinkState> {
+        let before = locked(&self.tap).state().index;
+        let _gone = self.outer.watch(before);
+        let link = locked(&self.tap).follow()?;
+        if link.index == before {
+            return Some(link);
+        }
+        self.outer.watch(link.index).ok()?;
+        locked(&self.tap).follow()
     }
 
     fn reply(&self, packet: Option<PacketParts>, mut descriptors: Vec<OwnedFd>) -> Result<Granted> {
@@ -76,7 +91,7 @@ impl Authority for HostAuthority {
                 self.reply(None, Vec::new())
             }
             Ask::Follow => {
-                let followed = locked(&self.tap).follow();
+                let followed = self.follow();
                 let gone = || std::io::Error::from_raw_os_error(libc::ENODEV);
                 followed.ok_or_else(|| self.failed(gone()))?;
                 self.reply(None, Vec::new())
