@@ -214,7 +214,8 @@ fn wrong_arguments() -> Outcome {
 fn ends_in_time(way: &str) -> Outcome {
     let scene = Scene::new()?;
     let start = Instant::now();
-    let words = format!("10.77.0.2 cbr rate=1000Gbit/s size=100B src=10.77.0.1 --seconds 0.5 {way}");
+    let words =
+        format!("10.77.0.2 cbr rate=1000Gbit/s size=100B src=10.77.0.1 --seconds 0.5 {way}");
     let sent = scene.send(&words)?;
     let took = start.elapsed();
     let unsent = number(&sent["streams"][0], "unsent");
@@ -230,7 +231,11 @@ fn unanswered() -> Outcome {
     let output = scene.spawn(&scene.testbed.client, words)?.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let is_told = said.contains("no station answers for 10.77.0.77");
-    if is_told && output.status.code() == Some(2) { Ok(()) } else { Err(format!("{output:?}").into()) }
+    if is_told && output.status.code() == Some(2) {
+        Ok(())
+    } else {
+        Err(format!("{output:?}").into())
+    }
 }
 
 fn link_local() -> Outcome {

@@ -327,9 +327,7 @@ impl fmt::Display for Reason {
                 "an earlier rule tests a mark and may take the same frames; write that rule later"
             }
             Reason::Spread => "a hash spreads them over several classes",
-            Reason::Room => {
-                "the kernel's sorter has no room for all of their rules; write fewer"
-            }
+            Reason::Room => "the kernel's sorter has no room for all of their rules; write fewer",
         })
     }
 }
