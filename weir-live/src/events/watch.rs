@@ -272,7 +272,7 @@ impl PortWatch {
             }
         }
         if known.rebinds != rebinds && !known.is_new {
-            once.tell(Kind::PortTakenUp, About { subject, detail: "", class: "" });
+            once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;
         if known.mtu != reading.mtu {
