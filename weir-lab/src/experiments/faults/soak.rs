@@ -33,11 +33,14 @@ struct Fault {
     stops_traffic: bool,
 }
 
+const DOWN: Pair = ("port-down", "port-up");
+const GONE: Option<Pair> = Some(("port-gone", "port-back"));
+
 const FAULTS: &[Fault] = &[
     Fault {
         name: "a port is set down and up",
         inject: set_down_and_up,
-        pair: Some(("port-down", "port-up")),
+        pair: Some(DOWN),
         once: None,
         stops_traffic: true,
     },
@@ -65,14 +68,14 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "an interface is deleted and made anew",
         inject: delete_and_make,
-        pair: Some(("port-gone", "port-back")),
+        pair: GONE,
         once: None,
         stops_traffic: true,
     },
     Fault {
         name: "a port is set down while the disk of the log is full",
         inject: fill_disk,
-        pair: Some(("port-down", "port-up")),
+        pair: Some(DOWN),
         once: None,
         stops_traffic: true,
     },
@@ -114,6 +117,9 @@ pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), St
         log(fault, injected, &seen, tell);
     }
     log_file(&seen, tell);
+    let refused = told::count(&seen.told, "call-refused");
+    let shown = format!("{refused} events");
+    tell(row(format!("{NAME}: refused system calls"), shown, "none", refused == 0));
     Ok(())
 }
 
@@ -230,8 +236,14 @@ impl Fault {
             let wanted = sum(&|fault| u64::from(fault.pair == self.pair));
             let tally = told::tally(told, pair);
             let Tally { times, open, stray, uncounted } = tally;
-            let shown = format!("{times}, {open} open, {stray} stray, {uncounted} uncounted");
-            let holds = tally == Tally { times: wanted, ..Tally::default() };
+            let shown = format!(
+                "{times} ({}), {open} open, {stray} stray, {uncounted} uncounted",
+                told::durations(told, pair)
+            );
+            // An interface that is made anew may be seen before it is set up: it is down then.
+            let more = if pair == DOWN { sum(&|fault| u64::from(fault.pair == GONE)) } else { 0 };
+            let holds = (wanted..=wanted + more).contains(&times)
+                && tally == Tally { times, ..Tally::default() };
             return (shown, format!("{wanted} ended"), holds);
         }
         let Some((kind, _)) = self.once else {

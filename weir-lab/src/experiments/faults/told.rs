@@ -66,6 +66,14 @@ pub(super) fn tally(told: &[Told], (begin, end): Pair) -> Tally {
     tally
 }
 
+/// Returns how long each fault that such an event ended was, in seconds, as text.
+pub(super) fn durations(told: &[Told], (_, end): Pair) -> String {
+    let ended = told.iter().filter(|line| line.is(end));
+    let seconds = ended.filter_map(|line| line.line.get("duration_s")?.as_f64());
+    let texts: Vec<String> = seconds.map(|seconds| format!("{seconds:.2}")).collect();
+    format!("{} s", texts.join(" "))
+}
+
 /// Returns how many events of a kind were told, or left out and counted.
 pub(super) fn count(told: &[Told], kind: &str) -> u64 {
     let is_left_out = |line: &&Told| {
