@@ -5,6 +5,6 @@ if [ -d /run/systemd/system ]; then
 fi
 if [ "$1" = purge ]; then
     # Deployments that an operator wrote stay.
-    rmdir --ignore-fail-on-non-empty /etc/weir 2>/dev/null || true
+    [ ! -d /etc/weir ] || rmdir --ignore-fail-on-non-empty /etc/weir
     rm -rf /run/weir
 fi

@@ -4,15 +4,17 @@
 //! in every build, with the same inputs in every run.
 
 use std::fs;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::thread;
 
 use weir_core::random;
 
 use crate::Target;
 
-/// Runs the target on its seeds and then on `mutations` mutated inputs; returns the number of
-/// seeds.
+/// Runs the target on its seeds and then on `mutations` mutated inputs, shared among the
+/// processors; returns the number of seeds.
 ///
 /// # Panics
 /// If the target does, after printing the input to standard error; or if there are no seeds.
@@ -22,10 +24,26 @@ pub fn run(name: &str, target: Target, mutations: u32) -> usize {
     for seed in &seeds {
         attempt(name, target, seed);
     }
-    let mut random = Random(random::Random::new(0x57e1_2f1d, 0));
-    for _ in 0..mutations {
-        attempt(name, target, &mutated(&mut random, &seeds));
-    }
+    let shares = thread::available_parallelism().map_or(1, NonZero::get) as u32;
+    thread::scope(|scope| {
+        let work = |share| {
+            let seeds = &seeds;
+            scope.spawn(move || {
+                // Each thread makes all inputs, so that they are the same on every machine.
+                let mut random = Random(random::Random::new(0x57e1_2f1d, 0));
+                for number in 0..mutations {
+                    let input = mutated(&mut random, seeds);
+                    if number % shares == share {
+                        attempt(name, target, &input);
+                    }
+                }
+            })
+        };
+        let threads: Vec<_> = (0..shares).map(work).collect();
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+    });
     seeds.len()
 }
 

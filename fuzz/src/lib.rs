@@ -5,6 +5,7 @@
 
 pub mod brief;
 mod capture;
+mod control;
 mod draw;
 mod import;
 mod mark;
@@ -18,6 +19,7 @@ mod scheduler;
 mod sorter;
 
 pub use capture::capture;
+pub use control::control;
 pub use import::{altq, pf, tc};
 pub use mark::mark;
 pub use offload::offload;
@@ -35,6 +37,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
+    ("control", control),
     ("mark", mark),
     ("offload", offload),
     ("packet", packet),

@@ -50,6 +50,17 @@ pub fn bind(path: &Path, group: Option<u32>) -> Result<(Bound, UnixListener), St
     Ok((Bound { path: path.to_owned(), file: (there.dev(), there.ino()) }, listener))
 }
 
+impl Bound {
+    /// The file of a socket that another process bound and that is this one's now.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn adopt(path: &Path) -> io::Result<Self> {
+        let there = fs::symlink_metadata(path)?;
+        Ok(Self { path: path.to_owned(), file: (there.dev(), there.ino()) })
+    }
+}
+
 /// Why a path cannot be bound.
 enum Hindrance {
     /// A link listens there.

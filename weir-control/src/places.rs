@@ -1,4 +1,4 @@
-//! Where control sockets are: one place for each user, whatever started the link, and all the places
+//! Where control sockets are: one place for each user, whatever started the link, and all places
 //! where a link may be found.
 //!
 //! A link of root listens at `/run/weir/NAME.sock`. That of another user listens below
@@ -70,7 +70,7 @@ impl Places {
     /// The places of the user of this process.
     pub fn of_process() -> Self {
         Self {
-            uid: rustix::process::geteuid().as_raw(),
+            uid: own_uid(),
             runtime: std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
             top: PathBuf::from("/"),
         }
@@ -246,6 +246,12 @@ pub(crate) fn user_and_group(path: &Path) -> Option<String> {
     Some(format!("user {user} and group {group}, mode {mode:o}"))
 }
 
+/// Returns the number of the user of this process. In the sandbox of a forwarder it cannot be asked
+/// for.
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Returns the name of a user, or its number.
 pub fn user(uid: u32) -> String {
     name_of("/etc/passwd", uid)
@@ -382,10 +388,6 @@ mod tests {
         fn short(&self, text: &str) -> String {
             text.replace(&format!("{}/", self.top.path().display()), "")
         }
-    }
-
-    fn own_uid() -> u32 {
-        rustix::process::geteuid().as_raw()
     }
 
     #[test]

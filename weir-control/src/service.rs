@@ -103,12 +103,12 @@ impl Cause {
 }
 
 impl Service {
-    /// A link that tells its status and restarts the measurement of delays, for the user of this
-    /// process; what it refuses is not told to anyone.
-    pub fn of(boards: Vec<Arc<Board>>) -> Self {
+    /// A link of this user that tells its status and restarts the measurement of delays; what it
+    /// refuses is not told to anyone.
+    pub fn of(boards: Vec<Arc<Board>>, owner: u32) -> Self {
         Self {
             boards,
-            owner: rustix::process::geteuid().as_raw(),
+            owner,
             act: Box::new(|_, _| Reply::error("this link does not know the request")),
             refused: Box::new(drop),
             patience: Patience::default(),

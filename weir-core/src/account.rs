@@ -184,6 +184,30 @@ impl Histogram {
         *self = Self { buckets: core::mem::take(&mut self.buckets), ..Self::new() };
     }
 
+    /// Returns the durations that were counted since `earlier`, a copy of this histogram; all of
+    /// them if it was cleared meanwhile. Their shortest and longest are known as well as the
+    /// buckets tell.
+    pub fn since(&self, earlier: &Histogram) -> Self {
+        if earlier.count == 0 || earlier.count > self.count {
+            return self.clone();
+        }
+        let before = earlier.buckets.iter().chain(core::iter::repeat(&0));
+        let buckets: Vec<u64> =
+            self.buckets.iter().zip(before).map(|(now, then)| now.saturating_sub(*then)).collect();
+        let first = buckets.iter().position(|count| *count > 0).unwrap_or(0);
+        let last = buckets.iter().rposition(|count| *count > 0);
+        let start = if first == 0 { 0 } else { bucket_end(first - 1) + 1 };
+        Self {
+            count: self.count - earlier.count,
+            sum: self.sum.saturating_sub(earlier.sum),
+            min: Duration::from_nanos(start).max(self.min),
+            max: last
+                .map_or(Duration::ZERO, |last| Duration::from_nanos(bucket_end(last)))
+                .min(self.max),
+            buckets,
+        }
+    }
+
     /// Returns the number of durations counted.
     pub const fn count(&self) -> u64 {
         self.count
@@ -296,6 +320,23 @@ mod tests {
         assert_eq!((merged.count(), merged.quantile(500)), (0, Quantile::default()));
         merged.merge(&histogram);
         assert_eq!(merged, histogram, "nothing of before is left");
+    }
+
+    #[test]
+    fn durations_since_an_earlier_copy_are_those_counted_meanwhile() {
+        let mut histogram = Histogram::new();
+        (0..100).for_each(|_| histogram.record(Duration::from_millis(500)));
+        let earlier = histogram.clone();
+        assert_eq!(histogram.since(&earlier).count(), 0);
+        (1..=1000).for_each(|micros| histogram.record(Duration::from_micros(micros)));
+        let window = histogram.since(&earlier);
+        let p99 = window.quantile(990);
+        assert_eq!(window.count(), 1000);
+        assert!(p99.value.as_nanos().abs_diff(990_000) <= p99.resolution.as_nanos(), "{p99:?}");
+        assert!(window.max().as_nanos().abs_diff(1_000_000) < 40_000, "{}", window.max());
+        histogram.clear();
+        histogram.record(Duration::from_millis(1));
+        assert_eq!(histogram.since(&earlier), histogram, "it was cleared");
     }
 
     #[test]

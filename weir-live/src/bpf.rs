@@ -285,6 +285,27 @@ pub fn kernel_function(name: &str) -> Option<i32> {
     types::function(name)
 }
 
+/// Returns how many programs are attached at tcx `hook` of an interface of this thread's network
+/// namespace.
+///
+/// # Errors
+/// Without CAP_NET_ADMIN, before Linux 6.6, or for a hook of XDP, which netlink shows
+/// ([`crate::netlink::LinkState`]).
+pub fn attached(interface_index: u32, hook: Hook) -> Result<u32> {
+    let attach_type = match hook {
+        Hook::XdpNative | Hook::XdpGeneric => 37,
+        Hook::TcxIngress => 46,
+        Hook::TcxEgress => 47,
+    };
+    let mut query = Query { interface_index, attach_type, ..Query::default() };
+    match call(PROGRAM_QUERY, &mut query) {
+        Ok(_) => Ok(query.count),
+        // Nothing was ever attached there.
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(0),
+        Err(cause) => Err(with_cure(format!("list the programs of {interface_index}"), cause)),
+    }
+}
+
 fn program_attributes(
     kind: Kind,
     name: &str,
@@ -375,6 +396,7 @@ const MAP_UPDATE: c_long = 2;
 const PROGRAM_LOAD: c_long = 5;
 const PROGRAM_TEST: c_long = 10;
 const OBJECT_INFORMATION: c_long = 15;
+const PROGRAM_QUERY: c_long = 16;
 const LINK_CREATE: c_long = 28;
 
 /// Room for the verifier's log; the kernel cuts a longer one.
@@ -464,6 +486,21 @@ struct LinkInformation {
     interface_index: u32,
     rest: [u32; 7],
 }
+
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct Query {
+    interface_index: u32,
+    attach_type: u32,
+    flags: u32,
+    attach_flags: u32,
+    ids: u64,
+    count: u32,
+    padding: u32,
+    rest: [u64; 4],
+}
+// SAFETY: the layout of <linux/bpf.h> for BPF_PROG_QUERY; without `ids` it writes `count` only.
+unsafe impl Attributes for Query {}
 
 #[derive(Clone, Copy, Default)]
 #[repr(C)]

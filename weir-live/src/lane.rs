@@ -16,6 +16,7 @@ use weir_core::units::{Duration, Instant};
 
 use weir_policy::Policy;
 
+use crate::alarm::LeafMeasures;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
@@ -314,6 +315,29 @@ impl Lane {
     /// Returns the frames that were too old to be sent, as after a stall.
     pub(crate) fn stale(&self) -> u64 {
         self.forfeited + self.lost(Loss::Stale) + self.lost(Loss::StaleOnArrival)
+    }
+
+    /// Returns how many bytes of a leaf wait.
+    pub(crate) fn leaf_backlog(&self, leaf: LeafId) -> u64 {
+        self.link.leaf_account(leaf).backlog.bytes
+    }
+
+    /// Returns what alarms measure of a leaf.
+    pub(crate) fn leaf_measures(&self, leaf: LeafId) -> LeafMeasures {
+        let account = self.link.leaf_account(leaf);
+        let losses = &self.losses.leaves[leaf.index()];
+        let sum = |causes: &[Loss], of: fn(&Count) -> u64| -> u64 {
+            causes.iter().map(|cause| of(&losses[*cause as usize])).sum()
+        };
+        let before = sum(&Loss::BEFORE, |count| count.packets);
+        let after = sum(&Loss::AFTER, |count| count.packets);
+        LeafMeasures {
+            offered: account.offered.packets + before,
+            dropped: account.dropped_total().packets + before + after,
+            sent_bytes: account.sent.bytes - sum(&Loss::AFTER, |count| count.bytes),
+            delays: self.delays.get(leaf.index()).cloned().unwrap_or_default(),
+            ..LeafMeasures::default()
+        }
     }
 
     /// Returns the name of the leaf that has this ring of its ports.

@@ -6,6 +6,7 @@
 //! demo`.
 #![allow(unsafe_code)]
 
+pub mod alarm;
 pub mod authority;
 pub mod batch;
 pub mod bpf;

@@ -1,8 +1,9 @@
-//! The receive ring (TPACKET_V2): frames that the kernel writes into memory shared with it.
+//! Rings (TPACKET_V2): frames that the kernel writes into memory shared with it, or sends from there.
 //!
 //! Invariant: a slot belongs to the kernel while its status is TP_STATUS_KERNEL and to this program
 //! otherwise; the status is read with acquire and handed back with release ordering.
 
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -13,6 +14,10 @@ use crate::offload::{OFFLOAD_HEADER_LEN, OffloadHeader, Tag};
 use crate::socket;
 
 const BLOCK_LEN_MIN: usize = 1 << 16;
+/// Where the `virtio_net_hdr` of a frame to be sent begins: behind `struct tpacket2_hdr`, aligned.
+const FRAME_START: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+/// The status is the first word of a slot.
+const STATUS_LEN: usize = 4;
 const TPID_DEFAULT: u16 = 0x8100;
 
 /// The mapped ring and the index of the next slot to read.
@@ -119,6 +124,47 @@ impl Ring {
         self.next = (self.next + 1) & (self.slot_count - 1);
     }
 
+    /// Returns whether a slot of a transmit ring can hold a frame of this length.
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        FRAME_START + OFFLOAD_HEADER_LEN + len <= self.slot_len
+    }
+
+    /// Puts a frame that is finished into the next slot of a transmit ring, to be sent; returns
+    /// whether the slot was free.
+    ///
+    /// # Panics
+    /// If there is no room for so long a frame.
+    pub(crate) fn put(&mut self, frame: &[u8]) -> bool {
+        assert!(self.has_room(frame.len()), "the frame has room in a slot");
+        if self.status().load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
+            return false;
+        }
+        let len = (OFFLOAD_HEADER_LEN + frame.len()) as u32;
+        let start = FRAME_START - STATUS_LEN;
+        // SAFETY: within the mapping, and ours since the acquire above until the status says that
+        // the frame is to be sent; the status itself is left out.
+        let slot = unsafe {
+            let slot = self.base.as_ptr().add(self.next * self.slot_len + STATUS_LEN);
+            std::slice::from_raw_parts_mut(slot, self.slot_len - STATUS_LEN)
+        };
+        // `tp_len` follows the status. The header before the frame says that nothing is left undone.
+        slot[..4].copy_from_slice(&len.to_ne_bytes());
+        slot[start..start + OFFLOAD_HEADER_LEN].fill(0);
+        slot[start + OFFLOAD_HEADER_LEN..][..frame.len()].copy_from_slice(frame);
+        self.status().store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+        true
+    }
+
+    /// Goes on after [`Ring::put`]: to the next slot, or, if the kernel did not take the frame,
+    /// takes it back.
+    pub(crate) fn finish(&mut self, is_sent: bool) {
+        if is_sent {
+            self.next = (self.next + 1) & (self.slot_count - 1);
+        } else {
+            self.status().store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
+        }
+    }
+
     fn slot(&self) -> *const u8 {
         // SAFETY: `next < slot_count`, and the mapping is `slot_count * slot_len` bytes long.
         unsafe { self.base.as_ptr().add(self.next * self.slot_len) }
@@ -143,8 +189,26 @@ impl Drop for Ring {
     }
 }
 
-/// Gives a socket a ring of at least `slots` slots of `slot_len` bytes, both powers of two.
+/// Gives a socket a receive ring of at least `slots` slots of `slot_len` bytes, both powers of two.
 pub(crate) fn make(socket: BorrowedFd<'_>, slot_len: usize, slots: usize) -> io::Result<usize> {
+    make_for(libc::PACKET_RX_RING, socket, slot_len, slots)
+}
+
+/// As [`make`], a transmit ring.
+pub(crate) fn make_transmit(
+    socket: BorrowedFd<'_>,
+    slot_len: usize,
+    slots: usize,
+) -> io::Result<usize> {
+    make_for(libc::PACKET_TX_RING, socket, slot_len, slots)
+}
+
+fn make_for(
+    option: c_int,
+    socket: BorrowedFd<'_>,
+    slot_len: usize,
+    slots: usize,
+) -> io::Result<usize> {
     assert!(slot_len.is_power_of_two() && slots.is_power_of_two());
     let block_len = slot_len.max(BLOCK_LEN_MIN);
     let len = (slot_len * slots).max(block_len);
@@ -154,7 +218,7 @@ pub(crate) fn make(socket: BorrowedFd<'_>, slot_len: usize, slots: usize) -> io:
         tp_frame_size: slot_len as u32,
         tp_frame_nr: (len / slot_len) as u32,
     };
-    socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    socket::set_option(socket, libc::SOL_PACKET, option, &request)?;
     Ok(len / slot_len)
 }
 

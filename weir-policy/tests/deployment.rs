@@ -228,7 +228,8 @@ fn options_of_ports_and_bridges_are_checked() {
 fn what_follows_a_death_is_checked() {
     let sound = format!(
         "{HEAD}on_exit = 'open'\ndrain = '1 s'\nrestart = 'never'\nwait_for_ports = 'forever'\n\
-         watchdog = 'none'\nuser = 'weir'\npriority = 'realtime'\nlog = '/var/log/weir.log'\n"
+         watchdog = 'none'\nuser = 'weir'\npriority = 'realtime'\nlog = '/var/log/weir.log'\n\
+         control_group = 'adm'\n"
     );
     let service = check(&format!("{sound}{WAYS}"), &[]).plan.expect("it is sound").service;
     let wanted = Service {
@@ -238,6 +239,7 @@ fn what_follows_a_death_is_checked() {
         wait_for_ports: Patience::Forever,
         watchdog: None,
         user: "weir".to_owned(),
+        control_group: Some("adm".to_owned()),
         priority: Priority::Realtime,
         log: Some("/var/log/weir.log".into()),
     };
@@ -262,6 +264,7 @@ fn what_follows_a_death_is_checked() {
         ("'realtime'", "'idle'", &["W016@d:9:12"]),
         ("'realtime'", "'realtime'\nwait = 'spin'", &["W213@d:9:12"]),
         ("'/var/log/weir.log'", "\"\\u0007\"", &["W017@d:10:7"]),
+        ("'adm'", "'a:b'", &["W017@d:11:17"]),
     ];
     for (old, new, wanted) in rows {
         assert!(sound.contains(old), "{old}");

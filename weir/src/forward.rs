@@ -5,6 +5,7 @@
 //! first thread listens to the keeper; each bridge has a thread of its own. If the keeper dies
 //! without a word, everything goes on.
 
+mod door;
 mod post;
 
 use crate::Run;
@@ -17,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
-use weir_control::service::Service;
 use weir_core::units;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
@@ -76,6 +76,7 @@ impl Run for Forward {
 /// A forwarder whose ports are open and that can do nothing but forward.
 struct Prepared {
     bridges: Vec<Bridge>,
+    /// The user who started the link.
     boards: Vec<Arc<Board>>,
     listener: OwnedFd,
     courier: Courier,
@@ -87,6 +88,8 @@ struct Prepared {
     drain: Duration,
     watchdog: Option<Duration>,
     warnings: Vec<String>,
+    /// The name of the deployment.
+    name: String,
     plan: Plan,
 }
 
@@ -94,6 +97,7 @@ struct Prepared {
 fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared, String> {
     let text = |error: SystemError| error.to_string();
     let signals = Signals::install().map_err(text)?;
+    // Its privileges go soon, and with them perhaps its user.
     let received = keeper.receive(PLAN_PATIENCE).map_err(text)?;
     let Some((Command::Plan(mut plan), mut descriptors)) = received else {
         return Err("the keeper does not say what to run".to_owned());
@@ -136,6 +140,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         drain: nanos(deployment.service.drain),
         watchdog: deployment.service.watchdog.map(nanos),
         warnings,
+        name: deployment.name,
         plan: *plan,
     })
 }
@@ -148,12 +153,16 @@ impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
-        let server = Server::on(listener, Service::of(self.boards.clone()));
+        let bell = Arc::clone(&self.bells[self.bridges.len()]);
+        let reporter = self.reporter.clone();
+        let (service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
+        let server = Server::on(listener, service)
+            .map_err(|cause| SystemError::new("serve the control socket", cause))?;
         keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();
-        let mut post = Post::new(self, keeper);
+        let mut post = Post::new(self, keeper, wishes);
         let ran = forward(&mut bridges, &boards, &bells, &mut post);
         drop(server);
         post.tell_events();
@@ -218,7 +227,7 @@ fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
 }
 
 fn no_copy(cause: std::io::Error) -> SystemError {
-    SystemError::new("copy the control socket", cause)
+    SystemError::new("serve the control socket", cause)
 }
 
 /// How long the keeper may take to say what to run.

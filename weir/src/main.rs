@@ -61,6 +61,7 @@ verbs! {
     sim::Sim,
     up::Up,
     forward::Forward,
+    restart::Restart,
     status::Status,
     send::Send,
     recv::Recv,

@@ -41,7 +41,7 @@ struct Root {
 impl Root {
     fn new() -> Result<Self, Failed> {
         let root = Self { folder: tempfile::tempdir()? };
-        for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "run/weir", "proc", "tmp"] {
+        for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "run/weir", "proc", "dev"] {
             fs::create_dir_all(root.path(folder))?;
         }
         for program in ["sh", "rmdir", "rm", "setpriv"] {
@@ -208,8 +208,8 @@ fn runs_as_its_unit_says(root: &Root) -> Outcome {
     notices.set_read_timeout(Some(PATIENCE))?;
     // Each program takes the place of the one before it, so the process is the keeper in the end.
     let script = format!(
-        "mount --rbind /proc {0}/proc && exec chroot {0} /bin/setpriv --no-new-privs \
-         --bounding-set=-all,{1} {2}",
+        "mount --rbind /proc {0}/proc && mount --rbind /dev {0}/dev && \
+         exec chroot {0} /bin/setpriv --no-new-privs --bounding-set=-all,{1} {2}",
         root.path("").display(),
         names.join(","),
         key("ExecStart")?.replace("%i", "home")

@@ -263,7 +263,7 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
 fn wrong_deployments_and_scenarios_are_refused() {
     let deployment = "[deployment]\nports = { a = 'x', b = { interface = 'y', loss = '1 %' } }\n\
                       wait = 'spin'\nlag_max = '5 ms'\nsojourn_max = 'none'\n\
-                      watchdog = 'none'\nuser = 'weir'\n[deployment.alarm.a]\nwhen = 'x.loss > 1 %'\n\
+                      watchdog = 'none'\nuser = 'weir'\ncontrol_group = 'adm'\n[deployment.alarm.a]\nwhen = 'x.loss > 1 %'\n\
                       for = '9 s'\nrun = ['/bin/x']\nwebhook = 'http://x'\n\
                       [direction.d]\nfrom = ['a']\nto = 'b'\npolicy = 'p.toml'\n";
     let scenario = "policy = 'p.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\nkind = 'cbr'\n\

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -44,6 +44,11 @@ const PARTS: [Part; 17] = [
         name: "overload",
         measures: "a guaranteed class while bulk floods the bridge, case by case (8 min; root)",
         run: |root| weir(root, &["lab", "run", "overload", "--seconds", "30"]),
+    },
+    Part {
+        name: "faults",
+        measures: "a link while interfaces vanish, processes die and disks fill up (70 min; root)",
+        run: |root| weir(root, &["lab", "run", "faults", "--seconds", "3600"]),
     },
     Part {
         name: "rates",

@@ -10,8 +10,9 @@ mod talk;
 mod tests;
 
 use crate::listen::{self, Bound};
+use crate::places::own_uid;
 use crate::printable::printable;
-use crate::protocol::Answer;
+use crate::protocol::{Answer, Request};
 use crate::service::{Cause, Peer, Refused, Service};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -49,7 +50,7 @@ impl Server {
     /// When another link answers there, or the path cannot be bound; the text says what to do.
     pub fn start(path: &Path, boards: Vec<Arc<Board>>) -> Result<Self, String> {
         let (bound, listener) = listen::bind(path, None)?;
-        let started = Self::on(listener, Service::of(boards));
+        let started = Self::on(listener, Service::of(boards, own_uid()));
         let mut server =
             started.map_err(|error| format!("cannot serve {}: {error}", path.display()))?;
         server.bound = Some(bound);
@@ -72,6 +73,22 @@ impl Server {
         let work = move || serve(&listener, &Arc::new(shared), &stopped);
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work)?;
         Ok(Self { stop, thread: Some(thread), bound: None })
+    }
+}
+
+/// Reads any bytes as the line of a client: for the fuzz target.
+pub fn exercise(line: &[u8]) {
+    match talk::read(line) {
+        Ok(request) => {
+            let text = serde_json::to_vec(&request).expect("a request is JSON");
+            assert_eq!(talk::read(&text).ok(), Some(request.clone()), "it is read as written");
+            if let Request::Status(query) = &request
+                && query.check().is_ok()
+            {
+                let _any = query.matches("home-7/web") || query.matches("");
+            }
+        }
+        Err((_, text)) => assert!(text.len() < 1500, "a refusal is short: {text}"),
     }
 }
 

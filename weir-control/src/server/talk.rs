@@ -32,8 +32,10 @@ pub(super) fn converse(stream: &UnixStream, peer: &Peer, shared: &Shared) -> Res
 }
 
 /// Reads a request.
-fn read(line: &[u8]) -> Result<Request, Refusal> {
+pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
     serde_json::from_slice(line).map_err(|error| {
+        // The error may quote what was sent.
+        let error: String = error.to_string().chars().take(QUOTED_MAX).collect();
         let text = format!(
             "not a request: {error}; send one JSON object on a line, such as \
              {{\"call\":\"status\"}}"
@@ -225,5 +227,7 @@ impl Lines<'_> {
 
 /// The longest wait for a refused client to read why.
 const REFUSAL_PATIENCE: Duration = Duration::from_millis(100);
+/// The most characters of a client's own that come back to it.
+const QUOTED_MAX: usize = 200;
 /// Bytes of an answer that are made before they are sent.
 const PART: usize = 64 << 10;

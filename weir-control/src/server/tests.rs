@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client;
-use crate::protocol::{CLASSES_MAX, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request, Sort};
+use crate::protocol::{CLASSES_MAX, DESCRIPTORS_MAX, Query, REQUEST_MAX, Sort};
 use crate::service::{Patience, Reply};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -66,7 +66,7 @@ impl Scene {
         let service = Service {
             refused: Box::new(move |one| told.lock().expect("no panic").push(one)),
             patience,
-            ..Service::of(vec![board])
+            ..Service::of(vec![board], own_uid())
         };
         let (bound, listener) =
             listen::bind(&folder.path().join("a.sock"), None).expect("a fresh path");
@@ -142,6 +142,7 @@ const USES: &[Use] = &[
     ("another type", |scene| drop(scene.say(b"[1,2]\n")), Cause::Malformed),
     ("an unknown call", |scene| drop(scene.say(b"{\"call\":\"reboot\"}\n")), Cause::Malformed),
     ("an unknown key", |scene| said(scene, "\"classes\":1"), Cause::Malformed),
+    ("a long unknown call", long_call, Cause::Malformed),
     ("a wrong type", |scene| said(scene, "\"limit\":\"all\""), Cause::Malformed),
     ("a number beyond 32 bits", |scene| said(scene, "\"limit\":4294967296"), Cause::Malformed),
     ("a negative number", |scene| said(scene, "\"limit\":-1"), Cause::Malformed),
@@ -171,6 +172,10 @@ fn said(scene: &Scene, field: &str) {
 
 fn long_pattern(scene: &Scene) {
     said(scene, &format!("\"class\":\"{}\"", "*a".repeat(500)));
+}
+
+fn long_call(scene: &Scene) {
+    drop(scene.say(format!("{{\"call\":\"{}\"}}\n", "\u{9b}\u{1f}x".repeat(9000)).as_bytes()));
 }
 
 fn deep_request(scene: &Scene) {
@@ -321,7 +326,7 @@ fn an_answer_holds_the_classes_that_were_asked_for() {
 
 #[test]
 fn only_root_and_the_owner_change_the_link() {
-    let own = rustix::process::geteuid().as_raw();
+    let own = own_uid();
     for (owner, is_allowed) in [(own, true), (own + 1, own == 0)] {
         let scene = Scene::with(10, |service| Service { owner, ..service });
         scene.status().expect("anyone who may connect may read");

@@ -78,6 +78,7 @@ experiments! {
     htb_export,
     sharing_sim,
     overload,
+    faults,
     packet_size,
     simulator_speed,
     ns2,

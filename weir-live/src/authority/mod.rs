@@ -133,7 +133,8 @@ pub enum Reply {
 }
 
 /// Packet sockets and their rings. Descriptors: on [`Ask::Open`] a socket that asks about the
-/// interface, then the sending socket; then those that receive, one for each ring.
+/// interface, then the sending socket and, where there is one, that for long frames; then those
+/// that receive, one for each ring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketParts {
     /// The number of the interface.
@@ -142,6 +143,8 @@ pub struct PacketParts {
     pub rings: Vec<RingShape>,
     /// The sockets are a group that sorts frames.
     pub is_sorting: bool,
+    /// The transmit ring of the socket for long frames.
+    pub long: Option<RingShape>,
 }
 
 /// A ring of a packet socket, made but not mapped.

@@ -1,8 +1,12 @@
 //! What the run loop reads for the watch over its faults.
 
+use std::sync::Arc;
+
+use weir_core::ids::LeafId;
 use weir_core::units::{Duration, Instant};
 
 use super::{Bridge, OpenPort, REFRESH_INTERVAL};
+use crate::alarm::{Gauge, Gauged};
 use crate::events::Reporter;
 use crate::events::watch::{LATE_MIN, LaneReading, LoopReading, Moment, Monitor, PortReading};
 use crate::lane::{Lane, Loss};
@@ -19,9 +23,22 @@ pub(super) struct Watch {
     pub(super) stalled: Duration,
     /// By how much the system woke the loop late, beyond what is usual; a sum.
     late: Duration,
+    /// What is counted for alarms.
+    gauged: Gauged,
 }
 
 impl Bridge {
+    /// From now on counts these leaves of lanes for alarms; returns where the counts are left, and
+    /// the places of the leaves there.
+    pub(crate) fn gauge(
+        &mut self,
+        leaves: [Vec<(usize, LeafId)>; 2],
+    ) -> (Arc<Gauge>, [Vec<usize>; 2]) {
+        let [measured, goal] = leaves;
+        let (gauge, measured) = self.watch.gauged.add(measured);
+        (gauge, [measured, self.watch.gauged.add(goal).1])
+    }
+
     /// From now on tells faults to `reporter`.
     pub fn report_to(&mut self, reporter: Reporter) {
         let rings = (0..self.ports.len()).map(|port| self.ring_classes(port)).collect();
@@ -46,8 +63,14 @@ impl Bridge {
         if !changed && now.since(self.watch.looked) < REFRESH_INTERVAL {
             return;
         }
-        let Some(monitor) = &mut self.watch.monitor else { return };
         self.watch.looked = now;
+        let lanes = &self.lanes;
+        self.watch.gauged.look(
+            now,
+            |lane, leaf| lanes[lane].leaf_backlog(leaf),
+            |lane, leaf| lanes[lane].leaf_measures(leaf),
+        );
+        let Some(monitor) = &mut self.watch.monitor else { return };
         let moment = moment();
         monitor.begin(moment);
         for (index, port) in self.ports.iter_mut().enumerate() {

@@ -11,7 +11,7 @@ use super::{About, Event, Kind, Reporter};
 
 /// The kind of a fault, and when it counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(crate) struct Manner {
     /// The kind of event that begins it.
     pub kind: Kind,
     /// For how long the condition must hold before the fault is told.
@@ -41,7 +41,7 @@ impl Moment {
 
 /// What a look found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// Since when the condition holds, if it does.
     pub since: Option<Instant>,
     /// What the condition cost since the start.
@@ -50,14 +50,14 @@ pub(super) struct Look {
 
 impl Look {
     /// A look at a state, which may have begun just now.
-    pub(super) fn state(moment: Moment, holds: bool, total: u64) -> Self {
+    pub(crate) fn state(moment: Moment, holds: bool, total: u64) -> Self {
         Self { since: holds.then_some(moment.now), total }
     }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     manner: Manner,
     /// The total at the last look while there was nothing.
     base: u64,
@@ -95,25 +95,25 @@ struct Damper {
 }
 
 impl Fault {
-    pub(super) fn new(manner: Manner) -> Self {
+    pub(crate) fn new(manner: Manner) -> Self {
         let damper = Damper { since: Instant::ZERO, beginnings: 0 };
         Self { manner, base: 0, phase: Phase::Absent, damper }
     }
 
     /// Returns whether its beginning was told and its end was not.
-    pub(super) fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         matches!(self.phase, Phase::Told(_))
     }
 
     /// Forgets a condition of which nothing was told: something else explains it.
-    pub(super) fn dismiss(&mut self) {
+    pub(crate) fn dismiss(&mut self) {
         if !self.is_told() {
             self.phase = Phase::Absent;
         }
     }
 
     /// Takes a look into account, and tells what it shows.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         moment: Moment,
         look: Look,
@@ -184,13 +184,14 @@ impl Fault {
             return;
         }
         let ended = told.end(moment, absent, total.saturating_sub(self.base));
-        reporter.push(Event { subject: about.subject.to_owned(), ..ended });
+        let measured = about.measured.cloned().or(ended.measured.clone());
+        reporter.push(Event { subject: about.subject.to_owned(), measured, ..ended });
         self.phase = Phase::Absent;
         self.base = total;
     }
 
     /// Tells the end of a fault that is no state, because nothing is looked at any more.
-    pub(super) fn finish(&mut self, moment: Moment, reporter: &Reporter) {
+    pub(crate) fn finish(&mut self, moment: Moment, reporter: &Reporter) {
         let Phase::Told(told) = &self.phase else { return };
         if !self.manner.is_state {
             let count = told.total.saturating_sub(self.base);

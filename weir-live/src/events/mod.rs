@@ -1,11 +1,11 @@
-//! What happens to a running link, for its operator: events, and faults with a beginning and an end.
+//! What happens to a running link, for its operator: events, and faults with beginning and end.
 //!
-//! A kind of event is one line of the table below. `watch.rs` finds faults from counters, inside the
-//! run loop; `fault.rs` gives each one beginning and one end; `log.rs` carries events out of the
-//! loop without a lock; `write.rs` writes them. Invariant: each event that begins a fault is
+//! A kind of event is one line of the table below. `watch.rs` finds faults from counters, inside
+//! the run loop; `fault.rs` gives each one beginning and one end; `log.rs` carries events out of
+//! the loop without a lock; `write.rs` writes them. Invariant: each event that begins a fault is
 //! followed by at most one that ends it, and both have its number.
 
-mod fault;
+pub(crate) mod fault;
 mod log;
 mod time;
 pub(crate) mod watch;
@@ -235,6 +235,8 @@ pub struct About<'a> {
     pub class: &'a str,
     /// What else its sentence says.
     pub detail: &'a str,
+    /// Of an alarm: what was measured, and the limit.
+    pub measured: Option<&'a Measured>,
 }
 
 /// Something that happened.
@@ -252,6 +254,8 @@ pub struct Event {
     pub detail: String,
     /// The number of the fault that it begins or ends.
     pub fault: Option<u64>,
+    /// At the end of a fault: when it began.
+    pub since_ns: Option<u64>,
     /// At the end of a fault: how long it lasted.
     pub duration_ns: Option<u64>,
     /// Frames, events or lines lost.
@@ -284,7 +288,8 @@ impl Event {
             duration_ns: None,
             count: 0,
             times: 1,
-            measured: None,
+            measured: about.measured.cloned(),
+            since_ns: None,
         }
     }
 
@@ -299,6 +304,7 @@ impl Event {
         Self {
             kind,
             at_ns,
+            since_ns: Some(self.at_ns),
             duration_ns: Some(at_ns.saturating_sub(self.at_ns)),
             count,
             ..self.clone()
@@ -341,7 +347,6 @@ impl Event {
 
     /// Returns it as one line of JSON, without the line's end.
     pub fn json(&self) -> String {
-        let since = self.duration_ns.map(|duration| rfc3339(self.at_ns - duration));
         let line = Line {
             event: self.kind,
             time: rfc3339(self.at_ns),
@@ -350,7 +355,7 @@ impl Event {
             class: &self.class,
             text: self.text(),
             fault: self.fault,
-            since,
+            since: self.since_ns.map(rfc3339),
             duration_s: self.duration_ns.map(|duration| duration as f64 / 1e9),
             count: self.count,
             times: self.times,

@@ -47,7 +47,7 @@ fn each_kind_that_begins_a_fault_has_one_that_ends_it() {
 #[test]
 fn each_sentence_can_be_filled_in() {
     for kind in KINDS {
-        let about = About { subject: "SUBJECT", class: "CLASS", detail: "DETAIL" };
+        let about = About { subject: "SUBJECT", class: "CLASS", detail: "DETAIL", measured: None };
         let text = Event::now(*kind, about).text();
         let says_what = ["SUBJECT", "DETAIL", "events lost: 0"];
         let says_what = says_what.iter().any(|what| text.contains(what));
@@ -57,7 +57,8 @@ fn each_sentence_can_be_filled_in() {
 
 #[test]
 fn an_event_is_one_line_of_json() {
-    let about = About { subject: "eth0", class: "voice", detail: "class `voice`" };
+    let about =
+        About { subject: "eth0", class: "voice", detail: "class `voice`", ..About::default() };
     let began = Event { fault: Some(7), ..Event::at(Kind::OverrunBegan, 1_000_000_000, about) };
     let wanted = r#"{"event":"overrun-began","time":"1970-01-01T00:00:01.000000000Z","severity":"warning","subject":"eth0","class":"voice","text":"the receive ring of `eth0` for class `voice` is full, and frames are lost","fault":7,"count":0,"times":1}"#;
     assert_eq!(began.json(), wanted);

@@ -265,17 +265,20 @@ impl PortWatch {
         if known.interface != subject {
             let detail = std::mem::replace(&mut known.interface, subject.to_owned());
             if known.rebinds == rebinds {
-                once.tell(Kind::PortRenamed, About { subject, detail: &detail, class: "" });
+                once.tell(
+                    Kind::PortRenamed,
+                    About { subject, detail: &detail, ..About::default() },
+                );
             }
         }
         if known.rebinds != rebinds && !known.is_new {
-            once.tell(Kind::PortTakenUp, About { subject, detail: "", class: "" });
+            once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;
         if known.mtu != reading.mtu {
             let detail = format!("{} bytes; it was {}", reading.mtu, known.mtu);
             known.mtu = reading.mtu;
-            once.tell(Kind::MtuChanged, About { subject, detail: &detail, class: "" });
+            once.tell(Kind::MtuChanged, About { subject, detail: &detail, ..About::default() });
         }
     }
 

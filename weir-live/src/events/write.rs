@@ -31,7 +31,7 @@ pub enum Form {
 
 impl Form {
     /// Returns the form for people on this output: that of the journal if the output is the one
-    /// that `$JOURNAL_STREAM` names, as systemd sets it for services [systemd.exec(5)].
+    /// that `$JOURNAL_STREAM` names, as systemd sets it for services (systemd.exec(5)).
     pub fn for_people(output: BorrowedFd<'_>) -> Self {
         let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
         let copy = output.try_clone_to_owned().map(File::from);

@@ -26,7 +26,10 @@ pub enum Command {
     },
     /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for that
     /// keeper, authority first; both own ends; and the one by which a keeper watches the forwarder.
-    Spare,
+    Spare {
+        /// The process of the keeper.
+        keeper: u32,
+    },
     /// Opens the intake of every port, or closes it; the reply is [`Report::Intake`].
     Intake(bool),
     /// The measurement of delays begins anew.

@@ -5,7 +5,7 @@
 //! VLAN tag), so that what is scheduled is what will be on the wire. Where frames are sorted there are
 //! several sockets in one fanout group, each with its ring, and the kernel runs the program that
 //! chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the interface's
-//! own queueing. An interface may disappear and come back.
+//! own queueing; what is too long for that goes another way (`afpacket/long.rs`). An interface may disappear and come back.
 //!
 //! Invariant: each frame taken from a ring is delivered, or counted once in [`PortCounters`].
 
@@ -25,6 +25,7 @@ use crate::socket;
 use crate::stations::Address;
 use crate::wait::{monotonic_ns, realtime_ns};
 use authority::PacketAuthority;
+use long::LongSender;
 
 /// Any super-packet, with what the kernel says of it.
 const SCRATCH_LEN: usize = SUPER_PACKET_MAX + OFFLOAD_HEADER_LEN;
@@ -32,6 +33,7 @@ const SCRATCH_LEN: usize = SUPER_PACKET_MAX + OFFLOAD_HEADER_LEN;
 const REFUSALS_MAX: u32 = 3;
 
 pub(super) mod authority;
+mod long;
 
 /// One interface, open.
 pub(super) struct AfPacket {
@@ -49,6 +51,8 @@ pub(super) struct AfPacket {
     /// Whether the receivers share one stream of frames, sorted; else only the first is bound.
     is_sorting: bool,
     tx: OwnedFd,
+    /// Sends what `tx` may not, being too long.
+    long: Option<LongSender>,
     scratch: Vec<u8>,
 }
 
@@ -93,6 +97,8 @@ impl AfPacket {
         let mut parcel = Parcel::new(granted.descriptors, &name);
         let interface = Interface::of(parcel.next()?, &name);
         let tx = parcel.next()?;
+        let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
+        let long = parts.long.map(map_long).transpose()?;
         let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
         let receivers = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
         if receivers.is_empty() {
@@ -110,6 +116,7 @@ impl AfPacket {
             receivers,
             is_sorting: parts.is_sorting,
             tx,
+            long,
             scratch: vec![0; SCRATCH_LEN],
         };
         port.refresh();
@@ -184,6 +191,16 @@ impl AfPacket {
             if with_waiting {
                 *lost += receiver.ring.waiting();
             }
+        }
+    }
+
+    /// Sends a frame that was refused for its length in another way; fails as before if it cannot.
+    fn send_long(&mut self, cause: io::Error, frame: &[u8]) -> io::Result<(usize, u64)> {
+        match &mut self.long {
+            Some(long) if cause.raw_os_error() == Some(libc::EMSGSIZE) => {
+                long.send(self.index, self.mtu, frame).map(|()| (1, frame.len() as u64))
+            }
+            _ => Err(cause),
         }
     }
 
@@ -272,7 +289,8 @@ impl Port for AfPacket {
         let mut refusals = 0;
         while outcome.taken < frames.len() {
             let rest = &frames[outcome.taken..];
-            match send_batch(self.tx.as_fd(), pool, rest) {
+            let sent = send_batch(self.tx.as_fd(), pool, rest);
+            match sent.or_else(|cause| self.send_long(cause, pool.bytes(rest[0]))) {
                 Ok((count, bytes)) => {
                     self.counters.sent += count as u64;
                     self.counters.sent_bytes += bytes;

@@ -223,7 +223,7 @@ impl Rows {
         let lane = &self.labels.lanes[self.lane];
         self.rows.iter().map(move |(leaf, counts)| {
             let mut class = class_status(lane, *leaf, counts);
-            // What a ring lost belongs to the leaf that has it, and to no one where leaves share it.
+            // What a ring lost belongs to the leaf that has it; to none where leaves share it.
             let own = self.overruns.iter().filter(|(owner, _)| owner == leaf);
             class.lost.extend(own.map(|(_, frames)| ("ring overrun".to_owned(), *frames)));
             class

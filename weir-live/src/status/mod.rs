@@ -1,8 +1,8 @@
 //! The status of a running bridge, and how other threads read it.
 //!
-//! The run loop copies raw counts into a snapshot, a bounded part of it at each look ([`publisher`]),
-//! and exchanges it on a [`board::Board`]. Other threads make [`Status`] of it, whole or of the
-//! classes that a [`query::Query`] asks for. So a reader costs the loop the same however much it
+//! The run loop copies raw counts into a snapshot, a bounded part at each look ([`publisher`]), and
+//! puts it on a [`board::Board`]. Other threads make [`Status`] of it, whole or of the classes that
+//! a [`query::Query`] asks for. So a reader costs the loop the same however much it
 //! reads, and neither ever waits for the other.
 
 pub mod board;

@@ -70,7 +70,8 @@ impl Query {
         }
     }
 
-    fn matches(&self, name: &str) -> bool {
+    /// Returns whether it asks for a class of this name.
+    pub fn matches(&self, name: &str) -> bool {
         self.class.as_ref().is_none_or(|pattern| matches(pattern, name))
     }
 }

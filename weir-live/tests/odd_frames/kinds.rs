@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_live::ethtool;
 use weir_live::netlink::{Mac, Netlink, Vxlan};
-use weir_live::testbed::{END, Host};
+use weir_live::testbed::{END, Host, LEFT};
 
 use crate::frames::*;
 use crate::lab::{CLIENT, Lab, Outcome, SERVER};
@@ -72,6 +72,20 @@ pub fn full_tags(lab: &mut Lab) -> Outcome {
         &[0x8100, 0x0001, 0x88a8, 0x0002, 0x8100, 0x0003],
     ];
     both_ways(lab, plain(tags.iter().map(|tags| tagged(tags, LOCAL, &filling(1500))).collect()))
+}
+
+/// All have room for two tags except the port where the frames leave.
+pub fn full_two(lab: &mut Lab) -> Outcome {
+    for host in crate::lab::HOSTS {
+        lab.testbed.namespace(host).run(|| Netlink::open()?.set_mtu(END, 1512))??;
+    }
+    lab.netlink()?.set_mtu(LEFT, 1512)?;
+    lab.settle();
+    let tags: [&[u16]; 2] = [&[0x88a8, 0x0064, 0x8100, 0x0007], &[0x8100, 0x0001, 0x8100, 0x0002]];
+    let frames = [1496, 1499, 1500, 1501, 1504].into_iter().flat_map(|len| {
+        tags.iter().map(move |tags| tagged(tags, LOCAL, &filling(len)))
+    });
+    lab.cross(CLIENT, &plain(frames.collect()))
 }
 
 /// The hosts have room for a tag of 802.1ad, the ports of the bridge have not.

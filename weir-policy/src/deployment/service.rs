@@ -23,6 +23,8 @@ pub struct Service {
     pub watchdog: Option<Duration>,
     /// The user as which the forwarder runs, where the keeper may choose one.
     pub user: String,
+    /// The group whose members may read the status, beside root and the user who runs the link.
+    pub control_group: Option<String>,
     /// The scheduling class of the threads that forward.
     pub priority: Priority,
     /// The file to which events are appended, too.
@@ -80,6 +82,7 @@ impl Service {
             wait_for_ports: Patience::AtMost(Duration::ZERO),
             watchdog: Some(WATCHDOG_DEFAULT),
             user: USER_DEFAULT.to_owned(),
+            control_group: None,
             priority: Priority::default(),
             log: None,
         }
@@ -101,6 +104,7 @@ pub(super) fn read(table: &mut Table<'_>, ports: &[Port], report: &mut Report) -
     let waits = table.field("wait_for_ports").and_then(|node| patience(&node, report));
     let watchdog = table.field("watchdog").and_then(|node| watchdog(&node, report));
     let user = table.field("user").and_then(|node| user(&node, report));
+    let group = table.field("control_group").and_then(|node| group(&node, report));
     let priority = table.field("priority");
     let log = table.field("log").and_then(|node| log(&node, report));
     let spans = Spans {
@@ -114,6 +118,7 @@ pub(super) fn read(table: &mut Table<'_>, ports: &[Port], report: &mut Report) -
         wait_for_ports: waits.unwrap_or(default.wait_for_ports),
         watchdog: watchdog.unwrap_or(default.watchdog),
         user: user.unwrap_or(default.user),
+        control_group: group,
         priority: priority.and_then(|node| class(&node, report)).unwrap_or(default.priority),
         log,
     };
@@ -207,14 +212,24 @@ pub(super) fn within(
 
 /// Reads a name of a user; whether there is one is seen by `weir up`.
 fn user(node: &Node<'_>, report: &mut Report) -> Option<String> {
+    let cure =
+        format!("write one that `getent passwd` shows, or leave it out for `{USER_DEFAULT}`");
+    account(node, "user", &cure, report)
+}
+
+/// Reads a name of a group; whether there is one is seen by `weir up`.
+fn group(node: &Node<'_>, report: &mut Report) -> Option<String> {
+    account(node, "group", "write one that `getent group` shows, or leave it out", report)
+}
+
+/// Reads a name of a user or a group.
+fn account(node: &Node<'_>, what: &str, cure: &str, report: &mut Report) -> Option<String> {
     let name = node.name(report)?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.len() <= USER_BYTES_MAX && name.chars().all(fits) && !name.starts_with('-') {
         return Some(name.to_owned());
     }
-    let message = format!("{name:?} is not a name of a user");
-    let cure =
-        format!("write one that `getent passwd` shows, or leave it out for `{USER_DEFAULT}`");
+    let message = format!("{name:?} is not a name of a {what}");
     report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
     None
 }
@@ -241,5 +256,5 @@ const WATCHDOG_DEFAULT: Duration = Duration::from_secs(2);
 const WATCHDOG_MIN: Duration = Duration::from_millis(200);
 const WATCHDOG_MAX: Duration = Duration::from_secs(60);
 const USER_DEFAULT: &str = "nobody";
-/// The longest name of a user that useradd(8) allows.
+/// The longest name of a user or a group that useradd(8) and groupadd(8) allow.
 const USER_BYTES_MAX: usize = 32;

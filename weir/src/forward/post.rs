@@ -1,16 +1,18 @@
 //! The first thread of a forwarder: it listens to the keeper, and tells it what happens.
 
+use super::door::Wish;
 use super::{Prepared, tell};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use weir_live::authority::Courier;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
-use weir_live::events::{EVENTS_MAX, Event, EventLog, Kind, Reporter};
+use weir_live::events::{About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::watch::{self, Bell};
 use weir_live::sandbox::Denials;
@@ -22,8 +24,12 @@ pub struct Post {
     keeper: Channel,
     /// Whether the keeper still listens.
     is_kept: bool,
+    /// Whether the intake was opened last, or closed; `None` as long as it never was.
+    intake: Option<bool>,
     /// The loss of the keeper, until another one took over.
     loss: Option<Event>,
+    /// The name of the deployment.
+    name: String,
     plan: Plan,
     signals: Signals,
     courier: Courier,
@@ -33,6 +39,10 @@ pub struct Post {
     claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// Channels and a descriptor of this process, for the next keeper.
     spare: Vec<OwnedFd>,
+    /// What clients of the control socket ask for.
+    wishes: Receiver<Wish>,
+    /// Who waits for a restart.
+    restarter: Option<Sender<Result<String, String>>>,
     listener: OwnedFd,
     log: EventLog,
     reporter: Reporter,
@@ -49,12 +59,14 @@ pub struct Post {
 
 impl Post {
     /// The post of a forwarder that is prepared.
-    pub(super) fn new(prepared: Prepared, keeper: Channel) -> Self {
+    pub(super) fn new(prepared: Prepared, keeper: Channel, wishes: Receiver<Wish>) -> Self {
         let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
         Self {
             keeper,
             is_kept: true,
+            intake: None,
             loss: None,
+            name: prepared.name,
             plan: prepared.plan,
             signals: prepared.signals,
             courier: prepared.courier,
@@ -63,6 +75,8 @@ impl Post {
             bells: prepared.bells,
             claim: Vec::new(),
             spare: Vec::new(),
+            wishes,
+            restarter: None,
             listener: prepared.listener,
             log: prepared.log,
             reporter: prepared.reporter,
@@ -90,13 +104,21 @@ impl Post {
                 Asked::HangUp => {}
             }
         }
+        while let Ok(wish) = self.wishes.try_recv() {
+            self.grant(wish);
+        }
         while let Some((command, descriptors)) = self.hear() {
             if !self.obey(command, descriptors) {
                 return false;
             }
         }
+        if !self.is_kept && self.intake == Some(false) {
+            // It was closed for a forwarder that has not begun, and now never will.
+            self.set_intake(true);
+        }
         self.beat();
-        true
+        // One that never took frames is of no use without a keeper.
+        self.is_kept || self.intake.is_some()
     }
 
     fn wait(&self, bell: &Bell) {
@@ -129,10 +151,7 @@ impl Post {
     /// The keeper ended without a word: whatever happened to it, traffic goes on.
     fn lose_keeper(&mut self) {
         self.is_kept = false;
-        let about = weir_live::events::About {
-            subject: &self.plan.deployment.name,
-            ..weir_live::events::About::default()
-        };
+        let about = About { subject: &self.name, ..About::default() };
         let loss = Event::now(Kind::KeeperLost, about);
         self.keep_event(loss.clone());
         self.loss = Some(loss);
@@ -153,14 +172,69 @@ impl Post {
                 }
                 self.claim.push((part, descriptors));
             }
-            Command::Spare => self.spare = descriptors,
-            Command::Plan(_) | Command::Restarted(_) => {}
+            Command::Spare { keeper } => {
+                self.plan.keeper = keeper;
+                self.spare = descriptors;
+            }
+            Command::Restarted(outcome) => {
+                if let Some(reply) = self.restarter.take() {
+                    // The client may have gone.
+                    let _gone = reply.send(outcome);
+                }
+            }
+            Command::Plan(_) => {}
         }
         true
     }
 
+    /// Does what a client of the control socket asks for.
+    fn grant(&mut self, wish: Wish) {
+        match wish {
+            Wish::Restart(reply) if !self.is_kept => {
+                let why = "its keeper is gone; `weir up` with its deployment takes the link over";
+                let _gone = reply.send(Err(why.to_owned()));
+            }
+            Wish::Restart(reply) if self.restarter.is_some() => {
+                let _gone = reply.send(Err("a restart is on its way already".to_owned()));
+            }
+            Wish::Restart(reply) => {
+                self.restarter = Some(reply);
+                self.tell(&Report::Restart);
+            }
+            Wish::HandOver(reply) => {
+                // A client that is gone by now closes the channels, which is a keeper's end.
+                let _gone = reply.send(self.hand_over());
+            }
+        }
+    }
+
+    /// Makes the next keeper's channels those to the keeper; returns its ends, authority first.
+    fn hand_over(&mut self) -> Result<Vec<OwnedFd>, String> {
+        if self.is_kept {
+            return Err(format!("its keeper, process {}, runs", self.plan.keeper));
+        }
+        let spare: Result<[OwnedFd; SPARE], _> = std::mem::take(&mut self.spare).try_into();
+        let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
+            return Err("it has no channels for another keeper; stop it and start anew".to_owned());
+        };
+        self.courier.reconnect(Channel::from(own_authority));
+        self.keeper = Channel::from(own_commands);
+        self.is_kept = true;
+        for (part, copies) in &self.claim {
+            let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
+            let _gone = self.keeper.send(&Report::Held(part.clone()), &copies);
+        }
+        let kept = Report::Kept(std::process::id());
+        let _gone = self.keeper.send(&kept, &[process.as_fd(), self.listener.as_fd()]);
+        if let Some(loss) = self.loss.take() {
+            self.keep_event(loss.end_now());
+        }
+        Ok(vec![authority, commands])
+    }
+
     /// Opens or closes the intake of every port, and says so once that is done.
     fn set_intake(&mut self, is_open: bool) {
+        self.intake = Some(is_open);
         for (board, bell) in self.boards.iter().zip(&self.bells) {
             board.intake.want(is_open);
             bell.ring();
@@ -182,8 +256,7 @@ impl Post {
             return;
         }
         for denial in self.denials.look() {
-            let subject = &self.plan.deployment.name;
-            tell(&self.reporter, Kind::CallRefused, subject, &denial.to_string());
+            tell(&self.reporter, Kind::CallRefused, &self.name, &denial.to_string());
         }
         self.tell_events();
         let looks: Vec<u64> = self.boards.iter().map(|board| board.looks()).collect();
@@ -218,6 +291,8 @@ impl Post {
     }
 }
 
+/// The descriptors for the next keeper.
+const SPARE: usize = 5;
 /// The longest time between two signs of life.
 const BEAT_MAX: Duration = Duration::from_millis(200);
 /// How long loops may take to open or close their intake.

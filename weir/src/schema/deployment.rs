@@ -122,6 +122,10 @@ fn service() -> Value {
             json!({ "type": "string", "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$" }), "nobody",
             "The user as which the forwarder runs, where Weir was started by root.",
         ),
+        "control_group": described(
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$" }), "none",
+            "A group whose members may use `weir status`, beside root and the user who runs Weir.",
+        ),
         "priority": word(
             &["normal", "realtime"],
             "The scheduling class of the threads that forward: that of other programs, with `nice`, \

@@ -2,6 +2,7 @@
 //! deployment names one.
 
 use crate::output::{Format, Output};
+use weir_live::alarm::act::Actions;
 use weir_live::events::write::{Form, LogFile, Stream, Writer};
 use weir_live::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
@@ -11,6 +12,8 @@ pub struct Journal {
     /// The name of the deployment.
     subject: String,
     writers: Vec<Box<dyn Writer>>,
+    /// What alarms start.
+    actions: Actions,
 }
 
 impl Journal {
@@ -26,12 +29,21 @@ impl Journal {
             let file = LogFile::open(path, form).map_err(|error| error.to_string())?;
             writers.push(Box::new(file));
         }
-        Ok(Self { subject: deployment.name.clone(), writers })
+        let (subject, alarms) = (deployment.name.clone(), &deployment.alarms);
+        let actions = Actions::new(&subject, alarms).map_err(|error| error.to_string())?;
+        Ok(Self { subject, writers, actions })
     }
 
-    /// Writes an event.
+    /// Writes an event, and starts what an alarm that begins or ends is to start.
     pub fn write(&mut self, event: &Event) {
         self.writers.iter_mut().for_each(|writer| writer.write(event));
+        self.actions.follow(event);
+    }
+
+    /// Writes what failed of that; call it now and then.
+    pub fn look(&mut self) {
+        let failures: Vec<_> = self.actions.failures().collect();
+        failures.iter().for_each(|event| self.write(event));
     }
 
     /// Writes that something happened to the link now; returns the event, which may begin a fault.

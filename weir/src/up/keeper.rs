@@ -41,6 +41,8 @@ pub struct Keeper<'a> {
     pub path: PathBuf,
     /// Its interfaces.
     pub claim: Claim,
+    /// A forwarder of it whose keeper died.
+    pub orphan: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
     /// Its signals.
@@ -76,13 +78,14 @@ impl Keeper<'_> {
     ///
     /// # Errors
     /// When the first one cannot start, or a later one not any more; the text says why.
-    pub fn run(self) -> Result<End, String> {
+    pub fn run(mut self) -> Result<End, String> {
         let drain = Duration::from_nanos(self.deployment.service.drain.as_nanos());
         let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
         let limits = Limits { drain, watchdog: self.deployment.service.watchdog.map(nanos) };
+        let orphan = self.orphan.take();
         let mut shift = Shift {
             keeper: self,
-            forwarders: Vec::new(),
+            forwarders: orphan.into_iter().collect(),
             restarts: Restarts::default(),
             limits,
             looked: Instant::now(),
@@ -93,6 +96,9 @@ impl Keeper<'_> {
             death: None,
             passing: None,
         };
+        if !shift.forwarders.is_empty() {
+            shift.tell_start(0);
+        }
         let ran = shift.start(process::same_program()).and_then(|()| shift.run());
         for forwarder in &mut shift.forwarders {
             // Only after an error, or a second signal, are there any.
@@ -259,12 +265,13 @@ impl Shift<'_> {
                     self.open(index);
                     return;
                 };
-                self.open(newer);
                 let process = self.forwarders[newer].process.number();
                 let said = Ok(format!("process {process} forwards from now on"));
+                // First, so that it does not open its intake again if this process dies here.
                 self.forwarders[index].tell(&Command::Restarted(said));
                 self.forwarders[index].tell(&Command::Drain(limits));
                 self.forwarders[index].enter(Phase::Draining);
+                self.open(newer);
             }
             _ => {}
         }
@@ -384,6 +391,7 @@ impl Shift<'_> {
         }
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
+            self.keeper.journal.look();
             let claim = &mut self.keeper.claim;
             if claim.refresh() {
                 // One that cannot hold it will be replaced by a keeper's next restart.
@@ -455,8 +463,22 @@ fn flushed(status: &Status) -> u64 {
 ///
 /// # Errors
 /// When another link answers there, or the path cannot be bound; the text says what to do.
-pub fn bind(path: &Path) -> Result<ControlSocket, String> {
-    let (file, listener) = weir_control::listen::bind(path, None)?;
+pub fn bind(path: &Path, group: Option<&str>) -> Result<ControlSocket, String> {
+    let group = group.map(|name| {
+        let cure = "name one that `getent group` shows in `control_group`";
+        weir_control::places::group(name).ok_or(format!("there is no group `{name}`; {cure}"))
+    });
+    let (file, listener) = weir_control::listen::bind(path, group.transpose()?)?;
+    Ok(ControlSocket { path: path.to_owned(), listener, _file: file })
+}
+
+/// Returns the socket of a link that was taken over.
+///
+/// # Errors
+/// When its file is gone: nothing would find the link any more.
+pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, String> {
+    let file = Bound::adopt(path)
+        .map_err(|error| format!("cannot use the control socket `{}`: {error}", path.display()))?;
     Ok(ControlSocket { path: path.to_owned(), listener, _file: file })
 }
 

@@ -4,6 +4,7 @@
 mod journal;
 mod keeper;
 pub mod reading;
+mod orphan;
 mod running;
 mod told;
 
@@ -12,6 +13,7 @@ use crate::kind::{self, Kind};
 use crate::output::{Exit, Output};
 use journal::Journal;
 use keeper::{End, Keeper};
+use orphan::Orphan;
 use reading::Reading;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -79,16 +81,22 @@ impl Up {
         if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {
             return Ok(End::Stopped);
         }
-        let mut claim = Claim::take(&ClaimConfig::of(plan, self.take)).map_err(text)?;
+        let path = match &plan.control {
+            Some(path) => path.clone(),
+            None => Places::of_process().prepare(&plan.name)?,
+        };
+        let orphan = Orphan::find(&path, &deploy::port_configs(plan))?;
+        let (orphan, listener, parts) = orphan.map_or((None, None, Vec::new()), Orphan::split);
+        let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;
         claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
         notes.iter().for_each(|note| told::tell(output, "note", note));
         let (deployment, plan, ports) = reading.split();
-        let path = match &deployment.control {
-            Some(path) => path.clone(),
-            None => Places::of_process().prepare(&deployment.name)?,
-        };
         let keeper = Keeper {
-            socket: keeper::bind(&path)?,
+            socket: match listener {
+                Some(listener) => keeper::adopt(&path, listener)?,
+                None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
+            },
+            orphan,
             path: self.deployment,
             deployment,
             plan,

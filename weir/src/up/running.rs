@@ -113,7 +113,7 @@ impl Running {
         let ends = [authority, commands, own_authority, own_commands];
         let mut descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
         descriptors.push(self.process.as_fd());
-        self.commands.send(&Command::Spare, &descriptors)
+        self.commands.send(&Command::Spare { keeper: std::process::id() }, &descriptors)
     }
 
     /// Lets it hold the claim of the interfaces too.
@@ -186,7 +186,12 @@ impl Running {
         let in_phase = now.duration_since(self.since);
         let quiet = now.duration_since(self.heard.max(self.since));
         match self.phase {
-            Phase::Opening if in_phase > OPENING_MAX => self.process.kill(),
+            Phase::Opening if in_phase > OPENING_MAX => {
+                let seconds = OPENING_MAX.as_secs();
+                let slow = format!("it did not open its ports within {seconds} s");
+                self.failure.get_or_insert(slow);
+                self.process.kill();
+            }
             Phase::Draining if in_phase > limits.drain + ENDING_MAX => self.process.kill(),
             Phase::Aborting if in_phase > ABORTING_MAX => self.process.kill(),
             Phase::Opening | Phase::Draining | Phase::Aborting => return false,

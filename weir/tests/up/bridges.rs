@@ -1,7 +1,7 @@
 //! Deployments of more than two ports, of ports with delay and loss, of several bridges, and
 //! packets that grew old.
 
-use super::{Outcome, POLICY, Scene, Test, flood, send_until_received};
+use super::{Outcome, POLICY, Scene, Test, flood, send_until_received, signal};
 use libtest_mimic::Failed;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -170,7 +170,7 @@ fn old_packets_are_stale() -> Outcome {
     let mut scene = Scene::new("stale", &policy)?;
     let path = scene.folder.join("link.toml");
     let text =
-        fs::read_to_string(&path)?.replace("[direction", "sojourn_max = \"1 s\"\n[direction");
+        fs::read_to_string(&path)?.replace("[direction", "sojourn_max = \"1 s\"\nwatchdog = \"10 s\"\n[direction");
     fs::write(&path, text)?;
     scene.start()?;
     let done = Arc::new(AtomicBool::new(false));
@@ -179,9 +179,10 @@ fn old_packets_are_stale() -> Outcome {
     scene.await_status("frames wait", waits)?;
     done.store(true, Ordering::Relaxed);
     flooding.join().expect("the flood does not panic");
-    scene.signal("STOP")?;
+    let forwarder = scene.forwarder()?;
+    signal(forwarder, "STOP")?;
     thread::sleep(Duration::from_millis(2500));
-    scene.signal("CONT")?;
+    signal(forwarder, "CONT")?;
     let stale = |status: &Status| {
         let dropped = &status.lanes[0].classes[1].dropped;
         dropped.iter().find(|(cause, _)| cause == "stale").map_or(0, |(_, frames)| frames.packets)

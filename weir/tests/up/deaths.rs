@@ -7,8 +7,9 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,8 +29,12 @@ pub const TESTS: &[Test] = &[
     ("the_kernel_carries_traffic_where_no_forwarder_is_to_be_started", carried_on),
     ("without_a_restart_and_closed_the_link_ends_with_its_forwarder", ended),
     ("traffic_passes_without_the_keeper", the_keeper_dies),
+    ("a_new_keeper_takes_over_from_one_that_died", a_new_keeper_takes_over),
+    ("a_restart_on_request_has_a_gap_of_at_most_50_ms", restarted),
+    ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
     ("hup_and_usr1_end_nothing", hup_and_usr1_end_nothing),
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
+    ("a_service_manager_is_told", a_service_manager_is_told),
     ("missing_interfaces_are_awaited", missing_interfaces_are_awaited),
     ("twenty_deaths_under_load_leave_nothing_behind", twenty_deaths),
 ];
@@ -88,7 +93,7 @@ fn replaced(name: &str, which: &str, on_exit: &str) -> Outcome {
     assert_eq!(found.repeated, 0, "{found:?}");
     // The watchdog waits for a while before it acts.
     let gap_max = Duration::from_millis(if which == "STOP" { 2500 } else { 1000 });
-    assert!(found.gap < gap_max, "{found:?}");
+    assert!(found.gap < gap_max && found.arrived <= found.sent, "{found:?}");
     let text = scene.stop()?;
     for event in ["died: process", "runs again after"] {
         assert!(text.contains(event), "{event}: {text}");
@@ -160,12 +165,86 @@ fn the_keeper_dies() -> Outcome {
     let found = probe.end();
     println!("the keeper is killed: {found:?}");
     assert!(found.repeated == 0 && found.gap < Duration::from_millis(500), "{found:?}");
-    // Nothing else may take the interfaces.
-    let output = scene.run_up_of("link.toml")?;
+    // Another deployment may not take the interfaces.
+    let text = fs::read_to_string(scene.folder.join("link.toml"))?;
+    fs::write(scene.folder.join("other.toml"), text.replace("weir.sock", "other.sock"))?;
+    let output = scene.run_up_of("other.toml")?;
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     signal(forwarder, "TERM")?;
     until("it ends", || !is_alive(forwarder))
+}
+
+/// Twice: the new keeper dies too.
+fn a_new_keeper_takes_over() -> Outcome {
+    let mut scene = Scene::new("adopt", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let probe = Probe::start(&scene.testbed)?;
+    for _ in 0..2 {
+        let forwarder = scene.forwarder()?;
+        stop_keeper(&mut scene, "KILL")?;
+        until("it notices", || scene.status().is_ok())?;
+        thread::sleep(Duration::from_millis(300));
+        scene.start()?;
+        until("a forwarder of its own", || scene.forwarder().is_ok())?;
+        until("the former one ends", || !is_alive(forwarder))?;
+    }
+    thread::sleep(Duration::from_millis(300));
+    let found = probe.end();
+    println!("two keepers are killed and replaced: {found:?}");
+    assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
+    let text = scene.stop()?;
+    for part in ["has a keeper again", "forwards for `link` from now on", "are bridged"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    Ok(())
+}
+
+fn restart(scene: &Scene) -> Result<Output, Failed> {
+    Ok(scene.weir(&["restart", "--control", "weir.sock"]).output()?)
+}
+
+/// The machine may hold up one restart; not each of five.
+fn restarted() -> Outcome {
+    let mut scene = Scene::new("restart", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let mut gaps = Vec::new();
+    for _ in 0..5 {
+        let forwarder = scene.forwarder()?;
+        let probe = Probe::start(&scene.testbed)?;
+        thread::sleep(Duration::from_millis(200));
+        let output = restart(&scene)?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        thread::sleep(Duration::from_millis(200));
+        let found = probe.end();
+        println!("restart: {found:?}");
+        assert_eq!(found.repeated, 0, "{found:?}");
+        gaps.push(found.gap);
+        until("the former one ends", || !is_alive(forwarder))?;
+    }
+    assert!(gaps.iter().min().is_some_and(|gap| *gap <= Duration::from_millis(50)), "{gaps:?}");
+    let text = scene.stop()?;
+    assert_eq!(text.matches("forwards for `link` from now on").count(), 5, "{text}");
+    Ok(())
+}
+
+fn wrongly_restarted() -> Outcome {
+    let mut scene = Scene::new("wrong-restart", POLICY)?;
+    scene.start()?;
+    let forwarder = scene.forwarder()?;
+    fs::write(scene.folder.join("policy.toml"), POLICY.replace("50 Mbit/s", "50 mbps"))?;
+    let output = restart(&scene)?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("ambiguous"), "{text}");
+    send_until_received(&scene.testbed, 5004, 1)?;
+    assert_eq!(children(scene.keeper()?), [forwarder]);
+    fs::write(scene.folder.join("policy.toml"), POLICY.replace("50 Mbit/s", "20 Mbit/s"))?;
+    assert!(restart(&scene)?.status.success(), "it was mended");
+    let text = scene.stop()?;
+    assert!(text.contains("goes on as before"), "{text}");
+    Ok(())
 }
 
 fn hup_and_usr1_end_nothing() -> Outcome {
@@ -191,7 +270,7 @@ fn hup_and_usr1_end_nothing() -> Outcome {
 /// A link of 1 Mbit/s holds far more than it can send within the time that the deployment gives.
 fn term_flushes() -> Outcome {
     let mut scene = Scene::new("flush", &POLICY.replace("50 Mbit/s", "1 Mbit/s"))?;
-    configure(&scene, "drain = \"100 ms\"")?;
+    configure(&scene, "drain = \"20 ms\"")?;
     scene.start_with(&["--format", "json", "up", "link.toml"])?;
     let done = Arc::new(AtomicBool::new(false));
     let flooding = flood(&scene.testbed, &done)?;
@@ -210,6 +289,34 @@ fn term_flushes() -> Outcome {
     assert!(flushed.is_some_and(|(_, amount)| amount.packets > 10), "{rest:?}");
     assert_eq!(rest.offered.packets, rest.sent.packets + dropped, "{rest:?}");
     assert_eq!(rest.backlog.packets, 0, "{rest:?}");
+    Ok(())
+}
+
+fn a_service_manager_is_told() -> Outcome {
+    let mut scene = Scene::new("service", POLICY)?;
+    let path = scene.folder.join("notify.sock");
+    let manager = UnixDatagram::bind(&path)?;
+    manager.set_read_timeout(Some(PATIENCE))?;
+    let mut command = scene.weir(&["up", "link.toml"]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
+    scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
+    let await_told = |wanted: &str| -> Outcome {
+        let mut bytes = [0; 500];
+        // Whatever else it says before that.
+        for _ in 0..100 {
+            let length = manager.recv(&mut bytes)?;
+            if String::from_utf8_lossy(&bytes[..length]).lines().any(|line| line == wanted) {
+                return Ok(());
+            }
+        }
+        Err(format!("the service manager is not told {wanted}").into())
+    };
+    await_told("READY=1")?;
+    await_told("WATCHDOG=1")?;
+    await_told("WATCHDOG=1")?;
+    scene.signal("TERM")?;
+    await_told("STOPPING=1")?;
+    scene.child.take().ok_or("it was started")?.wait()?;
     Ok(())
 }
 

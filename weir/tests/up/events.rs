@@ -4,7 +4,9 @@ use super::{Outcome, PATIENCE, POLICY, Scene, Test, signal};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
@@ -17,6 +19,7 @@ pub const TESTS: &[Test] = &[
     ("an_interface_whose_mtu_changes_is_told", || check("mtu", change_mtu, &["mtu-changed left"])),
     ("a_stall_and_the_overrun_that_it_causes_are_told", || check("stall", stall, STALL)),
     ("a_forwarder_that_dies_is_told", || check("died", kill, DIED)),
+    ("a_request_that_is_refused_is_told", || check("refused", ask_nonsense, REFUSED)),
 ];
 
 const DOWN: &[&str] = &["port-down left", "port-up left"];
@@ -29,6 +32,7 @@ const STALL: &[&str] = &[
     "overrun-ended left/voice",
 ];
 const DIED: &[&str] = &["forwarder-died link", "forwarder-started link", "policy-loaded upload"];
+const REFUSED: &[&str] = &["control-refused user 0"];
 
 /// Starts a link, lets `act` cause a fault, and checks what is told: in the log while it runs, and
 /// on standard output.
@@ -47,6 +51,16 @@ fn check(name: &str, act: fn(&mut Scene) -> Outcome, expected: &[&str]) -> Outco
     assert_eq!(lines(&printed), whole, "standard output: {text}");
     check_pairs(&logged);
     check_counts(&printed, &text)
+}
+
+/// Sends the control socket a line that is no request.
+fn ask_nonsense(scene: &mut Scene) -> Outcome {
+    let mut socket = UnixStream::connect(scene.folder.join("weir.sock"))?;
+    socket.write_all(b"\x1b[31m\n")?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    assert!(answer.contains("not a request"), "{answer}");
+    Ok(())
 }
 
 /// Each fault has its beginning and its end, in this order.

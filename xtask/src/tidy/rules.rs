@@ -102,7 +102,18 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
-    ("fuzz", &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-live", "weir-traffic"]),
+    (
+        "fuzz",
+        &[
+            "weir-core",
+            "weir-policy",
+            "weir-import",
+            "weir-sim",
+            "weir-live",
+            "weir-control",
+            "weir-traffic",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -21,6 +21,8 @@ use crate::socket::{self, bind_to};
 const SLOT_OVERHEAD: usize = 128;
 /// Slot length where the socket may not queue whole super-packets: most of them fit this.
 const SLOT_LEN_UNPRIVILEGED: usize = 16 << 10;
+/// Long frames that may wait in the interface at once, at least.
+const LONG_SLOTS: usize = 16;
 /// Room for super-packets that are too long for a slot.
 const QUEUE_BYTES: c_int = 32 << 20;
 
@@ -49,7 +51,8 @@ impl PacketAuthority {
     pub(in crate::port) fn open(&mut self, intake: bool) -> Result<(PacketParts, Vec<OwnedFd>)> {
         let failed = |cause| self.failed(cause);
         let mtu = self.interface.mtu().map_err(failed)?;
-        let (tx, receivers) = self.make(|| Ok((sender()?, receivers(&self.config, mtu)?)))?;
+        let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu)?));
+        let (tx, long, receivers) = self.make(make)?;
         let look = self.interface.share().map_err(failed)?;
         let index = self.interface.index().map_err(failed)?;
         self.index = index;
@@ -65,8 +68,9 @@ impl PacketAuthority {
         };
         bind().map_err(|cause| self.failed(cause))?;
         let (sockets, rings): (Vec<_>, Vec<_>) = receivers.into_iter().unzip();
-        let descriptors = [look, tx].into_iter().chain(sockets).collect();
-        Ok((PacketParts { index, rings, is_sorting }, descriptors))
+        let (long_socket, long) = long.unzip();
+        let descriptors = [look, tx].into_iter().chain(long_socket).chain(sockets).collect();
+        Ok((PacketParts { index, rings, is_sorting, long }, descriptors))
     }
 
     fn bind_passed(
@@ -91,7 +95,7 @@ impl PacketAuthority {
         let bound = self.bind(tx.as_fd(), first.as_fd(), intake);
         bound.map_err(|cause| self.failed(cause))?;
         let (descriptors, rings) = made.into_iter().unzip();
-        let parts = PacketParts { index, rings, is_sorting: false };
+        let parts = PacketParts { index, rings, is_sorting: false, long: None };
         Ok(Granted { reply: Reply::Packet(parts), descriptors })
     }
 
@@ -178,6 +182,23 @@ fn sender() -> io::Result<OwnedFd> {
     // Weir schedules: the interface's own queue would only add delay.
     socket::set_option(tx.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
     Ok(tx)
+}
+
+/// Makes the socket for long frames with its ring; it is bound to no interface. Without it, long
+/// frames are refused.
+fn long_sender(mtu: usize) -> Option<(OwnedFd, RingShape)> {
+    let make = || -> io::Result<(OwnedFd, RingShape)> {
+        let socket = sender()?;
+        let set = |name, value: c_int| {
+            socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, &value)
+        };
+        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
+        set(libc::PACKET_VNET_HDR, 1)?;
+        let slot_len = slot_len(mtu, true);
+        let slots = ring::make_transmit(socket.as_fd(), slot_len, LONG_SLOTS)?;
+        Ok((socket, RingShape { slot_len, slots, queues_whole: false }))
+    };
+    make().ok()
 }
 
 /// Makes a socket for each ring; none is bound yet.

@@ -1,0 +1,142 @@
+//! A process of the link dies: what a probe of 1 kHz misses, and what passes afterwards.
+
+use super::canary::{Canary, Pause};
+use super::link::{Link, Service, signal, text};
+use super::row;
+use super::stream::{Gap, Outcome, Stream};
+use crate::rows::{Options, Row};
+use std::thread;
+use std::time::Duration;
+use weir_live::wait::monotonic_ns;
+
+pub(super) const NAME: &str = "exit";
+
+/// Which process dies, and how.
+#[derive(Clone, Copy, PartialEq)]
+enum Death {
+    Forwarder(&'static str),
+    Keeper,
+    /// Nothing dies: the operator asks for a new forwarder.
+    Restart,
+}
+
+struct Case {
+    name: &'static str,
+    service: Service,
+    death: Death,
+    /// Whether traffic is to pass afterwards.
+    passes: bool,
+}
+
+const ALWAYS_OPEN: Service = Service { on_exit: "open", restart: "always" };
+const NEVER_OPEN: Service = Service { on_exit: "open", restart: "never" };
+const NEVER_CLOSED: Service = Service { on_exit: "closed", restart: "never" };
+const ALWAYS_CLOSED: Service = Service { on_exit: "closed", restart: "always" };
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    Case { name: "open, kill -9", service: ALWAYS_OPEN, death: Death::Forwarder("KILL"), passes: true },
+    Case { name: "open, abort", service: ALWAYS_OPEN, death: Death::Forwarder("ABRT"), passes: true },
+    Case { name: "open, keeper killed", service: ALWAYS_OPEN, death: Death::Keeper, passes: true },
+    Case { name: "open, no restart, kill -9", service: NEVER_OPEN, death: Death::Forwarder("KILL"), passes: true },
+    Case { name: "closed, keeper killed", service: ALWAYS_CLOSED, death: Death::Keeper, passes: true },
+    Case { name: "closed, kill -9", service: ALWAYS_CLOSED, death: Death::Forwarder("KILL"), passes: true },
+    Case { name: "closed, no restart, kill -9", service: NEVER_CLOSED, death: Death::Forwarder("KILL"), passes: false },
+    Case { name: "closed, no restart, abort", service: NEVER_CLOSED, death: Death::Forwarder("ABRT"), passes: false },
+    Case { name: "weir restart", service: ALWAYS_OPEN, death: Death::Restart, passes: true },
+];
+
+/// What the probe saw of one death.
+struct Seen {
+    probe: Outcome,
+    pauses: Vec<Pause>,
+    died_ns: u64,
+    end_ns: u64,
+}
+
+pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
+    for case in CASES {
+        let subject = format!("{NAME}: {}", case.name);
+        if !options.wants(&subject) && options.only.as_deref() != Some(NAME) {
+            continue;
+        }
+        match case.measure() {
+            Ok(seen) => case.judge(&subject, &seen, tell),
+            Err(why) => tell(row(subject, why, "measured", false)),
+        }
+    }
+    Ok(())
+}
+
+impl Case {
+    fn measure(&self) -> Result<Seen, String> {
+        let link = Link::start(self.service)?;
+        let canary = Canary::start()?;
+        let probe = Stream::probe(&link.testbed)?;
+        thread::sleep(BEFORE);
+        let died_ns = monotonic_ns();
+        match self.death {
+            Death::Forwarder(name) => signal(link.forwarder()?, name)?,
+            Death::Keeper => signal(link.keeper(), "KILL")?,
+            Death::Restart => restart(&link)?,
+        }
+        thread::sleep(AFTER);
+        let end_ns = monotonic_ns();
+        let probe = probe.finish()?;
+        Ok(Seen { probe, pauses: canary.finish()?, died_ns, end_ns })
+    }
+
+    fn judge(&self, subject: &str, seen: &Seen, tell: &mut dyn FnMut(Row)) {
+        let probe = &seen.probe;
+        let twice = format!("{} of {}", probe.twice, probe.sent);
+        tell(row(format!("{subject}: frames twice"), twice, "0", probe.twice == 0));
+        let before = probe.arrived_between(0, seen.died_ns);
+        tell(row(format!("{subject}: before"), format!("{before} frames"), "some", before > 0));
+        if !self.passes {
+            // What was under way at that instant may still come.
+            let later = probe.arrived_between(seen.died_ns + UNDER_WAY_NS, seen.end_ns);
+            tell(row(format!("{subject}: after"), format!("{later} frames"), "none", later == 0));
+            return;
+        }
+        let late = seen.end_ns - LAST_NS;
+        let last = probe.arrived_between(late, seen.end_ns);
+        tell(row(format!("{subject}: at the end"), format!("{last} frames"), "some", last > 0));
+        let gaps = seen.probe.gaps(GAP_LEAST_NS);
+        let ms = |gap: Option<&Gap>| gap.map_or(0.0, |gap| gap.without(&seen.pauses) as f64 / 1e6);
+        let longest = gaps.iter().max_by_key(|gap| gap.length_ns);
+        if self.death == Death::Restart {
+            tell(Row::at_most(format!("{subject}: gap"), ms(longest), HANDED_MS, "ms"));
+            return;
+        }
+        let at_death = gaps.iter().position(|gap| gap.to_ns > seen.died_ns);
+        let first = at_death.map(|at| &gaps[at]);
+        let after = at_death.map_or(&gaps[..0], |at| &gaps[at + 1..]);
+        let second = after.iter().max_by_key(|gap| gap.length_ns);
+        tell(Row::at_most(format!("{subject}: gap"), ms(first), MISSED_MS, "ms"));
+        tell(Row::at_most(format!("{subject}: gap of the hand-back"), ms(second), HANDED_MS, "ms"));
+    }
+}
+
+/// As an operator restarts a link.
+fn restart(link: &Link) -> Result<(), String> {
+    let socket = link.socket().display().to_string();
+    let output = link.weir(&["restart", "--control", &socket]).map_err(text)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            Err(errors.lines().next().unwrap_or("it failed without a word").to_owned())
+        }
+    }
+}
+
+const BEFORE: Duration = Duration::from_millis(800);
+const AFTER: Duration = Duration::from_millis(3000);
+/// The last part of the measurement, in which traffic passes again.
+const LAST_NS: u64 = 500_000_000;
+const UNDER_WAY_NS: u64 = 50_000_000;
+/// Shorter times without a frame are no gap.
+const GAP_LEAST_NS: u64 = 5_000_000;
+/// What a probe may miss after a death, and when a new forwarder takes over.
+const MISSED_MS: f64 = 1000.0;
+const HANDED_MS: f64 = 50.0;

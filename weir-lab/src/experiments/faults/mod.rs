@@ -1,0 +1,72 @@
+//! Faults: what becomes of a link of `weir up`, started as an operator starts it, while interfaces
+//! vanish, processes die and disks fill up.
+//!
+//! The parts, each with its rows: `soak` (a fault every few seconds under changing load, for the
+//! whole time), `exit` (a process of the link dies, and the fallback carries traffic or does not),
+//! `kill` (deaths at random instants under load), `rest` (what an idle link takes, and what its
+//! forwarder may do). Every part has networks of its own; nothing outside them is touched.
+
+mod canary;
+mod exits;
+mod kills;
+mod link;
+mod remains;
+mod rest;
+mod soak;
+mod stream;
+mod told;
+
+use super::{Experiment, Own};
+use crate::rig;
+use crate::rows::{Options, Row};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "faults",
+    summary: "a link of `weir up` while interfaces vanish, processes die and disks fill up",
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
+};
+
+/// A part: the beginning of its rows' subjects, and what measures it.
+type Part = (&'static str, fn(&Options, &mut dyn FnMut(Row)) -> Result<(), String>);
+
+const PARTS: &[Part] = &[
+    (rest::NAME, rest::run),
+    (exits::NAME, exits::run),
+    (kills::NAME, kills::run),
+    (soak::NAME, soak::run),
+];
+
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let _first = rig::prepare()?;
+    let mut rows = Vec::new();
+    let mut tell = |row: Row| {
+        progress(&row);
+        rows.push(row);
+    };
+    for (name, run) in PARTS {
+        // `--only exit` takes a part, `--only "exit: open"` some of its rows.
+        let is_wanted = options.only.as_ref().is_none_or(|only| only.starts_with(name));
+        if !is_wanted {
+            continue;
+        }
+        if let Err(why) = run(options, &mut tell) {
+            // One that cannot be measured has failed, and says nothing about the others.
+            tell(row(format!("{name}: measured"), why, "measured", false));
+        }
+    }
+    Ok(rows)
+}
+
+/// A row whose claim holds or does not, without a number.
+fn row(subject: String, measured: impl Into<String>, expected: &str, holds: bool) -> Row {
+    Row {
+        subject,
+        measured: measured.into(),
+        expected: expected.to_owned(),
+        deviation: 0.0,
+        limit: 0.0,
+        holds,
+    }
+}

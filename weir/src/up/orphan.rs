@@ -1,0 +1,89 @@
+//! A link whose keeper died, and how this process becomes its keeper.
+
+use super::running::Running;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+use weir_control::client;
+use weir_control::protocol::{Answer, Request};
+use weir_live::authority::Desk;
+use weir_live::channel::Channel;
+use weir_live::claim::ClaimPart;
+use weir_live::error::SystemError;
+use weir_live::keeper::messages::Report;
+use weir_live::keeper::process::{self, Process};
+use weir_live::port::PortConfig;
+
+/// A link without a keeper.
+pub struct Orphan {
+    /// Its forwarder.
+    pub forwarder: Running,
+    /// Its control socket.
+    pub listener: UnixListener,
+    /// What it holds of the claim of its interfaces.
+    pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
+}
+
+/// A forwarder, its control socket, and what it holds of the claim.
+pub type Parts = (Option<Running>, Option<UnixListener>, Vec<(ClaimPart, Vec<OwnedFd>)>);
+
+impl Orphan {
+    /// Returns its parts.
+    pub fn split(self) -> Parts {
+        (Some(self.forwarder), Some(self.listener), self.claim)
+    }
+
+    /// Takes over the link that listens at `path`, if there is one and it has no keeper.
+    ///
+    /// # Errors
+    /// When it has none and cannot be taken over.
+    pub fn find(path: &Path, ports: &[PortConfig]) -> Result<Option<Self>, String> {
+        // Whoever made the socket of another user could pretend to be anything.
+        let owner = fs::symlink_metadata(path).map(|there| there.uid());
+        if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
+            return Ok(None);
+        }
+        let Ok((Answer::Done, descriptors)) =
+            client::call_for_descriptors(path, &Request::HandOver)
+        else {
+            // Nothing listens, or it has a keeper: the claim will say so.
+            return Ok(None);
+        };
+        let text = |error: SystemError| {
+            format!("cannot take over the link on `{}`: {error}", path.display())
+        };
+        Self::take(descriptors, ports).map_err(text).map(Some)
+    }
+
+    fn take(descriptors: Vec<OwnedFd>, ports: &[PortConfig]) -> Result<Self, SystemError> {
+        let refused = |why| SystemError::refused("take the link over", why, "");
+        let channels: Result<[OwnedFd; 2], _> = descriptors.try_into();
+        let [authority, commands] =
+            channels.map_err(|_| refused("it gives other descriptors than expected"))?;
+        let (authority, commands) = (Channel::from(authority), Channel::from(commands));
+        let mut claim = Vec::new();
+        loop {
+            let received = commands.receive::<Report>(PATIENCE)?;
+            match received.ok_or_else(|| refused("it does not answer"))? {
+                (Report::Held(part), copies) => claim.push((part, copies)),
+                (Report::Kept(number), mut descriptors) => {
+                    let (listener, process) = (descriptors.pop(), descriptors.pop());
+                    let (Some(listener), Some(process)) = (listener, process) else {
+                        return Err(refused("it gives no control socket"));
+                    };
+                    let process = Process::adopt(number, process);
+                    let desk = Desk::new(ports.to_vec());
+                    let forwarder = Running::adopt(process, (authority, commands), desk)?;
+                    return Ok(Self { forwarder, listener: listener.into(), claim });
+                }
+                _ => return Err(refused("it says what no forwarder says")),
+            }
+        }
+    }
+}
+
+/// How long it may take to give what it holds.
+const PATIENCE: Duration = Duration::from_secs(2);
