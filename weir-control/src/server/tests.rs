@@ -34,6 +34,7 @@ fn bridge(classes: usize) -> Bridge {
         lag_max: weir_core::units::Duration::from_millis(100),
         cpu: None,
         passes_carrier: false,
+        intake: true,
     });
     bridge.expect("ports in memory open")
 }
