@@ -15,7 +15,8 @@ use crate::socket;
 
 const BLOCK_LEN_MIN: usize = 1 << 16;
 /// Where the `virtio_net_hdr` of a frame to be sent begins: behind `struct tpacket2_hdr`, aligned.
-const FRAME_START: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+const FRAME_START: usize =
+    size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 /// The status is the first word of a slot.
 const STATUS_LEN: usize = 4;
 const TPID_DEFAULT: u16 = 0x8100;

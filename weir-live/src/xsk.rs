@@ -114,9 +114,8 @@ impl Queue {
         let receive = |socket: BorrowedFd<'_>| unsafe {
             libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT)
         };
-        let unbound = |outcome| {
-            outcome < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
-        };
+        let unbound =
+            |outcome| outcome < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO);
         !self.sockets().any(|socket| unbound(receive(socket)))
     }
 

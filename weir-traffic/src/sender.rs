@@ -505,11 +505,7 @@ pub(crate) struct Given {
 }
 
 /// Gives the system messages until it took or refused each; waits for room as long as it may.
-pub(crate) fn give(
-    outlet: &impl AsFd,
-    messages: &[&[u8]],
-    may_wait: impl Fn() -> bool,
-) -> Given {
+pub(crate) fn give(outlet: &impl AsFd, messages: &[&[u8]], may_wait: impl Fn() -> bool) -> Given {
     let (mut given, mut tries) = (Given::default(), 0);
     while given.tried < messages.len() {
         match send_batch(outlet.as_fd(), &messages[given.tried..]) {

@@ -31,8 +31,10 @@ impl Run for Restart {
         match socket.and_then(|socket| client::call(&socket, &Request::Restart)) {
             Ok(Answer::Done) => {
                 match output.format {
-                    Format::Text => output.text("a new process forwards
-"),
+                    Format::Text => output.text(
+                        "a new process forwards
+",
+                    ),
                     Format::Json => output.json(&json!({ "restarted": true })),
                 }
                 Exit::Clean

@@ -366,7 +366,10 @@ fn a_socket_is_for_its_user_and_a_stale_one_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let astray = folder.path().join("below/a.sock");
     let error = listen::bind(&astray, None).expect_err("folders are not made");
-    assert!(error.contains("there is no folder") && !folder.path().join("below").exists(), "{error}");
+    assert!(
+        error.contains("there is no folder") && !folder.path().join("below").exists(),
+        "{error}"
+    );
     let path = folder.path().join("a.sock");
     let boards = || vec![Arc::new(Board::new())];
     let first = Server::start(&path, boards()).expect("a fresh path");

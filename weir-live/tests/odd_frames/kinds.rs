@@ -82,9 +82,9 @@ pub fn full_two(lab: &mut Lab) -> Outcome {
     lab.netlink()?.set_mtu(LEFT, 1512)?;
     lab.settle();
     let tags: [&[u16]; 2] = [&[0x88a8, 0x0064, 0x8100, 0x0007], &[0x8100, 0x0001, 0x8100, 0x0002]];
-    let frames = [1496, 1499, 1500, 1501, 1504].into_iter().flat_map(|len| {
-        tags.iter().map(move |tags| tagged(tags, LOCAL, &filling(len)))
-    });
+    let frames = [1496, 1499, 1500, 1501, 1504]
+        .into_iter()
+        .flat_map(|len| tags.iter().map(move |tags| tagged(tags, LOCAL, &filling(len))));
     lab.cross(CLIENT, &plain(frames.collect()))
 }
 

@@ -3,8 +3,8 @@
 
 mod journal;
 mod keeper;
-pub mod reading;
 mod orphan;
+pub mod reading;
 mod running;
 mod told;
 

@@ -172,8 +172,8 @@ fn old_packets_are_stale() -> Outcome {
     let policy = format!("{policy}queue = {{ limit = \"5000 packets\" }}\n");
     let mut scene = Scene::new("stale", &policy)?;
     let path = scene.folder.join("link.toml");
-    let text =
-        fs::read_to_string(&path)?.replace("[direction", "sojourn_max = \"1 s\"\nwatchdog = \"10 s\"\n[direction");
+    let text = fs::read_to_string(&path)?
+        .replace("[direction", "sojourn_max = \"1 s\"\nwatchdog = \"10 s\"\n[direction");
     fs::write(&path, text)?;
     scene.start()?;
     let done = Arc::new(AtomicBool::new(false));

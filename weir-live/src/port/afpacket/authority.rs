@@ -189,9 +189,8 @@ fn sender() -> io::Result<OwnedFd> {
 fn long_sender(mtu: usize) -> Option<(OwnedFd, RingShape)> {
     let make = || -> io::Result<(OwnedFd, RingShape)> {
         let socket = sender()?;
-        let set = |name, value: c_int| {
-            socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, &value)
-        };
+        let set =
+            |name, value: c_int| socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, &value);
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
         set(libc::PACKET_VNET_HDR, 1)?;
         let slot_len = slot_len(mtu, true);

@@ -127,16 +127,17 @@ impl XdpAuthority {
 
     /// Attaches the program that hands each frame to the socket of its ring.
     fn hook_up(&self) -> Result<(Link, Attached)> {
-        self.namespace.within(|| {
-            self.at_best_hook(|hook| {
-                let (program, attached) = self.load_at(hook)?;
-                Ok((program.attach(self.index, hook)?, attached))
+        self.namespace
+            .within(|| {
+                self.at_best_hook(|hook| {
+                    let (program, attached) = self.load_at(hook)?;
+                    Ok((program.attach(self.index, hook)?, attached))
+                })
+            })?
+            .map_err(|error| {
+                let action = format!("open an AF_XDP port on `{}`: ", self.interface.name());
+                SystemError { action: action + &error.action, ..error }
             })
-        })?
-        .map_err(|error| {
-            let action = format!("open an AF_XDP port on `{}`: ", self.interface.name());
-            SystemError { action: action + &error.action, ..error }
-        })
     }
 
     /// Loads the program only.
