@@ -487,10 +487,8 @@ fn mtu_raised_under_load(kind: &'static str) -> Outcome {
     let report = bridge.stop();
     let [left, right] = report.counters;
     let known = left.received + left.overruns() + left.pool_exhausted + left.truncated;
-    println!(
-        "{kind}: {FRAMES} sent, {} received, {known} known, {} sent on",
-        left.received, right.sent
-    );
+    let (received, sent_on) = (left.received, right.sent);
+    println!("{kind}: {FRAMES} sent, {received} received, {known} known, {sent_on} sent on");
     expect(known + FRAMES / 10 >= FRAMES, "nearly all frames are known", &report)?;
     expect(report.leaked == 0, "no frame leaked", &report)
 }

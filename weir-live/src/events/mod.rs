@@ -62,7 +62,7 @@ kinds! {
     PortRenamed "port-renamed" Notice Once,
         "`{detail}` is now called `{subject}`";
     PortTakenUp "port-taken-up" Warning Once,
-        "`{subject}` is taken up anew: it, or the pair that leads to it, was removed, moved or set down";
+        "`{subject}` was removed, moved or cut off, and is taken up again";
     MtuChanged "mtu-changed" Notice Once,
         "the MTU of `{subject}` is now {detail}";
     OverrunBegan "overrun-began" Warning Begins,

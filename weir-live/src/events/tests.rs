@@ -253,6 +253,11 @@ fn a_changed_interface_is_told() {
     check("a new name", &[(1000, renamed)], &["1000 port-renamed wan"]);
     check("a new MTU", &[(1000, |world| world.mtu = 1400)], &["1000 mtu-changed eth0"]);
     check(
+        "away and back at once",
+        &[(1000, |world| world.counters.rebinds += 1)],
+        &["1000 port-taken-up eth0"],
+    );
+    check(
         "another interface",
         &[(1000, GONE), (2000, rebound)],
         &["1000 port-gone eth0", "2000 port-back wan 1000 ms, 0"],

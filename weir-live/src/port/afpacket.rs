@@ -143,8 +143,8 @@ impl AfPacket {
         Ok(if is_running(flags) { PortState::Up } else { PortState::Down })
     }
 
-    /// Returns whether the sockets are still bound. An interface may go and come back under the same
-    /// number, and then they are not.
+    /// Returns whether the sockets are still bound. An interface may go and come back under the
+    /// same number, and then they are not.
     fn is_bound(&self) -> bool {
         let receiving = self.receivers.iter().take(1).map(|receiver| receiver.socket.as_fd());
         let bound = |socket| socket::bound_interface(socket).ok().map(|index| index as u32);
