@@ -33,8 +33,8 @@ pub(crate) fn set_option<T: Copy>(
 }
 
 /// Returns the number of the interface that a packet socket is bound to; 0 if it is bound to none.
-/// One whose interface has been removed, or has left the network namespace, is bound to -1 from then
-/// on, also when an interface of the same number comes.
+/// One whose interface has been removed, or has left the network namespace, is bound to -1 from
+/// then on, also when an interface of the same number comes.
 pub(crate) fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<c_int> {
     // SAFETY: sockaddr_ll is integers only: all zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

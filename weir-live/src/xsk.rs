@@ -107,8 +107,8 @@ impl Queue {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Returns whether all sockets are still bound. The kernel unbinds those of an interface that is
-    /// removed or leaves the network namespace, also if it comes back at once.
+    /// Returns whether all sockets are still bound. The kernel unbinds those of an interface that
+    /// is removed or leaves the network namespace, also if it comes back at once.
     pub(crate) fn is_bound(&self) -> bool {
         // SAFETY: no bytes are passed. The call receives nothing: frames come by the ring.
         let receive = |socket: BorrowedFd<'_>| unsafe {

@@ -1,5 +1,5 @@
-//! Whether a station answered for an IPv4 address, as the kernel's ARP table of this thread's network
-//! namespace says. Datagrams to one that does not answer are dropped without an error.
+//! Whether a station answered for an IPv4 address, as the kernel's ARP table of this thread's
+//! network namespace says. Datagrams to one that does not answer are dropped without an error.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -12,8 +12,8 @@ pub(crate) fn is_unanswered(to: &str) -> bool {
     in_table(&table, &address.to_string())
 }
 
-/// The columns are address, hardware type, flags, hardware address, mask and interface; the flags of
-/// an address without an answer are 0 [<linux/if_arp.h>, `ATF_COM`].
+/// The columns are address, hardware type, flags, hardware address, mask and interface; the flags
+/// of an address without an answer are 0 [<linux/if_arp.h>, `ATF_COM`].
 fn in_table(table: &str, address: &str) -> bool {
     table.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace();

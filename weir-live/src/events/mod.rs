@@ -62,7 +62,8 @@ kinds! {
     PortRenamed "port-renamed" Notice Once,
         "`{detail}` is now called `{subject}`";
     PortTakenUp "port-taken-up" Warning Once,
-        "`{subject}` is taken up anew: it, or the pair that leads to it, was removed, moved or set down";
+        "`{subject}` is taken up anew: it, or the pair that leads to it, was removed, moved or set \
+         down";
     MtuChanged "mtu-changed" Notice Once,
         "the MTU of `{subject}` is now {detail}";
     OverrunBegan "overrun-began" Warning Begins,

@@ -109,8 +109,8 @@ struct AfXdp {
     looked_ns: u64,
 }
 
-/// What stamps the frames of a ring get, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say when
-/// a frame came.
+/// What stamps the frames of a ring get, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say
+/// when a frame came.
 #[derive(Clone, Copy, Default)]
 struct Stamps {
     /// How many of its entries may have come as early as `since_ns`.

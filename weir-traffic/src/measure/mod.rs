@@ -244,8 +244,8 @@ impl MeasureReport {
         for (which, link_type) in ["before", "behind"].iter().zip(&self.unread) {
             let Some(link_type) = link_type else { continue };
             obstacles.push(format!(
-                "the capture {which} the link has frames of type `{link_type}`, which Weir does not \
-                 read: capture on an Ethernet interface"
+                "the capture {which} the link has frames of type `{link_type}`, which Weir does \
+                 not read: capture on an Ethernet interface"
             ));
         }
         obstacles

@@ -190,8 +190,8 @@ fn ports() -> Value {
 pub fn port() -> Value {
     let delay = quantity(
         &[Dimension::Duration],
-        "How much later each frame leaves by it. At most 32 768 frames wait for that; while so many \
-         do, further ones wait in the classes' queues.",
+        "How much later each frame leaves by it. At most 32 768 frames wait for that; while so \
+         many do, further ones wait in the classes' queues.",
     );
     let mut loss =
         quantity(&[Dimension::Share], "The part of the frames that are lost instead of leaving.");

@@ -53,8 +53,8 @@ impl HostAuthority {
         self.reply(Some(parts), descriptors)
     }
 
-    /// Has the tap follow the interface. That is watched from before the tap is looked at, so a port
-    /// notices what happens afterwards.
+    /// Has the tap follow the interface. That is watched from before the tap is looked at, so a
+    /// port notices what happens afterwards.
     fn follow(&mut self) -> Option<LinkState> {
         let before = locked(&self.tap).state().index;
         let _gone = self.outer.watch(before);
