@@ -308,8 +308,8 @@ impl Bridge {
         is_due || now.since(self.looked) >= LOOK_INTERVAL
     }
 
-    /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest as
-    /// flushed.
+    /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest
+    /// as flushed.
     ///
     /// # Errors
     /// When the system refuses to wait.

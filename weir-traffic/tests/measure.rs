@@ -166,12 +166,12 @@ fn options_say_when_a_packet_is_lost_and_what_is_compared() {
 
 #[test]
 fn a_capture_without_packets_is_named() {
-    let (some, none) = ([(0, 80, 1), (10, 80, 2)], []);
+    let (some, none): (&[Row], &[Row]) = (&[(0, 80, 1), (10, 80, 2)], &[]);
     // before, behind, packets lost and under way, the warning
-    let rows: [(&[Row], &[Row], [u64; 2], &str); 3] = [
-        (&some, &none, [2, 0], "behind the link has no packet, so all before it count as lost"),
-        (&none, &some, [0, 0], "before the link has no packet"),
-        (&none, &none, [0, 0], "neither capture has a packet"),
+    let rows = [
+        (some, none, [2, 0], "behind the link has no packet, so all before it count as lost"),
+        (none, some, [0, 0], "before the link has no packet"),
+        (none, none, [0, 0], "neither capture has a packet"),
     ];
     for (before, behind, expected, part) in rows {
         let options = MeasureOptions::default();

@@ -201,7 +201,11 @@ fn forward(
         let threads: Vec<_> = each
             .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
             .collect();
-        while !stop.load(Ordering::Relaxed) && post.stand(wake) {}
+        while !stop.load(Ordering::Relaxed) {
+            if !post.stand(wake) {
+                break;
+            }
+        }
         drain_ns.store(post.drain().as_nanos() as u64, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
         bells.iter().for_each(|bell| bell.ring());

@@ -14,9 +14,9 @@ use weir_live::netns;
 use weir_live::testbed::{LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
+type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: &[(&str, fn() -> Outcome)] =
-    &[("the_package_installs_runs_as_its_unit_says_and_goes", the_package_runs)];
+const TESTS: &[Test] = &[("the_package_installs_runs_as_its_unit_says_and_goes", the_package_runs)];
 
 fn main() -> ExitCode {
     let missing = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err());

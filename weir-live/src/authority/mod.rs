@@ -181,7 +181,8 @@ pub struct HostLink {
     pub index: u32,
     /// Its MTU, which the tap has as well.
     pub mtu: u32,
-    /// How many times a new interface took the place of one that disappeared, or the tap was mended.
+    /// How many times a new interface took the place of one that disappeared, or the tap was
+    /// mended.
     pub moves: u64,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! The program that keeps the host quiet (`quiet.rs`) looks into a table of one entry, the
 //! [`Switch`], which all programs of a claim share. While it is closed every frame is dropped;
-//! while it is open a frame for another machine leaves by the other ports of its bridge, unshaped. So one
-//! write turns all ports over at once, and it works while this process does nothing else.
+//! while it is open a frame for another machine leaves by the other ports of its bridge, unshaped.
+//! So one write turns all ports over at once, and it works while this process does nothing else.
 //!
 //! What the kernel's bridge would keep is dropped too: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two

@@ -87,6 +87,9 @@ struct World {
 
 type Change = fn(&mut World);
 
+/// What a row is about, when the world changes and how, and the events that are wanted.
+type Row = (&'static str, &'static [(u64, Change)], &'static [&'static str]);
+
 /// Changes the world at these milliseconds, looks every 100 ms until 500 ms behind the last (and at
 /// the changes, as for a port's state), and checks the events: when they happened, kind, subject,
 /// and at the end of a fault its duration in ms, count, and times.
@@ -199,7 +202,7 @@ const NO_LINK: Change = |world| world.counters.send_no_link += 3;
 
 #[test]
 fn a_port_that_is_down_is_told_once_with_what_was_lost() {
-    let rows: &[(&str, &[(u64, Change)], &[&str])] = &[
+    let rows: &[Row] = &[
         (
             "pulled and put back",
             &[(1000, DOWN), (1500, NO_LINK), (2000, UP)],
@@ -266,7 +269,7 @@ fn a_changed_interface_is_told() {
 
 #[test]
 fn what_a_ring_or_a_pool_loses_is_counted_from_beginning_to_end() {
-    let rows: &[(&str, &[(u64, Change)], &[&str])] = &[
+    let rows: &[Row] = &[
         (
             "a ring of a class",
             &[
@@ -329,7 +332,7 @@ fn what_a_ring_or_a_pool_loses_is_counted_from_beginning_to_end() {
 
 #[test]
 fn a_loop_that_cannot_follow_is_told() {
-    let rows: &[(&str, &[(u64, Change)], &[&str])] = &[
+    let rows: &[Row] = &[
         (
             "behind for long",
             &[(1000, |world| world.is_behind = true), (2000, |world| world.is_behind = false)],

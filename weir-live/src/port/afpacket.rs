@@ -2,11 +2,11 @@
 //!
 //! The privileged half (`authority.rs`) makes the sockets; this half maps their rings and moves
 //! frames. Frames arrive in a receive ring and are finished on arrival (checksums, super-packets,
-//! VLAN tag), so that what is scheduled is what will be on the wire. Where frames are sorted there are
-//! several sockets in one fanout group, each with its ring, and the kernel runs the program that
-//! chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the interface's
-//! own queueing; what is too long for that goes another way (`afpacket/long.rs`).
-//! An interface may disappear and come back.
+//! VLAN tag), so that what is scheduled is what will be on the wire. Where frames are sorted there
+//! are several sockets in one fanout group, each with its ring, and the kernel runs the program
+//! that chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the
+//! interface's own queueing; what is too long for that goes another way (`afpacket/long.rs`). An
+//! interface may disappear and come back.
 //!
 //! Invariant: each frame taken from a ring is delivered, or counted once in [`PortCounters`].
 
