@@ -149,7 +149,7 @@ fn tell(webhook: &Webhook, body: &str) -> Result<(), String> {
     Err(format!("the webhook at {host}, port {port}, does not accept it: {why}"))
 }
 
-/// Posts a text of JSON; returns the status of HTTP [rfc9112].
+/// Posts a text of JSON; returns the status code [rfc9112 §4].
 fn post(webhook: &Webhook, body: &str) -> io::Result<u16> {
     let Webhook { host, port, path } = webhook;
     let mut stream = connect(host, *port)?;
