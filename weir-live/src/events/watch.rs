@@ -257,7 +257,8 @@ impl PortWatch {
             self.known = Some(Known { interface, mtu, rebinds, is_new: is_gone });
             return;
         };
-        known.is_new = is_gone || known.is_new && reading.state != PortState::Up;
+        let was_new = known.is_new;
+        known.is_new = is_gone || was_new && reading.state != PortState::Up;
         if is_gone {
             return;
         }
@@ -271,7 +272,8 @@ impl PortWatch {
                 );
             }
         }
-        if known.rebinds != rebinds && !known.is_new {
+        // Where it was gone, its return says that already.
+        if known.rebinds != rebinds && !was_new {
             once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;
