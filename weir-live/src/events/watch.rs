@@ -272,6 +272,7 @@ impl PortWatch {
                 );
             }
         }
+        // Where it was gone, its return says that already.
         if known.rebinds != rebinds && !was_new {
             once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
         }
