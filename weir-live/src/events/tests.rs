@@ -429,6 +429,11 @@ fn an_event_that_comes_too_often_is_left_out_and_counted() {
     let mut told = 0;
     log.take(|_| told += 1);
     assert_eq!(told, 5);
+    // The link ends before the minute does.
+    let mut last = Vec::new();
+    log.take_last(|event| last.push((event.kind, event.count)));
+    assert_eq!(last, [(Kind::EventsLeftOut, 95)]);
+    log.take_last(|event| panic!("it was told once: {event:?}"));
     let mut limiter = Limiter::default();
     let admitted = (0..100).filter(|_| limiter.admits(0, Kind::MtuChanged, "eth0")).count();
     let mut left_out = Vec::new();

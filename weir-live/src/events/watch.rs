@@ -101,8 +101,10 @@ impl Monitor {
         self.own.look(moment, reading, &self.reporter);
     }
 
-    /// Ends the faults that are no states: nothing more can be lost.
+    /// Ends the faults that are no states, and tells what was left out: nothing more follows.
     pub(crate) fn finish(&mut self, moment: Moment) {
+        let reporter = &self.reporter;
+        self.limiter.tell_rest(moment.wall_ns, &mut |event| reporter.push(event));
         let ports = self.ports.iter_mut().flat_map(PortWatch::faults);
         let lanes = self.lanes.iter_mut().flat_map(|lane| [&mut lane.behind, &mut lane.pool.fault]);
         let own = [&mut self.own.stall, &mut self.own.late];

@@ -1,6 +1,6 @@
 //! The first thread of a forwarder: it listens to the keeper, and tells it what happens.
 
-use super::door::Wish;
+use super::door::{Door, Wish};
 use super::{Prepared, tell};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use weir_live::authority::Courier;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
-use weir_live::events::{About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
+use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::watch::{self, Bell};
 use weir_live::sandbox::Denials;
@@ -40,7 +40,9 @@ pub struct Post {
     claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// Channels and a descriptor of this process, for the next keeper.
     spare: Vec<OwnedFd>,
-    /// What clients of the control socket ask for.
+    /// The control socket.
+    door: Door,
+    /// What clients of it ask for.
     wishes: Receiver<Wish>,
     /// Who waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
@@ -51,6 +53,8 @@ pub struct Post {
     denials: Denials,
     /// Events that no keeper has heard yet.
     untold: VecDeque<Event>,
+    /// Events that no keeper will hear: too many happened without one.
+    forgotten: u64,
     /// How long a loop that ends sends what it holds.
     drain: Duration,
     /// The looks of each loop at the last sign of life.
@@ -61,7 +65,11 @@ pub struct Post {
 
 impl Post {
     /// The post of a forwarder that is prepared.
-    pub(super) fn new(prepared: Prepared, keeper: Channel, wishes: Receiver<Wish>) -> Self {
+    pub(super) fn new(
+        prepared: Prepared,
+        keeper: Channel,
+        (door, wishes): (Door, Receiver<Wish>),
+    ) -> Self {
         let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
         Self {
             keeper,
@@ -77,6 +85,7 @@ impl Post {
             bells: prepared.bells,
             claim: Vec::new(),
             spare: Vec::new(),
+            door,
             wishes,
             restarter: None,
             listener: prepared.listener,
@@ -85,6 +94,7 @@ impl Post {
             reporter: prepared.reporter,
             denials: Denials::default(),
             untold: VecDeque::new(),
+            forgotten: 0,
             drain: prepared.drain,
             beaten: Instant::now(),
             interval: interval.min(BEAT_MAX),
@@ -244,9 +254,24 @@ impl Post {
         }
         // A loop that does not follow hangs, and the keeper will see it.
         let followed = |board: &Arc<Board>| board.intake.wait(is_open, INTAKE_PATIENCE).is_some();
-        if self.boards.iter().all(followed) {
-            self.tell(&Report::Intake(is_open));
+        if !self.boards.iter().all(followed) {
+            return;
         }
+        if is_open && let Err(error) = self.door.open() {
+            // Traffic matters more than its figures.
+            self.refuse_clients(&error);
+        }
+        self.tell(&Report::Intake(is_open));
+    }
+
+    fn refuse_clients(&self, error: &SystemError) {
+        let detail = format!("every client: {error}");
+        tell(&self.reporter, Kind::ControlRefused, &self.name, &detail);
+    }
+
+    /// Serves no more clients.
+    pub fn close_door(&mut self) {
+        self.door = Door::Gone;
     }
 
     fn mark(&self) {
@@ -270,11 +295,27 @@ impl Post {
     }
 
     /// Tells the keeper what happened. Without one, the latest events wait for the next.
-    pub fn tell_events(&mut self) {
+    fn tell_events(&mut self) {
         self.alarms.look();
         let mut new = Vec::new();
         self.log.take(|event| new.push(event));
+        self.pass_on(new);
+    }
+
+    /// As the last thing: also what was left out of late.
+    pub fn tell_last_events(&mut self) {
+        self.tell_events();
+        let mut last = Vec::new();
+        self.log.take_last(|event| last.push(event));
+        self.pass_on(last);
+    }
+
+    fn pass_on(&mut self, new: Vec<Event>) {
         new.into_iter().for_each(|event| self.keep_event(event));
+        if self.is_kept && self.forgotten > 0 {
+            let count = std::mem::take(&mut self.forgotten);
+            self.untold.push_front(events::lost(count));
+        }
         while self.is_kept
             && let Some(event) = self.untold.pop_front()
         {
@@ -288,8 +329,11 @@ impl Post {
     }
 
     fn keep_event(&mut self, event: Event) {
-        if self.untold.len() == EVENTS_MAX {
-            self.untold.pop_front();
+        if self.untold.len() >= EVENTS_MAX
+            && let Some(oldest) = self.untold.pop_front()
+        {
+            // One that says how many were lost goes on being counted.
+            self.forgotten += if oldest.kind == Kind::EventsLost { oldest.count } else { 1 };
         }
         self.untold.push_back(event);
     }

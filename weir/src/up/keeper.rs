@@ -18,6 +18,7 @@ use weir_control::listen::Bound;
 use weir_live::authority::Desk;
 use weir_live::claim::Claim;
 use weir_live::error::SystemError;
+use weir_live::events::write::PRINT_PATIENCE;
 use weir_live::events::{Event, Kind};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::process;
@@ -79,6 +80,7 @@ impl Keeper<'_> {
     /// # Errors
     /// When the first one cannot start, or a later one not any more; the text says why.
     pub fn run(mut self) -> Result<End, String> {
+        self.output.wait_at_most(PRINT_PATIENCE);
         let drain = Duration::from_nanos(self.deployment.service.drain.as_nanos());
         let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
         let limits = Limits { drain, watchdog: self.deployment.service.watchdog.map(nanos) };
@@ -440,6 +442,8 @@ impl Shift<'_> {
 
     fn tell_end(&mut self) {
         if self.has_run {
+            // Nothing else waits now.
+            self.keeper.output.wait_at_most(LAST_PATIENCE);
             told::end(&self.last.take().unwrap_or_default(), self.keeper.output);
         }
     }
@@ -487,5 +491,7 @@ pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, Strin
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a forwarder that begins or ends is looked at.
 const HURRY_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a reader may take for each piece of the last status.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// Signals within this time are one request: no person has waited for the stop by then.
 const SAME_STOP: Duration = Duration::from_secs(1);
