@@ -257,6 +257,8 @@ impl PortWatch {
             self.known = Some(Known { interface, mtu, rebinds, is_new: is_gone });
             return;
         };
+        // The return of an interface is told already.
+        let was_gone = known.is_new;
         known.is_new = is_gone || known.is_new && reading.state != PortState::Up;
         if is_gone {
             return;
@@ -271,7 +273,7 @@ impl PortWatch {
                 );
             }
         }
-        if known.rebinds != rebinds && !known.is_new {
+        if known.rebinds != rebinds && !was_gone {
             once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;
