@@ -30,6 +30,16 @@ pub fn lock_memory() -> Locked {
     Locked { bytes: status_bytes("VmLck:"), why_not: String::new() }
 }
 
+/// Has the C library keep what is freed for later allocations (mallopt(3)). Before it gave any
+/// memory of a thread back it would read a file, which the sandbox refuses and counts.
+pub(super) fn keep_freed_memory() {
+    // SAFETY: mallopt takes integers only, and this one is valid.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+    }
+}
+
 /// A locked stack cannot grow beyond the limit: the kernel ends a process whose stack has to.
 fn release_stack() {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -76,6 +76,7 @@ pub enum Landlock {
 /// on the kernel and its limits: the result says whether they hold.
 pub fn enter(config: &SandboxConfig) -> Result<Entered> {
     expect_one_thread()?;
+    memory::keep_freed_memory();
     let memory = if config.locks_memory { lock_memory() } else { Locked::default() };
     capabilities::drop_all()?;
     capabilities::forbid_new()?;
