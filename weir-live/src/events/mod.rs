@@ -267,7 +267,7 @@ pub struct Event {
 }
 
 /// What an alarm measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The value, with its unit.
     pub value: String,
