@@ -4,7 +4,7 @@
 //! are made fit to print.
 
 use crate::places::denied;
-use crate::printable::{clean, printable};
+use crate::printable::{clean, printable, printable_lines};
 use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -86,7 +86,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             clean(&mut status);
             Ok(Answer::Status(status))
         }
-        Ok(Answer::Error(text)) => Ok(Answer::Error(printable(&text).into_owned())),
+        Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),
         Ok(answer) => Ok(answer),
         Err(error) => Err(printable(&error.to_string()).into_owned()),
     }
@@ -94,7 +94,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
 
 /// Reads any bytes as an answer, as the client does: for the fuzz target.
 pub fn exercise(bytes: &[u8]) {
-    let clean = |text: &str| printable(text) == text;
+    let clean = |text: &str| text.lines().all(|line| printable(line) == line);
     match read_answer(&mut &*bytes) {
         Ok(Answer::Status(mut status)) => {
             status.each_text(&mut |text| assert!(clean(text), "{text:?} is fit to print"));

@@ -212,7 +212,14 @@ impl Shift<'_> {
     fn listen(&mut self, index: usize) {
         while let Some(report) = self.forwarders[index].hear() {
             match report {
-                Report::Ready(warnings) => self.take_over(index, &warnings),
+                Report::Ready { warnings, notes } => {
+                    let told = |kind, text: &String| told::tell(self.keeper.output, kind, text);
+                    warnings.iter().for_each(|text| told("warning", text));
+                    // They are the same after each restart.
+                    let notes = notes.iter().filter(|_| !self.has_run);
+                    notes.for_each(|text| told("note", text));
+                    self.take_over(index);
+                }
                 Report::Intake(is_open) => self.intake(index, is_open),
                 Report::Beat => {}
                 Report::Event(event) => self.keeper.journal.write(&event),
@@ -226,11 +233,10 @@ impl Shift<'_> {
     }
 
     /// Lets a forwarder take frames, once nothing else does.
-    fn take_over(&mut self, index: usize, warnings: &[String]) {
+    fn take_over(&mut self, index: usize) {
         if self.stopping.is_some() {
             return;
         }
-        warnings.iter().for_each(|text| told::tell(self.keeper.output, "warning", text));
         self.forwarders[index].enter(Phase::Ready);
         match self.forwarders[..index].iter_mut().find(|older| older.carries()) {
             Some(older) => {
@@ -283,7 +289,9 @@ impl Shift<'_> {
         let checked = self.read_anew();
         let started = checked.and_then(|()| self.start(process::program_at(&program)));
         if let Err(why) = started {
-            self.keeper.journal.tell(Kind::RestartRefused, &why);
+            // Who asked gets all of it.
+            let headline = why.lines().next().unwrap_or_default();
+            self.keeper.journal.tell(Kind::RestartRefused, headline);
             self.forwarders[index].tell(&Command::Restarted(Err(why)));
         }
     }
