@@ -162,7 +162,9 @@ impl Prepared {
         let (service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
         let server = Server::on(listener, service)
             .map_err(|cause| SystemError::new("serve the control socket", cause))?;
-        keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
+        let warnings = std::mem::take(&mut self.warnings);
+        let notes = self.bridges.iter().flat_map(Bridge::notes).collect();
+        keeper.send(&Report::Ready { warnings, notes }, &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();

@@ -73,19 +73,26 @@ impl Run for Status {
         };
         let status = query.check().and(socket).and_then(|socket| client::status(&socket, &query));
         match status {
-            Ok(status) => {
-                match output.format {
-                    Format::Json => output.json(&status),
-                    Format::Text => output.text(&table(&status)),
-                }
-                Exit::Clean
-            }
+            Ok(status) => show(&status, &query, output),
             Err(error) => {
                 let name = self.name.unwrap_or_default();
                 output.refuse(&of_file(&name).unwrap_or(error))
             }
         }
     }
+}
+
+/// Shows a status; a pattern that no class matches is a fault of who wrote it.
+fn show(status: &LinkStatus, query: &Query, output: &Output) -> Exit {
+    let is_empty = status.lanes.iter().all(|lane| lane.classes.is_empty());
+    if let Some(pattern) = query.class.as_ref().filter(|_| is_empty && query.limit != Some(0)) {
+        return output.fault(&format!("no class matches `{}`", printable(pattern)));
+    }
+    match output.format {
+        Format::Json => output.json(status),
+        Format::Text => output.text(&table(status)),
+    }
+    Exit::Clean
 }
 
 /// Shows which links run, and which sockets are left of others.
@@ -158,8 +165,9 @@ pub fn table(status: &LinkStatus) -> String {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
         if lane.left_out > 0 {
-            let more = "of its classes are not shown; see --class, --top and --limit";
-            let _ = writeln!(text, "{} {more}", lane.left_out);
+            let more = if lane.left_out == 1 { "class is" } else { "classes are" };
+            let see = "see --class, --top and --limit";
+            let _ = writeln!(text, "{} {more} not shown; {see}", lane.left_out);
         }
         if let Some(ages) = ages(lane) {
             let _ = writeln!(text, "packets older than {ages} are dropped as stale");
@@ -189,7 +197,6 @@ fn describe(port: &PortStatus) -> String {
             let _ = writeln!(text, "  {what}: {causes}");
         }
     };
-    line("note", port.why.clone());
     line("lost on arrival", causes(&port.lost_in_by_cause));
     line("of ring overrun", rings(&port.ring_overruns));
     line("lost on sending", causes(&port.lost_out_by_cause));
@@ -299,7 +306,7 @@ mod tests {
         };
         check(&[5, 2, 1], Some(3.2e6), &["ring overrun: 5 in", ", 3 in", "older than 3.2 s"], &[]);
         check(&[0, 2], Some(5e4), &["0 in", "2 in", "older than 50 ms"], &[]);
-        check(&[5], None, &["mean Mbit/s", "7 of its classes"], &["ring overrun", "older"]);
+        check(&[5], None, &["mean Mbit/s", "7 classes are not shown"], &["ring overrun", "older"]);
         check(&[5], None, &["no newer counts for 9.0 s"], &[]);
         check(&[0, 0], None, &[], &["ring overrun", "stale"]);
     }
