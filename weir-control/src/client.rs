@@ -5,7 +5,7 @@
 
 use crate::places::denied;
 use crate::printable::{clean, printable, printable_lines};
-use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
+use crate::protocol::{ABSENT, Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
@@ -102,6 +102,15 @@ pub fn exercise(bytes: &[u8]) {
         Ok(Answer::Error(text)) | Err(text) => assert!(clean(&text), "{text:?} is fit to print"),
         Ok(Answer::Done) => {}
     }
+}
+
+/// Returns whether a keeper without a forwarder listens at `path`, which says so unasked.
+pub fn is_absent(path: &Path) -> bool {
+    let Contact::Live(mut stream) = contact(path) else { return false };
+    let wanted = format!("{{\"error\":\"{ABSENT}");
+    let mut said = vec![0; wanted.len()];
+    let heard = stream.set_read_timeout(Some(LISTEN)).and_then(|()| stream.read_exact(&mut said));
+    heard.is_ok() && said == wanted.as_bytes()
 }
 
 /// What is found at a path.
@@ -216,6 +225,8 @@ impl Read for Incoming<'_> {
     }
 }
 
+/// How long a process may take to say something unasked.
+const LISTEN: Duration = Duration::from_millis(50);
 /// The longest wait for the next part of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time that an answer may take.

@@ -15,7 +15,7 @@ use post::Post;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::server::Server;
 use weir_core::units;
@@ -92,6 +92,8 @@ struct Prepared {
     warnings: Vec<String>,
     /// The name of the deployment.
     name: String,
+    /// The process of the keeper; 0 while there is none.
+    kept_by: Arc<AtomicU32>,
     plan: Plan,
 }
 
@@ -145,6 +147,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         watchdog: deployment.service.watchdog.map(nanos),
         warnings,
         name: deployment.name,
+        kept_by: Arc::new(AtomicU32::new(plan.keeper)),
         plan: *plan,
     })
 }
@@ -159,7 +162,8 @@ impl Prepared {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let reporter = self.reporter.clone();
-        let (service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
+        let (mut service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
+        service.keeper = Some(Arc::clone(&self.kept_by));
         let server = Server::on(listener, service)
             .map_err(|cause| SystemError::new("serve the control socket", cause))?;
         let warnings = std::mem::take(&mut self.warnings);

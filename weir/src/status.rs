@@ -7,11 +7,11 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_control::client;
-use weir_control::places::{self, Found, Places};
+use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
 use weir_control::protocol::{Query, Sort};
 use weir_core::packet::Unread;
-use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Status as LinkStatus};
+use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Processes, Status as LinkStatus};
 use weir_policy::deployment;
 use weir_sim::shown::{Table, millis};
 
@@ -104,7 +104,7 @@ fn list(output: &Output) -> Exit {
             json!({
                 "name": link.name,
                 "user": places::user(link.uid),
-                "state": link.state.name(),
+                "state": state(link),
                 "control": shown(&link.path),
             })
         };
@@ -118,7 +118,7 @@ fn list(output: &Output) -> Exit {
     }
     let mut table = Table::new(["name", "user", "state", "control"]);
     for link in &links {
-        let (user, state) = (places::user(link.uid), link.state.name().to_owned());
+        let (user, state) = (places::user(link.uid), state(link).to_owned());
         table.row(vec![link.name.clone(), user, state, shown(&link.path)]);
     }
     output.table(&table);
@@ -126,6 +126,14 @@ fn list(output: &Output) -> Exit {
         output.text(&format!("{more} more are left out\n"));
     }
     Exit::Clean
+}
+
+/// Returns the state of a link in words.
+fn state(link: &Found) -> &'static str {
+    match link.state {
+        State::Running if client::is_absent(&link.path) => "unshaped",
+        state => state.name(),
+    }
 }
 
 /// Returns which name to write, if there is a file of a deployment where a name is expected.
@@ -158,6 +166,9 @@ pub fn table(status: &LinkStatus) -> String {
         let age = age(status.age_ns as f64 / 1e3);
         let _ = writeln!(text, "the run loop has given no newer counts for {age}");
     }
+    if let Some(processes) = &status.processes {
+        let _ = writeln!(text, "{}", owners(processes));
+    }
     for port in &status.ports {
         text.push_str(&describe(port));
     }
@@ -179,6 +190,18 @@ pub fn table(status: &LinkStatus) -> String {
         }
     }
     text
+}
+
+/// Names the processes of a link, and says what the lack of a keeper means.
+fn owners(processes: &Processes) -> String {
+    let forwarder = processes.forwarder;
+    match processes.keeper {
+        Some(keeper) => format!("keeper: process {keeper}; forwarder: process {forwarder}"),
+        None => format!(
+            "no keeper: a forwarder that dies is not replaced; `weir up` with the deployment takes \
+             it over; forwarder: process {forwarder}"
+        ),
+    }
 }
 
 /// Returns a time of microseconds in the unit that suits it.
@@ -287,6 +310,18 @@ const AGE_MAX_NS: u64 = 3_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_names_the_processes_and_says_that_the_keeper_is_gone() {
+        let check = |processes, wanted: &str| {
+            let text = table(&LinkStatus { processes, ..LinkStatus::default() });
+            assert!(text.contains(wanted), "{text}");
+            assert!(processes.is_some() || !text.contains("keeper"), "{text}");
+        };
+        check(None, "up 0.0 s");
+        check(Some(Processes { keeper: Some(7), forwarder: 8 }), "keeper: process 7; forwarder: process 8");
+        check(Some(Processes { keeper: None, forwarder: 8 }), "no keeper: a forwarder that dies");
+    }
 
     #[test]
     fn it_says_whose_ring_was_full_and_from_which_age_packets_are_stale() {

@@ -4,6 +4,7 @@
 //! say, and for their ends; everything that follows is a method here. Invariant: at most one
 //! forwarder takes frames, and the fallback is closed while one does.
 
+use super::absence;
 use super::journal::Journal;
 use super::reading::Reading;
 use super::running::{Limits, Phase, Running};
@@ -93,6 +94,7 @@ impl Keeper<'_> {
             signal: None,
             last: None,
             has_run: false,
+            asker: None,
             death: None,
             passing: None,
         };
@@ -125,6 +127,8 @@ struct Shift<'a> {
     last: Option<Status>,
     /// Whether a forwarder has carried traffic.
     has_run: bool,
+    /// The forwarder that asked for a restart while another one was still ending.
+    asker: Option<u32>,
     /// The death of a forwarder, until another one forwards.
     death: Option<Event>,
     /// The opening of the fallback, while it is open.
@@ -167,6 +171,10 @@ impl Shift<'_> {
                 self.listen(index);
             }
             self.bury()?;
+            self.restart_if_due();
+            if self.forwarders.is_empty() && self.stopping.is_none() {
+                absence::answer(&self.keeper.socket.listener);
+            }
             self.look();
         }
     }
@@ -175,6 +183,9 @@ impl Shift<'_> {
     fn wait(&self) -> Result<(), SystemError> {
         let mut watched = vec![self.keeper.signals.as_fd()];
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
+        if self.forwarders.is_empty() {
+            watched.push(self.keeper.socket.listener.as_fd());
+        }
         let is_settled = self.forwarders.iter().all(|one| one.phase == Phase::Forwarding);
         let patience = if is_settled { LOOK_INTERVAL } else { HURRY_INTERVAL };
         let beat = self.keeper.service.interval().unwrap_or(patience);
@@ -285,6 +296,11 @@ impl Shift<'_> {
 
     /// Reads the deployment anew and starts a forwarder of it beside the one that runs.
     fn restart(&mut self, index: usize) {
+        if self.forwarders.len() > 1 && self.stopping.is_none() {
+            // The others end within `drain` and a little more.
+            self.asker = Some(self.forwarders[index].process.number());
+            return;
+        }
         let program = std::env::current_exe().unwrap_or_default();
         let checked = self.read_anew();
         let started = checked.and_then(|()| self.start(process::program_at(&program)));
@@ -296,10 +312,22 @@ impl Shift<'_> {
         }
     }
 
+    /// Does what a forwarder asked for while another one was ending.
+    fn restart_if_due(&mut self) {
+        if self.forwarders.len() > 1 {
+            return;
+        }
+        let asker = self.asker.take();
+        let is_there = |one: &Running| Some(one.process.number()) == asker;
+        if self.forwarders.first().is_some_and(is_there) {
+            self.restart(0);
+        }
+    }
+
     /// Reads the deployment anew; a wrong one changes nothing.
     fn read_anew(&mut self) -> Result<(), String> {
-        if self.forwarders.len() > 1 || self.stopping.is_some() {
-            return Err("another change of forwarders is on its way; try again".to_owned());
+        if self.stopping.is_some() {
+            return Err("the link is stopping".to_owned());
         }
         let place = self.keeper.path.display().to_string();
         let read = Reading::of(&self.keeper.path);
@@ -351,6 +379,7 @@ impl Shift<'_> {
         if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
             let text = format!("the new forwarder (process {number}) ended: {why}");
             self.keeper.journal.tell(Kind::RestartRefused, &text);
+            self.asker = None;
             let first = &mut self.forwarders[0];
             first.tell(&Command::Restarted(Err(why)));
             return Ok(());

@@ -1,6 +1,7 @@
 //! `weir up`: runs a deployment. This process is the keeper (`keeper.rs`), which starts another as
 //! the forwarder (`weir/src/forward.rs`).
 
+mod absence;
 mod journal;
 mod keeper;
 mod orphan;
