@@ -244,6 +244,9 @@ fn what_follows_a_death_is_checked() {
         log: Some("/var/log/weir.log".into()),
     };
     assert_eq!(service, wanted);
+    let near = format!("{}{WAYS}", sound.replace("/var/log/", ""));
+    let near = check(&near, &[]).plan.expect("it is sound").service;
+    assert_eq!(near.log, Some("site/weir.log".into()), "beside the deployment");
     let bare = check(&format!("{HEAD}{WAYS}"), &[]).plan.expect("it is sound").service;
     assert_eq!((bare.on_exit, bare.restart, bare.log), (OnExit::Closed, Restart::Always, None));
     assert_eq!(bare.watchdog, Some(Duration::from_secs(2)));
