@@ -15,7 +15,7 @@ use door::Door;
 use post::Post;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_core::units;
 use weir_live::alarm::Alarms;
@@ -91,6 +91,8 @@ struct Prepared {
     warnings: Vec<String>,
     /// The name of the deployment.
     name: String,
+    /// The process of the keeper; 0 while there is none.
+    kept_by: Arc<AtomicU32>,
     plan: Plan,
 }
 
@@ -144,6 +146,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         watchdog: deployment.service.watchdog.map(nanos),
         warnings,
         name: deployment.name,
+        kept_by: Arc::new(AtomicU32::new(plan.keeper)),
         plan: *plan,
     })
 }
@@ -157,9 +160,13 @@ impl Prepared {
     fn run(mut self, keeper: Channel) -> Result<()> {
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let reporter = self.reporter.clone();
-        let (service, wishes) = door::prepare(self.boards.clone(), self.plan.owner, reporter, bell);
+        let boards = self.boards.clone();
+        let (mut service, wishes) = door::prepare(boards, self.plan.owner, reporter, bell);
+        service.keeper = Some(Arc::clone(&self.kept_by));
         let door = Door::closed(&self.listener, service)?;
-        keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
+        let warnings = std::mem::take(&mut self.warnings);
+        let notes = self.bridges.iter().flat_map(Bridge::notes).collect();
+        keeper.send(&Report::Ready { warnings, notes }, &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();

@@ -2,10 +2,12 @@
 
 use super::door::{Door, Wish};
 use super::{Prepared, tell};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use weir_live::alarm::Alarms;
@@ -13,6 +15,7 @@ use weir_live::authority::Courier;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
+use weir_live::events::write::Form;
 use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::watch::{self, Bell};
@@ -31,6 +34,8 @@ pub struct Post {
     loss: Option<Event>,
     /// The name of the deployment.
     name: String,
+    /// The process of the keeper; 0 while there is none.
+    kept_by: Arc<AtomicU32>,
     plan: Plan,
     signals: Signals,
     courier: Courier,
@@ -77,6 +82,7 @@ impl Post {
             intake: None,
             loss: None,
             name: prepared.name,
+            kept_by: prepared.kept_by,
             plan: prepared.plan,
             signals: prepared.signals,
             courier: prepared.courier,
@@ -164,8 +170,10 @@ impl Post {
     /// The keeper ended without a word: whatever happened to it, traffic goes on.
     fn lose_keeper(&mut self) {
         self.is_kept = false;
+        self.kept_by.store(0, Ordering::Relaxed);
         let about = About { subject: &self.name, ..About::default() };
         let loss = Event::now(Kind::KeeperLost, about);
+        say(&loss);
         self.keep_event(loss.clone());
         self.loss = Some(loss);
     }
@@ -187,6 +195,7 @@ impl Post {
             }
             Command::Spare { keeper } => {
                 self.plan.keeper = keeper;
+                self.kept_by.store(keeper, Ordering::Relaxed);
                 self.spare = descriptors;
             }
             Command::Restarted(outcome) => {
@@ -341,6 +350,18 @@ impl Post {
     /// Tells the keeper something; one that died does not hear it.
     pub fn tell(&self, report: &Report) {
         let _unheard: Result<(), SystemError> = self.keeper.send(report, &[]);
+    }
+}
+
+/// Writes an event to standard error, which this process has from its keeper, unless that would
+/// wait for a reader.
+fn say(event: &Event) {
+    let out = std::io::stderr();
+    let mut watched = [PollFd::new(&out, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // What is writable takes a line, if it is a pipe (pipe(7)) or a terminal.
+    if poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0) {
+        let _gone = out.lock().write_all(Form::Text.line(event).as_bytes());
     }
 }
 

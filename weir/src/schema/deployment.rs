@@ -135,7 +135,7 @@ fn service() -> Value {
         ),
         "log": {
             "type": "string", "minLength": 1, "default": "none",
-            "description": "A file to which events are appended, too.",
+            "description": "A file to which events are appended, too; relative to the folder of the deployment.",
         },
     })
 }
