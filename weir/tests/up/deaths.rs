@@ -36,6 +36,7 @@ pub const TESTS: &[Test] = &[
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
     ("a_service_manager_is_told", a_service_manager_is_told),
     ("missing_interfaces_are_awaited", missing_interfaces_are_awaited),
+    ("a_death_while_an_interface_is_missing_costs_no_restart", a_death_without_an_interface),
     ("twenty_deaths_under_load_leave_nothing_behind", twenty_deaths),
 ];
 
@@ -334,6 +335,28 @@ fn missing_interfaces_are_awaited() -> Outcome {
     assert!(scene.status().is_err(), "it waits");
     scene.testbed.connect(Host::Server)?;
     until("it starts", || scene.status().is_ok())?;
+    send_until_received(&scene.testbed, 5004, 1)?;
+    let text = scene.stop()?;
+    let awaits = format!("do not exist yet: {RIGHT}");
+    assert_eq!(text.matches(&awaits).count(), 1, "{text}");
+    Ok(())
+}
+
+/// No forwarder can start without its interfaces: one is started when they are back, however long
+/// that takes.
+fn a_death_without_an_interface() -> Outcome {
+    let mut scene = Scene::new("without", POLICY)?;
+    scene.start()?;
+    let forwarder = scene.forwarder()?;
+    scene.testbed.disconnect(Host::Server)?;
+    thread::sleep(Duration::from_millis(300));
+    signal(forwarder, "KILL")?;
+    until("it ends", || !is_alive(forwarder))?;
+    // Six tries would be over by now.
+    thread::sleep(Duration::from_secs(2));
+    assert!(children(scene.keeper()?).is_empty(), "none is started");
+    scene.testbed.connect(Host::Server)?;
+    await_another(&scene, forwarder)?;
     send_until_received(&scene.testbed, 5004, 1)?;
     let text = scene.stop()?;
     let awaits = format!("do not exist yet: {RIGHT}");
