@@ -19,7 +19,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::wait::realtime_ns;
-pub use log::{lost, EVENTS_MAX, EventLog, Limiter, Reporter, log};
+pub use log::{EVENTS_MAX, EventLog, Limiter, Reporter, log, lost};
 pub use time::rfc3339;
 
 /// Makes [`Kind`] and its table from a line for each kind: name, keyword, severity, role, sentence.

@@ -106,7 +106,8 @@ fn a_reader_that_does_not_read() -> Outcome {
 
 /// Writes until nothing fits any more.
 fn fill(writer: &PipeWriter) -> Outcome {
-    let mut filler = Command::new("yes").stdout(writer.try_clone()?).stderr(Stdio::null()).spawn()?;
+    let mut filler =
+        Command::new("yes").stdout(writer.try_clone()?).stderr(Stdio::null()).spawn()?;
     let full = || watch::writable(writer.as_fd(), Duration::ZERO).is_ok_and(|can| !can);
     let filled = until("the pipe is full", full);
     filler.kill()?;
