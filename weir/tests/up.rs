@@ -567,6 +567,8 @@ fn one_deployment_at_a_time() -> Outcome {
     scene.signal("KILL")?;
     scene.child.take().ok_or("it was started")?.wait()?;
     signal(forwarder, "KILL")?;
+    // To give back what it holds takes it a moment.
+    deaths::until("the forwarder ends", || !deaths::is_alive(forwarder))?;
     fs::rename(scene.folder.join("other.toml"), scene.folder.join("link.toml"))?;
     fs::remove_file(scene.folder.join("weir.sock"))?;
     std::os::unix::fs::symlink("other.sock", scene.folder.join("weir.sock"))?;
