@@ -146,7 +146,9 @@ impl Channel {
         let message = loop {
             match recvmsg(&self.socket, &mut parts, &mut control, flags) {
                 Ok(message) => break message,
-                Err(Errno::INTR) => {}
+                // The other end was closed before it had read all; what it sent still waits here,
+                // and this is said once.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(cause) => return Err(failed(RECEIVING, cause)),
             }
         };
@@ -251,6 +253,19 @@ mod tests {
         for (len, count) in rows {
             check(len, count);
         }
+    }
+
+    /// An end that is closed with messages in it resets the connection.
+    #[test]
+    fn last_words_arrive_of_an_end_that_heard_nothing() {
+        let (here, there) = Channel::pair().expect("a pair");
+        there.send(&"unheard", &[]).expect("room");
+        here.send(&"last words", &[]).expect("room");
+        drop(here);
+        let received = there.receive::<String>(SHORT).expect("a message").expect("it waits");
+        assert_eq!(received.0, "last words");
+        let end = there.receive::<String>(SHORT).expect_err("it is closed");
+        assert_eq!(end.cause.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

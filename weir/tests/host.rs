@@ -531,7 +531,7 @@ fn what_cannot_be_shaped_is_refused() -> Outcome {
     };
     let check = |scene: &Scene, interface: &str, wanted: &str| -> Outcome {
         let text = scene.refusal(&deployment(interface))?;
-        assert!(text.contains(wanted) && text.contains(interface), "{text}");
+        assert!(text.contains(wanted) && text.contains(interface), "{interface}, {wanted}: {text}");
         Ok(())
     };
     check(&scene, "lo", "not an Ethernet interface")?;

@@ -120,9 +120,21 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         let Some(up) = &mut self.up else { return };
+        // Without its keeper, a forwarder goes on.
+        let forwarders = children(up.id());
         let _ = up.kill();
         let _ = up.wait();
+        for process in forwarders {
+            let _ = Command::new("kill").args(["-KILL", &process]).status();
+        }
     }
+}
+
+/// Returns the children of a process.
+fn children(process: u32) -> Vec<String> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 fn report(child: Child) -> Result<Value, Failed> {
@@ -235,9 +247,25 @@ fn unanswered() -> Outcome {
     if is_told && is_failed { Ok(()) } else { Err(format!("{output:?}").into()) }
 }
 
+/// The fifth word of a line of `if_inet6` is the flags of an address (IFA_F_TENTATIVE).
+fn is_tentative(line: &str) -> bool {
+    let flags = line.split_whitespace().nth(4).unwrap_or_default();
+    u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & 0x40 != 0)
+}
+
 fn link_local() -> Outcome {
     let mut scene = Scene::new()?;
     scene.bridge()?;
+    // A host answers for an address once it knows that no other one has it (RFC 4862, 5.4).
+    for host in [&scene.testbed.client, &scene.testbed.server] {
+        while host
+            .run(|| fs::read_to_string("/proc/thread-self/net/if_inet6"))??
+            .lines()
+            .any(|line| is_tentative(line))
+        {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
     // The address that the kernel makes of the server's Ethernet address.
     let receiver = scene.receiver("--port 5004 --seconds 20")?;
     let sent = scene.send(&format!("fe80::ff:fe00:7702%eth0 {CBR}"))?;

@@ -173,11 +173,22 @@ impl Scene {
         let start = Instant::now();
         while self.status().is_err() {
             if start.elapsed() > PATIENCE {
-                return Err("the link does not answer".into());
+                return Err(format!("the link does not answer: {}", self.last_words()).into());
             }
             thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Ends the program where it is; returns what it printed.
+    fn last_words(&mut self) -> String {
+        let Some(mut child) = self.child.take() else { return "it was not started".to_owned() };
+        let forwarders = children(child.id());
+        let ended = child.try_wait();
+        drop(child.kill());
+        forwarders.into_iter().for_each(|process| drop(signal(process, "KILL")));
+        let output = child.wait_with_output();
+        format!("{ended:?}, {output:?}")
     }
 
     /// Runs `weir up` to its end, which must come by itself.
@@ -556,6 +567,8 @@ fn one_deployment_at_a_time() -> Outcome {
     scene.signal("KILL")?;
     scene.child.take().ok_or("it was started")?.wait()?;
     signal(forwarder, "KILL")?;
+    // To give back what it holds takes it a moment.
+    deaths::until("the forwarder ends", || !deaths::is_alive(forwarder))?;
     fs::rename(scene.folder.join("other.toml"), scene.folder.join("link.toml"))?;
     fs::remove_file(scene.folder.join("weir.sock"))?;
     std::os::unix::fs::symlink("other.sock", scene.folder.join("weir.sock"))?;

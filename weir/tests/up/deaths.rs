@@ -41,7 +41,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Waits until `is_so`.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
     let start = Instant::now();
     while !is_so() {
         if start.elapsed() > PATIENCE {
@@ -52,7 +52,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
     Ok(())
 }
 
-fn is_alive(process: u32) -> bool {
+/// Returns whether a process holds what it has open.
+pub fn is_alive(process: u32) -> bool {
     // One that ended and was not waited for has no memory.
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -124,6 +124,11 @@ fn read(text: &str) -> Result<Vec<Value>, Failed> {
     values.retain(|value| value["event"].as_str().is_some_and(is_ours));
     // It names the process.
     values.retain(|value| value["event"] != "privilege-dropped");
+    // To take an interface up may take more than the 100 ms that are a stall.
+    let is_short = |value: &&Value| value["duration_s"].as_f64().is_some_and(|time| time < 0.3);
+    let ended = values.iter().filter(|value| value["event"] == "stall-over").filter(is_short);
+    let short: Vec<Value> = ended.map(|value| value["fault"].clone()).collect();
+    values.retain(|value| value["fault"].is_null() || !short.contains(&value["fault"]));
     Ok(values)
 }
 

@@ -1,14 +1,14 @@
 //! What `weir up` tells: as JSON, of a processor that is not there, and after two signals.
 
-use super::{Outcome, PATIENCE, POLICY, Scene, Test, send_until_received, signal};
+use super::deaths::until;
+use super::{Outcome, POLICY, Scene, Test, send_until_received, signal};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::{PipeWriter, Read};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_live::keeper::watch;
 use weir_live::status::Status;
 
@@ -121,17 +121,6 @@ fn replace_forwarder(scene: &Scene) -> Outcome {
     signal(old, "KILL")?;
     until("another forwarder", || scene.forwarder().is_ok_and(|now| now != old))?;
     until("it answers", || scene.status().is_ok())
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
-    let start = Instant::now();
-    while !is_so() {
-        if start.elapsed() > PATIENCE {
-            return Err(format!("{what}: not within {PATIENCE:?}").into());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 fn only_the_loop_is_real_time() -> Outcome {

@@ -66,6 +66,16 @@ pub(super) fn tally(told: &[Told], (begin, end): Pair) -> Tally {
     tally
 }
 
+/// Leaves out the faults of a pair that ended sooner than after `seconds`.
+pub(super) fn without_short(told: &[Told], (begin, end): Pair, seconds: f64) -> Vec<Told> {
+    let duration = |line: &Told| line.line.get("duration_s").and_then(Value::as_f64);
+    let is_short = |line: &&Told| line.is(end) && duration(line).is_some_and(|it| it < seconds);
+    let short: Vec<_> = told.iter().filter(is_short).map(|line| line.number("fault")).collect();
+    let is_left =
+        |line: &&Told| !(line.is(begin) || line.is(end)) || !short.contains(&line.number("fault"));
+    told.iter().filter(is_left).cloned().collect()
+}
+
 /// Returns how long each fault that such an event ended was, in seconds, as text.
 pub(super) fn durations(told: &[Told], (_, end): Pair) -> String {
     let ended = told.iter().filter(|line| line.is(end));
@@ -111,6 +121,19 @@ mod tests {
         for (told, expected) in rows {
             let found = tally(&lines(&told.join("\n")), ("port-down", "port-up"));
             assert_eq!(found, expected, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn short_faults_of_one_pair_are_left_out() {
+        let text = r#"{"event":"stall","fault":1}
+            {"event":"stall-over","fault":1,"duration_s":0.1}
+            {"event":"stall","fault":2}
+            {"event":"stall-over","fault":2,"duration_s":0.4}
+            {"event":"port-up","fault":3,"duration_s":0.1}"#;
+        for (seconds, left) in [(0.0, 5), (0.3, 3), (0.5, 1)] {
+            let found = without_short(&lines(text), ("stall", "stall-over"), seconds);
+            assert_eq!(found.len(), left, "{seconds} s");
         }
     }
 
