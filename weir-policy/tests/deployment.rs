@@ -321,11 +321,16 @@ fn alarms_watch_classes_that_exist() {
     }
     let texts = [
         ("a.delay", "voise.delay", "direction `down` has no class `voise`"),
-        ("a.delay.p99 > 10 ms'\ndirection = 'down'", "c.loss > 1 %'", "no direction has a class `c`"),
+        (
+            "a.delay.p99 > 10 ms'\ndirection = 'down'",
+            "c.loss > 1 %'",
+            "no direction has a class `c`",
+        ),
         ("a.delay.p99 > 10 ms", "c.rate > 2 % of d.rate", "has none of the classes `c`, `d`"),
     ];
     for (old, new, wanted) in texts {
-        let findings = parse(sound.replacen(old, new, 1).as_bytes(), "site/d.toml", &read_file).findings;
+        let findings =
+            parse(sound.replacen(old, new, 1).as_bytes(), "site/d.toml", &read_file).findings;
         assert!(findings.iter().any(|one| one.message.contains(wanted)), "{findings:?}");
     }
     let alarm = |n: usize| format!("[deployment.alarm.a{n}]\nwhen = 'a.loss > 1 %'\n");

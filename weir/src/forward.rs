@@ -162,7 +162,8 @@ impl Prepared {
         let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let reporter = self.reporter.clone();
-        let (mut service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
+        let (mut service, wishes) =
+            door::open(self.boards.clone(), self.plan.owner, reporter, bell);
         service.keeper = Some(Arc::clone(&self.kept_by));
         let server = Server::on(listener, service)
             .map_err(|cause| SystemError::new("serve the control socket", cause))?;

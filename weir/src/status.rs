@@ -319,7 +319,10 @@ mod tests {
             assert!(processes.is_some() || !text.contains("keeper"), "{text}");
         };
         check(None, "up 0.0 s");
-        check(Some(Processes { keeper: Some(7), forwarder: 8 }), "keeper: process 7; forwarder: process 8");
+        check(
+            Some(Processes { keeper: Some(7), forwarder: 8 }),
+            "keeper: process 7; forwarder: process 8",
+        );
         check(Some(Processes { keeper: None, forwarder: 8 }), "no keeper: a forwarder that dies");
     }
 

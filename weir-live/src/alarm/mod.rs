@@ -151,10 +151,8 @@ impl Watched {
         // An alarm whose class fell silent ends with what was measured last.
         let verb = if judged.value.is_some() { "is" } else { "was" };
         let Measured { value, limit } = std::mem::take(&mut self.measured);
-        self.measured = Measured {
-            value: judged.value.unwrap_or(value),
-            limit: judged.limit.unwrap_or(limit),
-        };
+        self.measured =
+            Measured { value: judged.value.unwrap_or(value), limit: judged.limit.unwrap_or(limit) };
         let measured = &self.measured;
         let detail = format!("{}: it {verb} {}", self.when, measured.value);
         let (subject, class) = (self.name.as_str(), self.class.as_str());

@@ -68,7 +68,10 @@ fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str])
             let verb = if seconds.last().is_some_and(|last| last.sent == 0) { "was" } else { "is" };
             let says = |value: &str| event.detail.ends_with(&format!("it {verb} {value}"));
             let is_end = event.kind == Kind::AlarmEnded;
-            assert!(!is_end || event.measured.as_ref().is_some_and(|it| says(&it.value)), "{event:?}");
+            assert!(
+                !is_end || event.measured.as_ref().is_some_and(|it| says(&it.value)),
+                "{event:?}"
+            );
             let value = event.measured.map(|measured| measured.value).unwrap_or_default();
             // Delays are known as well as the buckets of a histogram tell.
             let value = if value.ends_with("ms") { "some ms" } else { &value };

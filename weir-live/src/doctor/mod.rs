@@ -14,8 +14,8 @@ mod tests;
 mod tried;
 mod wakeup;
 
-use serde::Serialize;
 use crate::deploy;
+use serde::Serialize;
 use weir_policy::deployment::{Deployment, OnExit, Priority, Side};
 
 pub use facts::{Facts, Files, InterfaceFacts};

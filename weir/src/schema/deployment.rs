@@ -134,7 +134,8 @@ fn service() -> Value {
         ),
         "log": {
             "type": "string", "minLength": 1, "default": "none",
-            "description": "A file to which events are appended, too; relative to the folder of the deployment.",
+            "description": "A file to which events are appended, too; relative to the folder of \
+                the deployment.",
         },
     })
 }

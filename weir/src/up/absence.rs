@@ -58,7 +58,10 @@ mod tests {
         }
         for client in asked {
             let said = client.join().expect("it ends");
-            assert!(matches!(&said, Ok(Answer::Error(text)) if text.starts_with(ABSENT)), "{said:?}");
+            assert!(
+                matches!(&said, Ok(Answer::Error(text)) if text.starts_with(ABSENT)),
+                "{said:?}"
+            );
         }
     }
 }
