@@ -61,13 +61,18 @@ fn a_query_chooses_classes() -> Outcome {
     };
     check(&[], &["voice", "rest"])?;
     check(&["--class", "v*"], &["voice"])?;
-    check(&["--class", "nothing"], &[])?;
     check(&["--limit", "1"], &["voice"])?;
     check(&["--top", "9", "--sort", "drops", "--class", "?est"], &["rest"])?;
-    for wrong in [&["--sort", "name"], &["--limit", "100001"]] {
-        let output = scene.weir(&[&["status", "--control", "weir.sock"], &wrong[..]].concat());
+    let wrong: [(&[&str], i32, &str); 3] = [
+        (&["--sort", "name"], 2, "rate"),
+        (&["--limit", "100001"], 2, "100000"),
+        (&["--class", "nothing"], 1, "no class matches `nothing`"),
+    ];
+    for (arguments, code, wanted) in wrong {
+        let output = scene.weir(&[&["status", "--control", "weir.sock"], arguments].concat());
         let output = { output }.output()?;
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && text.contains(wanted), "{output:?}");
     }
     scene.stop()?;
     Ok(())

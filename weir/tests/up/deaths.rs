@@ -120,6 +120,11 @@ fn carried_on() -> Outcome {
     println!("KILL, open, never: {found:?}");
     assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
     assert!(children(scene.keeper()?).is_empty(), "none is started");
+    for verb in ["status", "restart"] {
+        let output = scene.weir(&[verb, "--control", "weir.sock"]).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains("no forwarder runs"), "{text}");
+    }
     let text = stop_keeper(&mut scene, "TERM")?;
     assert!(text.contains("restart = \"never\""), "{text}");
     Ok(())
@@ -159,11 +164,15 @@ fn the_keeper_dies() -> Outcome {
     scene.start()?;
     let forwarder = scene.forwarder()?;
     send_until_received(&scene.testbed, 5005, 1)?;
+    let processes = scene.status()?.processes.ok_or("it has two")?;
+    assert_eq!((processes.keeper, processes.forwarder), (Some(scene.keeper()?), forwarder));
+    let errors = scene.child.as_mut().and_then(|child| child.stderr.take());
     let probe = Probe::start(&scene.testbed)?;
     thread::sleep(Duration::from_millis(200));
     stop_keeper(&mut scene, "KILL")?;
     thread::sleep(Duration::from_millis(500));
-    assert!(is_alive(forwarder) && scene.status().is_ok(), "it forwards and answers");
+    let processes = scene.status()?.processes.ok_or("it had two")?;
+    assert!(is_alive(forwarder) && processes.keeper.is_none(), "{processes:?}");
     let found = probe.end();
     println!("the keeper is killed: {found:?}");
     assert!(found.repeated == 0 && found.gap < Duration::from_millis(500), "{found:?}");
@@ -174,7 +183,11 @@ fn the_keeper_dies() -> Outcome {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     signal(forwarder, "TERM")?;
-    until("it ends", || !is_alive(forwarder))
+    until("it ends", || !is_alive(forwarder))?;
+    let mut text = String::new();
+    errors.ok_or("its errors were piped")?.read_to_string(&mut text)?;
+    assert!(text.contains("the keeper of `link` is gone"), "{text}");
+    Ok(())
 }
 
 /// Twice: the new keeper dies too.
@@ -227,8 +240,13 @@ fn restarted() -> Outcome {
         until("the former one ends", || !is_alive(forwarder))?;
     }
     assert!(gaps.iter().min().is_some_and(|gap| *gap <= Duration::from_millis(50)), "{gaps:?}");
+    // One waits for what is left of the one before.
+    for _ in 0..3 {
+        let output = restart(&scene)?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let text = scene.stop()?;
-    assert_eq!(text.matches("forwards for `link` from now on").count(), 5, "{text}");
+    assert_eq!(text.matches("forwards for `link` from now on").count(), 8, "{text}");
     Ok(())
 }
 
@@ -240,6 +258,7 @@ fn wrongly_restarted() -> Outcome {
     let output = restart(&scene)?;
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && text.contains("ambiguous"), "{text}");
+    assert!(text.lines().count() > 3 && !text.contains("u{a}"), "it has lines: {text}");
     send_until_received(&scene.testbed, 5004, 1)?;
     assert_eq!(children(scene.keeper()?), [forwarder]);
     fs::write(scene.folder.join("policy.toml"), POLICY.replace("50 Mbit/s", "20 Mbit/s"))?;
