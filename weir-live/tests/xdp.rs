@@ -10,7 +10,7 @@ mod raw;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
@@ -20,6 +20,7 @@ use bridge::{Bridge, Report};
 use libtest_mimic::{Arguments, Failed, Trial};
 use raw::Raw;
 use weir_core::classify::InterfaceId;
+use weir_live::authority::{Ask, Authority, Granted};
 use weir_live::bpf::{self, Code, Function, Hook, Map, Program, Reg};
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
@@ -66,8 +67,8 @@ const TESTS: &[Test] = &[
     ("a_port_that_moves_away_and_back_at_once_is_too", || moves_away_and_back(NATIVE, 0)),
     ("behind_the_driver_it_is_taken_up_again", || moves_away_and_back(GENERIC, 0)),
     ("frames_of_before_the_end_of_a_stall_count_as_old", frames_of_a_stall_are_old),
-    ("a_raised_mtu_costs_few_frames", || mtu_raised_under_load(NATIVE)),
-    ("a_raised_mtu_costs_few_frames_behind_the_driver", || mtu_raised_under_load(GENERIC)),
+    ("frames_that_come_while_sockets_are_made_anew_are_counted", || sockets_made_anew(NATIVE)),
+    ("frames_that_come_meanwhile_are_counted_behind_the_driver", || sockets_made_anew(GENERIC)),
     ("a_port_set_down_carries_on_when_set_up", set_down_and_up),
     ("a_renamed_interface_carries_on", renamed),
     ("a_killed_process_gives_the_interface_back", killed),
@@ -362,12 +363,13 @@ fn each_ring_has_its_own_frames() -> Outcome {
     let (mut port, mut pool) = flooded(&testbed, Some(sorted_by_ethertype()), 1024)?;
     let seen = drain(port.as_mut(), &mut pool)?;
     let counters = port.counters();
-    let expected = [[64, 0], [0, OTHERS]];
     let lost = counters.ring_overruns;
-    if seen == expected && lost[0] >= FLOOD - 64 && lost[1..].iter().sum::<u64>() == 0 {
+    // A frame that the host sent by itself may take a slot, and late ones find room again.
+    let is_full = seen[0][0] >= 60 && lost[0] > 0 && lost[1..].iter().sum::<u64>() == 0;
+    if is_full && seen[0][1] == 0 && seen[1] == [0, OTHERS] {
         return Ok(());
     }
-    Err(format!("{seen:?} instead of {expected:?}: {counters:#?}").into())
+    Err(format!("{seen:?}: {counters:#?}").into())
 }
 
 fn a_full_ring_counts_what_it_lost() -> Outcome {
@@ -469,28 +471,61 @@ fn frames_of_a_stall_are_old() -> Outcome {
     Ok(())
 }
 
-/// Frames cross while one port's MTU grows so much that its sockets and the pool are made anew.
-fn mtu_raised_under_load(kind: &'static str) -> Outcome {
-    const FRAMES: u64 = 4000;
-    let testbed = Testbed::new(PLAIN)?;
-    let bridge = start(&testbed, [kind; 2])?;
-    let sender = testbed.client.run(|| Raw::open(END))??;
-    let mut weir = Netlink::open_in(&testbed.weir)?;
-    for count in 0..FRAMES {
-        if count == FRAMES / 4 {
-            weir.set_mtu(LEFT, 9000)?;
+/// An authority that is asked for sockets a second time while frames come.
+struct Pressed {
+    authority: Box<dyn Authority>,
+    sender: Raw,
+    asked_for_sockets: u32,
+}
+
+impl Authority for Pressed {
+    fn ask(&mut self, ask: Ask, passed: Vec<OwnedFd>) -> weir_live::error::Result<Granted> {
+        if matches!(ask, Ask::Sockets(_)) {
+            self.asked_for_sockets += 1;
+            let frames = if self.asked_for_sockets == 2 { FLOOD } else { 0 };
+            for _ in 0..frames {
+                self.sender.send(&frame(200, EXPERIMENT)).expect("the link has room");
+            }
         }
-        sender.send(&frame(200, EXPERIMENT))?;
-        thread::sleep(Duration::from_micros(50));
+        self.authority.ask(ask, passed)
     }
-    thread::sleep(Duration::from_millis(300));
-    let report = bridge.stop();
-    let [left, right] = report.counters;
-    let known = left.received + left.overruns() + left.pool_exhausted + left.truncated;
-    let (received, sent_on) = (left.received, right.sent);
-    println!("{kind}: {FRAMES} sent, {received} received, {known} known, {sent_on} sent on");
-    expect(known + FRAMES / 10 >= FRAMES, "nearly all frames are known", &report)?;
-    expect(report.leaked == 0, "no frame leaked", &report)
+}
+
+/// The MTU grows so much that the sockets and the pool are made anew. That takes long, and frames
+/// that come meanwhile find the sockets of before, so they are counted.
+fn sockets_made_anew(kind: &'static str) -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let kind = port::KINDS.iter().find(|known| known.keyword == kind).expect("it is a kind");
+    let [first, sender] = [(); 2].map(|()| testbed.client.run(|| Raw::open(END)));
+    let (first, sender) = (first??, sender??);
+    let mut port = testbed.weir.run(|| {
+        let authority = (kind.authority)(&config(LEFT, kind.keyword))?;
+        let pressed = Pressed { authority, sender: first, asked_for_sockets: 0 };
+        (kind.open)(config(LEFT, kind.keyword), Box::new(pressed))
+    })??;
+    let mut pool = FramePool::new(8192, port.slot_len());
+    port.attach(&mut pool)?;
+    Netlink::open_in(&testbed.weir)?.set_mtu(LEFT, 9000)?;
+    port.refresh();
+    assert!(port.slot_len() > pool.slot_len(), "the pool must grow");
+    pool.grow(port.slot_len());
+    port.attach(&mut pool)?;
+    let lost = port.counters().overruns();
+    assert!(lost > FLOOD / 10, "{lost} of {FLOOD} frames are known: {:#?}", port.counters());
+    sender.send(&frame(200, OTHER_EXPERIMENT))?;
+    let (mut received, begin) = (Vec::new(), Instant::now());
+    let mut has_come = false;
+    while !has_come && begin.elapsed() < PATIENCE {
+        port.reclaim(&mut pool);
+        port.receive(0, 64, &mut pool, &mut received);
+        for received in received.drain(..) {
+            has_come |= pool.bytes(received.frame).get(12..14) == Some(&OTHER_EXPERIMENT[..]);
+            pool.release(received.frame);
+        }
+    }
+    assert!(has_come, "a frame comes by the new sockets: {:#?}", port.counters());
+    assert_eq!(pool.capacity() - pool.free_count(), port.held(), "no frame leaked");
+    Ok(())
 }
 
 fn set_down_and_up() -> Outcome {
