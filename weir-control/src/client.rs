@@ -4,8 +4,8 @@
 //! are made fit to print.
 
 use crate::places::denied;
-use crate::printable::{clean, printable};
-use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
+use crate::printable::{clean, printable, printable_lines};
+use crate::protocol::{ABSENT, Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
@@ -86,7 +86,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             clean(&mut status);
             Ok(Answer::Status(status))
         }
-        Ok(Answer::Error(text)) => Ok(Answer::Error(printable(&text).into_owned())),
+        Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),
         Ok(answer) => Ok(answer),
         Err(error) => Err(printable(&error.to_string()).into_owned()),
     }
@@ -94,7 +94,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
 
 /// Reads any bytes as an answer, as the client does: for the fuzz target.
 pub fn exercise(bytes: &[u8]) {
-    let clean = |text: &str| printable(text) == text;
+    let clean = |text: &str| text.lines().all(|line| printable(line) == line);
     match read_answer(&mut &*bytes) {
         Ok(Answer::Status(mut status)) => {
             status.each_text(&mut |text| assert!(clean(text), "{text:?} is fit to print"));
@@ -102,6 +102,15 @@ pub fn exercise(bytes: &[u8]) {
         Ok(Answer::Error(text)) | Err(text) => assert!(clean(&text), "{text:?} is fit to print"),
         Ok(Answer::Done) => {}
     }
+}
+
+/// Returns whether a keeper without a forwarder listens at `path`, which says so unasked.
+pub fn is_absent(path: &Path) -> bool {
+    let Contact::Live(mut stream) = contact(path) else { return false };
+    let wanted = format!("{{\"error\":\"{ABSENT}");
+    let mut said = vec![0; wanted.len()];
+    let heard = stream.set_read_timeout(Some(LISTEN)).and_then(|()| stream.read_exact(&mut said));
+    heard.is_ok() && said == wanted.as_bytes()
 }
 
 /// What is found at a path.
@@ -216,6 +225,8 @@ impl Read for Incoming<'_> {
     }
 }
 
+/// How long a process may take to say something unasked.
+const LISTEN: Duration = Duration::from_millis(50);
 /// The longest wait for the next part of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time that an answer may take.

@@ -20,6 +20,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// As [`printable`], but the text may have several lines.
+pub fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
+}
+
 /// Makes every text of a status fit to print.
 pub fn clean(status: &mut Status) {
     status.each_text(&mut |text| {
@@ -54,5 +59,6 @@ mod tests {
         for (text, wanted) in rows {
             assert_eq!(printable(text), wanted);
         }
+        assert_eq!(printable_lines("one\n  two\u{1b}[2J\r\n"), "one\n  two\\u{1b}[2J");
     }
 }

@@ -13,6 +13,9 @@ pub const REQUEST_MAX: usize = 64 << 10;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 
+/// How an error begins where a keeper runs and no forwarder: said unasked.
+pub const ABSENT: &str = "no forwarder runs";
+
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]

@@ -3,8 +3,9 @@
 use crate::protocol::{Answer, Request};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weir_live::status::{Board, Rows, Status};
+use weir_live::status::{Board, Processes, Rows, Status};
 
 /// The link behind a server.
 pub struct Service {
@@ -12,6 +13,8 @@ pub struct Service {
     pub boards: Vec<Arc<Board>>,
     /// The user who started it: this one and root may send requests that change something.
     pub owner: u32,
+    /// The keeper of the link, if it is a forwarder; 0 while that is gone.
+    pub keeper: Option<Arc<AtomicU32>>,
     /// Acts on a request that only reads or that comes from one who may change the link, and that
     /// the server does not answer itself. It runs on the thread of a client.
     pub act: Act,
@@ -109,10 +112,17 @@ impl Service {
         Self {
             boards,
             owner,
+            keeper: None,
             act: Box::new(|_, _| Reply::error("this link does not know the request")),
             refused: Box::new(drop),
             patience: Patience::default(),
         }
+    }
+
+    /// Returns the processes of the link.
+    pub fn processes(&self) -> Option<Processes> {
+        let keeper = self.keeper.as_ref()?.load(Ordering::Relaxed);
+        Some(Processes { keeper: (keeper > 0).then_some(keeper), forwarder: std::process::id() })
     }
 
     /// Returns whether a process may change the link.

@@ -251,6 +251,12 @@ impl Bridge {
         self.ports.iter().flat_map(|port| port.port.warnings()).collect()
     }
 
+    /// Returns why ports of kind `auto` are of no better kind.
+    pub fn notes(&self) -> Vec<String> {
+        let told = self.ports.iter().filter(|port| !port.why.is_empty());
+        told.map(|port| format!("{}: {}", port.port.interface(), port.why)).collect()
+    }
+
     /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop
     /// empties: signals, control.
     ///

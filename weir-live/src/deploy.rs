@@ -1,5 +1,7 @@
 //! A deployment's bridges, as the run loop wants them.
 
+use std::path::Path;
+
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, LinkPlan};
@@ -60,6 +62,21 @@ pub fn notes(deployment: &Deployment) -> Vec<String> {
         notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
     };
     deployment.directions.iter().flat_map(said).collect()
+}
+
+/// Returns which files that a deployment needs while it runs are missing on this machine: the
+/// folder of its log, and programs of alarms.
+pub fn missing(deployment: &Deployment) -> Vec<String> {
+    let mut missing = Vec::new();
+    let folder = deployment.service.log.as_deref().and_then(Path::parent);
+    if let Some(folder) = folder.filter(|folder| *folder != Path::new("") && !folder.is_dir()) {
+        missing.push(format!("there is no folder `{}` for the `log`", folder.display()));
+    }
+    let programs = deployment.alarms.iter().filter_map(|alarm| Some((alarm, alarm.run.first()?)));
+    for (alarm, program) in programs.filter(|(_, program)| !Path::new(program).is_file()) {
+        missing.push(format!("there is no program `{program}`, which alarm `{}` runs", alarm.name));
+    }
+    missing
 }
 
 /// Returns the ports where a direction's frames are sorted: those whose frames all go by it.

@@ -8,7 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ,
+};
 
 use crate::error::{Result, SystemError};
 use crate::wait::monotonic_ns;
@@ -91,7 +93,8 @@ pub enum Asked {
 }
 
 impl Signals {
-    /// Handles SIGTERM, SIGINT, SIGUSR1 and SIGHUP from now on, for as long as the process lives.
+    /// Handles SIGTERM, SIGINT, SIGUSR1 and SIGHUP from now on, for as long as the process lives,
+    /// and lets none of [`HARMLESS`] end it.
     pub fn install() -> Result<Self> {
         let failed = |cause| SystemError::new("handle signals", cause);
         let (read, write) = UnixStream::pair().map_err(failed)?;
@@ -106,6 +109,11 @@ impl Signals {
             };
             // SAFETY: `act` calls send, and neither allocates nor panics.
             unsafe { signal_hook::low_level::register(signal, act) }.map_err(failed)?;
+        }
+        for signal in HARMLESS {
+            // Not ignored, since a program that this one starts would inherit that.
+            // SAFETY: the handler does nothing.
+            unsafe { signal_hook::low_level::register(signal, || {}) }.map_err(failed)?;
         }
         Ok(Self { read })
     }
@@ -138,6 +146,11 @@ fn is_repeated(first: &AtomicU64, now_ns: u64) -> bool {
         Err(first_ns) => now_ns.saturating_sub(first_ns) >= SAME_STOP_NS,
     }
 }
+
+/// Signals that end a process unless it handles them, and mean nothing here: they come by mistake,
+/// or say what a system call returns as well (SIGPIPE, and SIGXFSZ for a log of the largest size
+/// that the process may write).
+const HARMLESS: [i32; 7] = [SIGUSR2, SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXFSZ];
 
 /// Signals within this time are one request: no person has waited for the stop by then.
 const SAME_STOP_NS: u64 = 1_000_000_000;

@@ -244,6 +244,9 @@ fn what_follows_a_death_is_checked() {
         log: Some("/var/log/weir.log".into()),
     };
     assert_eq!(service, wanted);
+    let near = format!("{}{WAYS}", sound.replace("/var/log/", ""));
+    let near = check(&near, &[]).plan.expect("it is sound").service;
+    assert_eq!(near.log, Some("site/weir.log".into()), "beside the deployment");
     let bare = check(&format!("{HEAD}{WAYS}"), &[]).plan.expect("it is sound").service;
     assert_eq!((bare.on_exit, bare.restart, bare.log), (OnExit::Closed, Restart::Always, None));
     assert_eq!(bare.watchdog, Some(Duration::from_secs(2)));
@@ -315,6 +318,20 @@ fn alarms_watch_classes_that_exist() {
     for (old, new, wanted) in rows {
         assert!(sound.contains(old), "{old}");
         check(&sound.replacen(old, new, 1), wanted);
+    }
+    let texts = [
+        ("a.delay", "voise.delay", "direction `down` has no class `voise`"),
+        (
+            "a.delay.p99 > 10 ms'\ndirection = 'down'",
+            "c.loss > 1 %'",
+            "no direction has a class `c`",
+        ),
+        ("a.delay.p99 > 10 ms", "c.rate > 2 % of d.rate", "has none of the classes `c`, `d`"),
+    ];
+    for (old, new, wanted) in texts {
+        let findings =
+            parse(sound.replacen(old, new, 1).as_bytes(), "site/d.toml", &read_file).findings;
+        assert!(findings.iter().any(|one| one.message.contains(wanted)), "{findings:?}");
     }
     let alarm = |n: usize| format!("[deployment.alarm.a{n}]\nwhen = 'a.loss > 1 %'\n");
     let many: String = (0..65).map(alarm).collect();

@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use weir_live::deploy;
 use weir_live::memory::{self, Part};
 use weir_policy::deployment::{Deployment, Direction};
 use weir_policy::diff::{Standing, standings};
@@ -44,6 +45,9 @@ struct Checked<'a> {
     /// What `weir up` needs at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
+    /// Files that `weir up` would miss on this machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<String>,
 }
 
 /// The memory that `weir up` needs at most for a deployment.
@@ -186,14 +190,16 @@ fn check_deployment(
     let Some(memory) = plan.map(Memory::of) else {
         return print(output, name, "deployment", outcome);
     };
+    let missing = plan.map(deploy::missing).unwrap_or_default();
     if output.format == Format::Json {
         let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
         let memory = Some(memory);
-        output.json(&Checked { memory, ..checked(name, "deployment", outcome, bounds) });
+        output.json(&Checked { memory, missing, ..checked(name, "deployment", outcome, bounds) });
         return Exit::Clean;
     }
     let exit = print_all(output, (name, "deployment"), outcome, rows);
     output.text(&memory.to_string());
+    missing.iter().for_each(|text| output.text(&format!("note: {text}\n")));
     exit
 }
 
@@ -304,6 +310,7 @@ fn checked<'a, T>(
         findings: &outcome.findings,
         bounds,
         memory: None,
+        missing: Vec::new(),
     }
 }
 

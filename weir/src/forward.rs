@@ -11,13 +11,12 @@ mod post;
 use crate::Run;
 use crate::output::{Exit, Output};
 use crate::up::reading;
+use door::Door;
 use post::Post;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use weir_control::server::Server;
 use weir_core::units;
 use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
@@ -92,6 +91,8 @@ struct Prepared {
     warnings: Vec<String>,
     /// The name of the deployment.
     name: String,
+    /// The process of the keeper; 0 while there is none.
+    kept_by: Arc<AtomicU32>,
     plan: Plan,
 }
 
@@ -145,6 +146,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         watchdog: deployment.service.watchdog.map(nanos),
         warnings,
         name: deployment.name,
+        kept_by: Arc::new(AtomicU32::new(plan.keeper)),
         plan: *plan,
     })
 }
@@ -156,20 +158,22 @@ fn tell(reporter: &Reporter, kind: Kind, subject: &str, detail: &str) {
 impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
-        let listener = UnixListener::from(self.listener.try_clone().map_err(no_copy)?);
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let reporter = self.reporter.clone();
-        let (service, wishes) = door::open(self.boards.clone(), self.plan.owner, reporter, bell);
-        let server = Server::on(listener, service)
-            .map_err(|cause| SystemError::new("serve the control socket", cause))?;
-        keeper.send(&Report::Ready(std::mem::take(&mut self.warnings)), &[])?;
+        let boards = self.boards.clone();
+        let (mut service, wishes) = door::prepare(boards, self.plan.owner, reporter, bell);
+        service.keeper = Some(Arc::clone(&self.kept_by));
+        let door = Door::closed(&self.listener, service)?;
+        let warnings = std::mem::take(&mut self.warnings);
+        let notes = self.bridges.iter().flat_map(Bridge::notes).collect();
+        keeper.send(&Report::Ready { warnings, notes }, &[])?;
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();
-        let mut post = Post::new(self, keeper, wishes);
+        let mut post = Post::new(self, keeper, (door, wishes));
         let ran = forward(&mut bridges, &boards, &bells, &mut post);
-        drop(server);
-        post.tell_events();
+        post.close_door();
+        post.tell_last_events();
         if let Err(error) = &ran {
             post.tell(&Report::Failed(error.to_string()));
         }
@@ -201,6 +205,9 @@ fn forward(
         let threads: Vec<_> = each
             .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
             .collect();
+        // This thread, and those of clients, have time: only the loops are real-time threads. One
+        // that stays in the class is no fault of the link.
+        let _stays = realtime::leave();
         while !stop.load(Ordering::Relaxed) {
             if !post.stand(wake) {
                 break;
@@ -232,10 +239,6 @@ fn go_first(deployment: &Deployment, warnings: &mut Vec<String>) {
     {
         warnings.push(format!("{error}; the link has the ordinary class of threads"));
     }
-}
-
-fn no_copy(cause: std::io::Error) -> SystemError {
-    SystemError::new("serve the control socket", cause)
 }
 
 /// How long the keeper may take to say what to run.

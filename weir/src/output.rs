@@ -8,6 +8,8 @@ use serde::Serialize;
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
+use weir_live::keeper::outlet;
 use weir_sim::shown::Table;
 
 /// The format of results.
@@ -39,6 +41,8 @@ pub struct Output {
     pub format: Format,
     /// Whether a JSON value takes one line, for a command that prints several while it runs.
     by_line: Cell<bool>,
+    /// How long a reader may take for a piece of text, if it is not waited for.
+    patience: Cell<Option<Duration>>,
     /// Whether printing failed.
     failed: Cell<bool>,
     /// Whether something was printed.
@@ -62,6 +66,7 @@ impl Output {
         Self {
             format,
             by_line: Cell::new(false),
+            patience: Cell::new(None),
             failed: Cell::new(false),
             printed: Cell::new(false),
         }
@@ -76,12 +81,20 @@ impl Output {
     /// Prints text unchanged.
     pub fn text(&self, text: &str) {
         self.printed.set(true);
-        let mut out = io::stdout().lock();
-        let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) else { return };
+        let printed = match self.patience.get() {
+            Some(patience) => outlet::print(text, patience),
+            None => print(text),
+        };
+        let Err(error) = printed else { return };
         // The reader that closed the pipe wants no more. Report any other error once.
         if error.kind() != io::ErrorKind::BrokenPipe && !self.failed.replace(true) {
             self.warn(&format!("cannot print: {error}"));
         }
+    }
+
+    /// From now on waits only so long for a reader; what it does not take then is lost and counted.
+    pub fn wait_at_most(&self, patience: Duration) {
+        self.patience.set(Some(patience));
     }
 
     /// Prints a table, with what is wrong in colour.
@@ -134,4 +147,10 @@ impl Output {
     pub fn warn(&self, message: &str) {
         let _ = writeln!(io::stderr().lock(), "weir: {message}");
     }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }

@@ -236,8 +236,10 @@ impl Receiver {
     /// Returns the number of the interface, 0 where none is needed.
     fn zone(&self, is_raw: bool) -> Result<u32, String> {
         let (address, interface) = (self.address, self.interface.as_deref());
-        let is_link_local =
-            matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+        let is_link_local = match address {
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+            IpAddr::V4(_) => false,
+        };
         match interface {
             Some(interface) => {
                 let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));

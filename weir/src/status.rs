@@ -7,11 +7,11 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_control::client;
-use weir_control::places::{self, Found, Places};
+use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
 use weir_control::protocol::{Query, Sort};
 use weir_core::packet::Unread;
-use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Status as LinkStatus};
+use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Processes, Status as LinkStatus};
 use weir_policy::deployment;
 use weir_sim::shown::{Table, millis};
 
@@ -73,19 +73,26 @@ impl Run for Status {
         };
         let status = query.check().and(socket).and_then(|socket| client::status(&socket, &query));
         match status {
-            Ok(status) => {
-                match output.format {
-                    Format::Json => output.json(&status),
-                    Format::Text => output.text(&table(&status)),
-                }
-                Exit::Clean
-            }
+            Ok(status) => show(&status, &query, output),
             Err(error) => {
                 let name = self.name.unwrap_or_default();
                 output.refuse(&of_file(&name).unwrap_or(error))
             }
         }
     }
+}
+
+/// Shows a status; a pattern that no class matches is a fault of who wrote it.
+fn show(status: &LinkStatus, query: &Query, output: &Output) -> Exit {
+    let is_empty = status.lanes.iter().all(|lane| lane.classes.is_empty());
+    if let Some(pattern) = query.class.as_ref().filter(|_| is_empty && query.limit != Some(0)) {
+        return output.fault(&format!("no class matches `{}`", printable(pattern)));
+    }
+    match output.format {
+        Format::Json => output.json(status),
+        Format::Text => output.text(&table(status)),
+    }
+    Exit::Clean
 }
 
 /// Shows which links run, and which sockets are left of others.
@@ -97,7 +104,7 @@ fn list(output: &Output) -> Exit {
             json!({
                 "name": link.name,
                 "user": places::user(link.uid),
-                "state": link.state.name(),
+                "state": state(link),
                 "control": shown(&link.path),
             })
         };
@@ -111,7 +118,7 @@ fn list(output: &Output) -> Exit {
     }
     let mut table = Table::new(["name", "user", "state", "control"]);
     for link in &links {
-        let (user, state) = (places::user(link.uid), link.state.name().to_owned());
+        let (user, state) = (places::user(link.uid), state(link).to_owned());
         table.row(vec![link.name.clone(), user, state, shown(&link.path)]);
     }
     output.table(&table);
@@ -119,6 +126,14 @@ fn list(output: &Output) -> Exit {
         output.text(&format!("{more} more are left out\n"));
     }
     Exit::Clean
+}
+
+/// Returns the state of a link in words.
+fn state(link: &Found) -> &'static str {
+    match link.state {
+        State::Running if client::is_absent(&link.path) => "unshaped",
+        state => state.name(),
+    }
 }
 
 /// Returns which name to write, if there is a file of a deployment where a name is expected.
@@ -151,6 +166,9 @@ pub fn table(status: &LinkStatus) -> String {
         let age = age(status.age_ns as f64 / 1e3);
         let _ = writeln!(text, "the run loop has given no newer counts for {age}");
     }
+    if let Some(processes) = &status.processes {
+        let _ = writeln!(text, "{}", owners(processes));
+    }
     for port in &status.ports {
         text.push_str(&describe(port));
     }
@@ -158,8 +176,9 @@ pub fn table(status: &LinkStatus) -> String {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
         if lane.left_out > 0 {
-            let more = "of its classes are not shown; see --class, --top and --limit";
-            let _ = writeln!(text, "{} {more}", lane.left_out);
+            let more = if lane.left_out == 1 { "class is" } else { "classes are" };
+            let see = "see --class, --top and --limit";
+            let _ = writeln!(text, "{} {more} not shown; {see}", lane.left_out);
         }
         if let Some(ages) = ages(lane) {
             let _ = writeln!(text, "packets older than {ages} are dropped as stale");
@@ -171,6 +190,18 @@ pub fn table(status: &LinkStatus) -> String {
         }
     }
     text
+}
+
+/// Names the processes of a link, and says what the lack of a keeper means.
+fn owners(processes: &Processes) -> String {
+    let forwarder = processes.forwarder;
+    match processes.keeper {
+        Some(keeper) => format!("keeper: process {keeper}; forwarder: process {forwarder}"),
+        None => format!(
+            "no keeper: a forwarder that dies is not replaced; `weir up` with the deployment takes \
+             it over; forwarder: process {forwarder}"
+        ),
+    }
 }
 
 /// Returns a time of microseconds in the unit that suits it.
@@ -189,7 +220,6 @@ fn describe(port: &PortStatus) -> String {
             let _ = writeln!(text, "  {what}: {causes}");
         }
     };
-    line("note", port.why.clone());
     line("lost on arrival", causes(&port.lost_in_by_cause));
     line("of ring overrun", rings(&port.ring_overruns));
     line("lost on sending", causes(&port.lost_out_by_cause));
@@ -282,6 +312,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_names_the_processes_and_says_that_the_keeper_is_gone() {
+        let check = |processes, wanted: &str| {
+            let text = table(&LinkStatus { processes, ..LinkStatus::default() });
+            assert!(text.contains(wanted), "{text}");
+            assert!(processes.is_some() || !text.contains("keeper"), "{text}");
+        };
+        check(None, "up 0.0 s");
+        check(
+            Some(Processes { keeper: Some(7), forwarder: 8 }),
+            "keeper: process 7; forwarder: process 8",
+        );
+        check(Some(Processes { keeper: None, forwarder: 8 }), "no keeper: a forwarder that dies");
+    }
+
+    #[test]
     fn it_says_whose_ring_was_full_and_from_which_age_packets_are_stale() {
         let check = |overruns: &[u64], sojourn_max_us, wanted: &[&str], unwanted: &[&str]| {
             let port = PortStatus { ring_overruns: overruns.to_vec(), ..PortStatus::default() };
@@ -299,7 +344,7 @@ mod tests {
         };
         check(&[5, 2, 1], Some(3.2e6), &["ring overrun: 5 in", ", 3 in", "older than 3.2 s"], &[]);
         check(&[0, 2], Some(5e4), &["0 in", "2 in", "older than 50 ms"], &[]);
-        check(&[5], None, &["mean Mbit/s", "7 of its classes"], &["ring overrun", "older"]);
+        check(&[5], None, &["mean Mbit/s", "7 classes are not shown"], &["ring overrun", "older"]);
         check(&[5], None, &["no newer counts for 9.0 s"], &[]);
         check(&[0, 0], None, &[], &["ring overrun", "stale"]);
     }

@@ -124,10 +124,16 @@ impl Scene {
     }
 
     fn signal(&self, name: &str) -> Outcome {
-        let child = self.child.as_ref().ok_or("nothing was started")?;
-        let kill = Command::new("kill").args(["-s", name, &child.id().to_string()]).status()?;
-        assert!(kill.success(), "the signal was sent");
-        Ok(())
+        signal(self.child.as_ref().ok_or("nothing was started")?.id(), name)
+    }
+
+    /// Kills the keeper and then the forwarder, which goes on without it.
+    fn kill(&self) -> Outcome {
+        let keeper = self.child.as_ref().ok_or("nothing was started")?.id();
+        let forwarders = children(keeper);
+        assert_eq!(forwarders.len(), 1, "one forwards");
+        signal(keeper, "KILL")?;
+        forwarders.into_iter().try_for_each(|process| signal(process, "KILL"))
     }
 
     fn await_end(&mut self) -> Outcome {
@@ -150,12 +156,29 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The test failed before it could stop its program.
+            // The test failed before it could stop its program. Without its keeper, a forwarder goes
+            // on.
+            let forwarders = children(child.id());
             drop(child.kill());
             drop(child.wait());
+            forwarders.into_iter().for_each(|process| drop(signal(process, "KILL")));
         }
         drop(fs::remove_dir_all(&self.folder));
     }
+}
+
+/// Sends a signal to a process.
+fn signal(process: u32, name: &str) -> Outcome {
+    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status()?;
+    assert!(kill.success(), "the signal {name} was sent to {process}");
+    Ok(())
+}
+
+/// Returns the children of a process.
+fn children(process: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Forwards, translates, checks that answers would leave by the interface that a packet came by,
@@ -362,7 +385,11 @@ fn a_connection_outlives_start_stop_and_kill() -> Outcome {
         sink.rate_of(500_000)?;
         let shaped = sink.rate_of(5_000_000)?;
         assert!(shaped < RATES[UP] as f64 * 1.2, "{shaped} Mbit/s while it is shaped");
-        scene.signal(signal)?;
+        if signal == "KILL" {
+            scene.kill()?;
+        } else {
+            scene.signal(signal)?;
+        }
         let (ended, Testbed { weir: router, server, .. }) = (Instant::now(), &scene.testbed);
         while echo(router, server, SERVER.into(), 100, Duration::from_millis(50)).is_err() {
             let late = ended.elapsed();

@@ -172,7 +172,8 @@ impl Shared {
     }
 
     fn refuse(&self, peer: &Peer, cause: Cause, text: &str) {
-        let text = printable(text).into_owned();
+        // The client gets the rest.
+        let text = printable(text.lines().next().unwrap_or_default()).into_owned();
         (self.service.refused)(Refused { uid: peer.uid, cause, text });
     }
 

@@ -87,6 +87,7 @@ impl Shared {
             let text = "the run loop does not answer; it may be stopping".to_owned();
             return Err((Cause::Failed, text));
         };
+        let status = Status { processes: self.service.processes(), ..status };
         self.reply(stream, Answer::Status(status).into())
     }
 

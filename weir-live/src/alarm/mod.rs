@@ -46,6 +46,8 @@ struct Watched {
     /// For the class of the measure, and for that of the goal: where its leaves are in the gauge.
     leaves: [Vec<usize>; 2],
     before: Option<(Instant, Vec<LeafMeasures>)>,
+    /// What was measured last.
+    measured: Measured,
     fault: Fault,
 }
 
@@ -107,6 +109,7 @@ impl Watched {
             gauge,
             leaves,
             before: None,
+            measured: Measured::default(),
             fault: Fault::new(Manner {
                 kind: Kind::AlarmBegan,
                 patience: alarm.lasts,
@@ -145,10 +148,15 @@ impl Watched {
         let look = Look { since: judged.holds.then_some(since), total: dropped };
         let age = Instant::from_nanos(monotonic_ns()).since(at).as_nanos();
         let moment = Moment { now: at, wall_ns: realtime_ns().saturating_sub(age) };
-        let Judged { measured, .. } = judged;
-        let detail = format!("{}: it is {}", self.when, measured.value);
+        // An alarm whose class fell silent ends with what was measured last.
+        let verb = if judged.value.is_some() { "is" } else { "was" };
+        let Measured { value, limit } = std::mem::take(&mut self.measured);
+        self.measured =
+            Measured { value: judged.value.unwrap_or(value), limit: judged.limit.unwrap_or(limit) };
+        let measured = &self.measured;
+        let detail = format!("{}: it {verb} {}", self.when, measured.value);
         let (subject, class) = (self.name.as_str(), self.class.as_str());
-        let about = About { subject, class, detail: &detail, measured: Some(&measured) };
+        let about = About { subject, class, detail: &detail, measured: Some(measured) };
         self.fault.look(moment, look, about, reporter);
     }
 }
@@ -157,7 +165,9 @@ impl Watched {
 #[derive(Debug)]
 struct Judged {
     holds: bool,
-    measured: Measured,
+    /// What was measured, if there was anything to measure, and the limit.
+    value: Option<String>,
+    limit: Option<String>,
 }
 
 /// Compares the measures of a window: that of the class, and that of the class of the goal. What
@@ -183,9 +193,8 @@ fn judge(condition: &Promised<ClassId>, windows: [Window; 2]) -> Judged {
         (Some(value), Some(goal)) => may_hold && condition.comparison.holds(value, goal),
         _ => false,
     };
-    let text =
-        |value: Option<f64>| value.map_or("unknown".to_owned(), |it| window::text(metric, it));
-    Judged { holds, measured: Measured { value: text(value), limit: text(goal) } }
+    let text = |value: Option<f64>| value.map(|it| window::text(metric, it));
+    Judged { holds, value: text(value), limit: text(goal) }
 }
 
 fn class_of(measure: &Measure<ClassId>) -> Option<ClassId> {

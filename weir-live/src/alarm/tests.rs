@@ -51,6 +51,7 @@ fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str])
         gauge: Arc::default(),
         leaves: [vec![0], Vec::new()],
         before: None,
+        measured: Measured::default(),
         fault: Fault::new(Manner {
             kind: Kind::AlarmBegan,
             patience: Duration::from_secs(3),
@@ -64,6 +65,13 @@ fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str])
         let at = Instant::from_nanos((second as u64 + 100) * 1_000_000_000);
         watched.look(at, vec![counts], &reporter);
         log.take(|event| {
+            let verb = if seconds.last().is_some_and(|last| last.sent == 0) { "was" } else { "is" };
+            let says = |value: &str| event.detail.ends_with(&format!("it {verb} {value}"));
+            let is_end = event.kind == Kind::AlarmEnded;
+            assert!(
+                !is_end || event.measured.as_ref().is_some_and(|it| says(&it.value)),
+                "{event:?}"
+            );
             let value = event.measured.map(|measured| measured.value).unwrap_or_default();
             // Delays are known as well as the buckets of a histogram tell.
             let value = if value.ends_with("ms") { "some ms" } else { &value };
@@ -90,6 +98,9 @@ fn an_alarm_begins_and_ends_once() {
     check(p99, &again, &["3 alarm-began voice some ms", "11 alarm-ended voice some ms"]);
     check(loss, &run(LOSSY, 4), &["6 alarm-began voice 20.000 %", "10 alarm-ended voice 0.000 %"]);
     let starved = ["6 alarm-began voice 0.080 Mbit/s", "10 alarm-ended voice 0.800 Mbit/s"];
+    // One that has fallen silent ends with what was measured last.
+    let silent = [vec![CALM; 3], vec![LOSSY; 4], vec![IDLE; 4]].concat();
+    check(loss, &silent, &["6 alarm-began voice 20.000 %", "10 alarm-ended voice 20.000 %"]);
     check(rate, &run(STARVED, 4), &starved);
     // A class that has nothing to send is in no trouble.
     check(rate, &run(IDLE, 9), &[]);

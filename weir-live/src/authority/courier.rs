@@ -81,8 +81,13 @@ impl Line {
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         self.channel.send(request, &borrowed)?;
         let mut parcel = Vec::new();
+        let patience = match &request.wish {
+            // The kernel allocates and pins the whole pool.
+            Wish::Ask(Ask::Sockets(_)) => PATIENCE_SOCKETS,
+            _ => PATIENCE,
+        };
         loop {
-            let left = PATIENCE.saturating_sub(start.elapsed());
+            let left = patience.saturating_sub(start.elapsed());
             let Some((answer, descriptors)) = self.channel.receive::<Answer>(left)? else {
                 self.silent_until = Some(Instant::now() + SILENCE);
                 return Err(silent());
@@ -116,6 +121,8 @@ fn silent() -> SystemError {
     SystemError::new("ask the keeper of this deployment", cause)
 }
 
+/// How long an answer may take where AF_XDP sockets are made.
+const PATIENCE_SOCKETS: Duration = Duration::from_secs(5);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long no ask is brought after one without an answer.

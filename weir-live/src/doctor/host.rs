@@ -30,6 +30,7 @@ pub(super) const CHECKS: &[Check<Look>] = &[
     Check { name: "priority", look: priority },
     Check { name: "clock", look: clock },
     Check { name: "stamps", look: stamps },
+    Check { name: "files", look: files },
     Check { name: "wake-up", look: wakeups },
 ];
 
@@ -102,6 +103,13 @@ fn xdp(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
 fn sorting(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     let what = "sorting frames among packet sockets by a program";
     attempt(&facts.tried.fanout, what, Level::Warning, "run with CAP_NET_RAW")
+}
+
+fn files(_facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
+    let finding = |text: &String| {
+        Finding::new(Level::Warning, text).cured("make it, or name another in the deployment")
+    };
+    wanted.missing.iter().map(finding).collect()
 }
 
 fn attempt(tried: &Attempt, what: &str, level: Level, cure: &str) -> Vec<Finding> {

@@ -14,6 +14,7 @@ mod tests;
 mod tried;
 mod wakeup;
 
+use crate::deploy;
 use serde::Serialize;
 use weir_policy::deployment::{Deployment, OnExit, Priority, Side};
 
@@ -76,6 +77,8 @@ pub struct Wanted {
     pub fails_open: bool,
     /// Whether threads that forward run before all ordinary ones.
     pub is_real_time: bool,
+    /// The files that it needs and that are missing.
+    pub missing: Vec<String>,
     /// The user as which the forwarder runs.
     pub user: Option<String>,
 }
@@ -113,6 +116,7 @@ impl Wanted {
             memory: Some(memory),
             fails_open: deployment.service.on_exit == OnExit::Open,
             is_real_time: deployment.service.priority == Priority::Realtime,
+            missing: deploy::missing(deployment),
             user: Some(deployment.service.user.clone()),
         }
     }

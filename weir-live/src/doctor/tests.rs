@@ -272,6 +272,8 @@ const ROWS: &[Row] = &[
     Row { files: &[("sys/class/net/eth7/device/msi_irqs/30", "msix"),
             ("proc/irq/30/effective_affinity_list", "0-1")], change: AS_IS,
         check: "interrupts", level: Level::Good, text: "CPU 0-1" },
+    Row { files: &[], change: |_, wanted| wanted.missing = vec!["no folder `x`".to_owned()],
+        check: "files", level: Level::Warning, text: "no folder" },
     Row { files: &[("sys/class/net/eth7/queues/rx-0/rps_cpus", "00000000,00000003\n")],
         change: AS_IS, check: "interrupts", level: Level::Note, text: "RPS" },
 ];

@@ -184,8 +184,12 @@ impl Fault {
             return;
         }
         let ended = told.end(moment, absent, total.saturating_sub(self.base));
-        let measured = about.measured.cloned().or(ended.measured.clone());
-        reporter.push(Event { subject: about.subject.to_owned(), measured, ..ended });
+        // What was measured is told as it is now.
+        let ended = match about.measured.cloned() {
+            Some(now) => Event { measured: Some(now), detail: about.detail.to_owned(), ..ended },
+            None => ended,
+        };
+        reporter.push(Event { subject: about.subject.to_owned(), ..ended });
         self.phase = Phase::Absent;
         self.base = total;
     }

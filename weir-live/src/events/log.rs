@@ -69,12 +69,24 @@ impl EventLog {
         }
         let shed = self.shared.shed.swap(0, Ordering::Relaxed);
         if shed > 0 {
-            let about = About { subject: "events", ..About::default() };
-            write(Event { count: shed, ..Event::now(Kind::EventsLost, about) });
+            write(lost(shed));
         }
         let mut limiter = self.shared.limiter.lock().unwrap_or_else(PoisonError::into_inner);
         limiter.tell_left_out(realtime_ns(), &mut write);
     }
+
+    /// As [`EventLog::take`], for the last time: what was left out is told now.
+    pub fn take_last(&mut self, mut write: impl FnMut(Event)) {
+        self.take(&mut write);
+        let mut limiter = self.shared.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        limiter.tell_rest(realtime_ns(), &mut write);
+    }
+}
+
+/// Returns the event that says how many were lost.
+pub fn lost(count: u64) -> Event {
+    let about = About { subject: "events", ..About::default() };
+    Event { count, ..Event::now(Kind::EventsLost, about) }
 }
 
 /// Leaves out events of a kind that come too often of one subject, and says how many.
@@ -122,18 +134,29 @@ impl Limiter {
     pub fn tell_left_out(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
         self.known.retain(|known| {
             let is_over = known.is_over(at_ns);
-            if is_over && known.left_out > 0 {
-                let (subject, detail) = (known.subject.as_str(), known.kind.keyword());
-                let about = About { subject, detail, ..About::default() };
-                let event = Event::at(Kind::EventsLeftOut, at_ns, about);
-                write(Event { count: known.left_out, ..event });
+            if is_over {
+                known.tell_left_out(at_ns, write);
             }
             !is_over
         });
     }
+
+    /// Tells what was left out, because nothing follows.
+    pub fn tell_rest(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
+        self.known.drain(..).for_each(|known| known.tell_left_out(at_ns, write));
+    }
 }
 
 impl Known {
+    fn tell_left_out(&self, at_ns: u64, write: &mut impl FnMut(Event)) {
+        if self.left_out > 0 {
+            let (subject, detail) = (self.subject.as_str(), self.kind.keyword());
+            let about = About { subject, detail, ..About::default() };
+            let event = Event::at(Kind::EventsLeftOut, at_ns, about);
+            write(Event { count: self.left_out, ..event });
+        }
+    }
+
     fn is_over(&self, at_ns: u64) -> bool {
         at_ns.abs_diff(self.since_ns) >= LIMITER_WINDOW_NS
     }

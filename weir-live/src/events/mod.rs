@@ -19,7 +19,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::wait::realtime_ns;
-pub use log::{EVENTS_MAX, EventLog, Limiter, Reporter, log};
+pub use log::{EVENTS_MAX, EventLog, Limiter, Reporter, log, lost};
 pub use time::rfc3339;
 
 /// Makes [`Kind`] and its table from a line for each kind: name, keyword, severity, role, sentence.
@@ -62,8 +62,7 @@ kinds! {
     PortRenamed "port-renamed" Notice Once,
         "`{detail}` is now called `{subject}`";
     PortTakenUp "port-taken-up" Warning Once,
-        "`{subject}` is taken up anew: it, or the pair that leads to it, was removed, moved or set \
-         down";
+        "`{subject}` was removed, moved or cut off, and is taken up again";
     MtuChanged "mtu-changed" Notice Once,
         "the MTU of `{subject}` is now {detail}";
     OverrunBegan "overrun-began" Warning Begins,
@@ -268,7 +267,7 @@ pub struct Event {
 }
 
 /// What an alarm measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The value, with its unit.
     pub value: String,

@@ -256,6 +256,11 @@ fn a_changed_interface_is_told() {
     check("a new name", &[(1000, renamed)], &["1000 port-renamed wan"]);
     check("a new MTU", &[(1000, |world| world.mtu = 1400)], &["1000 mtu-changed eth0"]);
     check(
+        "away and back at once",
+        &[(1000, |world| world.counters.rebinds += 1)],
+        &["1000 port-taken-up eth0"],
+    );
+    check(
         "another interface",
         &[(1000, GONE), (2000, rebound)],
         &["1000 port-gone eth0", "2000 port-back wan 1000 ms, 0"],
@@ -424,6 +429,11 @@ fn an_event_that_comes_too_often_is_left_out_and_counted() {
     let mut told = 0;
     log.take(|_| told += 1);
     assert_eq!(told, 5);
+    // The link ends before the minute does.
+    let mut last = Vec::new();
+    log.take_last(|event| last.push((event.kind, event.count)));
+    assert_eq!(last, [(Kind::EventsLeftOut, 95)]);
+    log.take_last(|event| panic!("it was told once: {event:?}"));
     let mut limiter = Limiter::default();
     let admitted = (0..100).filter(|_| limiter.admits(0, Kind::MtuChanged, "eth0")).count();
     let mut left_out = Vec::new();

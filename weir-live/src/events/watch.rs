@@ -101,8 +101,10 @@ impl Monitor {
         self.own.look(moment, reading, &self.reporter);
     }
 
-    /// Ends the faults that are no states: nothing more can be lost.
+    /// Ends the faults that are no states, and tells what was left out: nothing more follows.
     pub(crate) fn finish(&mut self, moment: Moment) {
+        let reporter = &self.reporter;
+        self.limiter.tell_rest(moment.wall_ns, &mut |event| reporter.push(event));
         let ports = self.ports.iter_mut().flat_map(PortWatch::faults);
         let lanes = self.lanes.iter_mut().flat_map(|lane| [&mut lane.behind, &mut lane.pool.fault]);
         let own = [&mut self.own.stall, &mut self.own.late];
@@ -257,9 +259,8 @@ impl PortWatch {
             self.known = Some(Known { interface, mtu, rebinds, is_new: is_gone });
             return;
         };
-        // The return of an interface is told already.
-        let was_gone = known.is_new;
-        known.is_new = is_gone || known.is_new && reading.state != PortState::Up;
+        let was_new = known.is_new;
+        known.is_new = is_gone || was_new && reading.state != PortState::Up;
         if is_gone {
             return;
         }
@@ -273,7 +274,8 @@ impl PortWatch {
                 );
             }
         }
-        if known.rebinds != rebinds && !was_gone {
+        // Where it was gone, its return says that already.
+        if known.rebinds != rebinds && !was_new {
             once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;

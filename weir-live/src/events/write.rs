@@ -1,4 +1,4 @@
-//! Where events are written: a stream, such as standard output, and a file.
+//! Where events are written: standard output, and a file.
 //!
 //! None of this belongs to a thread that forwards: a disk may be slow. Invariant of a file: each
 //! event is one whole line of it, or is counted and told by the next line that fits.
@@ -8,9 +8,11 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{About, Event, Kind, rfc3339};
 use crate::error::{Result, SystemError};
+use crate::keeper::outlet;
 
 /// Writes events; docs/events.md describes the forms.
 pub trait Writer: Send {
@@ -67,34 +69,33 @@ fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// Writes events to a stream; one that was closed at its other end loses them.
-pub struct Stream<W> {
-    out: W,
+/// Writes events to standard output, in JSON or for people. What its reader does not take in time
+/// is lost, and the next line that it takes says how much that was; one that is gone loses all.
+pub struct Printed {
     form: Form,
 }
 
-impl Stream<io::Stdout> {
-    /// Writes to standard output, in JSON or for people.
-    pub fn stdout(json: bool) -> Self {
-        let out = io::stdout();
-        let form = if json { Form::Json } else { Form::for_people(out.as_fd()) };
-        Self::new(out, form)
+impl Printed {
+    /// Prints in JSON, or for people.
+    pub fn new(json: bool) -> Self {
+        let form = if json { Form::Json } else { Form::for_people(io::stdout().as_fd()) };
+        Self { form }
     }
 }
 
-impl<W: Write + Send> Stream<W> {
-    /// Writes to `out` in this form.
-    pub fn new(out: W, form: Form) -> Self {
-        Self { out, form }
-    }
-}
-
-impl<W: Write + Send> Writer for Stream<W> {
+impl Writer for Printed {
     fn write(&mut self, event: &Event) {
-        let line = self.form.line(event);
-        let _lost_if_closed = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
+        let lost = outlet::lost();
+        let gap = if lost > 0 { self.form.line(&super::lost(lost)) } else { String::new() };
+        let text = gap + &self.form.line(event);
+        if outlet::print(&text, PRINT_PATIENCE).is_ok() {
+            outlet::forgive(lost);
+        }
     }
 }
+
+/// How long a reader may take for a line.
+pub const PRINT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Appends events to a file, which may be moved away, as logrotate does: then it is made anew.
 #[derive(Debug)]

@@ -74,8 +74,13 @@ impl Plan {
 /// What the forwarder tells the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// Its ports are open, with a closed intake; what the operator should see to at them.
-    Ready(Vec<String>),
+    /// Its ports are open, with a closed intake.
+    Ready {
+        /// What the operator should see to at them.
+        warnings: Vec<String>,
+        /// What is worth knowing of them.
+        notes: Vec<String>,
+    },
     /// Every port's intake is open now, or closed.
     Intake(bool),
     /// Its loops run.

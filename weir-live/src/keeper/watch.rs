@@ -15,14 +15,27 @@ use crate::error::{Result, SystemError};
 pub fn readable(descriptors: &[BorrowedFd<'_>], patience: Duration) -> Result<Vec<bool>> {
     let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut watched: Vec<_> = descriptors.iter().copied().map(watch).collect();
-    let timeout = Timespec {
-        tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: i64::from(patience.subsec_nanos()),
-    };
-    match poll(&mut watched, Some(&timeout)) {
+    match poll(&mut watched, Some(&timespec(patience))) {
         Ok(_) => Ok(watched.iter().map(|watched| !watched.revents().is_empty()).collect()),
         Err(Errno::INTR) => Ok(vec![false; descriptors.len()]),
         Err(error) => Err(SystemError::new("wait for a process", error.into())),
+    }
+}
+
+/// Waits up to `patience` until a descriptor can be written to, or never will be again.
+pub fn writable(descriptor: BorrowedFd<'_>, patience: Duration) -> Result<bool> {
+    let mut watched = [PollFd::from_borrowed_fd(descriptor, PollFlags::OUT)];
+    match poll(&mut watched, Some(&timespec(patience))) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(SystemError::new("wait for an output", error.into())),
+    }
+}
+
+fn timespec(patience: Duration) -> Timespec {
+    Timespec {
+        tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: i64::from(patience.subsec_nanos()),
     }
 }
 

@@ -46,10 +46,22 @@ pub struct Status<C = Vec<ClassStatus>> {
     pub frames_free: u64,
     /// All frames of the pool.
     pub frames_max: u64,
+    /// The processes of the link; `None` for one that is a part of another program.
+    #[serde(default)]
+    pub processes: Option<Processes>,
     /// The interfaces.
     pub ports: Vec<PortStatus>,
     /// The directions of the bridge.
     pub lanes: Vec<LaneStatus<C>>,
+}
+
+/// The processes of a link, by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// The keeper; `None` if it is gone.
+    pub keeper: Option<u32>,
+    /// The forwarder.
+    pub forwarder: u32,
 }
 
 /// One interface.
@@ -190,6 +202,7 @@ impl<C> Status<C> {
             left_out: lane.left_out,
         };
         Status {
+            processes: self.processes,
             uptime_ns: self.uptime_ns,
             begun_ns: self.begun_ns,
             age_ns: self.age_ns,

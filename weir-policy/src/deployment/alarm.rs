@@ -144,15 +144,28 @@ fn watches(
     };
     let watches: Vec<_> = among.iter().filter_map(of).collect();
     if watches.is_empty() {
-        let names = list(&names(&condition).unwrap_or_default());
-        let where_ = match among {
-            [one] => format!("direction `{}` has", directions[*one].name),
-            _ => "any direction has".to_owned(),
-        };
-        let message = format!("not all classes that it names are among those {where_}: {names}");
+        let message = missing(&names(&condition).unwrap_or_default(), among, directions);
         return refuse(&message, "name classes of the direction's policy");
     }
     Some(watches)
+}
+
+/// Says which of these classes the directions do not have; none has them all.
+fn missing(names: &[&str], among: &[usize], directions: &[Direction]) -> String {
+    let has = |way: &usize, name: &str| directions[*way].policy.class(name).is_some();
+    let is_nowhere = |name: &&str| !among.iter().any(|way| has(way, name));
+    let nowhere: Vec<_> = names.iter().copied().filter(is_nowhere).collect();
+    let place = match among {
+        [one] => format!("direction `{}`", directions[*one].name),
+        _ => "no direction".to_owned(),
+    };
+    match (nowhere.as_slice(), among) {
+        ([], _) => format!("no direction has all of the classes {}", list(names)),
+        ([one], [_]) => format!("{place} has no class `{one}`"),
+        ([one], _) => format!("{place} has a class `{one}`"),
+        (_, [_]) => format!("{place} has none of the classes {}", list(&nowhere)),
+        _ => format!("{place} has one of the classes {}", list(&nowhere)),
+    }
 }
 
 /// Returns the classes of a condition; `None` if it is not about classes alone.

@@ -230,7 +230,7 @@ impl Settings {
         let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
         let carrier = table.field("carrier").and_then(|node| carrier(&node, report));
         let take = table.field("take").and_then(|node| node.flag(report));
-        let (service, service_spans) = service::read(table, &ports, report);
+        let (service, service_spans) = service::read(table, (&ports, file), report);
         table.finish(report);
         let deployment = Deployment {
             name: name.unwrap_or_default(),

@@ -4,7 +4,7 @@ use super::{Bridge, Deployment, Port, Settings, Side, Wait, is_visible};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 
 /// How the processes of a deployment run.
@@ -96,7 +96,11 @@ pub(super) struct Spans {
 }
 
 /// Reads the keys of `[deployment]` that say how its processes run.
-pub(super) fn read(table: &mut Table<'_>, ports: &[Port], report: &mut Report) -> (Service, Spans) {
+pub(super) fn read(
+    table: &mut Table<'_>,
+    (ports, file): (&[Port], &str),
+    report: &mut Report,
+) -> (Service, Spans) {
     let default = Service::of(ports);
     let on_exit = table.field("on_exit");
     let drain = table.field("drain").and_then(|node| drain(&node, report));
@@ -106,7 +110,7 @@ pub(super) fn read(table: &mut Table<'_>, ports: &[Port], report: &mut Report) -
     let user = table.field("user").and_then(|node| user(&node, report));
     let group = table.field("control_group").and_then(|node| group(&node, report));
     let priority = table.field("priority");
-    let log = table.field("log").and_then(|node| log(&node, report));
+    let log = table.field("log").and_then(|node| log(&node, file, report));
     let spans = Spans {
         on_exit: on_exit.as_ref().map(Node::span),
         priority: priority.as_ref().map(Node::span),
@@ -234,10 +238,12 @@ fn account(node: &Node<'_>, what: &str, cure: &str, report: &mut Report) -> Opti
     None
 }
 
-fn log(node: &Node<'_>, report: &mut Report) -> Option<PathBuf> {
+/// Reads the path of the log, which is relative to the folder of the deployment `file`.
+fn log(node: &Node<'_>, file: &str, report: &mut Report) -> Option<PathBuf> {
     let path = node.name(report)?;
     if is_visible(path) {
-        return Some(PathBuf::from(path));
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        return Some(folder.join(path));
     }
     let message = format!("{path:?} has control characters");
     report.push(node.draft(&codes::BAD_VALUE, message).cure("write a path without them"));

@@ -68,9 +68,9 @@ fn conflict(
     let rate = subject.bounds[leaf].proven.unwrap_or(0.0);
     let message = match wanted.bound {
         Some(bound) => format!(
-            "a packet may take {}, not {delay}, with {:.0} bit/s of its own",
-            calculus::shown(bound),
-            rate
+            "{} may take {}, not {delay}, with {rate:.0} bit/s of its own",
+            what(class),
+            calculus::shown(bound)
         ),
         None => format!(
             "it is offered more than the {rate:.0} bit/s that it is proven to get, so nothing \
@@ -87,6 +87,14 @@ fn conflict(
         }
     }
     draft
+}
+
+/// Says which packet the bound is of.
+fn what(class: &ClassDraft<'_>) -> &'static str {
+    match class.demand.demand.arrival {
+        Some(_) => "a packet of what it is offered (`arrival`)",
+        None => "a packet of the greatest length (`mtu`) that waits alone",
+    }
 }
 
 /// Returns the leaves that take most of the time, the worst first.

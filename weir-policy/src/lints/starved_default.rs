@@ -27,11 +27,12 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             && !class.matches.is_empty()
     });
     let Some((leaf, other)) = unlimited.min_by_key(|(leaf, _)| ranks[*leaf]) else { return };
+    let distance = ranks[at] - ranks[leaf];
+    let plural = if distance == 1 { "" } else { "s" };
     let message = format!(
-        "`{}` precedes it by {} ranks and may take all {}, so what no rule matches may wait \
-         for ever",
+        "`{}` precedes it by {distance} rank{plural} and may take all {}, so what no rule matches \
+         may wait for ever",
         other.name,
-        ranks[at] - ranks[leaf],
         subject.link_rate()
     );
     let cure = "police that class, declare its `arrival`, or raise the default class";

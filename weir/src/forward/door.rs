@@ -1,12 +1,16 @@
-//! What clients of the control socket may ask for beside the status: it goes to the first thread.
+//! The control socket of a forwarder. What clients may ask for beside the status goes to the first
+//! thread.
 
 use super::tell;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use weir_control::protocol::{Answer, Request};
+use weir_control::server::Server;
 use weir_control::service::{Act, Refused, Reply, Service};
+use weir_live::error::SystemError;
 use weir_live::events::{Kind, Reporter};
 use weir_live::keeper::watch::Bell;
 use weir_live::status::Board;
@@ -19,9 +23,47 @@ pub enum Wish {
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
 }
 
+/// The control socket. Clients wait in front of it until it is opened: another forwarder may serve
+/// the same socket as long as this one takes no frames.
+pub enum Door {
+    /// With what will answer.
+    Closed(UnixListener, Box<Service>),
+    /// Clients are served.
+    Open(#[expect(dead_code, reason = "it serves until it is dropped")] Server),
+    /// For good.
+    Gone,
+}
+
+impl Door {
+    /// Returns one that is closed as yet.
+    ///
+    /// # Errors
+    /// When there are too many descriptors.
+    pub fn closed(listener: &OwnedFd, service: Service) -> Result<Self, SystemError> {
+        let copy = listener.try_clone();
+        let copy = copy.map_err(|cause| SystemError::new(SERVE, cause))?;
+        Ok(Self::Closed(copy.into(), Box::new(service)))
+    }
+
+    /// Serves clients from now on; one that is open stays so.
+    ///
+    /// # Errors
+    /// When the system has no descriptor or no thread left.
+    pub fn open(&mut self) -> Result<(), SystemError> {
+        match std::mem::replace(self, Self::Gone) {
+            Self::Closed(listener, service) => {
+                let server = Server::on(listener, *service);
+                *self = Self::Open(server.map_err(|cause| SystemError::new(SERVE, cause))?);
+            }
+            other => *self = other,
+        }
+        Ok(())
+    }
+}
+
 /// Returns what the server of the control socket is given, and where wishes arrive; `bell` wakes
 /// the thread that takes them.
-pub fn open(
+pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
     reporter: Reporter,
@@ -62,6 +104,7 @@ fn ask<T>(
     outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
 }
 
+const SERVE: &str = "serve the control socket";
 /// A new forwarder reads a policy that may have a million classes.
 const RESTART_PATIENCE: Duration = Duration::from_secs(60);
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,11 +1,13 @@
 //! The first thread of a forwarder: it listens to the keeper, and tells it what happens.
 
-use super::door::Wish;
+use super::door::{Door, Wish};
 use super::{Prepared, tell};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use weir_live::alarm::Alarms;
@@ -13,7 +15,8 @@ use weir_live::authority::Courier;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
-use weir_live::events::{About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
+use weir_live::events::write::Form;
+use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::watch::{self, Bell};
 use weir_live::sandbox::Denials;
@@ -31,6 +34,8 @@ pub struct Post {
     loss: Option<Event>,
     /// The name of the deployment.
     name: String,
+    /// The process of the keeper; 0 while there is none.
+    kept_by: Arc<AtomicU32>,
     plan: Plan,
     signals: Signals,
     courier: Courier,
@@ -40,7 +45,9 @@ pub struct Post {
     claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// Channels and a descriptor of this process, for the next keeper.
     spare: Vec<OwnedFd>,
-    /// What clients of the control socket ask for.
+    /// The control socket.
+    door: Door,
+    /// What clients of it ask for.
     wishes: Receiver<Wish>,
     /// Who waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
@@ -51,6 +58,8 @@ pub struct Post {
     denials: Denials,
     /// Events that no keeper has heard yet.
     untold: VecDeque<Event>,
+    /// Events that no keeper will hear: too many happened without one.
+    forgotten: u64,
     /// How long a loop that ends sends what it holds.
     drain: Duration,
     /// The looks of each loop at the last sign of life.
@@ -61,7 +70,11 @@ pub struct Post {
 
 impl Post {
     /// The post of a forwarder that is prepared.
-    pub(super) fn new(prepared: Prepared, keeper: Channel, wishes: Receiver<Wish>) -> Self {
+    pub(super) fn new(
+        prepared: Prepared,
+        keeper: Channel,
+        (door, wishes): (Door, Receiver<Wish>),
+    ) -> Self {
         let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
         Self {
             keeper,
@@ -69,6 +82,7 @@ impl Post {
             intake: None,
             loss: None,
             name: prepared.name,
+            kept_by: prepared.kept_by,
             plan: prepared.plan,
             signals: prepared.signals,
             courier: prepared.courier,
@@ -77,6 +91,7 @@ impl Post {
             bells: prepared.bells,
             claim: Vec::new(),
             spare: Vec::new(),
+            door,
             wishes,
             restarter: None,
             listener: prepared.listener,
@@ -85,6 +100,7 @@ impl Post {
             reporter: prepared.reporter,
             denials: Denials::default(),
             untold: VecDeque::new(),
+            forgotten: 0,
             drain: prepared.drain,
             beaten: Instant::now(),
             interval: interval.min(BEAT_MAX),
@@ -154,8 +170,10 @@ impl Post {
     /// The keeper ended without a word: whatever happened to it, traffic goes on.
     fn lose_keeper(&mut self) {
         self.is_kept = false;
+        self.kept_by.store(0, Ordering::Relaxed);
         let about = About { subject: &self.name, ..About::default() };
         let loss = Event::now(Kind::KeeperLost, about);
+        say(&loss);
         self.keep_event(loss.clone());
         self.loss = Some(loss);
     }
@@ -177,6 +195,7 @@ impl Post {
             }
             Command::Spare { keeper } => {
                 self.plan.keeper = keeper;
+                self.kept_by.store(keeper, Ordering::Relaxed);
                 self.spare = descriptors;
             }
             Command::Restarted(outcome) => {
@@ -244,9 +263,24 @@ impl Post {
         }
         // A loop that does not follow hangs, and the keeper will see it.
         let followed = |board: &Arc<Board>| board.intake.wait(is_open, INTAKE_PATIENCE).is_some();
-        if self.boards.iter().all(followed) {
-            self.tell(&Report::Intake(is_open));
+        if !self.boards.iter().all(followed) {
+            return;
         }
+        if is_open && let Err(error) = self.door.open() {
+            // Traffic matters more than its figures.
+            self.refuse_clients(&error);
+        }
+        self.tell(&Report::Intake(is_open));
+    }
+
+    fn refuse_clients(&self, error: &SystemError) {
+        let detail = format!("every client: {error}");
+        tell(&self.reporter, Kind::ControlRefused, &self.name, &detail);
+    }
+
+    /// Serves no more clients.
+    pub fn close_door(&mut self) {
+        self.door = Door::Gone;
     }
 
     fn mark(&self) {
@@ -270,11 +304,27 @@ impl Post {
     }
 
     /// Tells the keeper what happened. Without one, the latest events wait for the next.
-    pub fn tell_events(&mut self) {
+    fn tell_events(&mut self) {
         self.alarms.look();
         let mut new = Vec::new();
         self.log.take(|event| new.push(event));
+        self.pass_on(new);
+    }
+
+    /// As the last thing: also what was left out of late.
+    pub fn tell_last_events(&mut self) {
+        self.tell_events();
+        let mut last = Vec::new();
+        self.log.take_last(|event| last.push(event));
+        self.pass_on(last);
+    }
+
+    fn pass_on(&mut self, new: Vec<Event>) {
         new.into_iter().for_each(|event| self.keep_event(event));
+        if self.is_kept && self.forgotten > 0 {
+            let count = std::mem::take(&mut self.forgotten);
+            self.untold.push_front(events::lost(count));
+        }
         while self.is_kept
             && let Some(event) = self.untold.pop_front()
         {
@@ -288,8 +338,11 @@ impl Post {
     }
 
     fn keep_event(&mut self, event: Event) {
-        if self.untold.len() == EVENTS_MAX {
-            self.untold.pop_front();
+        if self.untold.len() >= EVENTS_MAX
+            && let Some(oldest) = self.untold.pop_front()
+        {
+            // One that says how many were lost goes on being counted.
+            self.forgotten += if oldest.kind == Kind::EventsLost { oldest.count } else { 1 };
         }
         self.untold.push_back(event);
     }
@@ -297,6 +350,18 @@ impl Post {
     /// Tells the keeper something; one that died does not hear it.
     pub fn tell(&self, report: &Report) {
         let _unheard: Result<(), SystemError> = self.keeper.send(report, &[]);
+    }
+}
+
+/// Writes an event to standard error, which this process has from its keeper, unless that would
+/// wait for a reader.
+fn say(event: &Event) {
+    let out = std::io::stderr();
+    let mut watched = [PollFd::new(&out, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // What is writable takes a line, if it is a pipe (pipe(7)) or a terminal.
+    if poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0) {
+        let _gone = out.lock().write_all(Form::Text.line(event).as_bytes());
     }
 }
 

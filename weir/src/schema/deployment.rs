@@ -107,7 +107,8 @@ fn service() -> Value {
         "on_exit": described(
             json!({ "enum": ["closed", "open"] }), "closed; open with `host`",
             "What becomes of traffic while the process that forwards is dead: nothing passes, or \
-                the kernel carries it on, unshaped. `open` takes Linux 6.6 and root.",
+                the kernel carries it on, unshaped, from about 0.2 s after the death. A stop that \
+                you ask for ends the traffic all the same. `open` takes Linux 6.6 and root.",
         ),
         "drain": ranged(drain, "200 ms", "0 s to 10 s"),
         "restart": word(&["always", "never"], "Whether a forwarder that died is started again."),
@@ -134,7 +135,8 @@ fn service() -> Value {
         ),
         "log": {
             "type": "string", "minLength": 1, "default": "none",
-            "description": "A file to which events are appended, too.",
+            "description": "A file to which events are appended, too; relative to the folder of \
+                the deployment.",
         },
     })
 }
@@ -190,8 +192,8 @@ fn ports() -> Value {
 pub fn port() -> Value {
     let delay = quantity(
         &[Dimension::Duration],
-        "How much later each frame leaves by it. At most 32 768 frames wait for that; while so \
-         many do, further ones wait in the classes' queues.",
+        "How much later each frame leaves by it. At most 32 768 frames wait for that; further ones \
+         are lost as `busy port`.",
     );
     let mut loss =
         quantity(&[Dimension::Share], "The part of the frames that are lost instead of leaving.");

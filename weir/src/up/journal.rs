@@ -3,7 +3,7 @@
 
 use crate::output::{Format, Output};
 use weir_live::alarm::act::Actions;
-use weir_live::events::write::{Form, LogFile, Stream, Writer};
+use weir_live::events::write::{Form, LogFile, Printed, Writer};
 use weir_live::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
 
@@ -23,7 +23,7 @@ impl Journal {
     /// When it cannot be written.
     pub fn open(deployment: &Deployment, output: &Output) -> Result<Self, String> {
         let is_json = output.format == Format::Json;
-        let mut writers: Vec<Box<dyn Writer>> = vec![Box::new(Stream::stdout(is_json))];
+        let mut writers: Vec<Box<dyn Writer>> = vec![Box::new(Printed::new(is_json))];
         if let Some(path) = &deployment.service.log {
             let form = if is_json { Form::Json } else { Form::Text };
             let file = LogFile::open(path, form).map_err(|error| error.to_string())?;

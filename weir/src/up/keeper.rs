@@ -4,6 +4,7 @@
 //! say, and for their ends; everything that follows is a method here. Invariant: at most one
 //! forwarder takes frames, and the fallback is closed while one does.
 
+use super::absence;
 use super::journal::Journal;
 use super::reading::Reading;
 use super::running::{Limits, Phase, Running};
@@ -18,6 +19,7 @@ use weir_control::listen::Bound;
 use weir_live::authority::Desk;
 use weir_live::claim::Claim;
 use weir_live::error::SystemError;
+use weir_live::events::write::PRINT_PATIENCE;
 use weir_live::events::{Event, Kind};
 use weir_live::keeper::messages::{Command, Plan, Report};
 use weir_live::keeper::process;
@@ -79,6 +81,7 @@ impl Keeper<'_> {
     /// # Errors
     /// When the first one cannot start, or a later one not any more; the text says why.
     pub fn run(mut self) -> Result<End, String> {
+        self.output.wait_at_most(PRINT_PATIENCE);
         let drain = Duration::from_nanos(self.deployment.service.drain.as_nanos());
         let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
         let limits = Limits { drain, watchdog: self.deployment.service.watchdog.map(nanos) };
@@ -93,8 +96,10 @@ impl Keeper<'_> {
             signal: None,
             last: None,
             has_run: false,
+            asker: None,
             death: None,
             passing: None,
+            awaits: false,
         };
         if !shift.forwarders.is_empty() {
             shift.tell_start(0);
@@ -125,10 +130,14 @@ struct Shift<'a> {
     last: Option<Status>,
     /// Whether a forwarder has carried traffic.
     has_run: bool,
+    /// The forwarder that asked for a restart while another one was still ending.
+    asker: Option<u32>,
     /// The death of a forwarder, until another one forwards.
     death: Option<Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<Event>,
+    /// Whether a forwarder is to be started once the interfaces are there.
+    awaits: bool,
 }
 
 impl Shift<'_> {
@@ -167,7 +176,11 @@ impl Shift<'_> {
                 self.listen(index);
             }
             self.bury()?;
-            self.look();
+            self.restart_if_due();
+            if self.forwarders.is_empty() && self.stopping.is_none() {
+                absence::answer(&self.keeper.socket.listener);
+            }
+            self.look()?;
         }
     }
 
@@ -175,6 +188,9 @@ impl Shift<'_> {
     fn wait(&self) -> Result<(), SystemError> {
         let mut watched = vec![self.keeper.signals.as_fd()];
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
+        if self.forwarders.is_empty() {
+            watched.push(self.keeper.socket.listener.as_fd());
+        }
         let is_settled = self.forwarders.iter().all(|one| one.phase == Phase::Forwarding);
         let patience = if is_settled { LOOK_INTERVAL } else { HURRY_INTERVAL };
         let beat = self.keeper.service.interval().unwrap_or(patience);
@@ -212,7 +228,14 @@ impl Shift<'_> {
     fn listen(&mut self, index: usize) {
         while let Some(report) = self.forwarders[index].hear() {
             match report {
-                Report::Ready(warnings) => self.take_over(index, &warnings),
+                Report::Ready { warnings, notes } => {
+                    let told = |kind, text: &String| told::tell(self.keeper.output, kind, text);
+                    warnings.iter().for_each(|text| told("warning", text));
+                    // They are the same after each restart.
+                    let notes = notes.iter().filter(|_| !self.has_run);
+                    notes.for_each(|text| told("note", text));
+                    self.take_over(index);
+                }
                 Report::Intake(is_open) => self.intake(index, is_open),
                 Report::Beat => {}
                 Report::Event(event) => self.keeper.journal.write(&event),
@@ -226,11 +249,10 @@ impl Shift<'_> {
     }
 
     /// Lets a forwarder take frames, once nothing else does.
-    fn take_over(&mut self, index: usize, warnings: &[String]) {
+    fn take_over(&mut self, index: usize) {
         if self.stopping.is_some() {
             return;
         }
-        warnings.iter().for_each(|text| told::tell(self.keeper.output, "warning", text));
         self.forwarders[index].enter(Phase::Ready);
         match self.forwarders[..index].iter_mut().find(|older| older.carries()) {
             Some(older) => {
@@ -279,22 +301,41 @@ impl Shift<'_> {
 
     /// Reads the deployment anew and starts a forwarder of it beside the one that runs.
     fn restart(&mut self, index: usize) {
+        if self.forwarders.len() > 1 && self.stopping.is_none() {
+            // The others end within `drain` and a little more.
+            self.asker = Some(self.forwarders[index].process.number());
+            return;
+        }
         let program = std::env::current_exe().unwrap_or_default();
         let checked = self.read_anew();
         let started = checked.and_then(|()| self.start(process::program_at(&program)));
         if let Err(why) = started {
-            self.keeper.journal.tell(Kind::RestartRefused, &why);
+            // Who asked gets all of it.
+            let headline = why.lines().next().unwrap_or_default();
+            self.keeper.journal.tell(Kind::RestartRefused, headline);
             self.forwarders[index].tell(&Command::Restarted(Err(why)));
+        }
+    }
+
+    /// Does what a forwarder asked for while another one was ending.
+    fn restart_if_due(&mut self) {
+        if self.forwarders.len() > 1 {
+            return;
+        }
+        let asker = self.asker.take();
+        let is_there = |one: &Running| Some(one.process.number()) == asker;
+        if self.forwarders.first().is_some_and(is_there) {
+            self.restart(0);
         }
     }
 
     /// Reads the deployment anew; a wrong one changes nothing.
     fn read_anew(&mut self) -> Result<(), String> {
-        if self.forwarders.len() > 1 || self.stopping.is_some() {
-            return Err("another change of forwarders is on its way; try again".to_owned());
+        if self.stopping.is_some() {
+            return Err("the link is stopping".to_owned());
         }
         let place = self.keeper.path.display().to_string();
-        let read = Reading::of(&self.keeper.path);
+        let read = Reading::anew(&self.keeper.path);
         let reading = read.map_err(|error| format!("cannot read {place}: {error}"))?;
         if reading.outcome.failed() {
             return Err(reading.describe());
@@ -343,6 +384,7 @@ impl Shift<'_> {
         if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
             let text = format!("the new forwarder (process {number}) ended: {why}");
             self.keeper.journal.tell(Kind::RestartRefused, &text);
+            self.asker = None;
             let first = &mut self.forwarders[0];
             first.tell(&Command::Restarted(Err(why)));
             return Ok(());
@@ -367,6 +409,8 @@ impl Shift<'_> {
         let is_open = service.on_exit == OnExit::Open;
         let refusal = if service.restart == Restart::Never {
             "the deployment says `restart = \"never\"`".to_owned()
+        } else if self.awaits_ports()? {
+            return Ok(());
         } else if !self.restarts.allow(Instant::now()) {
             format!("{RESTARTS_MAX} were started within {} s", RESTARTS_TIME.as_secs())
         } else {
@@ -380,8 +424,19 @@ impl Shift<'_> {
         Ok(())
     }
 
+    /// Returns whether interfaces are missing without which no forwarder can start: then one is
+    /// started once they are there.
+    fn awaits_ports(&mut self) -> Result<bool, String> {
+        let missing = super::missing(&self.keeper.deployment).map_err(|error| error.to_string())?;
+        let awaited = std::mem::replace(&mut self.awaits, !missing.is_empty());
+        if self.awaits && !awaited {
+            self.keeper.journal.tell(Kind::PortsAwaited, &missing.join(", "));
+        }
+        Ok(self.awaits)
+    }
+
     /// What is due now and then.
-    fn look(&mut self) {
+    fn look(&mut self) -> Result<(), String> {
         let now = Instant::now();
         self.keeper.service.beat(now);
         for index in 0..self.forwarders.len() {
@@ -393,6 +448,9 @@ impl Shift<'_> {
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
             self.keeper.journal.look();
+            if self.awaits && self.stopping.is_none() && !self.awaits_ports()? {
+                self.replace("interfaces were missing")?;
+            }
             let claim = &mut self.keeper.claim;
             if claim.refresh() {
                 // One that cannot hold it will be replaced by a keeper's next restart.
@@ -401,6 +459,7 @@ impl Shift<'_> {
             let notes = claim.take_notes();
             notes.iter().for_each(|note| told::tell(self.keeper.output, "warning", note));
         }
+        Ok(())
     }
 
     /// Lets the kernel carry the traffic, if the deployment wants that, or stops it.
@@ -440,6 +499,8 @@ impl Shift<'_> {
 
     fn tell_end(&mut self) {
         if self.has_run {
+            // Nothing else waits now.
+            self.keeper.output.wait_at_most(LAST_PATIENCE);
             told::end(&self.last.take().unwrap_or_default(), self.keeper.output);
         }
     }
@@ -487,5 +548,7 @@ pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, Strin
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a forwarder that begins or ends is looked at.
 const HURRY_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a reader may take for each piece of the last status.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// Signals within this time are one request: no person has waited for the stop by then.
 const SAME_STOP: Duration = Duration::from_secs(1);

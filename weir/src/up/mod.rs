@@ -1,6 +1,7 @@
 //! `weir up`: runs a deployment. This process is the keeper (`keeper.rs`), which starts another as
 //! the forwarder (`weir/src/forward.rs`).
 
+mod absence;
 mod journal;
 mod keeper;
 mod orphan;
@@ -123,11 +124,9 @@ fn await_ports(
         Patience::AtMost(time) => Duration::from_nanos(time.as_nanos()),
         Patience::Forever => Duration::MAX,
     };
-    let mut netlink = Netlink::open()?;
     let mut is_told = false;
     loop {
-        let ports = deployment.ports.iter().map(|port| port.interface.as_str());
-        let missing: Vec<&str> = ports.filter(|name| netlink.link(name).is_err()).collect();
+        let missing = missing(deployment)?;
         // The claim names the one that is still missing in the end.
         if missing.is_empty() || start.elapsed() >= patience {
             return Ok(true);
@@ -143,6 +142,13 @@ fn await_ports(
             return Ok(false);
         }
     }
+}
+
+/// Returns the interfaces of a deployment that do not exist.
+fn missing(deployment: &Deployment) -> Result<Vec<&str>, SystemError> {
+    let mut netlink = Netlink::open()?;
+    let interfaces = deployment.ports.iter().map(|port| port.interface.as_str());
+    Ok(interfaces.filter(|name| netlink.link(name).is_err()).collect())
 }
 
 /// How often a missing interface is looked for.

@@ -29,8 +29,19 @@ impl Reading {
     /// # Errors
     /// When its file cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
+        Self::from(path, input::read(path)?)
+    }
+
+    /// As [`Reading::of`], for a keeper whose link runs: it would wait for a pipe for ever.
+    ///
+    /// # Errors
+    /// When it is no regular file, or cannot be read.
+    pub fn anew(path: &Path) -> io::Result<Self> {
+        Self::from(path, input::read_named(path)?)
+    }
+
+    fn from(path: &Path, bytes: Vec<u8>) -> io::Result<Self> {
         let name = path.display().to_string();
-        let bytes = input::read(path)?;
         let files = RefCell::new(Vec::new());
         let read = |path: &Path| {
             let bytes = input::read_named(path)?;

@@ -28,8 +28,10 @@ pub struct Running {
     authority: Channel,
     /// What acts on what it asks for.
     pub desk: Desk,
-    /// Whether it closed its end of the channels.
+    /// Whether it closed its end of the commands, after its last words.
     is_silent: bool,
+    /// Whether it closed its end of the authority, and asks for nothing more.
+    is_content: bool,
 }
 
 /// How far a forwarder is.
@@ -92,7 +94,7 @@ impl Running {
         desk: Desk,
     ) -> Self {
         let now = Instant::now();
-        let (failure, is_silent) = (None, false);
+        let (failure, is_silent, is_content) = (None, false, false);
         Self {
             process,
             phase,
@@ -103,6 +105,7 @@ impl Running {
             authority,
             desk,
             is_silent,
+            is_content,
         }
     }
 
@@ -133,18 +136,21 @@ impl Running {
 
     /// Acts on what it asks for.
     pub fn serve(&mut self) {
-        while !self.is_silent {
+        while !self.is_content {
             match self.desk.serve(&self.authority) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) => self.hush(&error),
+                // Its last words may still wait on the other channel.
+                Err(error) => {
+                    self.is_content = true;
+                    self.judge(&error);
+                }
             }
         }
     }
 
     /// It ended, or says what a forwarder does not say; then it is ended.
-    fn hush(&mut self, error: &SystemError) {
-        self.is_silent = true;
+    fn judge(&mut self, error: &SystemError) {
         if error.cause.kind() == ErrorKind::InvalidData {
             self.failure.get_or_insert(error.to_string());
             self.process.kill();
@@ -174,7 +180,8 @@ impl Running {
                 Some(report)
             }
             Err(error) => {
-                self.hush(&error);
+                self.is_silent = true;
+                self.judge(&error);
                 None
             }
         }
@@ -207,9 +214,9 @@ impl Running {
 
     /// Returns what to watch: its end, what it says, and what it asks for.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let channels = [self.commands.as_fd(), self.authority.as_fd()];
-        let heard = channels.into_iter().filter(|_| !self.is_silent);
-        std::iter::once(self.process.as_fd()).chain(heard)
+        let commands = (!self.is_silent).then(|| self.commands.as_fd());
+        let authority = (!self.is_content).then(|| self.authority.as_fd());
+        [Some(self.process.as_fd()), commands, authority].into_iter().flatten()
     }
 
     /// Returns whether it carries traffic, or is about to stop doing so.

@@ -39,8 +39,11 @@ pub fn start(deployment: &Deployment, socket: &Path, forwarder: u32, output: &Ou
     let (name, control) = (&deployment.name, socket.display().to_string());
     let joined = joined(deployment);
     match output.format {
-        Format::Text => output
-            .text(&format!("{name}: {joined}; status on {control}; stop with SIGINT or SIGTERM\n")),
+        Format::Text => output.text(&format!(
+            "{name}: {joined}; status on {control}; stop with SIGINT or SIGTERM to the keeper, \
+                 process {} (the forwarder is process {forwarder})\n",
+            std::process::id()
+        )),
         Format::Json => output.json(&json!({
             "event": "started",
             "name": name,

@@ -14,12 +14,15 @@ use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed};
+use weir_live::wait::monotonic_ns;
 
 pub const TESTS: &[Test] = &[
     ("several_ports_feed_one_link", several_ports_feed_one_link),
     ("a_port_delays_and_loses_what_leaves_by_it", a_port_delays_and_loses),
     ("two_bridges_run_in_one_process", two_bridges_run_in_one_process),
     ("packets_that_grew_old_in_a_stall_are_dropped_as_stale", old_packets_are_stale),
+    ("none_in_a_ring_is_delivered_old_after_a_stall", || nothing_old_after_stall("afpacket")),
+    ("nor_one_that_came_by_af_xdp", || nothing_old_after_stall("afxdp")),
 ];
 
 /// A host of a test besides the two of the testbed, and its cable to a port of Weir.
@@ -188,6 +191,53 @@ fn old_packets_are_stale() -> Outcome {
         dropped.iter().find(|(cause, _)| cause == "stale").map_or(0, |(_, frames)| frames.packets)
     };
     scene.await_status("the old ones are dropped", |status| stale(status) > 100)?;
+    scene.stop()?;
+    Ok(())
+}
+
+/// Packets that come while the forwarder is stopped wait in the rings of its port. Each says when it
+/// was sent, and the receiver knows how old it is.
+fn nothing_old_after_stall(kind: &str) -> Outcome {
+    let mut scene = Scene::new(kind, POLICY)?;
+    let path = scene.folder.join("link.toml");
+    let table = |name: &str| format!("{{ interface = \"{name}\", kind = \"{kind}\" }}");
+    let text = fs::read_to_string(&path)?
+        .replace(&format!("\"{LEFT}\""), &table(LEFT))
+        .replace(&format!("\"{RIGHT}\""), &table(RIGHT))
+        .replace("[direction", "sojourn_max = \"200 ms\"\nwatchdog = \"10 s\"\n[direction");
+    fs::write(&path, text)?;
+    scene.start()?;
+    let server = scene.testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), 5004)))??;
+    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let done = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&done);
+    let sending = thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            let now = monotonic_ns().to_be_bytes();
+            client.send_to(&now, (Host::Server.ip4(), 5004)).expect("the socket has room");
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let stalled = scene.forwarder()?;
+    let stalling = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        signal(stalled, "STOP").expect("it runs");
+        thread::sleep(Duration::from_millis(2000));
+        signal(stalled, "CONT").expect("it is there");
+        thread::sleep(Duration::from_millis(500));
+        done.store(true, Ordering::Relaxed);
+    });
+    server.set_read_timeout(Some(Duration::from_millis(2800)))?;
+    let (mut ages, mut bytes) = (Vec::new(), [0; 8]);
+    while server.recv(&mut bytes).is_ok() {
+        ages.push(Duration::from_nanos(monotonic_ns() - u64::from_be_bytes(bytes)));
+    }
+    stalling.join().expect("the signals are sent");
+    sending.join().expect("the sender does not panic");
+    let oldest = ages.iter().max().copied().unwrap_or_default();
+    println!("{kind}: {} packets, the oldest {oldest:?}", ages.len());
+    // Far above the limit, and far below the stall.
+    assert!(ages.len() > 50 && oldest < Duration::from_millis(1000), "{oldest:?}");
     scene.stop()?;
     Ok(())
 }

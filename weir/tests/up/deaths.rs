@@ -32,7 +32,7 @@ pub const TESTS: &[Test] = &[
     ("a_new_keeper_takes_over_from_one_that_died", a_new_keeper_takes_over),
     ("a_restart_on_request_has_a_gap_of_at_most_50_ms", restarted),
     ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
-    ("hup_and_usr1_end_nothing", hup_and_usr1_end_nothing),
+    ("signals_that_mean_nothing_end_nothing", signals_end_nothing),
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
     ("a_service_manager_is_told", a_service_manager_is_told),
     ("missing_interfaces_are_awaited", missing_interfaces_are_awaited),
@@ -247,15 +247,16 @@ fn wrongly_restarted() -> Outcome {
     Ok(())
 }
 
-fn hup_and_usr1_end_nothing() -> Outcome {
+fn signals_end_nothing() -> Outcome {
     let mut scene = Scene::new("hup", POLICY)?;
     scene.start()?;
     let forwarder = scene.forwarder()?;
     send_until_received(&scene.testbed, 5004, 20)?;
     scene.await_status("delays", |status| status.lanes[0].classes[0].delay.max_us > 0.0)?;
     for process in [scene.keeper()?, forwarder] {
-        signal(process, "HUP")?;
-        signal(process, "USR1")?;
+        for name in ["HUP", "USR1", "USR2", "PIPE", "ALRM", "VTALRM", "PROF", "IO", "XFSZ"] {
+            signal(process, name)?;
+        }
     }
     let is_marked = |status: &Status| status.lanes[0].classes[0].delay.max_us == 0.0;
     let status = scene.await_status("delays are measured anew", is_marked)?;

@@ -1,15 +1,23 @@
 //! What `weir up` tells: as JSON, of a processor that is not there, and after two signals.
 
-use super::{Outcome, POLICY, Scene, Test};
+use super::{Outcome, PATIENCE, POLICY, Scene, Test, send_until_received, signal};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
+use std::io::{PipeWriter, Read};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_live::keeper::watch;
 use weir_live::status::Status;
 
 pub const TESTS: &[Test] = &[
     ("json_has_one_object_a_line", json_has_one_object_a_line),
     ("a_processor_that_is_not_there_starts_nothing", a_missing_processor_starts_nothing),
     ("two_signals_at_once_are_one_stop", two_signals_at_once_are_one_stop),
+    ("a_reader_that_does_not_read_holds_up_nothing", a_reader_that_does_not_read),
+    ("only_the_loop_is_a_real_time_thread", only_the_loop_is_real_time),
 ];
 
 /// Writes `line` into `[deployment]`.
@@ -67,5 +75,81 @@ fn two_signals_at_once_are_one_stop() -> Outcome {
     scene.signal("CONT")?;
     let text = scene.stop()?;
     assert!(text.contains("upload"), "it prints its last status: {text}");
+    Ok(())
+}
+
+/// The pipe that standard output is has been full since before the start.
+fn a_reader_that_does_not_read() -> Outcome {
+    let mut scene = Scene::new("deaf", POLICY)?;
+    let (mut reader, writer) = std::io::pipe()?;
+    fill(&writer)?;
+    let mut command = scene.weir(&["up", "link.toml"]);
+    command.stdout(writer);
+    scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
+    until("the link answers", || scene.status().is_ok())?;
+    send_until_received(&scene.testbed, 5004, 3)?;
+    replace_forwarder(&scene)?;
+    // As much as there is, and no more: the pipe stays open.
+    let read = reader.read(&mut vec![0; 1 << 20])?;
+    assert!(read > 4096, "{read} bytes were there");
+    replace_forwarder(&scene)?;
+    scene.signal("TERM")?;
+    let mut child = scene.child.take().ok_or("nothing was started")?;
+    until("the keeper ends", || child.try_wait().is_ok_and(|ended| ended.is_some()))?;
+    let mut text = String::new();
+    reader.read_to_string(&mut text)?;
+    // The start and the first death were not taken, the second death was.
+    assert!(text.contains("events lost: "), "{text}");
+    assert!(!text.contains("status on") && text.contains("died: process"), "{text}");
+    Ok(())
+}
+
+/// Writes until nothing fits any more.
+fn fill(writer: &PipeWriter) -> Outcome {
+    let mut filler =
+        Command::new("yes").stdout(writer.try_clone()?).stderr(Stdio::null()).spawn()?;
+    let full = || watch::writable(writer.as_fd(), Duration::ZERO).is_ok_and(|can| !can);
+    let filled = until("the pipe is full", full);
+    filler.kill()?;
+    filler.wait()?;
+    filled
+}
+
+/// Kills the forwarder and waits for the next one.
+fn replace_forwarder(scene: &Scene) -> Outcome {
+    let old = scene.forwarder()?;
+    signal(old, "KILL")?;
+    until("another forwarder", || scene.forwarder().is_ok_and(|now| now != old))?;
+    until("it answers", || scene.status().is_ok())
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
+    let start = Instant::now();
+    while !is_so() {
+        if start.elapsed() > PATIENCE {
+            return Err(format!("{what}: not within {PATIENCE:?}").into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn only_the_loop_is_real_time() -> Outcome {
+    let mut scene = Scene::new("realtime", POLICY)?;
+    configure(&scene, "priority = \"realtime\"")?;
+    scene.start()?;
+    let tasks = fs::read_dir(format!("/proc/{}/task", scene.forwarder()?))?;
+    // sched(7): field 41 of `stat` is the class, by which 1 is SCHED_FIFO; the name ends at `)`.
+    let class = |task: std::io::Result<fs::DirEntry>| -> Option<bool> {
+        let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        let fields = stat.rsplit_once(") ")?.1;
+        Some(fields.split(' ').nth(41 - 3)? == "1")
+    };
+    let classes: Vec<bool> = tasks.filter_map(class).collect();
+    let text = scene.stop()?;
+    let realtime = classes.iter().filter(|is_fifo| **is_fifo).count();
+    // The machine may refuse it, and then it is said.
+    let wanted = if text.contains("ordinary class") { 0 } else { 1 };
+    assert!(classes.len() > 2 && realtime == wanted, "{classes:?}: {text}");
     Ok(())
 }
