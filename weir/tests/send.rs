@@ -261,7 +261,7 @@ fn link_local() -> Outcome {
         while host
             .run(|| fs::read_to_string("/proc/thread-self/net/if_inet6"))??
             .lines()
-            .any(|line| is_tentative(line))
+            .any(is_tentative)
         {
             thread::sleep(Duration::from_millis(20));
         }
