@@ -1,15 +1,9 @@
 //! Two processes: a keeper, which has the privileges, and a forwarder, which has the traffic.
 //!
 //! The keeper starts the forwarder ([`process`]), tells it what to do and hears what became of it
-<<<<<<< HEAD
 //! ([`messages`]), and decides what happens when it dies ([`restarts`]). What it prints never holds
 //! it up ([`outlet`]). Invariant: the keeper reads no packet and no request of a client, and the
 //! forwarder opens no file and no interface.
-=======
-//! ([`messages`]), and decides what happens when it dies ([`restarts`]). What it prints never
-//! holds it up ([`outlet`]). Invariant: the keeper reads no packet and no request of a client, and
-//! the forwarder opens no file and no interface.
->>>>>>> i20-X
 
 pub mod messages;
 pub mod outlet;
