@@ -94,7 +94,7 @@ pub enum Asked {
 
 impl Signals {
     /// Handles SIGTERM, SIGINT, SIGUSR1 and SIGHUP from now on, for as long as the process lives,
-    /// and lets none of [`HARMLESS`] end it.
+    /// and lets none of `HARMLESS` end it.
     pub fn install() -> Result<Self> {
         let failed = |cause| SystemError::new("handle signals", cause);
         let (read, write) = UnixStream::pair().map_err(failed)?;
