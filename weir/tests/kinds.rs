@@ -81,6 +81,6 @@ fn the_status_of_a_file_names_its_deployment() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{file}: {output:?}");
     }
     let help = command(&folder, "status --help").output().expect("weir starts");
-    let usage = "Usage: weir status [OPTIONS] <NAME|--control <SOCKET>>";
+    let usage = "Usage: weir status [OPTIONS] [NAME|--control <SOCKET>]";
     assert!(String::from_utf8_lossy(&help.stdout).contains(usage), "{help:?}");
 }
