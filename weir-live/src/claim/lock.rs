@@ -14,6 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::thread;
+use std::time::Duration;
 
 use crate::error::{Result, SystemError};
 
@@ -31,7 +33,17 @@ pub(super) struct Lock {
 impl Lock {
     /// Locks the interface `index` of this thread's network namespace.
     pub(super) fn take(index: u32, deployment: &str, action: impl Fn() -> String) -> Result<Self> {
-        match bind(&name(index)) {
+        let mut bound = bind(&name(index));
+        for _ in 0..TRIES_MAX {
+            let is_held =
+                bound.as_ref().is_err_and(|cause| cause.kind() == io::ErrorKind::AddrInUse);
+            if !is_held || !is_ending(index) {
+                break;
+            }
+            thread::sleep(TRY_INTERVAL);
+            bound = bind(&name(index));
+        }
+        match bound {
             Ok(lock) => Self::own(index, deployment, lock, action),
             Err(cause) if cause.kind() == io::ErrorKind::AddrInUse => Err(taken(index, action())),
             Err(cause) => Err(SystemError::new(action(), cause)),
@@ -88,6 +100,21 @@ impl Lock {
         Ok(copies)
     }
 }
+
+/// Returns whether no process that holds the lock runs: the kernel closes what a process had open
+/// some time after its end.
+fn is_ending(index: u32) -> bool {
+    let sockets = sockets();
+    let holders = [PREFIX, HOLDER_PREFIX].map(|prefix| owner(&sockets, prefix, index));
+    let runs = |(process, _): (&str, &str)| {
+        let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    holders.iter().any(Option::is_some) && !holders.into_iter().flatten().any(runs)
+}
+
+const TRIES_MAX: u32 = 40;
+const TRY_INTERVAL: Duration = Duration::from_millis(25);
 
 fn name(index: u32) -> String {
     format!("{PREFIX}{index}")
