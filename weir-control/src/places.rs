@@ -249,7 +249,7 @@ pub(crate) fn user_and_group(path: &Path) -> Option<String> {
 /// Returns the number of the user of this process. In the sandbox of a forwarder it cannot be asked
 /// for.
 pub fn own_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
+    weir_live::keeper::process::user()
 }
 
 /// Returns the name of a user, or its number.

@@ -101,7 +101,11 @@ const TAP_CAPABILITIES: [(u32, &str); 4] = [
 ];
 
 fn effective_capabilities() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    effective_in(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// Returns the effective capabilities that a `/proc/PID/status` tells, a bit each.
+pub(crate) fn effective_in(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -76,7 +76,7 @@ impl Line {
     ) -> Result<(Reply, Vec<OwnedFd>)> {
         let start = Instant::now();
         if self.silent_until.is_some_and(|until| start < until) {
-            return Err(silent());
+            return Err(silent(SILENCE));
         }
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         self.channel.send(request, &borrowed)?;
@@ -90,7 +90,7 @@ impl Line {
             let left = patience.saturating_sub(start.elapsed());
             let Some((answer, descriptors)) = self.channel.receive::<Answer>(left)? else {
                 self.silent_until = Some(Instant::now() + SILENCE);
-                return Err(silent());
+                return Err(silent(patience));
             };
             // The answer to an ask that was given up comes late.
             if answer.number == request.number {
@@ -115,8 +115,8 @@ impl Authority for Distant {
     }
 }
 
-fn silent() -> SystemError {
-    let why = format!("it gave no answer within {} s", PATIENCE.as_secs());
+fn silent(patience: Duration) -> SystemError {
+    let why = format!("it gave no answer within {} s", patience.as_secs());
     let cause = io::Error::new(io::ErrorKind::TimedOut, why);
     SystemError::new("ask the keeper of this deployment", cause)
 }

@@ -15,6 +15,7 @@ use super::{Wanted, WantedPort};
 use crate::claim::{self, ClaimConfig, ClaimPort, Prospect};
 use crate::ethtool::{self, Features};
 use crate::netlink::{LinkState, Netlink};
+use crate::privilege;
 
 /// All that checks read.
 #[derive(Debug)]
@@ -81,9 +82,7 @@ impl Facts {
 
     /// Returns the capabilities of this process, a bit each.
     pub(super) fn capabilities(&self) -> u64 {
-        let status = self.files.text("proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+        privilege::effective_in(&self.files.text("proc/self/status").unwrap_or_default())
     }
 }
 

@@ -409,7 +409,7 @@ impl Shift<'_> {
         let is_open = service.on_exit == OnExit::Open;
         let refusal = if service.restart == Restart::Never {
             "the deployment says `restart = \"never\"`".to_owned()
-        } else if self.awaits_ports()? {
+        } else if self.awaits_ports() {
             return Ok(());
         } else if !self.restarts.allow(Instant::now()) {
             format!("{RESTARTS_MAX} were started within {} s", RESTARTS_TIME.as_secs())
@@ -426,13 +426,14 @@ impl Shift<'_> {
 
     /// Returns whether interfaces are missing without which no forwarder can start: then one is
     /// started once they are there.
-    fn awaits_ports(&mut self) -> Result<bool, String> {
-        let missing = super::missing(&self.keeper.deployment).map_err(|error| error.to_string())?;
+    fn awaits_ports(&mut self) -> bool {
+        // Where that cannot be asked, a forwarder is tried.
+        let missing = super::missing(&self.keeper.deployment).unwrap_or_default();
         let awaited = std::mem::replace(&mut self.awaits, !missing.is_empty());
         if self.awaits && !awaited {
             self.keeper.journal.tell(Kind::PortsAwaited, &missing.join(", "));
         }
-        Ok(self.awaits)
+        self.awaits
     }
 
     /// What is due now and then.
@@ -448,7 +449,7 @@ impl Shift<'_> {
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
             self.keeper.journal.look();
-            if self.awaits && self.stopping.is_none() && !self.awaits_ports()? {
+            if self.awaits && self.stopping.is_none() {
                 self.replace("interfaces were missing")?;
             }
             let claim = &mut self.keeper.claim;
