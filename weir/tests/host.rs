@@ -2,6 +2,9 @@
 //! translates. Real kernel traffic between private networks. Needs root, since programs in the
 //! kernel take it; otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +18,7 @@ use std::time::{Duration, Instant};
 use weir_live::bpf::{Code, Hook, Kind, Program};
 use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
-use weir_live::privilege::lacking_for_taps;
+use weir_live::privilege;
 use weir_live::status::Status;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::{ethtool, firewall};
@@ -34,17 +37,11 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    let lacking = lacking_for_taps();
-    if !lacking.is_empty() {
-        println!("skipped: {} live tests: this process lacks {}", TESTS.len(), lacking.join(", "));
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
     let mut arguments = Arguments::from_args();
     // Rates are measured.
     arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(arguments, privilege::ready_for_taps(), rows)
 }
 
 /// Megabits a second, of upload and of download.

@@ -14,6 +14,8 @@ mod deaths;
 mod events;
 #[path = "up/probe.rs"]
 mod probe;
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
 #[path = "up/told.rs"]
 mod told;
 
@@ -60,13 +62,8 @@ fn all() -> impl Iterator<Item = &'static Test> {
 }
 
 fn main() -> ExitCode {
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", all().count());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = all().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let ready = netns::prepare_private_networks();
+    rows::run(Arguments::from_args(), ready, all().map(|(name, test)| Trial::test(*name, test)))
 }
 
 const POLICY: &str = r#"
