@@ -2,10 +2,13 @@
 //! translates. Real kernel traffic between private networks. Needs root, since programs in the
 //! kernel take it; otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "common/processes.rs"]
+mod processes;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use processes::{children, signal};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -152,30 +155,11 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // The test failed before it could stop its program. Without its keeper, a forwarder goes
-            // on.
-            let forwarders = children(child.id());
-            drop(child.kill());
-            drop(child.wait());
-            forwarders.into_iter().for_each(|process| drop(signal(process, "KILL")));
+        if let Some(child) = self.child.take() {
+            processes::end(child);
         }
         drop(fs::remove_dir_all(&self.folder));
     }
-}
-
-/// Sends a signal to a process.
-fn signal(process: u32, name: &str) -> Outcome {
-    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status()?;
-    assert!(kill.success(), "the signal {name} was sent to {process}");
-    Ok(())
-}
-
-/// Returns the children of a process.
-fn children(process: u32) -> Vec<u32> {
-    let path = format!("/proc/{process}/task/{process}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Forwards, translates, checks that answers would leave by the interface that a packet came by,
