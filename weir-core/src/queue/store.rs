@@ -453,28 +453,31 @@ impl Queues {
         packets
     }
 
-    /// Takes over the accounts of leaves that are kin in `old`, and the droppers of those for which
-    /// `keeps` (new leaf, old leaf) is true. Packets are not taken over.
+    /// Takes over the accounts of leaves that are kin in `old`, and the droppers of these leaves,
+    /// new and old. Packets are not taken over.
     pub(crate) fn inherit(
         &mut self,
         old: &mut Queues,
         kin: &Kin,
-        keeps: impl Fn(LeafId, LeafId) -> bool,
+        droppers: &[(LeafId, LeafId)],
     ) {
         for (new, before) in kin.leaves() {
             let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
             state.sent_packets = past.sent_packets;
             state.sent_bytes = past.sent_bytes;
-            for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
-                self.drops.add(self.leaves.len(), new, reason, count);
+        }
+        for (before, counts) in old.drops.iter() {
+            let Some(new) = kin.new_leaf(before) else { continue };
+            for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
+                self.drops.add(self.leaves.len(), new, reason, *count);
             }
-            if keeps(new, before) {
-                let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
-                core::mem::swap(mine, theirs);
-                if let Some(flows) = mine.flows_mut() {
-                    flows.forget_packets();
-                    flows.set_late(self.late);
-                }
+        }
+        for &(new, before) in droppers {
+            let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
+            core::mem::swap(mine, theirs);
+            if let Some(flows) = mine.flows_mut() {
+                flows.forget_packets();
+                flows.set_late(self.late);
             }
         }
     }
