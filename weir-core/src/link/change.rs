@@ -75,8 +75,20 @@ pub struct Handover {
     meters: Vec<bool>,
     /// Whether flows have the numbers that they had.
     same_flows: bool,
+    /// Whether both links have room for as many packets, so that queues can move as they are.
+    same_room: bool,
     /// Room for the packets that wait.
-    waiting: Vec<(LeafId, QueueEntry)>,
+    waiting: Vec<Waiting>,
+}
+
+/// A packet that waits while the link changes; or, if it moved with its whole queue, the first
+/// packet of that queue.
+#[derive(Clone, Copy)]
+struct Waiting {
+    /// Its leaf in the new plan.
+    leaf: LeafId,
+    whole: bool,
+    entry: QueueEntry,
 }
 
 impl Change<'_> {
@@ -124,15 +136,11 @@ impl Handover {
             limits: limits(&to.queues),
             meters: from.meters.iter().zip(&to.meters).map(|(old, new)| old == new).collect(),
             same_flows: from.seed == to.seed,
+            same_room: from.packets_max == to.packets_max,
             waiting: Vec::with_capacity(from.packets_max as usize),
             kin,
             heir,
         })
-    }
-
-    /// Returns the leaf of the new plan that takes the packets of this old one.
-    fn destination(&self, old: LeafId) -> LeafId {
-        self.kin.new_leaf(old).unwrap_or(self.heir)
     }
 }
 
@@ -185,11 +193,13 @@ impl<S: Discipline> Link<S> {
         handover: &mut Handover,
     ) {
         assert!(now >= estate.now, "time never goes back");
+        let leaves = estate.queues.leaf_count();
+        assert_eq!(handover.kin.old_leaves(), leaves, "the change was prepared for this plan");
         (self.now, self.due) = (now, now);
         self.line.forfeit_before(estate.line.finished());
         core::mem::swap(&mut self.dropped, &mut estate.dropped);
         // Before their droppers are replaced, which may define the packets' order.
-        let waiting = waiting(&estate.queues, handover);
+        let waiting = self.move_queues(&mut estate.queues, handover);
         let kin = &handover.kin;
         self.queues.inherit(&mut estate.queues, kin, &handover.droppers);
         if let (Some(police), Some(old)) = (&mut self.police, &mut estate.police) {
@@ -208,16 +218,63 @@ impl<S: Discipline> Link<S> {
         if let Some(explainer) = &mut self.explainer {
             explainer.restart(self.queues.leaf_count(), now);
         }
-        for (leaf, entry) in &waiting {
-            // A limit that leaves share is enforced below.
-            let limit = handover.limits[leaf.index()];
-            let limit = (!self.queues.shares(*leaf)).then_some(limit);
-            self.readmit(now, *leaf, *entry, limit);
+        for row in &waiting {
+            self.resume(now, row, handover.limits[row.leaf.index()]);
         }
         handover.waiting = waiting;
         while let Some(victim) = self.queues.victim() {
             self.drop_first(now, victim, DropReason::Reconfigured);
         }
+    }
+
+    /// Moves the account of each leaf that stays, and with it the whole queue where the new limit
+    /// lets all its packets stay and the scheduler need not be told of each. Returns the first
+    /// packets of these queues and all packets of the others, in the order of arrival; packets of
+    /// one leaf stay in their order.
+    fn move_queues(&mut self, old: &mut Queues, handover: &mut Handover) -> Vec<Waiting> {
+        let mut waiting = core::mem::take(&mut handover.waiting);
+        let is_heir = handover.gone.iter().any(|&leaf| old.backlog(leaf).packets > 0);
+        let heir = is_heir.then_some(handover.heir);
+        let mut is_whole = true;
+        for before in (0..old.leaf_count() as u32).map(LeafId) {
+            let kin = handover.kin.new_leaf(before);
+            if let Some(leaf) = kin {
+                self.queues.take_account(leaf, old, before);
+            }
+            if old.backlog(before).packets == 0 {
+                continue;
+            }
+            let leaf = kin.unwrap_or(handover.heir);
+            let moves = !S::PER_PACKET && handover.same_room && heir != Some(leaf);
+            let limit = handover.limits[leaf.index()];
+            if moves && self.queues.take_queue(leaf, old, before, limit) {
+                let entry = self.queues.first(leaf);
+                waiting.push(Waiting { leaf, whole: true, entry });
+                continue;
+            }
+            is_whole = false;
+            old.empty(before, |entry| waiting.push(Waiting { leaf, whole: false, entry }));
+        }
+        if handover.same_room {
+            self.queues.take_slots(old);
+        }
+        waiting.sort_by_key(|row| row.entry.arrived);
+        if !is_whole {
+            forget_flows(&mut waiting, handover.limits.len(), handover.same_flows);
+        }
+        waiting
+    }
+
+    /// Notifies the scheduler of a queue that moved, or admits a packet that did not.
+    fn resume(&mut self, now: Instant, row: &Waiting, limit: PackedLimit) {
+        let Waiting { leaf, whole, entry } = *row;
+        if whole {
+            self.scheduler.offered(now, leaf);
+            return self.queued(now, leaf, &entry, true);
+        }
+        // A limit that leaves share is enforced at the end.
+        let limit = (!self.queues.shares(leaf)).then_some(limit);
+        self.readmit(now, leaf, entry, limit);
     }
 
     /// Admits a packet that waited before the change.
@@ -253,31 +310,16 @@ fn limits(queues: &[QueuePlan]) -> Vec<PackedLimit> {
     queues.iter().map(limit).collect()
 }
 
-/// Returns every waiting packet with its leaf in the new plan, in the order of arrival. Packets of
-/// one leaf stay in their order.
-fn waiting(old: &Queues, handover: &mut Handover) -> Vec<(LeafId, QueueEntry)> {
-    let mut packets = core::mem::take(&mut handover.waiting);
-    for leaf in (0..old.leaf_count() as u32).map(LeafId) {
-        if old.backlog(leaf).packets > 0 {
-            let destination = handover.destination(leaf);
-            packets.extend(old.waiting(leaf).into_iter().map(|entry| (destination, entry)));
-        }
-    }
-    packets.sort_by_key(|(_, entry)| entry.arrived);
-    forget_flows(&mut packets, handover.limits.len(), handover.same_flows);
-    packets
-}
-
 /// Packets of a leaf stay separated by flow only if the flow of each is known by the number that
 /// later packets get. Otherwise they form one queue in front of all later packets, or a flow would
 /// overtake itself.
-fn forget_flows(waiting: &mut [(LeafId, QueueEntry)], leaves: usize, same_flows: bool) {
+fn forget_flows(waiting: &mut [Waiting], leaves: usize, same_flows: bool) {
     let mut forget = alloc::vec![!same_flows; leaves];
-    for (leaf, entry) in &*waiting {
-        forget[leaf.index()] |= !entry.label.has_flow();
+    for row in waiting.iter().filter(|row| !row.whole) {
+        forget[row.leaf.index()] |= !row.entry.label.has_flow();
     }
-    for (_, entry) in waiting.iter_mut().filter(|row| forget[row.0.index()]) {
-        entry.label = entry.label.without_flow();
+    for row in waiting.iter_mut().filter(|row| forget[row.leaf.index()]) {
+        row.entry.label = row.entry.label.without_flow();
     }
 }
 

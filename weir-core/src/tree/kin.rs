@@ -50,6 +50,11 @@ impl Kin {
         self.new_leaves[old.index()]
     }
 
+    /// Returns the number of leaves of the old tree.
+    pub const fn old_leaves(&self) -> usize {
+        self.new_leaves.len()
+    }
+
     /// Returns every new leaf that has an old one, with it.
     pub fn leaves(&self) -> impl Iterator<Item = (LeafId, LeafId)> {
         let row = |(new, &old): (usize, &Option<LeafId>)| Some((LeafId(new as u32), old?));
