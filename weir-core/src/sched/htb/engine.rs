@@ -226,8 +226,8 @@ impl<P: Precision> Engine<P> {
 
     /// Takes over tokens, as times, and deficits; the order of turns starts anew.
     pub(in crate::sched) fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        for (new, was) in kin.classes() {
-            let (new, was) = (self.families.number(new), old.of(was));
+        for (new, was) in self.families.kin(&old.families, kin) {
+            let was = &old.classes[was as usize];
             let class = &mut self.classes[new as usize];
             let rates = &self.rates[class.rates as usize].rates;
             class.buckets.take_over(rates, &was.buckets);
@@ -255,11 +255,6 @@ impl<P: Precision> Engine<P> {
     #[inline]
     fn family(&self, class: u32) -> usize {
         class as usize - self.families.leaves()
-    }
-
-    /// The class that was declared as `id`.
-    fn of(&self, id: ClassId) -> &Class {
-        &self.classes[self.families.number(id) as usize]
     }
 
     /// Returns until when the tokens of its rate and of its ceil hold a class back; the epoch if
