@@ -28,6 +28,7 @@ mod packets;
 pub mod promise;
 pub mod random;
 pub mod read;
+pub mod recorded;
 pub mod replay;
 pub mod replicate;
 pub mod report;
