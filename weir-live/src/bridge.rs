@@ -22,6 +22,7 @@ use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
+use crate::recorder::Taps;
 use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
@@ -190,6 +191,8 @@ pub struct Bridge {
     intake: bool,
     /// The last wish about the intake that was followed.
     followed: Option<Wish>,
+    /// Who gets the steps of the lanes.
+    taps: Option<Box<Taps>>,
 }
 
 /// The index of the lane from one port to another.
@@ -247,6 +250,7 @@ impl Bridge {
             watch: Watch::default(),
             intake: config.intake,
             followed: None,
+            taps: None,
         })
     }
 
@@ -279,6 +283,9 @@ impl Bridge {
         while !stop.load(Ordering::Relaxed) {
             if self.follow_intake(&board.intake) {
                 now = monotonic_ns();
+            }
+            if let Some(new) = board.recording.take() {
+                Taps::add(&mut self.taps, new, &mut self.lanes);
             }
             let worked = self.turn(Instant::from_nanos(now));
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
@@ -348,6 +355,9 @@ impl Bridge {
         for lane in &mut self.lanes {
             lane.flush(Instant::from_nanos(now), &mut self.pool);
         }
+        Taps::hand_over(&mut self.taps, &mut self.lanes);
+        // Its records end here.
+        self.taps = None;
         Ok(())
     }
 
@@ -402,6 +412,9 @@ impl Bridge {
             lane.serve(now, seen);
             lane.release_dropped(&mut self.pool);
             worked |= lane.send(&mut self.pool, self.ports[lane.to].port.as_mut());
+        }
+        if self.taps.is_some() {
+            Taps::hand_over(&mut self.taps, &mut self.lanes);
         }
         worked
     }
