@@ -21,6 +21,6 @@ pub struct Confirm {
 impl Run for Confirm {
     fn run(self, output: &Output) -> Exit {
         let name = self.name.unwrap_or_default();
-        change::done(output, &name, self.control.as_ref(), &Request::Confirm)
+        change::done(output, &name, self.control.as_ref(), &Request::Confirm {})
     }
 }

@@ -27,7 +27,7 @@ pub struct Log {
 impl Run for Log {
     fn run(self, output: &Output) -> Exit {
         let name = self.name.unwrap_or_default();
-        match change::ask(&name, self.control.as_ref(), &Request::Log) {
+        match change::ask(&name, self.control.as_ref(), &Request::Log {}) {
             Ok(Answer::Log(entries)) => {
                 match output.format {
                     Format::Text => output.table(&table(&entries)),

@@ -7,7 +7,6 @@
 //! asked. Invariant: the loop neither allocates nor frees for a change, and waits for nobody.
 
 pub mod history;
-pub(crate) mod link;
 mod mailbox;
 
 use std::fmt;

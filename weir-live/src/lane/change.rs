@@ -11,19 +11,19 @@ use std::collections::BTreeMap;
 use weir_core::account::Histogram;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
+use weir_core::link::{Change, Prepared, Remains};
 use weir_core::parameter::BuildError;
 use weir_core::units::Duration;
 use weir_policy::Policy;
 
 use super::{Lane, LossBook, Room, histograms};
-use crate::change::link::{LinkChange, LinkRemains};
 use crate::pool::FramePool;
 use crate::status::LaneLabels;
 
 /// What replaces the policy of a lane. After the change it holds what was replaced.
 pub(crate) struct LaneChange {
-    link: Option<LinkChange>,
-    remains: Option<LinkRemains>,
+    link: Option<Prepared>,
+    remains: Option<Remains>,
     leaves: Leaves,
     classifier: Classifier,
     leaf_names: Vec<String>,
@@ -64,9 +64,10 @@ impl LaneChange {
         let leaves = Leaves::new(labels, policy);
         let count = leaves.now;
         let named = (0..count as u32).map(|leaf| policy.leaf_name(LeafId(leaf)).to_owned());
+        let link = Change { from: &old.link, to: &policy.link, heir: leaves.heir };
         let ring = |leaf: &Option<LeafId>| leaf.and_then(|leaf| leaves.find(leaf));
         Ok(Box::new(Self {
-            link: Some(LinkChange::prepare(&old.link, &policy.link, leaves.heir)?),
+            link: Some(link.prepare()?),
             remains: None,
             classifier: policy.classifier(),
             leaf_names: named.collect(),

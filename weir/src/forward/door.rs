@@ -80,15 +80,15 @@ pub fn prepare(
     (wishes, bell): (Sender<Wish>, Arc<Bell>),
 ) -> Service {
     let act: Act = Box::new(move |request, peer| match request {
-        Request::Restart => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
+        Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
             Ok(_) => Answer::Done.into(),
             Err(why) => Reply::error(why),
         },
-        Request::HandOver => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
+        Request::HandOver {} => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
-        Request::Status(_) | Request::Mark => Reply::error("the server itself answers this"),
+        Request::Status(_) | Request::Mark {} => Reply::error("the server itself answers this"),
         request => policies.meet(request, peer),
     });
     let refused = move |refused: Refused| {

@@ -99,8 +99,8 @@ impl Policies {
             Request::Rollback { number, terms } => {
                 self.change(terms, Origin::Rollback, peer.uid, |state| state.texts_of(*number))
             }
-            Request::Confirm => self.confirm(peer.uid).map(|()| Answer::Done),
-            Request::Log => Ok(Answer::Log(self.lock().history.told())),
+            Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
+            Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
             _ => Err("the link does not know the request".to_owned()),
         };
         met.map_or_else(Reply::error, Reply::of)
