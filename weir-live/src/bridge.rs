@@ -5,6 +5,7 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod change;
 mod watch;
 
 use std::os::fd::RawFd;
@@ -16,6 +17,7 @@ use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
+use crate::change::Inbox;
 use crate::error::{Result, SystemError};
 use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
@@ -193,6 +195,8 @@ pub struct Bridge {
     followed: Option<Wish>,
     /// Who gets the steps of the lanes.
     taps: Option<Box<Taps>>,
+    /// Where changes of its policies are offered.
+    inbox_of_changes: Option<Inbox>,
 }
 
 /// The index of the lane from one port to another.
@@ -251,6 +255,7 @@ impl Bridge {
             intake: config.intake,
             followed: None,
             taps: None,
+            inbox_of_changes: None,
         })
     }
 
@@ -284,6 +289,7 @@ impl Bridge {
             if self.follow_intake(&board.intake) {
                 now = monotonic_ns();
             }
+            self.change_if_offered(&mut publisher);
             if let Some(new) = board.recording.take() {
                 Taps::add(&mut self.taps, new, &mut self.lanes);
             }
@@ -569,6 +575,9 @@ impl Source for Bridge {
         head.frames_free = self.pool.free_count() as u64;
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();
+        }
+        for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
+            *removed = lane.retired();
         }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
             port.count(counts);

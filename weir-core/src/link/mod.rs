@@ -92,6 +92,9 @@ pub trait AnyLink: Send {
     /// Returns the account of one leaf up to now, for callers that may not read all leaves at once.
     fn leaf_account(&self, leaf: LeafId) -> LeafAccount;
 
+    /// Returns what leaves that changes removed had sent and dropped.
+    fn retired(&self) -> LeafAccount;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
@@ -258,6 +261,10 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn leaf_account(&self, leaf: LeafId) -> LeafAccount {
         self.queues.leaf_account(leaf)
+    }
+
+    fn retired(&self) -> LeafAccount {
+        self.retired
     }
 
     fn backlog(&self) -> u32 {
