@@ -14,7 +14,8 @@ use crate::ids::{ClassId, LeafId};
 use crate::order::families::Families;
 use crate::order::heap::Heaps;
 use crate::parameter::BuildError;
-use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
+use crate::sched::loans::Loans;
+use crate::sched::{Borrowed, Head, Kin, Regulation, Scheduler, Selection, Tree, Why};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -37,6 +38,7 @@ pub struct Engine<P> {
     levels: u8,
     backlogged: u32,
     served: Served,
+    loans: Loans,
 }
 
 pub(super) struct Class {
@@ -129,6 +131,10 @@ impl<P: Precision> Scheduler for Engine<P> {
         assert_eq!(self.served.leaf, leaf, "the leaf that was selected sends");
         let level = self.served.level;
         self.count_turn(leaf, level, sent);
+        if level > 0 {
+            // A top class is at the highest level.
+            self.loans.count(leaf, LEVELS - usize::from(level), sent);
+        }
         // Before the charge, as in Linux: a leaf that empties leaves rows and feeds in its old
         // mode.
         self.head_changed(now, leaf, next);
@@ -151,6 +157,10 @@ impl<P: Precision> Scheduler for Engine<P> {
             return Why::FREE;
         }
         self.why_held(now, leaf, from)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
     }
 }
 
@@ -220,6 +230,7 @@ impl<P: Precision> Engine<P> {
             levels,
             backlogged: 0,
             served: Served { leaf: LeafId(0), level: 0 },
+            loans: Loans::new(tree),
         })
     }
 
@@ -239,6 +250,7 @@ impl<P: Precision> Engine<P> {
                 self.waits.insert(usize::from(class.level), new, due);
             }
         }
+        self.loans.inherit(&old.loans, kin);
         let each = self.deficits_each.min(old.deficits_each);
         for (new, was) in kin.leaves() {
             let quantum = self.rates[self.classes[new.index()].rates as usize].quantum;
