@@ -181,6 +181,9 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// Whether the time before the next turn is none in which frames waited for the loop: it is the
+    /// first one, or the intake was just opened.
+    is_beginning: bool,
     /// How long turns took that found work, and those that looked for it in vain without a sleep.
     busy_ns: u64,
     polling_ns: u64,
@@ -239,6 +242,7 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            is_beginning: true,
             busy_ns: 0,
             polling_ns: 0,
             watch: Watch::default(),
@@ -274,7 +278,9 @@ impl Bridge {
         let mut now = monotonic_ns();
         board.intake.report(Done { number: 0, is_open: self.intake, by_all: true });
         while !stop.load(Ordering::Relaxed) {
-            self.follow_intake(&board.intake);
+            if self.follow_intake(&board.intake) {
+                now = monotonic_ns();
+            }
             let worked = self.turn(Instant::from_nanos(now));
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
@@ -354,17 +360,20 @@ impl Bridge {
     }
 
     /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
-    /// says so by its state, and tries again when it is refreshed.
-    fn follow_intake(&mut self, intake: &Intake) {
+    /// says so by its state, and tries again when it is refreshed. Returns whether it did something,
+    /// which may take long.
+    fn follow_intake(&mut self, intake: &Intake) -> bool {
         let wish = intake.wanted();
-        let Some(wish) = wish.filter(|_| wish != self.followed) else { return };
+        let Some(wish) = wish.filter(|_| wish != self.followed) else { return false };
         self.followed = Some(wish);
+        self.is_beginning |= wish.open && !self.intake;
         self.intake = wish.open;
         let mut by_all = true;
         for port in &mut self.ports {
             by_all &= port.port.set_intake(wish.open).is_ok();
         }
         intake.report(Done { number: wish.number, is_open: wish.open, by_all });
+        true
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -376,14 +385,13 @@ impl Bridge {
     fn turn(&mut self, now: Instant) -> bool {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
-            self.stalls += 1;
-            self.watch.stalled = now.since(self.expected);
+            self.count_stall(now.since(self.expected));
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
             }
         }
-        self.expected = now;
+        (self.expected, self.is_beginning) = (now, false);
         let mut worked = false;
         let mut seen = [None; PORTS_MAX];
         for (port, seen) in (0..self.ports.len()).zip(&mut seen) {
@@ -398,6 +406,15 @@ impl Bridge {
             worked |= lane.send(&mut self.pool, self.ports[lane.to].port.as_mut());
         }
         worked
+    }
+
+    /// Notes a stall, if frames may have waited for the loop.
+    fn count_stall(&mut self, length: Duration) {
+        let is_idle = !self.intake && !self.is_busy();
+        if !self.is_beginning && !is_idle {
+            self.stalls += 1;
+            self.watch.stalled = length;
+        }
     }
 
     /// Empties the rings of a port as far as one turn allows, and hands each frame to the lane it

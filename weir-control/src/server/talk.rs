@@ -63,7 +63,7 @@ impl Shared {
         }
         match request {
             Request::Status(query) => self.tell_status(stream, query),
-            Request::Mark => {
+            Request::Mark {} => {
                 service.boards.iter().for_each(|board| Board::request_mark(board));
                 self.reply(stream, Answer::Done.into())
             }

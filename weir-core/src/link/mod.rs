@@ -6,6 +6,7 @@
 //! never on when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
 
 pub mod change;
+mod checkpoint;
 pub mod explain;
 mod framing;
 mod line;
@@ -17,7 +18,7 @@ mod serve;
 mod tests;
 
 pub use crate::packet::{Arrival, Packet};
-pub use change::{Change, Estate};
+pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
 pub use framing::{Coding, Framing};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
@@ -29,6 +30,7 @@ use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::Queues;
 use crate::sched::{Borrowed, Discipline, Regulation};
+use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -100,11 +102,24 @@ pub trait AnyLink: Send {
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
-    /// Hands all state to the link that replaces this one: see [`Change::apply`].
+    /// Writes a checkpoint: everything that decides what happens next, the packets that wait, and
+    /// the accounts. Between the same calls two checkpoints are equal.
+    fn save(&self, to: &mut Writer);
+
+    /// Continues from a checkpoint of a link with the same plan: from now on this link decides as
+    /// that one did, to the bit. Called right after it was built; after an error it must not be
+    /// used. Handles are those of the packets that waited then.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, of another plan, or cannot be the state of such a link.
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError>;
+
+    /// Hands all state to the link that replaces this one: see [`Prepared::apply`].
     fn retire(self: Box<Self>) -> Estate;
 
-    /// Takes over the state of another link, right after this one was built.
-    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+    /// Takes over the state of another link, right after this one was built: see
+    /// [`Prepared::apply`].
+    fn inherit(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover);
 }
 
 /// A link around one scheduler.
@@ -126,6 +141,8 @@ pub struct Link<S> {
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// `COMPLETIONS`.
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// [`LinkPlan::fingerprint`] of its plan, for checkpoints.
+    plan: u64,
 }
 
 impl<S: Discipline> Link<S> {
@@ -156,6 +173,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            plan: plan.fingerprint(),
         })
     }
 
@@ -265,11 +283,19 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.queues.packets()
     }
 
+    fn save(&self, to: &mut Writer) {
+        self.save_all(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.load_all(from)
+    }
+
     fn retire(self: Box<Self>) -> Estate {
         self.into_estate()
     }
 
-    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
-        self.take_over(now, estate, change);
+    fn inherit(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover) {
+        self.take_over(now, estate, handover);
     }
 }

@@ -3,6 +3,7 @@
 use super::{AnyDropper, Dropper, Place, QueuePlan};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::state::state;
 use crate::tree::Tree;
 use alloc::vec::Vec;
 
@@ -62,3 +63,5 @@ impl Droppers {
         &mut self.list[place]
     }
 }
+
+state!(Droppers { list; kept: places });

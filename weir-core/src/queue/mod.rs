@@ -24,6 +24,7 @@ use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::packet::FlowKey;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
+use crate::state::{Reader, State, StateError, Writer};
 use crate::units::{Bytes, Instant, Quantity, Rate};
 
 /// The most that a leaf may hold.
@@ -38,7 +39,7 @@ pub enum Limit {
 /// A limit in eight bytes, with the unit in the lowest bit; a link may have a million idle leaves,
 /// each with a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct PackedLimit(u64);
+pub(crate) struct PackedLimit(u64);
 
 /// A packet, as a dropper sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,7 +151,7 @@ pub struct DropperDescriptor {
 }
 
 /// A dropper that can be registered.
-pub trait DropperDiscipline: Dropper + Sized {
+pub trait DropperDiscipline: Dropper + State + Sized {
     /// Its entry in the registry.
     const DESCRIPTOR: DropperDescriptor;
 
@@ -162,7 +163,7 @@ pub trait DropperDiscipline: Dropper + Sized {
 }
 
 /// The queue of one leaf, as planned.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct QueuePlan {
     /// The keyword of the dropper.
     pub dropper: &'static str,
@@ -206,7 +207,7 @@ impl QueuePlan {
 
 impl PackedLimit {
     /// Packs `limit`; more than 2^63 bytes count as 2^63.
-    const fn new(limit: Limit) -> Self {
+    pub(crate) const fn new(limit: Limit) -> Self {
         match limit {
             Limit::Packets(packets) => Self((packets as u64) << 1),
             Limit::Bytes(bytes) => {
@@ -217,7 +218,7 @@ impl PackedLimit {
         }
     }
 
-    const fn limit(self) -> Limit {
+    pub(crate) const fn limit(self) -> Limit {
         match self.0 & 1 {
             0 => Limit::Packets((self.0 >> 1) as u32),
             _ => Limit::Bytes(Bytes::new(self.0 >> 1)),
@@ -261,6 +262,20 @@ macro_rules! droppers {
                     return Ok(AnyDropper::$name($module::$name::build(&plan.params, place)?));
                 })*
                 Err(unknown_dropper(plan.dropper))
+            }
+        }
+
+        impl State for AnyDropper {
+            fn save(&self, to: &mut Writer) {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.save(to),)*
+                }
+            }
+
+            fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.load(from),)*
+                }
             }
         }
 

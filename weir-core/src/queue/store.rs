@@ -9,12 +9,16 @@ use super::droppers::Droppers;
 use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
-use super::{Admission, AnyDropper, Dropper, Entry, Limit, QueuePlan, Release, Surplus};
+use super::{
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, QueuePlan, Release,
+    Surplus,
+};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::packet::Head;
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
 use crate::units::Instant;
@@ -425,56 +429,98 @@ impl Queues {
         self.packets_max - self.room
     }
 
-    /// Returns the packets of `leaf` in their order; with flow queues, flow by flow. Otherwise
-    /// their flow is unknown.
-    pub fn waiting(&self, leaf: LeafId) -> Vec<Entry> {
-        let state = &self.leaves[leaf.index()];
-        if state.packets == 0 {
-            return Vec::new();
+    /// Takes all packets out of `leaf` in their order; with flow queues, flow by flow. Otherwise
+    /// their flow is unknown. Its dropper is not notified.
+    pub(crate) fn empty(&mut self, leaf: LeafId, mut each: impl FnMut(Entry)) {
+        let state = &mut self.leaves[leaf.index()];
+        let mut left = core::mem::take(&mut state.packets);
+        state.bytes = 0;
+        self.room += left;
+        let flows = self.droppers.of(leaf).flows();
+        let first = state.first;
+        if left > 0 && flows.is_none_or(FlowQueues::is_chosen) {
+            let label = if flows.is_some() { first.label } else { first.label.without_flow() };
+            each(Entry { label, ..first });
+            left -= 1;
         }
-        let mut packets = alloc::vec![state.first];
-        let heads = match self.droppers.of(leaf).flows() {
-            Some(flows) => {
-                packets.truncate(usize::from(flows.is_chosen()));
-                flows.heads().collect()
+        let chain = flows.is_none().then_some(state.second);
+        for mut slot in flows.into_iter().flat_map(FlowQueues::heads).chain(chain) {
+            while slot != NONE && left > 0 {
+                let filled = &mut self.slots[slot as usize];
+                let mut entry = filled.entry;
+                if flows.is_none() {
+                    entry.label = entry.label.without_flow();
+                }
+                each(entry);
+                left -= 1;
+                let next = core::mem::replace(&mut filled.next, self.free);
+                self.free = core::mem::replace(&mut slot, next);
             }
-            None => alloc::vec![state.second],
-        };
-        for mut slot in heads {
-            while slot != NONE && packets.len() < state.packets as usize {
-                let Slot { entry, next } = self.slots[slot as usize];
-                packets.push(entry);
-                slot = next;
-            }
         }
-        if self.droppers.of(leaf).flows().is_none() {
-            packets.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
-        }
-        packets
     }
 
-    /// Takes over the accounts of leaves that are kin in `old`, and the droppers of those for which
-    /// `keeps` (new leaf, old leaf) is true. Packets are not taken over.
+    /// Takes over what `leaf`, which is `before` in `old`, has sent.
+    #[inline]
+    pub(crate) fn take_account(&mut self, leaf: LeafId, old: &Queues, before: LeafId) {
+        let (state, past) = (&mut self.leaves[leaf.index()], &old.leaves[before.index()]);
+        state.sent_packets = past.sent_packets;
+        state.sent_bytes = past.sent_bytes;
+    }
+
+    /// Takes over the queue of `leaf`, which is `before` in `old`, as it is; its packets stay in
+    /// the slots that [`Queues::take_slots`] takes over. Returns false, and takes nothing, where
+    /// the packets do not fit the limit or do not wait in one chain.
+    pub(crate) fn take_queue(
+        &mut self,
+        leaf: LeafId,
+        old: &mut Queues,
+        before: LeafId,
+        limit: PackedLimit,
+    ) -> bool {
+        let Leaf { packets, bytes, .. } = old.leaves[before.index()];
+        let fits = match limit.limit() {
+            Limit::Packets(most) => packets <= most,
+            Limit::Bytes(most) => bytes <= most.get(),
+        };
+        let is_chain = |queues: &Queues, leaf| !queues.has_flows(leaf) && !queues.shares(leaf);
+        if !fits || !is_chain(old, before) || !is_chain(self, leaf) {
+            return false;
+        }
+        let (state, past) = (&mut self.leaves[leaf.index()], &mut old.leaves[before.index()]);
+        (state.first, state.second, state.last) = (past.first, past.second, past.last);
+        (state.packets, state.bytes) = (packets, bytes);
+        (past.packets, past.bytes) = (0, 0);
+        true
+    }
+
+    /// Takes over all slots of `old`, which has room for as many packets, with what is in them.
+    pub(crate) fn take_slots(&mut self, old: &mut Queues) {
+        assert_eq!(self.packets_max, old.packets_max, "both have as many slots");
+        core::mem::swap(&mut self.slots, &mut old.slots);
+        core::mem::swap(&mut self.free, &mut old.free);
+        core::mem::swap(&mut self.room, &mut old.room);
+    }
+
+    /// Takes over from `old` the counts of drops of leaves that are kin, and the droppers of these
+    /// leaves, new and old. Packets are not taken over.
     pub(crate) fn inherit(
         &mut self,
         old: &mut Queues,
         kin: &Kin,
-        keeps: impl Fn(LeafId, LeafId) -> bool,
+        droppers: &[(LeafId, LeafId)],
     ) {
-        for (new, before) in kin.leaves() {
-            let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
-            state.sent_packets = past.sent_packets;
-            state.sent_bytes = past.sent_bytes;
-            for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
-                self.drops.add(self.leaves.len(), new, reason, count);
+        for (before, counts) in old.drops.iter() {
+            let Some(new) = kin.new_leaf(before) else { continue };
+            for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
+                self.drops.add(self.leaves.len(), new, reason, *count);
             }
-            if keeps(new, before) {
-                let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
-                core::mem::swap(mine, theirs);
-                if let Some(flows) = mine.flows_mut() {
-                    flows.forget_packets();
-                    flows.set_late(self.late);
-                }
+        }
+        for &(new, before) in droppers {
+            let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
+            core::mem::swap(mine, theirs);
+            if let Some(flows) = mine.flows_mut() {
+                flows.forget_packets();
+                flows.set_late(self.late);
             }
         }
     }
@@ -490,6 +536,141 @@ impl Queues {
         let dropped = self.drops.of(leaf);
         let Leaf { sent_packets: packets, sent_bytes: bytes, .. } = self.leaves[leaf.index()];
         LeafAccount::new(Count { packets, bytes }, dropped, self.backlog(leaf))
+    }
+}
+
+/// The packets of each leaf in their order; the slots in which they wait follow from that.
+impl State for Queues {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            leaves,
+            slots: _,
+            free: _,
+            room: _,
+            packets_max: _,
+            droppers,
+            late: _,
+            drops,
+            shared,
+            flow_hash: _,
+        } = self;
+        droppers.save(to);
+        for leaf in (0..leaves.len() as u32).map(LeafId) {
+            self.save_leaf(leaf, to);
+        }
+        drops.save(to);
+        if let Some(shared) = shared {
+            shared.save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        assert_eq!(self.packets(), 0, "a checkpoint is loaded into empty queues");
+        self.droppers.load(from)?;
+        for leaf in (0..self.leaves.len() as u32).map(LeafId) {
+            self.load_leaf(leaf, from)?;
+        }
+        self.drops.load(self.leaves.len(), from)?;
+        let Some(shared) = &mut self.shared else { return Ok(()) };
+        shared.load(from)?;
+        let is_sound = shared.agrees(self.leaves.iter().map(|leaf| leaf.bytes));
+        if is_sound { Ok(()) } else { Err(StateError::Invalid("shared limit")) }
+    }
+}
+
+impl Queues {
+    fn save_leaf(&self, leaf: LeafId, to: &mut Writer) {
+        let Leaf {
+            first,
+            second,
+            last: _,
+            packets,
+            unasked: _,
+            bytes: _,
+            sent_packets,
+            sent_bytes,
+        } = self.leaves[leaf.index()];
+        packets.save(to);
+        Count { packets: sent_packets, bytes: sent_bytes }.save(to);
+        if packets > 0 {
+            first.save(to);
+        }
+        let Some(flows) = self.droppers.of(leaf).flows() else {
+            return self.save_chain(second, packets.saturating_sub(1), to);
+        };
+        flows.save(to);
+        for flow in 0..flows.flow_count() {
+            let count = self.chained(flows.head(flow));
+            count.save(to);
+            self.save_chain(flows.head(flow), count, to);
+        }
+    }
+
+    /// Returns the number of packets in the chain that begins with `slot`.
+    fn chained(&self, slot: u32) -> u32 {
+        let packet = |slot: u32| self.slots.get(slot as usize);
+        core::iter::successors(packet(slot), |behind| packet(behind.next)).count() as u32
+    }
+
+    /// Writes this many packets of the chain that begins with `slot`.
+    fn save_chain(&self, mut slot: u32, count: u32, to: &mut Writer) {
+        for _ in 0..count {
+            let Slot { entry, next } = &self.slots[slot as usize];
+            entry.save(to);
+            slot = *next;
+        }
+    }
+
+    fn load_leaf(&mut self, leaf: LeafId, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let packets = from.count(self.room as usize, "packets that wait")? as u32;
+        let mut sent = Count::default();
+        sent.load(from)?;
+        let state = &mut self.leaves[leaf.index()];
+        (state.sent_packets, state.sent_bytes) = (sent.packets, sent.bytes);
+        if self.droppers.of(leaf).flows().is_some() {
+            return self.load_flows(leaf, packets, from);
+        }
+        for _ in 0..packets {
+            let mut entry = Entry::EMPTY;
+            entry.load(from)?;
+            self.append(leaf, &entry);
+        }
+        Ok(())
+    }
+
+    /// Reads the packets of a leaf with flow queues.
+    fn load_flows(
+        &mut self,
+        leaf: LeafId,
+        packets: u32,
+        from: &mut Reader<'_>,
+    ) -> Result<(), StateError> {
+        let state = &mut self.leaves[leaf.index()];
+        if packets > 0 {
+            state.first.load(from)?;
+        }
+        let first = state.first.charged;
+        let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return Ok(()) };
+        flows.load(first, from)?;
+        let mut bytes = if flows.is_chosen() { u64::from(first) } else { 0 };
+        for flow in 0..flows.flow_count() {
+            for _ in 0..from.count(packets as usize, "packets of a flow")? {
+                let slot = self.free;
+                let filled = self.slots.get_mut(slot as usize);
+                let filled = filled.ok_or(StateError::Invalid("packets of flows"))?;
+                self.free = core::mem::replace(&mut filled.next, NONE);
+                filled.entry.load(from)?;
+                bytes += u64::from(filled.entry.charged);
+                flows.put_back(&mut self.slots, slot, flow);
+            }
+        }
+        if !flows.is_sound(packets) {
+            return Err(StateError::Invalid("flows of a leaf"));
+        }
+        self.room -= packets;
+        let state = &mut self.leaves[leaf.index()];
+        (state.packets, state.bytes) = (packets, bytes);
+        Ok(())
     }
 }
 

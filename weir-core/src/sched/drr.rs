@@ -10,11 +10,12 @@
 use super::service::Rounds;
 use super::{
     ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,
-    Tree,
+    Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -67,6 +68,14 @@ impl Discipline for Drr {
             let turn = &mut self.leaves[new.index()];
             turn.deficit = old.leaves[before.index()].deficit.min(2 * turn.quantum);
         });
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let knows = |leaf: usize, head: Option<Head>| {
+            let turn = &self.leaves[leaf];
+            turn.head == head.map_or(NOTHING, length_of)
+        };
+        waiting.all(knows) && self.round.agrees(waiting.heads)
     }
 
     fn service(tree: &Tree) -> Service {
@@ -175,6 +184,9 @@ const NOTHING: u32 = u32::MAX;
 const QUANTUM_MIN: u64 = 64;
 /// A quantum and what is left of the one before still fit a deficit.
 const QUANTUM_MAX: u64 = 1 << 30;
+
+state!(Drr { leaves, round });
+state!(Turn { deficit, head; kept: quantum });
 
 #[cfg(test)]
 mod tests {

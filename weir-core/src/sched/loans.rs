@@ -5,6 +5,7 @@
 
 use super::Kin;
 use crate::ids::LeafId;
+use crate::state::state;
 use crate::tree::{DEPTH_MAX, Tree};
 use crate::units::Bytes;
 use alloc::vec::Vec;
@@ -13,7 +14,8 @@ use alloc::vec::Vec;
 /// leaf: the link itself has depth 0, a top class 1.
 pub type Borrowed = [u64; DEPTH_MAX];
 
-/// What each leaf borrowed. A loan touches one line of memory, and no other packet any.
+/// What each leaf borrowed. A loan touches one line of memory, and no other packet any; what no
+/// class ever borrowed takes no memory, as the system gives a page once it is written.
 pub(super) struct Loans {
     bytes: Vec<u64>,
     /// The lenders of a leaf: as many as the deepest has.
@@ -31,7 +33,9 @@ impl Loans {
     /// Counts a packet of `leaf` for which the class at `depth` above it lends.
     #[inline]
     pub fn count(&mut self, leaf: LeafId, depth: usize, sent: Bytes) {
-        self.bytes[leaf.index() * self.each + depth] += sent.get();
+        let bytes = &mut self.bytes[leaf.index() * self.each + depth];
+        // As after a forged checkpoint, which must do no harm.
+        *bytes = bytes.wrapping_add(sent.get());
     }
 
     /// Returns what a leaf borrowed.
@@ -51,3 +55,5 @@ impl Loans {
         }
     }
 }
+
+state!(Loans { bytes; kept: each });

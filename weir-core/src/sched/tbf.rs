@@ -53,6 +53,8 @@ impl Discipline for Tbf {
 
     const ASKS_EMPTY_LEAVES: bool = true;
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();
         let rate = params.rate("rate").unwrap_or(tree.rate());
@@ -223,6 +225,8 @@ const PARAMETERS: &[Parameter] = &[
 const BURST_TIME: Duration = Duration::from_millis(4);
 /// A terabyte, as elsewhere; at 1 bit/s that is 2^103 units, which fit an instant.
 const BURST_MAX: u64 = 1 << 40;
+
+crate::state::state!(unsupported Tbf);
 
 #[cfg(test)]
 mod tests {

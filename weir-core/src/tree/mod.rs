@@ -18,7 +18,7 @@ use core::fmt;
 pub const DEPTH_MAX: usize = 8;
 
 /// A class as declared.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ClassSpec {
     /// The name, which reports show unchanged.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct ClassSpec {
 }
 
 /// Classes, their parameters and the link that they share.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Tree {
     rate: Rate,
     mtu: Bytes,

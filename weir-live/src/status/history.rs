@@ -196,7 +196,8 @@ impl Past {
                 self.delays[number].tell(second, &mut scratch, &mut recent);
             }
             let lent = |depth: usize| {
-                let bytes = now.borrowed[depth] - before.leaves[number].borrowed[depth];
+                let before = before.leaves[number].borrowed[depth];
+                let bytes = now.borrowed[depth].saturating_sub(before);
                 (bytes as f64 * 8.0 / seconds(second)) as f32
             };
             (recent, std::array::from_fn(lent))
@@ -275,7 +276,7 @@ impl Tally {
             offered: counts.account.offered,
             sent: counts.sent(),
             lost: counts.lost_total(),
-            borrowed: counts.borrowed.iter().sum(),
+            borrowed: counts.borrowed.iter().fold(0, |sum, bytes| sum.wrapping_add(*bytes)),
         };
         Self { sums, borrowed: counts.borrowed, overlimit_ns: counts.overlimit_ns }
     }

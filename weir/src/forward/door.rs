@@ -71,15 +71,15 @@ pub fn prepare(
 ) -> (Service, Receiver<Wish>) {
     let (wishes, arriving) = mpsc::channel();
     let act: Act = Box::new(move |request, _peer| match request {
-        Request::Restart => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
+        Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
             Ok(_) => Answer::Done.into(),
             Err(why) => Reply::error(why),
         },
-        Request::HandOver => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
+        Request::HandOver {} => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
-        Request::Status(_) | Request::Mark => Reply::error("the server itself answers this"),
+        Request::Status(_) | Request::Mark {} => Reply::error("the server itself answers this"),
     });
     let refused = move |refused: Refused| {
         let user = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weir_control::listen::Bound;
 use weir_live::authority::Desk;
 use weir_live::claim::Claim;
+use weir_live::deploy;
 use weir_live::error::SystemError;
 use weir_live::events::write::PRINT_PATIENCE;
 use weir_live::events::{Event, Kind};
@@ -349,6 +350,7 @@ impl Shift<'_> {
                 now.name
             ));
         }
+        deploy::check_host(&deployment).map_err(|error| error.to_string())?;
         self.keeper.journal.heed(&deployment)?;
         (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
         self.keeper.ports = ports;

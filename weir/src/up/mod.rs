@@ -76,7 +76,7 @@ impl Up {
         let text = |error: SystemError| error.to_string();
         let mut signals = Signals::install().map_err(text)?;
         let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
-        deploy::check_cpus(plan).map_err(text)?;
+        deploy::check_host(plan).map_err(text)?;
         let notes = deploy::notes(plan);
         let mut journal = Journal::open(plan, output)?;
         if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {

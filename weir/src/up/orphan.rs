@@ -47,7 +47,7 @@ impl Orphan {
             return Ok(None);
         }
         let Ok((Answer::Done, descriptors)) =
-            client::call_for_descriptors(path, &Request::HandOver)
+            client::call_for_descriptors(path, &Request::HandOver {})
         else {
             // Nothing listens, or it has a keeper: the claim will say so.
             return Ok(None);

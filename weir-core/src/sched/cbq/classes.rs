@@ -148,14 +148,15 @@ impl Classes {
 
     /// Returns the classes that both trees have according to `kin`: their numbers here and in
     /// `old`.
-    pub fn kin(&self, old: &Classes, kin: &Kin) -> Vec<(usize, usize)> {
-        let number = |classes: &Classes, id| classes.families.number(id) as usize;
-        kin.classes().map(|(new, was)| (number(self, new), number(old, was))).collect()
+    pub fn kin(&self, old: &Classes, kin: &Kin) -> impl Iterator<Item = (usize, usize)> {
+        let rows = self.families.kin(&old.families, kin);
+        rows.map(|(new, was)| (new as usize, was as usize))
     }
 
     /// Takes over the meters of the classes that `old` had.
     pub fn inherit(&mut self, now: Instant, old: &Classes, kin: &Kin) {
-        for (new, was) in self.kin(old, kin) {
+        for (new, was) in self.families.kin(&old.families, kin) {
+            let (new, was) = (new as usize, was as usize);
             self.list[new].meter.inherit(now, &old.list[was].meter);
         }
         self.loans.inherit(&old.loans, kin);

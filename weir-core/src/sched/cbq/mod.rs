@@ -14,6 +14,8 @@ mod formal;
 mod meter;
 mod ring;
 mod scan;
+crate::state::state!(unsupported Cbq);
+
 #[cfg(test)]
 mod tests;
 

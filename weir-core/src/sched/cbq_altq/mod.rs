@@ -25,6 +25,8 @@ mod params;
 mod rounds;
 mod sharing;
 mod spec;
+crate::state::state!(unsupported CbqAltq);
+
 #[cfg(test)]
 mod tests;
 
@@ -103,6 +105,8 @@ impl Discipline for CbqAltq {
     };
 
     const COMPLETIONS: bool = true;
+
+    const PER_PACKET: bool = true;
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let switches = Switches::new(tree.params());

@@ -8,6 +8,8 @@
 
 mod class;
 mod rules;
+crate::state::state!(unsupported CbqRef);
+
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +53,8 @@ impl Discipline for CbqRef {
             cost: Cost::Linear,
         },
     };
+
+    const PER_PACKET: bool = true;
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let wakes = tree.params().choice("wake") != Some("arrivals-only");

@@ -22,7 +22,7 @@ pub(in crate::sched) mod params;
 mod turns;
 
 use super::service::{Buckets, Excess};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree};
+use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree, Waiting};
 use crate::parameter::{BuildError, Parameter};
 use crate::units::{Bytes, Duration, Instant};
 use engine::{Engine, Precision};
@@ -83,6 +83,10 @@ impl Discipline for Htb {
 
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.take_over(now, old, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.knows(waiting)
     }
 
     fn service(tree: &Tree) -> Service {

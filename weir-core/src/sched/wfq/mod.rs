@@ -68,6 +68,8 @@ impl Discipline for Wfq {
         },
     };
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let weights = Weights::of(tree);
         let leaf = Leaf { start: 0, head: None, number: 0, last: 0, starts: Queue::EMPTY };
@@ -219,3 +221,5 @@ const RENEWAL: u64 = 1 << 61;
 const LEAD_MAX: u64 = 1 << 61;
 /// No leaf is ahead of the fluid by more, after a change of the tree.
 const AHEAD_BITS: u32 = 57;
+
+crate::state::state!(unsupported Wfq);
