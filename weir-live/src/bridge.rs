@@ -11,6 +11,7 @@ mod watch;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use weir_core::account::Histogram;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
@@ -297,6 +298,7 @@ impl Bridge {
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
                 publisher.look(self.looked, self, board);
+                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.looked));
                 if self.look_after_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
@@ -579,13 +581,20 @@ impl Source for Bridge {
         for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
             *removed = lane.retired();
         }
+        for (lane, found) in self.lanes.iter().zip(&mut head.found) {
+            *found = lane.found();
+        }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
             port.count(counts);
         }
     }
 
-    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts {
-        self.lanes[lane].counts(leaf, mark)
+    fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts {
+        self.lanes[lane].counts(leaf)
+    }
+
+    fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram) {
+        self.lanes[lane].copy_delays(leaf, mark, to);
     }
 }
 

@@ -29,7 +29,7 @@ use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::Queues;
-use crate::sched::Discipline;
+use crate::sched::{Borrowed, Discipline, Regulation};
 use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -94,6 +94,13 @@ pub trait AnyLink: Send {
 
     /// Returns what leaves that changes removed had sent and dropped.
     fn retired(&self) -> LeafAccount;
+
+    /// Returns what a leaf has borrowed so far, by the depth of the lender.
+    fn borrowed(&self, leaf: LeafId) -> Borrowed;
+
+    /// Returns which limit, its own or an ancestor's, holds back the first packet of `leaf` at
+    /// `now`; none if no packet waits there.
+    fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation;
 
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
@@ -265,6 +272,18 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn retired(&self) -> LeafAccount {
         self.retired
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.scheduler.borrowed(leaf)
+    }
+
+    fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation {
+        if self.queues.head(leaf).is_none() {
+            return Regulation::None;
+        }
+        let why = self.scheduler.why(now, leaf, now);
+        if why.released > now { why.regulation } else { Regulation::None }
     }
 
     fn backlog(&self) -> u32 {

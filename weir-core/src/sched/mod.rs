@@ -4,6 +4,7 @@
 //! A scheduler decides the order of leaves. It holds no packet and does not classify: the queue
 //! layer holds packets, so droppers, limits and accounts exist once.
 
+mod loans;
 mod proportional_delay;
 pub mod service;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod twins;
 
 pub use crate::packet::Head;
 pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
+pub use loans::Borrowed;
 pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};
@@ -70,6 +72,11 @@ pub trait Scheduler {
     /// lender is never left out.
     fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
+    }
+
+    /// Returns what `leaf` has borrowed so far; nothing for schedulers that do not lend.
+    fn borrowed(&self, _leaf: LeafId) -> Borrowed {
+        Borrowed::default()
     }
 }
 

@@ -9,6 +9,7 @@ use super::ring::CREDIT_BITS;
 use crate::ids::{ClassId, LeafId};
 use crate::order::families::Families;
 use crate::parameter::BuildError;
+use crate::sched::loans::Loans;
 use crate::sched::service::Bucket;
 use crate::sched::{ClassSpec, Kin, Regulation, Why};
 use crate::tree::{DEPTH_MAX, Tree};
@@ -24,6 +25,9 @@ pub(super) struct Classes {
     pub priorities: usize,
     /// Credit for one largest packet.
     pub packet: i32,
+    /// The number of classes from each up to its top class, both counted; 0 for the link.
+    depths: Vec<u8>,
+    pub loans: Loans,
 }
 
 /// A class as the sharing rules see it, in one line of memory.
@@ -84,7 +88,10 @@ impl Classes {
         let (meter, level) = (Meter::new(tree.rate(), Bytes::ZERO, 0), levels[link]);
         list.push(Class { meter, parent: link as u32, level, rank: 0, borrows: false, ..list[0] });
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
-        Ok(Self { list, families, priorities, packet: (mtu << CREDIT_BITS) as i32 })
+        let depths = families.order(tree).map(|id| tree.path(id).count() as u8);
+        let depths = depths.chain([0]).collect();
+        let (loans, packet) = (Loans::new(tree), (mtu << CREDIT_BITS) as i32);
+        Ok(Self { list, families, priorities, packet, depths, loans })
     }
 
     /// Returns what each leaf may always send.
@@ -151,6 +158,16 @@ impl Classes {
         for (new, was) in self.families.kin(&old.families, kin) {
             let (new, was) = (new as usize, was as usize);
             self.list[new].meter.inherit(now, &old.list[was].meter);
+        }
+        self.loans.inherit(&old.loans, kin);
+    }
+
+    /// Counts a packet of `leaf` for which `lender` lends, unless that is the leaf itself.
+    #[inline]
+    pub fn count_loan(&mut self, leaf: usize, lender: usize, sent: u32) {
+        if lender != leaf {
+            let depth = usize::from(self.depths[lender]);
+            self.loans.count(LeafId(leaf as u32), depth, Bytes::new(sent.into()));
         }
     }
 

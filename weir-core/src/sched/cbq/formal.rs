@@ -152,7 +152,8 @@ impl Formal {
     /// children send at their own rates would get these on top of its part of an excess.
     fn pay(&mut self, now: Instant, leaf: usize, sent: u32) -> bool {
         let rank = self.classes.at(leaf).rank;
-        let (mut at, mut lent, mut exceeds) = (leaf, false, false);
+        let (mut at, mut lender, mut exceeds) = (leaf, self.classes.link(), false);
+        let mut lent = false;
         while at != self.classes.link() {
             let class = self.classes.at(at);
             if class.active != 0 && (class.overlimit || !lent) {
@@ -162,7 +163,7 @@ impl Formal {
                 match self.lends_at(class) {
                     Some(level) if !lent => {
                         self.turns[rank].level.pay(level, at, sent);
-                        lent = true;
+                        (lender, lent) = (at, true);
                     }
                     None if class.borrows => {
                         self.turns[rank].family.pay(self.classes.parent_family(class), at, sent);
@@ -175,6 +176,7 @@ impl Formal {
             exceeds |= is_overlimit && !class.overlimit;
             at = class.parent as usize;
         }
+        self.classes.count_loan(leaf, lender, sent);
         exceeds
     }
 

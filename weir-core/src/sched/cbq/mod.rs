@@ -21,7 +21,8 @@ mod tests;
 
 use super::service::{Buckets, Excess};
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,
+    Tree, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -141,6 +142,13 @@ impl Scheduler for Cbq {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),
             Engine::Scan(engine) => engine.why(now, leaf),
+        }
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        match &self.engine {
+            Engine::Formal(engine) => engine.classes.loans.of(leaf),
+            Engine::Scan(engine) => engine.classes.loans.of(leaf),
         }
     }
 }

@@ -14,7 +14,8 @@ use crate::ids::{ClassId, LeafId};
 use crate::order::families::Families;
 use crate::order::heap::Heaps;
 use crate::parameter::BuildError;
-use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Waiting, Why};
+use crate::sched::loans::Loans;
+use crate::sched::{Borrowed, Head, Kin, Regulation, Scheduler, Selection, Tree, Waiting, Why};
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
@@ -38,6 +39,7 @@ pub struct Engine<P> {
     levels: u8,
     backlogged: u32,
     served: Served,
+    loans: Loans,
 }
 
 pub(super) struct Class {
@@ -130,6 +132,10 @@ impl<P: Precision> Scheduler for Engine<P> {
         assert_eq!(self.served.leaf, leaf, "the leaf that was selected sends");
         let level = self.served.level;
         self.count_turn(leaf, level, sent);
+        if level > 0 {
+            // A top class is at the highest level.
+            self.loans.count(leaf, LEVELS - usize::from(level), sent);
+        }
         // Before the charge, as in Linux: a leaf that empties leaves rows and feeds in its old
         // mode.
         self.head_changed(now, leaf, next);
@@ -152,6 +158,10 @@ impl<P: Precision> Scheduler for Engine<P> {
             return Why::FREE;
         }
         self.why_held(now, leaf, from)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
     }
 }
 
@@ -221,6 +231,7 @@ impl<P: Precision> Engine<P> {
             levels,
             backlogged: 0,
             served: Served { leaf: LeafId(0), level: 0 },
+            loans: Loans::new(tree),
         })
     }
 
@@ -240,6 +251,7 @@ impl<P: Precision> Engine<P> {
                 self.waits.insert(usize::from(class.level), new, due);
             }
         }
+        self.loans.inherit(&old.loans, kin);
         let each = self.deficits_each.min(old.deficits_each);
         for (new, was) in kin.leaves() {
             let quantum = self.rates[self.classes[new.index()].rates as usize].quantum;
@@ -517,11 +529,13 @@ impl<P: Precision> State for Engine<P> {
             backlogged: _,
             // The next choice replaces it.
             served: _,
+            loans,
         } = self;
         classes.save(to);
         deficits.save(to);
         waits.save(to);
         turns.save(to);
+        loans.save(to);
     }
 
     fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
@@ -543,7 +557,8 @@ impl<P: Precision> State for Engine<P> {
                 self.activate(leaf as u32);
             }
         }
-        self.turns.load(from)
+        self.turns.load(from)?;
+        self.loans.load(from)
     }
 }
 
