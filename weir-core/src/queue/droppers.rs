@@ -4,6 +4,7 @@ use super::{AnyDropper, Dropper, Place, QueuePlan};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::tree::Tree;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The droppers of all leaves; leaves with equal plans share one that has no state.
@@ -11,6 +12,8 @@ pub(super) struct Droppers {
     list: Vec<AnyDropper>,
     /// By leaf, the index of its dropper; empty where all have the first.
     places: Vec<u32>,
+    /// The index of the dropper of each leaf that got one of its own later.
+    later: BTreeMap<LeafId, u32>,
 }
 
 impl Droppers {
@@ -38,7 +41,20 @@ impl Droppers {
         }
         list.shrink_to_fit();
         places.shrink_to_fit();
-        Ok(Self { list, places })
+        Ok(Self { list, places, later: BTreeMap::new() })
+    }
+
+    /// Gives `leaf` of so many `leaves` another dropper; the one before may serve others, too.
+    pub(super) fn replace(&mut self, leaf: LeafId, leaves: usize, dropper: AnyDropper) {
+        if self.places.is_empty() {
+            self.places.resize(leaves, 0);
+        }
+        let place = *self.later.entry(leaf).or_insert(self.list.len() as u32);
+        match self.list.get_mut(place as usize) {
+            Some(own) => *own = dropper,
+            None => self.list.push(dropper),
+        }
+        self.places[leaf.index()] = place;
     }
 
     /// Returns all droppers.

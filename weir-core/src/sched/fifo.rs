@@ -3,7 +3,7 @@
 //! Benchmarks use it as the yardstick. Invariant: the packet that arrived first leaves first, and
 //! nothing else matters.
 
-use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree};
+use super::{Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree};
 use crate::ids::LeafId;
 use crate::order::arrivals::Arrivals;
 use crate::parameter::BuildError;
@@ -33,8 +33,20 @@ impl Discipline for Fifo {
 
     const PER_PACKET: bool = true;
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        _leaf: LeafId,
+        _refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        Ok(())
     }
 
     fn service(_tree: &Tree) -> Service {
