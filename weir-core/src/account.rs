@@ -5,6 +5,7 @@
 
 use crate::event::DropReason;
 use crate::ids::LeafId;
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration};
 use alloc::vec::Vec;
 
@@ -67,6 +68,14 @@ impl Count {
         self.packets += 1;
         self.bytes += bytes.get();
     }
+
+    /// Whether a link can have counted that much.
+    const fn is_sound(&self) -> bool {
+        self.packets <= Self::MOST && self.bytes <= Self::MOST
+    }
+
+    /// More than any link counts, and so little that many such counts can be added.
+    const MOST: u64 = 1 << 56;
 
     /// Returns the sum of both counts.
     pub const fn plus(self, other: Count) -> Count {
@@ -289,6 +298,39 @@ const STEPS: u64 = 1 << STEP_BITS;
 /// Up to 2^40 ns; longer durations count in the last bucket, and their exact maximum is stored
 /// beside it.
 const BUCKETS: usize = (STEPS as usize) * (40 - STEP_BITS as usize + 1);
+
+state!(Count { packets, bytes; check: Count::is_sound });
+state!(LeafAccount { offered, sent, dropped, backlog; check: LeafAccount::is_conserved });
+
+/// The buckets only if a duration was counted.
+impl State for Histogram {
+    fn save(&self, to: &mut Writer) {
+        let Self { buckets, count, sum, min, max } = self;
+        count.save(to);
+        if *count > 0 {
+            sum.save(to);
+            min.save(to);
+            max.save(to);
+            buckets.save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.clear();
+        self.count.load(from)?;
+        if self.count == 0 {
+            return Ok(());
+        }
+        self.sum.load(from)?;
+        self.min.load(from)?;
+        self.max.load(from)?;
+        self.buckets.resize(BUCKETS, 0);
+        self.buckets.load(from)?;
+        let sum = self.buckets.iter().try_fold(0u64, |sum, &row| sum.checked_add(row));
+        let is_sound = sum == Some(self.count) && self.count <= Count::MOST && self.min <= self.max;
+        if is_sound { Ok(()) } else { Err(StateError::Invalid("histogram")) }
+    }
+}
 
 #[cfg(test)]
 mod tests {

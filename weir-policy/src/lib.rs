@@ -10,12 +10,14 @@ pub mod codes;
 pub mod deployment;
 pub mod diff;
 pub mod file;
+pub mod edit;
 pub mod finding;
 pub mod fluid;
 mod lints;
 pub mod policy;
 pub mod reader;
 pub mod render;
+pub mod setting;
 pub mod translate;
 
 pub use deployment::Deployment;

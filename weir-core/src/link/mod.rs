@@ -6,6 +6,7 @@
 //! never on when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
 
 pub mod change;
+mod checkpoint;
 pub mod explain;
 mod framing;
 pub mod graft;
@@ -31,6 +32,7 @@ use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::Queues;
 use crate::sched::{Discipline, RefitError};
+use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -92,6 +94,9 @@ pub trait AnyLink: Send {
     /// Returns the account of one leaf up to now, for callers that may not read all leaves at once.
     fn leaf_account(&self, leaf: LeafId) -> LeafAccount;
 
+    /// Returns what leaves that changes removed had sent and dropped.
+    fn retired(&self) -> LeafAccount;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
@@ -120,6 +125,18 @@ pub trait AnyLink: Send {
         heir: LeafId,
     ) -> Result<(), RefitError>;
 
+    /// Writes a checkpoint: everything that decides what happens next, the packets that wait, and
+    /// the accounts. Between the same calls two checkpoints are equal.
+    fn save(&self, to: &mut Writer);
+
+    /// Continues from a checkpoint of a link with the same plan: from now on this link decides as
+    /// that one did, to the bit. Called right after it was built; after an error it must not be
+    /// used. Handles are those of the packets that waited then.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, of another plan, or cannot be the state of such a link.
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError>;
+
     /// Hands all state to the link that replaces this one: see [`Prepared::apply`].
     fn retire(self: Box<Self>) -> Estate;
 
@@ -147,6 +164,8 @@ pub struct Link<S> {
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// `COMPLETIONS`.
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// [`LinkPlan::fingerprint`] of its plan, for checkpoints.
+    plan: u64,
 }
 
 impl<S: Discipline> Link<S> {
@@ -177,6 +196,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            plan: plan.fingerprint(),
         })
     }
 
@@ -270,6 +290,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.queues.leaf_account(leaf)
     }
 
+    fn retired(&self) -> LeafAccount {
+        self.retired
+    }
+
     fn backlog(&self) -> u32 {
         self.queues.packets()
     }
@@ -291,6 +315,14 @@ impl<S: Discipline> AnyLink for Link<S> {
         heir: LeafId,
     ) -> Result<(), RefitError> {
         self.remove_at(now, plan, leaf, heir)
+    }
+
+    fn save(&self, to: &mut Writer) {
+        self.save_all(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.load_all(from)
     }
 
     fn retire(self: Box<Self>) -> Estate {

@@ -3,6 +3,7 @@
 use super::{AnyDropper, Dropper, Place, QueuePlan};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::Tree;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -62,6 +63,13 @@ impl Droppers {
         self.list.iter_mut()
     }
 
+    /// Returns the indices of the droppers with state, of which each serves one leaf.
+    fn own(&self) -> impl Iterator<Item = usize> {
+        let only = self.places.is_empty().then_some(&0);
+        let places = only.into_iter().chain(&self.places).map(|&place| place as usize);
+        places.filter(|&place| !self.list[place].keeps_nothing())
+    }
+
     #[inline]
     fn place(&self, leaf: LeafId) -> usize {
         self.places.get(leaf.index()).map_or(0, |&place| place as usize)
@@ -76,5 +84,17 @@ impl Droppers {
     pub(super) fn of_mut(&mut self, leaf: LeafId) -> &mut AnyDropper {
         let place = self.place(leaf);
         &mut self.list[place]
+    }
+}
+
+/// By leaf, since a leaf that was refitted has its dropper elsewhere than one that was built so.
+impl State for Droppers {
+    fn save(&self, to: &mut Writer) {
+        self.own().for_each(|place| self.list[place].save(to));
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let own: Vec<_> = self.own().collect();
+        own.into_iter().try_for_each(|place| self.list[place].load(from))
     }
 }

@@ -9,12 +9,13 @@
 
 use super::service::Rounds;
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service,
-    Tree,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -86,6 +87,14 @@ impl Discipline for Drr {
             self.round.leave(leaf);
         }
         Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let knows = |leaf: usize, head: Option<Head>| {
+            let turn = &self.leaves[leaf];
+            turn.head == head.map_or(NOTHING, length_of)
+        };
+        waiting.all(knows) && self.round.agrees(waiting.heads)
     }
 
     fn service(tree: &Tree) -> Service {
@@ -194,6 +203,9 @@ const NOTHING: u32 = u32::MAX;
 const QUANTUM_MIN: u64 = 64;
 /// A quantum and what is left of the one before still fit a deficit.
 const QUANTUM_MAX: u64 = 1 << 30;
+
+state!(Drr { leaves, round });
+state!(Turn { deficit, head; kept: quantum });
 
 #[cfg(test)]
 mod tests {

@@ -3,10 +3,14 @@
 //! Benchmarks use it as the yardstick. Invariant: the packet that arrived first leaves first, and
 //! nothing else matters.
 
-use super::{Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree};
+use super::{
+    Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service,
+    Tree, Waiting,
+};
 use crate::ids::LeafId;
 use crate::order::arrivals::Arrivals;
 use crate::parameter::BuildError;
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// First in, first out over all leaves.
@@ -49,6 +53,10 @@ impl Discipline for Fifo {
         Ok(())
     }
 
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.arrivals.agrees(waiting.packets)
+    }
+
     fn service(_tree: &Tree) -> Service {
         Service::Arrivals { shaper: None }
     }
@@ -79,3 +87,5 @@ impl Scheduler for Fifo {
         self.arrivals.drop_from(leaf);
     }
 }
+
+state!(Fifo { arrivals });

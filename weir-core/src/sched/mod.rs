@@ -17,6 +17,7 @@ pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::{BuildError, Parameter};
+use crate::state::{State, state};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
@@ -87,10 +88,11 @@ pub struct Why {
 }
 
 /// What can hold a packet back although the line is free.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Regulation {
     /// Nothing.
+    #[default]
     None,
     /// Tokens of its own rate are used up and no class lends.
     Tokens,
@@ -178,7 +180,7 @@ pub struct Descriptor {
 }
 
 /// A scheduler that can be registered.
-pub trait Discipline: Scheduler + Sized + Send + 'static {
+pub trait Discipline: Scheduler + State + Sized + Send + 'static {
     /// What the registry knows of it.
     const DESCRIPTOR: Descriptor;
 
@@ -231,9 +233,39 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
         Err(RefitError::NeedsChange("the scheduler builds its classes together"))
     }
 
+    /// Whether its state, loaded from a checkpoint, can be that of a scheduler whose leaves hold
+    /// what waits. Checks whatever its other functions rely on, so that a forged checkpoint is
+    /// refused here and does no harm later.
+    fn agrees(&self, _waiting: &Waiting<'_>) -> bool {
+        true
+    }
+
     /// Returns what it guarantees each leaf of `tree`, whatever the others do; `tree` must build.
     fn service(_tree: &Tree) -> Service {
         Service::Unknown
+    }
+}
+
+/// What waits in the leaves when a checkpoint is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting<'w> {
+    /// The time of the link.
+    pub now: Instant,
+    /// The first packet of each leaf, as the scheduler was told of it.
+    pub heads: &'w [Option<Head>],
+    /// The number of packets in each leaf.
+    pub packets: &'w [u32],
+}
+
+impl Waiting<'_> {
+    /// Returns whether `is_so` holds for each leaf: its number, and its first packet.
+    pub(crate) fn all(&self, mut is_so: impl FnMut(usize, Option<Head>) -> bool) -> bool {
+        self.heads.iter().enumerate().all(|(leaf, &head)| is_so(leaf, head))
+    }
+
+    /// Returns the number of leaves in which packets wait.
+    pub(crate) fn leaves(&self) -> usize {
+        self.heads.iter().flatten().count()
     }
 }
 
@@ -301,3 +333,13 @@ schedulers! {
     wfq::Wfq,
     hfsc::Hfsc,
 }
+
+state!(
+    enum Regulation {
+        None,
+        Tokens,
+        Undertime,
+        Ceiling,
+        UpperLimit,
+    }
+);

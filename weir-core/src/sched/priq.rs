@@ -148,6 +148,8 @@ impl Band {
 const PRIORITIES: usize = 16;
 const PRIORITY_DEFAULT: u64 = 1;
 
+crate::state::state!(unsupported Priq);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,6 +91,8 @@ impl Scheduler for Prr {
     }
 }
 
+crate::state::state!(unsupported Prr);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -175,6 +175,8 @@ const QUANTUM_MIN: i64 = 64;
 /// The largest quantum: a round of a million leaves then still fits 64 bits.
 const QUANTUM_MAX: i64 = 1 << 32;
 
+crate::state::state!(unsupported Sfq);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -246,6 +246,8 @@ const ELIGIBLE: usize = 1;
 /// At this tags are moved back; none is more than 2^60 later.
 const RENEWAL: u64 = 1 << 61;
 
+crate::state::state!(unsupported Wf2q);
+
 #[cfg(test)]
 mod tests {
     use super::*;

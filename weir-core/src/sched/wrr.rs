@@ -304,6 +304,8 @@ const ALLOTMENT_MAX: u64 = 1 << 30;
 /// Longer packets count as this much.
 const LENGTH_MAX: u64 = 1 << 30;
 
+crate::state::state!(unsupported Wrr);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use place::Vacant;
 pub const DEPTH_MAX: usize = 8;
 
 /// A class as declared.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ClassSpec {
     /// The name, which reports show unchanged; empty for a place that no class has (`place.rs`).
     pub name: String,
@@ -31,7 +31,7 @@ pub struct ClassSpec {
 }
 
 /// Classes, their parameters and the link that they share.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Tree {
     rate: Rate,
     mtu: Bytes,

@@ -10,6 +10,7 @@ use weir_core::units::Instant;
 use super::Status;
 use super::counts::{Rows, Snapshot};
 use crate::intake::Intake;
+use crate::recorder::Seat;
 use crate::wait::monotonic_ns;
 
 /// The newest snapshot of a run loop, and the requests for newer ones.
@@ -23,6 +24,8 @@ pub struct Board {
     changed: Condvar,
     /// Whether the bridge's ports take frames.
     pub intake: Intake,
+    /// Who wants a record of what the loop does.
+    pub recording: Seat,
 }
 
 impl Board {

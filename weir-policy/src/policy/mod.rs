@@ -28,6 +28,7 @@ use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 
 pub use demand::{Arrival, Demand};
+pub use promise::read as read_promise;
 pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 
 /// A checked policy.

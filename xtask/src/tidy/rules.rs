@@ -72,9 +72,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-policy", &["weir-core"]),
     ("weir-import", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-policy"]),
-    ("weir-live", &["weir-core", "weir-policy"]),
-    ("weir-control", &["weir-core", "weir-policy", "weir-live"]),
+    ("weir-record", &["weir-core"]),
+    ("weir-sim", &["weir-core", "weir-policy", "weir-record"]),
+    ("weir-live", &["weir-core", "weir-policy", "weir-record"]),
+    ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
     (
         "weir-lab",
@@ -83,6 +84,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-record",
             "weir-live",
             "weir-control",
             "weir-traffic",
@@ -95,6 +97,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-record",
             "weir-live",
             "weir-control",
             "weir-traffic",
@@ -109,6 +112,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-record",
             "weir-live",
             "weir-control",
             "weir-traffic",
@@ -124,25 +128,38 @@ pub const DEPENDENCY_FREE: &[&str] = &["weir-core"];
 pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
-    ("random", &[]),
+    ("state", &["units", "ids"]),
+    ("random", &["state"]),
     ("parameter", &["units", "ids"]),
     ("tree", &["units", "ids", "parameter"]),
-    ("order", &["units", "ids", "random", "parameter", "tree"]),
+    ("order", &["units", "ids", "state", "random", "parameter", "tree"]),
     ("packet", &["units", "ids"]),
-    ("event", &["units", "ids", "packet"]),
-    ("classify", &["units", "ids", "random", "packet", "parameter"]),
-    ("account", &["units", "ids", "packet", "event"]),
+    ("event", &["units", "ids", "state", "packet"]),
+    ("classify", &["units", "ids", "state", "random", "packet", "parameter"]),
+    ("account", &["units", "ids", "state", "packet", "event"]),
     (
         "queue",
-        &["units", "ids", "random", "parameter", "tree", "order", "packet", "event", "account"],
+        &[
+            "units",
+            "ids",
+            "state",
+            "random",
+            "parameter",
+            "tree",
+            "order",
+            "packet",
+            "event",
+            "account",
+        ],
     ),
-    ("police", &["units", "ids", "random", "packet", "parameter"]),
-    ("sched", &["units", "ids", "random", "parameter", "tree", "order", "packet"]),
+    ("police", &["units", "ids", "state", "random", "packet", "parameter"]),
+    ("sched", &["units", "ids", "state", "random", "parameter", "tree", "order", "packet"]),
     (
         "link",
         &[
             "units",
             "ids",
+            "state",
             "parameter",
             "tree",
             "packet",
@@ -170,7 +187,8 @@ pub struct Absence {
 }
 
 /// The crates below the ports: same calls, same decisions, to the bit.
-const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-import", "weir-sim"];
+const DETERMINISTIC: &[&str] =
+    &["weir-core", "weir-policy", "weir-import", "weir-record", "weir-sim"];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[

@@ -15,6 +15,8 @@ mod meter;
 mod quanta;
 mod ring;
 mod scan;
+crate::state::state!(unsupported Cbq);
+
 #[cfg(test)]
 mod tests;
 

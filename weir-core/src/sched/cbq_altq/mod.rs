@@ -25,6 +25,8 @@ mod params;
 mod rounds;
 mod sharing;
 mod spec;
+crate::state::state!(unsupported CbqAltq);
+
 #[cfg(test)]
 mod tests;
 

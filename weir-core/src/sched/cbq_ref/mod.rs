@@ -8,6 +8,8 @@
 
 mod class;
 mod rules;
+crate::state::state!(unsupported CbqRef);
+
 #[cfg(test)]
 mod tests;
 

@@ -25,6 +25,8 @@ mod curve;
 mod link_share;
 mod params;
 mod real_time;
+crate::state::state!(unsupported Hfsc);
+
 #[cfg(test)]
 mod tests;
 mod upper_limit;

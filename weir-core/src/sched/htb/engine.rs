@@ -15,8 +15,9 @@ use crate::order::families::Families;
 use crate::order::heap::Heaps;
 use crate::parameter::BuildError;
 use crate::sched::{
-    Head, Kin, Refit, RefitError, Regulation, Scheduler, Selection, Tree, Why,
+    Head, Kin, Refit, RefitError, Regulation, Scheduler, Selection, Tree, Waiting, Why,
 };
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -573,6 +574,76 @@ pub(super) const PRIORITIES: usize = 8;
 const NONE: u32 = u32::MAX;
 /// Each feed restarts at most once on the way to a leaf, with one descent before and one after it.
 const STEPS_PER_CLASS: usize = 4 * LEVELS;
+
+state!(Class { buckets, mode, active; kept: parent, rates, level, priority });
+
+/// Tokens, modes, events and deficits, and which leaves wait. Which classes are active, and their
+/// rows and feeds, follow from that; the pointers do not.
+impl<P: Precision> State for Engine<P> {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            precision: _,
+            classes,
+            families: _,
+            rates: _,
+            deficits,
+            deficits_each: _,
+            turns,
+            waits,
+            levels: _,
+            backlogged: _,
+            // The next choice replaces it.
+            served: _,
+        } = self;
+        classes.save(to);
+        deficits.save(to);
+        waits.save(to);
+        turns.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.classes.load(from)?;
+        self.deficits.load(from)?;
+        self.waits.load(from)?;
+        if !self.waits_are_sound() {
+            return Err(StateError::Invalid("events"));
+        }
+        let (leaves, families) = self.classes.split_at_mut(self.families.leaves());
+        families.iter_mut().for_each(|class| class.active = 0);
+        let is_active = |class: &Class| class.active == 1 << class.priority;
+        if !leaves.iter().all(|class| class.active == 0 || is_active(class)) {
+            return Err(StateError::Invalid("priority of a leaf"));
+        }
+        for leaf in 0..self.families.leaves() {
+            if self.classes[leaf].active != 0 {
+                self.backlogged += 1;
+                self.activate(leaf as u32);
+            }
+        }
+        self.turns.load(from)
+    }
+}
+
+impl<P: Precision> Engine<P> {
+    /// Whether exactly the classes wait for an event that may not send at their own rate, each in
+    /// the lane of its level.
+    fn waits_are_sound(&self) -> bool {
+        let held = |class: &&Class| class.mode != Mode::CanSend;
+        let is_sound = |level: usize, class: u32| {
+            let class = &self.classes[class as usize];
+            held(&class) && usize::from(class.level) == level
+        };
+        let mut lanes = (0..LEVELS).map(|level| (level, self.waits.items(level)));
+        let count: usize = (0..LEVELS).map(|level| self.waits.len(level)).sum();
+        lanes.all(|(level, mut items)| items.all(|class| is_sound(level, class)))
+            && count == self.classes.iter().filter(held).count()
+    }
+
+    /// Whether exactly the leaves are active that `waiting` says.
+    pub(in crate::sched) fn knows(&self, waiting: &Waiting<'_>) -> bool {
+        waiting.all(|leaf, head| (self.classes[leaf].active != 0) == head.is_some())
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,9 @@ pub(in crate::sched) mod params;
 mod turns;
 
 use super::service::{Buckets, Excess};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Refit, RefitError, Service, Tree};
+use super::{
+    Cost, Descriptor, Discipline, Kin, Promises, Refit, RefitError, Service, Tree, Waiting,
+};
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Parameter};
 use crate::units::{Bytes, Duration, Instant};
@@ -97,6 +99,10 @@ impl Discipline for Htb {
     ) -> Result<(), RefitError> {
         let defaults = Self::defaults(tree);
         self.refit_leaf(now, (tree, leaf), refit, &defaults)
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.knows(waiting)
     }
 
     fn service(tree: &Tree) -> Service {

@@ -221,3 +221,5 @@ const RENEWAL: u64 = 1 << 61;
 const LEAD_MAX: u64 = 1 << 61;
 /// No leaf is ahead of the fluid by more, after a change of the tree.
 const AHEAD_BITS: u32 = 57;
+
+crate::state::state!(unsupported Wfq);
