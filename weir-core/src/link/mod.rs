@@ -9,6 +9,7 @@ pub mod change;
 mod checkpoint;
 pub mod explain;
 mod framing;
+pub mod graft;
 mod line;
 mod offer;
 mod plan;
@@ -20,6 +21,7 @@ mod tests;
 pub use crate::packet::{Arrival, Packet};
 pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
+pub use graft::{Graft, Grafted};
 pub use framing::{Coding, Framing};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
@@ -29,7 +31,7 @@ use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::Queues;
-use crate::sched::{Borrowed, Discipline, Regulation};
+use crate::sched::{Borrowed, Discipline, RefitError, Regulation};
 use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -104,6 +106,31 @@ pub trait AnyLink: Send {
 
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
+
+    /// Follows the plan of one leaf, which was replaced in `plan`: see [`Graft::apply`].
+    ///
+    /// # Errors
+    /// When it takes a whole change, or the values contradict each other; then the link is as it
+    /// was, but the leaf may have lost its turn.
+    fn refit_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError>;
+
+    /// Lets the packets of `leaf` wait behind those of `heir`, and its account count as that of a
+    /// removed leaf: see [`Graft::apply`].
+    ///
+    /// # Errors
+    /// When it takes a whole change; then the link is as it was.
+    fn remove_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError>;
 
     /// Writes a checkpoint: everything that decides what happens next, the packets that wait, and
     /// the accounts. Between the same calls two checkpoints are equal.
@@ -288,6 +315,25 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn backlog(&self) -> u32 {
         self.queues.packets()
+    }
+
+    fn refit_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError> {
+        self.refit_at(now, plan, grafted)
+    }
+
+    fn remove_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError> {
+        self.remove_at(now, plan, leaf, heir)
     }
 
     fn save(&self, to: &mut Writer) {

@@ -12,8 +12,8 @@ use super::classes::{Class, Classes, counted};
 use super::ring::{General, Rings};
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
-use crate::sched::{Head, Kin, Selection, Why};
-use crate::tree::DEPTH_MAX;
+use crate::sched::{Head, Kin, Refit, RefitError, Selection, Why};
+use crate::tree::{DEPTH_MAX, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -111,6 +111,22 @@ impl Formal {
                 turns.family.set_debt(new, old_turns.family.debt(was));
             }
         }
+    }
+
+    /// Follows the parameters of `leaf`, which is idle, in `tree`.
+    pub fn refit(
+        &mut self,
+        now: Instant,
+        place: (&Tree, LeafId),
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        self.classes.refit(now, place, refit)?;
+        let leaf = place.1.index();
+        for rank in self.classes.ranks(leaf).filter(|_| refit.is_new) {
+            self.turns[rank].level.set_debt(leaf, 0);
+            self.turns[rank].family.set_debt(leaf, 0);
+        }
+        Ok(())
     }
 
     /// Returns the overlimit class with the earliest undertime; beyond `limit` the undertime may be
