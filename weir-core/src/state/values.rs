@@ -38,6 +38,11 @@ values! {
     u64: |value, to| to.number(value), |from| from.number()?;
     u128: |value, to| { to.number(value as u64); to.number((value >> 64) as u64) },
         |from| u128::from(from.number()?) | u128::from(from.number()?) << 64;
+    i128: |value, to| ((value << 1 ^ value >> 127) as u128).save(to), |from| {
+        let mut number = 0u128;
+        number.load(from)?;
+        (number >> 1) as i128 ^ -((number & 1) as i128)
+    };
     usize: |value, to| to.number(value as u64), |from| narrow(from.number()?.try_into())?;
     i32: |value, to| to.signed(value.into()), |from| narrow(from.signed()?.try_into())?;
     i64: |value, to| to.signed(value), |from| from.signed()?;
