@@ -6,6 +6,7 @@ use crate::units::{Bytes, Duration, FineInstant, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// Implements [`State`] for a value: how it is written, and how it is read.
 macro_rules! values {
@@ -82,6 +83,16 @@ impl<T: State + Default> State for Option<T> {
         is_some.load(from)?;
         *self = is_some.then(T::default);
         self.as_mut().map_or(Ok(()), |value| value.load(from))
+    }
+}
+
+impl<T: State> State for Reverse<T> {
+    fn save(&self, to: &mut Writer) {
+        self.0.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.0.load(from)
     }
 }
 
