@@ -42,18 +42,6 @@ pub trait State {
 /// unnamed field, `state!(packed Name { … })` for a packed one, which must be `Copy`, and
 /// `state!(enum Name { Variant, … })` for an enum without data.
 macro_rules! state {
-    (unsupported $name:ident $(<const $param:ident: bool>)?) => {
-        impl $(<const $param: bool>)? $crate::state::State for $name $(<$param>)? {
-            fn save(&self, _to: &mut $crate::state::Writer) {}
-
-            fn load(
-                &mut self,
-                _from: &mut $crate::state::Reader<'_>,
-            ) -> Result<(), $crate::state::StateError> {
-                Err($crate::state::StateError::Unsupported(stringify!($name)))
-            }
-        }
-    };
     (enum $name:ident { $($variant:ident),+ $(,)? }) => {
         impl $crate::state::State for $name {
             fn save(&self, to: &mut $crate::state::Writer) {

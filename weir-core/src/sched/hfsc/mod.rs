@@ -31,7 +31,7 @@ mod upper_limit;
 
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Service,
-    Tree, Why, Waiting,
+    Tree, Waiting, Why,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;

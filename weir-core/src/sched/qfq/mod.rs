@@ -143,7 +143,9 @@ impl Discipline for Qfq {
         let may_send = self.occupied == 0 || self.ready() != 0;
         self.waiting as usize == waiting.leaves()
             && waiting.all(is_known)
-            && is_empty && groups_known && may_send
+            && is_empty
+            && groups_known
+            && may_send
             && self.virtual_time.max(self.latest) <= TAG_MAX
     }
 }
