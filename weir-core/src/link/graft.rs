@@ -163,7 +163,8 @@ impl<S: Discipline> Link<S> {
         if head.is_some() {
             self.leave(now, leaf);
         }
-        let done = if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
+        let done =
+            if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
         if let (Ok(()), Some(dropper)) = (&done, dropper) {
             self.queues.set_dropper(leaf, dropper);
         }
@@ -188,7 +189,9 @@ impl<S: Discipline> Link<S> {
         let is_plain = |leaf| !self.queues.has_flows(leaf) && !self.queues.shares(leaf);
         let is_empty = self.queues.backlog(leaf).packets == 0;
         if heir == leaf || !(is_empty || is_plain(leaf) && is_plain(heir)) {
-            return Err(RefitError::NeedsChange("its packets cannot wait behind those of its heir"));
+            return Err(RefitError::NeedsChange(
+                "its packets cannot wait behind those of its heir",
+            ));
         }
         let waiting = self.take_out(now, leaf);
         self.put_back(now, heir, &waiting, PackedLimit::new(plan.queues[heir.index()].limit()));

@@ -125,11 +125,8 @@ fn bridge_change(
         if is_same(before, now) {
             continue;
         }
-        let policy = Way {
-            policy: &now.policy,
-            sojourn_max: &now.sojourn_max,
-            frames_max: now.pool,
-        };
+        let policy =
+            Way { policy: &now.policy, sojourn_max: &now.sojourn_max, frames_max: now.pool };
         let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
         let change = change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
         labels.lanes[lane] = change.labels(&labels.lanes[lane]);
