@@ -14,6 +14,7 @@ use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};
 use crate::order::heap::Heaps;
 use crate::sched::{Kin, Refit, Tree};
+use crate::state::state;
 use crate::units::Instant;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -481,3 +482,65 @@ fn families(tree: &Tree) -> (Vec<Family>, Vec<u32>) {
 const LINK: u32 = 0;
 /// Where the times of a family are lowered.
 const LOWER_AT: i128 = FAR / 2;
+
+state!(LinkShare {
+    classes, families, limits, fitting, held, latest, activations; kept: curves, limit_curves
+});
+state!(Class { runtime, turn; kept: family, below, curve, limit });
+state!(packed Turn { virtual_time, activation });
+state!(Family {
+    chosen, has_risen, idled;
+    kept: parent;
+    check: |family: &Self| is_near(family.chosen) && is_near(family.idled)
+});
+
+/// Whether a time is so near to zero that sums of several do not overflow.
+fn is_near(time: i128) -> bool {
+    (-16 * FAR..=16 * FAR).contains(&time)
+}
+
+impl LinkShare {
+    pub(super) fn class_count(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Whether the class of a leaf is active exactly if it shares and packets wait in it.
+    pub(super) fn knows_leaf(&self, class: ClassId, waits: bool) -> bool {
+        let shares = self.classes[class.index()].curve.is_some();
+        self.latest.contains(class.0) == (waits && shares)
+    }
+
+    /// Whether this can be the state at `now`, if the classes of leaves are right.
+    pub(super) fn is_sound(&self, now: Instant) -> bool {
+        let lane = |at: usize| {
+            let is_here = |class: u32| self.classes[class as usize].family as usize == at;
+            let is_held = |(fit, class): (Instant, u32)| {
+                is_here(class) && self.is_held(class) && fit == self.fit(class)
+            };
+            self.latest.items(at).all(|row| is_here(row.1))
+                && self.fitting.items(at).all(|row| is_here(row.1))
+                && self.held.items(at).all(is_held)
+        };
+        let mut classes = 0..self.classes.len() as u32;
+        self.activations <= u64::MAX >> 1
+            && (0..self.families.len()).all(lane)
+            && classes.all(|class| self.class_is_sound(now, class))
+    }
+
+    fn class_is_sound(&self, now: Instant, class: u32) -> bool {
+        let this = &self.classes[class as usize];
+        let (active, fits) = (self.latest.contains(class), self.fitting.contains(class));
+        let held = self.is_held(class);
+        let below = match this.below {
+            Below::Leaf(_) => true,
+            Below::Family(family) => active == (self.latest.len(family as usize) > 0),
+        };
+        let virtual_time = this.turn.virtual_time;
+        below
+            && active == (fits || held)
+            && !(fits && held)
+            && (!active || this.curve.is_some())
+            && (!fits || self.fit(class) <= now)
+            && is_near(virtual_time)
+    }
+}

@@ -18,6 +18,7 @@ use super::params::ClassPlan;
 use crate::ids::ClassId;
 use crate::parameter::Params;
 use crate::sched::Tree;
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::vec::Vec;
 
@@ -162,3 +163,5 @@ impl<'a> Families<'a> {
 fn place(parent: Option<ClassId>) -> usize {
     parent.map_or(0, |parent| parent.index() + 1)
 }
+
+state!(UpperLimit { runtime, fit; kept: curve, credit_max, credit_left });

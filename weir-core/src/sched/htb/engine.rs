@@ -635,7 +635,7 @@ impl<P: Precision> Engine<P> {
         };
         let mut lanes = (0..LEVELS).map(|level| (level, self.waits.items(level)));
         let count: usize = (0..LEVELS).map(|level| self.waits.len(level)).sum();
-        lanes.all(|(level, mut items)| items.all(|class| is_sound(level, class)))
+        lanes.all(|(level, mut items)| items.all(|(_, class)| is_sound(level, class)))
             && count == self.classes.iter().filter(held).count()
     }
 
