@@ -7,6 +7,7 @@ use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, Change, Graft, LinkPlan, Packet};
 use weir_core::sched::{Entry, RefitError, SCHEDULERS};
+use weir_core::state::{Reader, Writer};
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// Grafts in a run.
@@ -146,7 +147,18 @@ fn a_leaf_that_joins_under_load_is_one_that_was_always_idle() {
                     graft.apply(&mut places, &mut *links[1], now).expect("as the place");
                 }
             }
-            assert!(grafts.next().is_none() || places != full);
+            assert_eq!(grafts.next().is_none(), places == full);
+            // The plan is that of the link: what it saves, a link of the plan continues.
+            let mut to = Writer::new();
+            links[1].save(&mut to);
+            links[0] = places.build().expect("built");
+            let loaded = links[0].load(&mut Reader::new(&to.into_bytes()));
+            assert_eq!(loaded, Ok(()), "{keyword} {index}");
+            for batch in 0..BATCHES / 4 {
+                let arrivals = arrivals(&mut random, &places, &mut now, &mut next);
+                let what = || format!("{keyword} {index}, loaded {batch}: {:?}", places.tree);
+                serve_both(&mut links, &arrivals, now, &what);
+            }
         }
     }
 }
