@@ -257,6 +257,7 @@ fn every_text_of_a_status_can_be_changed() {
         unread: causes(),
         classes: vec![class],
         left_out: 0,
+        removed: Some(Box::new(ClassStatus { name: text(), ..ClassStatus::default() })),
     };
     let mut status = Status { ports: vec![port], lanes: vec![lane], ..Status::default() };
     status.each_text(&mut |text| *text = text.replace('\u{9b}', "?"));

@@ -32,7 +32,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut backlogged = 0;
     let received = std::thread::scope(|scope| {
         scope.spawn(|| fill(&client, &stop));
-        let mut measure = || -> Result<_, String> {
+        let measure = || -> Result<_, String> {
             std::thread::sleep(Duration::from_secs(2));
             let duration = options.duration.max(Duration::from_secs(4)) * 2;
             let plan = SendPlan { duration, ..SendPlan::new(vec![probe]) };
@@ -101,7 +101,7 @@ fn policy(round: u32) -> String {
         "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\n\
          [class.probe]\nrate = \"2 Mbit/s\"\nmatch = [{{ proto = \"udp\", dport = \"{PROBE}\" }}]\n\
          [class.rest]\nrate = \"1 Mbit/s\"\nprio = 1\ndefault = true\n\
-         [class.all]\nrate = \"7 Mbit/s\"\nprio = 2\n\
+         [class.all]\nrate = \"7 Mbit/s\"\n\
          [class.round{round}]\nparent = \"all\"\nrate = \"100 bit/s\"\nprio = 3\n"
     );
     for number in 0..CLASSES {
