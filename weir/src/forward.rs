@@ -173,8 +173,7 @@ impl Prepared {
         let (wishes, arriving) = mpsc::channel();
         let state = self.state.take().expect("it was prepared");
         let reporter = self.reporter.clone();
-        let policies =
-            Policies::new(state, wishes.clone(), self.bells.clone(), reporter.clone());
+        let policies = Policies::new(state, wishes.clone(), self.bells.clone(), reporter.clone());
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let mut service = door::prepare(
             self.boards.clone(),

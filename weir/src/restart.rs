@@ -40,7 +40,9 @@ impl Run for Restart {
             Ok((Answer::Done, replaced)) => {
                 match output.format {
                     Format::Text => output.text(&said(&replaced)),
-                    Format::Json => output.json(&json!({ "restarted": true, "replaced": replaced })),
+                    Format::Json => {
+                        output.json(&json!({ "restarted": true, "replaced": replaced }))
+                    }
                 }
                 Exit::Clean
             }

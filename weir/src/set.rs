@@ -11,7 +11,9 @@ use weir_control::protocol::{Request, Setting};
 /// for. The files stay as they are: `weir reload` and `weir restart` go back to what they say. If
 /// the policy would have errors, nothing changes and this exits 1.
 #[derive(clap::Args)]
-#[command(override_usage = "weir set [OPTIONS] <NAME|--control <SOCKET>> <[DIRECTION:]KEY=VALUE>...")]
+#[command(
+    override_usage = "weir set [OPTIONS] <NAME|--control <SOCKET>> <[DIRECTION:]KEY=VALUE>..."
+)]
 pub struct Set {
     /// The name of the deployment, and what to set: KEY is a path with points as in the policy, or
     /// begins with `deployment.` or `direction.`; VALUE is TOML or a plain text, and empty to
@@ -67,7 +69,10 @@ mod tests {
         let rows = [
             ("class.a.rate=2Mbit/s", (None, "class.a.rate", "2Mbit/s")),
             ("up:class.a.rate = 20% ", (Some("up"), "class.a.rate", "20%")),
-            ("class.a.match=[{ src = \"fe80::1\" }]", (None, "class.a.match", "[{ src = \"fe80::1\" }]")),
+            (
+                "class.a.match=[{ src = \"fe80::1\" }]",
+                (None, "class.a.match", "[{ src = \"fe80::1\" }]"),
+            ),
             ("class.\"a:b\".rate=1", (None, "class.\"a:b\".rate", "1")),
             ("class.a=", (None, "class.a", "")),
         ];

@@ -2,9 +2,7 @@
 //! is refused.
 
 use super::Shared;
-use crate::protocol::{
-    Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request,
-};
+use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request};
 use crate::service::{Cause, Peer, Reply};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, BufWriter, IoSlice, Read, Write};

@@ -110,8 +110,7 @@ fn breach(condition: &Promised<ClassId>, windows: [Window; 2]) -> Option<String>
         Goal::Part(part, Measure::Class(_, metric)) => windows[1].measure(*metric)? * part,
         Goal::Part(_, Measure::Fairness) => return None,
     };
-    let is_idle =
-        metric == Metric::Rate && !condition.comparison.wants_less() && !windows[0].waits;
+    let is_idle = metric == Metric::Rate && !condition.comparison.wants_less() && !windows[0].waits;
     let is_broken = !is_idle && !condition.comparison.holds(value, goal);
     is_broken.then(|| window::text(metric, value))
 }

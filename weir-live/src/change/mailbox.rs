@@ -4,8 +4,8 @@
 //! Invariant: the loop takes no lock, waits for nothing, and frees nothing. Two bounded queues of
 //! one place carry the parts; a second offer is made only when the first came back.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::BridgeChange;

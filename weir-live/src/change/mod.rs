@@ -79,8 +79,8 @@ impl Transaction {
     }
 
     /// Puts the change in force: gives each loop its part, and waits until each has made it. `wake`
-    /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the change
-    /// when it goes on, and `NotTaken` says so.
+    /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the
+    /// change when it goes on, and `NotTaken` says so.
     pub fn put_in_force(
         self,
         offices: &mut [Office],
@@ -125,11 +125,8 @@ fn bridge_change(
         if is_same(before, now) {
             continue;
         }
-        let policy = Way {
-            policy: &now.policy,
-            sojourn_max: &now.sojourn_max,
-            frames_max: now.pool,
-        };
+        let policy =
+            Way { policy: &now.policy, sojourn_max: &now.sojourn_max, frames_max: now.pool };
         let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
         let change = change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
         labels.lanes[lane] = change.labels(&labels.lanes[lane]);

@@ -1,8 +1,8 @@
 //! The policies that a forwarder has in force, and how they change while it forwards.
 //!
 //! A change is made on the thread of the client that asks for it: texts are edited and checked,
-//! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is made
-//! at a time, and a change on trial is followed only by its confirmation or its return.
+//! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is
+//! made at a time, and a change on trial is followed only by its confirmation or its return.
 
 mod texts;
 
@@ -94,12 +94,14 @@ impl Policies {
     /// Meets a request of a client.
     pub fn meet(&self, request: &Request, peer: &Peer) -> Reply {
         let met = match request {
-            Request::Set { settings, terms } => self.change(terms, Origin::Set, peer.uid, |state| {
-                texts::edited(&state.texts, &state.deployment, settings)
-            }),
-            Request::Reload { texts, terms } => self.read(texts.as_deref()).and_then(|texts| {
-                self.change(terms, Origin::Reload, peer.uid, |_| Ok(texts))
-            }),
+            Request::Set { settings, terms } => {
+                self.change(terms, Origin::Set, peer.uid, |state| {
+                    texts::edited(&state.texts, &state.deployment, settings)
+                })
+            }
+            Request::Reload { texts, terms } => self
+                .read(texts.as_deref())
+                .and_then(|texts| self.change(terms, Origin::Reload, peer.uid, |_| Ok(texts))),
             Request::Rollback { number, terms } => {
                 self.change(terms, Origin::Rollback, peer.uid, |state| state.texts_of(*number))
             }
@@ -119,7 +121,12 @@ impl Policies {
             Ok(_) => return,
         };
         let name = self.lock().deployment.name.clone();
-        tell(&self.reporter, Kind::ReloadRefused, &name, refused.lines().next().unwrap_or_default());
+        tell(
+            &self.reporter,
+            Kind::ReloadRefused,
+            &name,
+            refused.lines().next().unwrap_or_default(),
+        );
     }
 
     /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is
@@ -206,7 +213,8 @@ impl Policies {
         }
         state.history.confirm();
         let number = state.history.last().map_or(0, |last| last.number);
-        let by = user.map_or_else(|| "no guard was broken".to_owned(), |user| format!("by user {user}"));
+        let by =
+            user.map_or_else(|| "no guard was broken".to_owned(), |user| format!("by user {user}"));
         let detail = format!("change {number}: {by}");
         tell(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
         drop(state);
@@ -276,16 +284,15 @@ impl Policies {
         };
         state.history.push(entry.clone());
         changed.number = Some(entry.number);
-        changed.trial_ms = trial.as_ref().map(|trial| {
-            trial.until.saturating_duration_since(Instant::now()).as_millis() as u64
-        });
+        changed.trial_ms = trial
+            .as_ref()
+            .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
         (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
         self.tell_change(&state.deployment.name, &entry);
         self.wish(Wish::Alarms(Box::new(alarms)));
         self.wish(Wish::Tell(Box::new(Report::Changed(Box::new(entry)))));
-        made.map(|()| changed).map_err(|_| {
-            "a loop of the link hangs; it makes the change when it goes on".to_owned()
-        })
+        made.map(|()| changed)
+            .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
     }
 
     fn tell_change(&self, name: &str, entry: &Entry) {
@@ -332,7 +339,7 @@ impl State {
         if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload) {
             let number = self.history.last().map_or(0, |last| last.number);
             return Err(format!(
-                "change {number} is on trial; `weir confirm` keeps it, and `weir rollback` undoes it"
+                "change {number} is on trial; `weir confirm` keeps it, `weir rollback` undoes it"
             ));
         }
         Ok(())
@@ -348,7 +355,9 @@ impl State {
             None => self.history.before_last(),
         };
         let entry = entry.ok_or_else(|| match number {
-            Some(number) => format!("change {number} is not known; `weir log` lists those that are"),
+            Some(number) => {
+                format!("change {number} is not known; `weir log` lists those that are")
+            }
             None => "nothing was changed yet".to_owned(),
         })?;
         entry.texts.clone().ok_or_else(|| {

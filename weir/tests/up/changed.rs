@@ -184,7 +184,10 @@ fn reloaded() -> Outcome {
     let other = other.replace("[deployment]", "[deployment]\nname = \"link\"");
     fs::write(scene.folder.join("link2.toml"), &other)?;
     check(&scene, &["reload", "link2.toml"], 0, &["40 Mbit/s -> 60 Mbit/s"])?;
-    fs::write(scene.folder.join("link2.toml"), other.replace("from = \"inside\"", "from = \"in\""))?;
+    fs::write(
+        scene.folder.join("link2.toml"),
+        other.replace("from = \"inside\"", "from = \"in\""),
+    )?;
     check(&scene, &["reload", "link2.toml"], 1, &["link2.toml", "nothing was changed"])?;
     check(&scene, &["reload", "absent.toml"], 2, &["cannot read absent.toml"])?;
     fs::write(&path, "[link]\n")?;

@@ -47,8 +47,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
                 let new = scene::read(&policy(round))?;
                 parse = parse.max(reading.elapsed());
                 let lane = scene.counts()?;
-                backlogged =
-                    lane.classes.iter().filter(|class| class.backlog.packets > 0).count();
+                backlogged = lane.classes.iter().filter(|class| class.backlog.packets > 0).count();
                 let took = scene.change(new)?;
                 prepare = prepare.max(took.prepare);
                 force = force.max(took.force);

@@ -106,9 +106,8 @@ fn change_all(scene: &mut Scene, random: &mut Random, time: Duration) -> Result<
 /// Returns whether the books are exact and no sum went back.
 fn goes_on(before: &LaneStatus, now: &LaneStatus) -> bool {
     let is_exact = now.classes.iter().chain(now.removed.as_deref()).all(is_balanced);
-    let sum = |lane: &LaneStatus| {
-        [total(lane, |class| class.sent), total(lane, |class| class.offered)]
-    };
+    let sum =
+        |lane: &LaneStatus| [total(lane, |class| class.sent), total(lane, |class| class.offered)];
     let sums = sum(before).into_iter().zip(sum(now));
     is_exact && { sums }.all(|(old, new)| old.packets <= new.packets && old.bytes <= new.bytes)
 }
@@ -124,7 +123,8 @@ fn rows(found: &Found, sent: &SendReport, received: &ReceiveReport, lane: &LaneS
     let offered: u64 = sent.streams.iter().map(|one| one.packets).sum();
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for class in lane.classes.iter().chain(lane.removed.as_deref()) {
-        let dropped = class.dropped.iter().map(|(reason, amount)| (reason.as_str(), amount.packets));
+        let dropped =
+            class.dropped.iter().map(|(reason, amount)| (reason.as_str(), amount.packets));
         let lost = class.lost.iter().map(|(cause, count)| (cause.as_str(), *count));
         dropped.chain(lost).for_each(|(why, count)| *reasons.entry(why).or_default() += count);
     }
@@ -152,7 +152,11 @@ fn rows(found: &Found, sent: &SendReport, received: &ReceiveReport, lane: &LaneS
             offered.saturating_sub(arrived + accounted + received.overruns),
             "packets",
         ),
-        none(subject("packets that arrived twice"), streams.clone().map(|one| one.duplicated).sum(), "packets"),
+        none(
+            subject("packets that arrived twice"),
+            streams.clone().map(|one| one.duplicated).sum(),
+            "packets",
+        ),
         none(subject("reordered in streams whose class stays"), reordered(true), "packets"),
         Row::shown(subject("reordered in streams that rules move"), reordered(false).to_string()),
         Row::shown(subject("prepared in, mean"), format!("{mean:.2} ms")),
@@ -191,7 +195,8 @@ fn draft(random: &mut Random) -> String {
         if number >= STAY && random.below(4) == 0 {
             continue;
         }
-        let moved = if number >= STAY { STAY + (number + shift) % (STREAMS - STAY) } else { number };
+        let moved =
+            if number >= STAY { STAY + (number + shift) % (STREAMS - STAY) } else { number };
         let _infallible = write!(
             text,
             "[class.c{number}]\nmatch = [{{ proto = \"udp\", dport = \"{}\" }}]\n",
@@ -216,10 +221,7 @@ fn keys(scheduler: &str, random: &mut Random) -> String {
     let share = 3 + random.below(7);
     let below = |random: &mut Random, bound| random.below(bound);
     match scheduler {
-        "htb" => format!(
-            "rate = \"{share} %\"\nceil = \"100 %\"\nprio = {}\n",
-            below(random, 3)
-        ),
+        "htb" => format!("rate = \"{share} %\"\nceil = \"100 %\"\nprio = {}\n", below(random, 3)),
         "cbq" => format!("rate = \"{share} %\"\npriority = {}\n", below(random, 3)),
         "hfsc" => format!("rate = \"{share} %\"\n"),
         "drr" | "sfq" => format!("quantum = \"{} B\"\n", 1600 + below(random, 6000)),

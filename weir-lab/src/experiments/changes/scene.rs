@@ -66,9 +66,7 @@ impl Scene {
         let mut bridge = testbed.weir.run(|| Bridge::open(config)).map_err(text)?.map_err(text)?;
         let (reporter, _unread) = events::log();
         let offices = vec![bridge.take_changes()];
-        let run = move || {
-            bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).map_err(text)
-        };
+        let run = move || bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).map_err(text);
         let bridge = Some(std::thread::spawn(run));
         Ok(Self { testbed, deployment, offices, bell, board, reporter, stop, bridge })
     }

@@ -98,7 +98,12 @@ mod tests {
     }
 
     /// Sets `key=value` of a direction; checks which files have the value then, or the refusal.
-    fn check(policies: (&str, &str), way: Option<&str>, key: &str, expected: Result<&[&str], &str>) {
+    fn check(
+        policies: (&str, &str),
+        way: Option<&str>,
+        key: &str,
+        expected: Result<&[&str], &str>,
+    ) {
         let texts = texts(policies.0, policies.1);
         let outcome = reading::of_texts(&texts);
         let deployment = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
