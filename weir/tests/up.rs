@@ -8,6 +8,8 @@ mod asked;
 mod before;
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/changed.rs"]
+mod changed;
 #[path = "up/deaths.rs"]
 mod deaths;
 #[path = "up/events.rs"]
@@ -61,7 +63,7 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
-    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
+    first.chain(changed::TESTS).chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {
