@@ -1,7 +1,7 @@
 //! Texts that come from elsewhere, made fit for a terminal.
 
-use std::borrow::Cow;
 use crate::status::Status;
+use std::borrow::Cow;
 
 /// Returns the text with an escape such as `\u{1b}` in place of each character that controls a
 /// terminal or turns the direction of writing.

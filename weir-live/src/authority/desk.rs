@@ -137,12 +137,8 @@ mod tests {
 
     #[test]
     fn a_desk_hands_out_nothing_of_what_its_deployment_does_not_have() {
-        let asks = [
-            "{\"open\":{\"intake\":true}}",
-            "{\"set-up\":true}",
-            "\"attach\"",
-            "\"follow\"",
-        ];
+        let asks =
+            ["{\"open\":{\"intake\":true}}", "{\"set-up\":true}", "\"attach\"", "\"follow\""];
         for port in [0, 1, 2, 3, u64::MAX] {
             for kind in ["afpacket", "afxdp", "afxdp-generic", "host", "auto", "", "\\u0000"] {
                 for ask in asks {

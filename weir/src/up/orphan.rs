@@ -40,11 +40,7 @@ impl Orphan {
     ///
     /// # Errors
     /// When it has none and cannot be taken over.
-    pub fn find(
-        path: &Path,
-        ports: &[PortConfig],
-        limits: Limits,
-    ) -> Result<Option<Self>, String> {
+    pub fn find(path: &Path, ports: &[PortConfig], limits: Limits) -> Result<Option<Self>, String> {
         // Whoever made the socket of another user could pretend to be anything.
         let owner = fs::symlink_metadata(path).map(|there| there.uid());
         if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
