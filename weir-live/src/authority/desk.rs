@@ -114,7 +114,7 @@ impl Served {
 /// taken over may. For a fuzz target.
 ///
 /// # Panics
-/// When the desk grants something, or says nothing to a request.
+/// When the desk hands out a descriptor, or says nothing to a request.
 pub fn exercise(bytes: &[u8]) {
     let kinds = [port::AUTO, "afpacket", "afxdp"];
     let config = |kind: &str| PortConfig { kind: kind.to_owned(), ..PortConfig::new("weir-none9") };
@@ -126,8 +126,7 @@ pub fn exercise(bytes: &[u8]) {
     if desk.serve(&there).is_ok_and(|served| served) {
         let answer = here.receive::<Answer>(Duration::ZERO).expect("the desk answers");
         let (answer, descriptors) = answer.expect("the desk answers at once");
-        assert!(descriptors.is_empty(), "nothing is handed out");
-        assert!(matches!(answer.outcome, Some(Err(_))), "it is refused: {answer:?}");
+        assert!(descriptors.is_empty(), "nothing is handed out: {answer:?}");
     }
 }
 
