@@ -8,6 +8,7 @@ mod capture;
 mod control;
 mod draw;
 mod import;
+mod keeper;
 mod mark;
 mod offload;
 mod packet;
@@ -21,6 +22,7 @@ mod sorter;
 pub use capture::capture;
 pub use control::control;
 pub use import::{altq, pf, tc};
+pub use keeper::{desk, report};
 pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
@@ -38,12 +40,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
     ("control", control),
+    ("desk", desk),
     ("mark", mark),
     ("offload", offload),
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),
     ("records", records),
+    ("report", report),
     ("scenario", scenario),
     ("scheduler", scheduler),
     ("sorter", sorter),

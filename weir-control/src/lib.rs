@@ -7,7 +7,8 @@
 pub mod client;
 pub mod listen;
 pub mod places;
-pub mod printable;
 pub mod protocol;
 pub mod server;
 pub mod service;
+
+pub use weir_live::printable;

@@ -151,7 +151,7 @@ fn of_file(path: &str) -> Option<String> {
 pub fn table(status: &LinkStatus) -> String {
     let mut text = String::new();
     let seconds = status.uptime_ns as f64 / 1e9;
-    let used = status.frames_max - status.frames_free;
+    let used = status.frames_max.saturating_sub(status.frames_free);
     let part = |ns: u64| ns as f64 / (status.uptime_ns as f64).max(1.0) * 100.0;
     let _ = writeln!(
         text,
@@ -237,8 +237,8 @@ fn rings(overruns: &[u64]) -> String {
     let Some((shared, own)) = overruns.split_first().filter(|(_, own)| !own.is_empty()) else {
         return String::new();
     };
-    let own: u64 = own.iter().sum();
-    if shared + own == 0 {
+    let own = own.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
+    if shared.max(&own) == &0 {
         return String::new();
     }
     format!(
@@ -347,5 +347,10 @@ mod tests {
         check(&[5], None, &["mean Mbit/s", "7 classes are not shown"], &["ring overrun", "older"]);
         check(&[5], None, &["no newer counts for 9.0 s"], &[]);
         check(&[0, 0], None, &[], &["ring overrun", "stale"]);
+        // A forwarder that was taken over may say anything.
+        let most = format!("{}", u64::MAX);
+        check(&[u64::MAX, u64::MAX, u64::MAX], None, &[&most], &[]);
+        let status = LinkStatus { frames_free: u64::MAX, ..LinkStatus::default() };
+        assert!(table(&status).contains("0 of 0 frames"));
     }
 }
