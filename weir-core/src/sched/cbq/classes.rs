@@ -173,7 +173,7 @@ impl Classes {
         };
         // A leaf that sends at its own account has no lender, and the link has no id.
         let lender = lender.and_then(|lender| self.families.declared(lender));
-        Why { released, regulation, lender }
+        Why { released, regulation, level: 0, lender }
     }
 }
 
