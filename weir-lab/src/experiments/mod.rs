@@ -88,6 +88,7 @@ experiments! {
     cost,
     risso99,
     nieminen,
+    explain,
 }
 
 #[cfg(test)]
