@@ -5,17 +5,20 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod change;
 mod watch;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use weir_core::account::Histogram;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
+use crate::change::Inbox;
 use crate::error::{Result, SystemError};
 use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
@@ -193,6 +196,8 @@ pub struct Bridge {
     followed: Option<Wish>,
     /// Who gets the steps of the lanes.
     taps: Option<Box<Taps>>,
+    /// Where changes of its policies are offered.
+    inbox_of_changes: Option<Inbox>,
 }
 
 /// The index of the lane from one port to another.
@@ -251,6 +256,7 @@ impl Bridge {
             intake: config.intake,
             followed: None,
             taps: None,
+            inbox_of_changes: None,
         })
     }
 
@@ -284,6 +290,7 @@ impl Bridge {
             if self.follow_intake(&board.intake) {
                 now = monotonic_ns();
             }
+            self.change_if_offered(&mut publisher);
             if let Some(new) = board.recording.take() {
                 Taps::add(&mut self.taps, new, &mut self.lanes);
             }
@@ -291,6 +298,7 @@ impl Bridge {
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
                 publisher.look(self.looked, self, board);
+                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.looked));
                 if self.look_after_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
@@ -570,13 +578,23 @@ impl Source for Bridge {
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();
         }
+        for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
+            *removed = lane.retired();
+        }
+        for (lane, found) in self.lanes.iter().zip(&mut head.found) {
+            *found = lane.found();
+        }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
             port.count(counts);
         }
     }
 
-    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts {
-        self.lanes[lane].counts(leaf, mark)
+    fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts {
+        self.lanes[lane].counts(leaf)
+    }
+
+    fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram) {
+        self.lanes[lane].copy_delays(leaf, mark, to);
     }
 }
 

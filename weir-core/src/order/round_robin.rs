@@ -94,6 +94,14 @@ impl RoundRobin {
         }
     }
 
+    /// Removes `leaf` wherever it is. Costs the length of the round, unless the leaf is out of it.
+    pub(crate) fn leave(&mut self, leaf: LeafId) {
+        let standing = &mut self.standings[leaf.index()];
+        if core::mem::replace(standing, Standing::Out) != Standing::Out {
+            self.queue.retain(|&other| other != leaf);
+        }
+    }
+
     /// Appends the leaves that were in `old`, in its order and without packets; calls `each` with
     /// the new and the old id of each.
     pub(crate) fn inherit(

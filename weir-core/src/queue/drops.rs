@@ -51,6 +51,13 @@ impl Drops {
         self.places.iter().enumerate().filter_map(row)
     }
 
+    /// Forgets what was counted for `leaf`.
+    pub(super) fn forget(&mut self, leaf: LeafId) {
+        if let Some(&place) = self.places.get(leaf.index()).filter(|&&place| place > 0) {
+            self.counts[place as usize - 1] = Default::default();
+        }
+    }
+
     pub(super) fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {
         match self.places.get(leaf.index()) {
             None | Some(0) => Default::default(),

@@ -10,14 +10,16 @@ use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
-    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, QueuePlan, Release,
-    Surplus,
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, Place, QueuePlan,
+    Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
+use crate::link::LinkPlan;
 use crate::packet::Head;
 use crate::parameter::BuildError;
+use crate::sched::RefitError;
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
@@ -503,12 +505,7 @@ impl Queues {
 
     /// Takes over from `old` the counts of drops of leaves that are kin, and the droppers of these
     /// leaves, new and old. Packets are not taken over.
-    pub(crate) fn inherit(
-        &mut self,
-        old: &mut Queues,
-        kin: &Kin,
-        droppers: &[(LeafId, LeafId)],
-    ) {
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, droppers: &[(LeafId, LeafId)]) {
         for (before, counts) in old.drops.iter() {
             let Some(new) = kin.new_leaf(before) else { continue };
             for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
@@ -523,6 +520,52 @@ impl Queues {
                 flows.set_late(self.late);
             }
         }
+    }
+
+    /// Returns the dropper that a leaf gets if its plan changes from the one to the other; `None` if
+    /// it keeps the one that it has.
+    pub(crate) fn refitted_dropper(
+        &self,
+        leaf: LeafId,
+        (from, to): (&QueuePlan, &QueuePlan),
+        plan: &LinkPlan,
+        is_new: bool,
+    ) -> Result<Option<AnyDropper>, RefitError> {
+        let before = self.droppers.of(leaf);
+        if from == to && (!is_new || before.keeps_nothing()) {
+            return Ok(None);
+        }
+        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
+        let mut dropper = AnyDropper::build(to, Place { leaf, rate, mtu, seed })?;
+        if dropper.membership().is_some() || before.membership().is_some() {
+            return Err(RefitError::NeedsChange("leaves share its limit"));
+        }
+        if let Some(flows) = dropper.flows_mut() {
+            flows.set_late(self.late);
+        }
+        Ok(Some(dropper))
+    }
+
+    /// Gives `leaf`, in which no packet waits, another dropper.
+    pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) {
+        self.leaves[leaf.index()].unasked = Unasked::of(&dropper);
+        self.droppers.replace(leaf, self.leaves.len(), dropper);
+    }
+
+    /// Lets flow queues forget the packets that were taken out of `leaf`.
+    pub(crate) fn forget_flows(&mut self, leaf: LeafId) {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            flows.forget_packets();
+        }
+    }
+
+    /// Returns the account of `leaf`, in which no packet waits, and begins a new one.
+    pub(crate) fn retire(&mut self, leaf: LeafId) -> LeafAccount {
+        let account = self.leaf_account(leaf);
+        let state = &mut self.leaves[leaf.index()];
+        (state.sent_packets, state.sent_bytes) = (0, 0);
+        self.drops.forget(leaf);
+        account
     }
 
     /// Returns the account up to now.

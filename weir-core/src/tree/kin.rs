@@ -16,12 +16,15 @@ pub struct Kin {
 }
 
 impl Kin {
-    /// Matches classes by name; a leaf is kin to a leaf only.
+    /// Matches classes by name; a leaf is kin to a leaf only, and a place without a class to none.
     pub fn by_name(old: &Tree, new: &Tree) -> Self {
         let mut names: Vec<_> =
             old.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
         names.sort_unstable();
         let find = |name: &str| {
+            if name.is_empty() {
+                return None;
+            }
             let place = names.binary_search_by_key(&name, |row| row.0).ok()?;
             Some(names[place].1)
         };
