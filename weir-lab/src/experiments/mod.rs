@@ -89,6 +89,7 @@ experiments! {
     cost,
     risso99,
     nieminen,
+    explain,
 }
 
 #[cfg(test)]

@@ -263,7 +263,7 @@ impl Classes {
         };
         // A leaf that sends at its own account has no lender, and the link has no id.
         let lender = lender.and_then(|lender| self.families.declared(lender));
-        Why { released, regulation, lender }
+        Why { released, regulation, level: 0, lender }
     }
 
     /// Whether the first packets of leaves are those that wait, and a leaf is active exactly if one

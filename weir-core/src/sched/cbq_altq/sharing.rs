@@ -297,7 +297,7 @@ impl Sharing {
             return Why::FREE;
         }
         let lender = lender.and_then(|lender| self.classes.name(lender));
-        Why { released, regulation: Regulation::Undertime, lender }
+        Why { released, regulation: Regulation::Undertime, level: 0, lender }
     }
 
     /// Takes over the estimators of `old` for pairs of a new class and an old one.

@@ -109,7 +109,7 @@ impl Scheduler for CbqRef {
         if released <= from && released < Instant::MAX {
             return Why { lender, ..Why::FREE };
         }
-        Why { released, regulation: Regulation::Undertime, lender }
+        Why { released, regulation: Regulation::Undertime, level: 0, lender }
     }
 
     fn borrowed(&self, leaf: LeafId) -> Borrowed {

@@ -166,11 +166,11 @@ impl LinkShare {
     }
 
     /// From when on a class fits under its own limit and those above; `None` if it does not share.
-    pub(super) fn fits_from(&self, class: ClassId) -> Option<Instant> {
+    pub(super) fn fits_from(&self, class: ClassId) -> Option<(Instant, u8)> {
         self.classes[class.index()].curve?;
-        let path = core::iter::successors(Some(class.0), |&at| self.parent(at));
-        let limits = path.filter_map(|at| self.limit(at).map(|limit| limit.fit));
-        Some(limits.max().unwrap_or(Instant::ZERO))
+        let path = core::iter::successors(Some(class.0), |&at| self.parent(at)).zip(0..);
+        let limits = path.filter_map(|(at, level)| Some((self.limit(at)?.fit, level)));
+        Some(limits.max_by_key(|row| row.0).unwrap_or((Instant::ZERO, 0)))
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged: it becomes active, and so do the classes above

@@ -187,12 +187,13 @@ impl Scheduler for Hfsc {
 
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let by_share = self.share.fits_from(self.classes[leaf.index()]);
-        let by_deadline = self.real_time.times(leaf).map(|times| times.0);
-        let released = by_share.into_iter().chain(by_deadline).min().unwrap_or(Instant::ZERO);
+        let by_deadline = self.real_time.times(leaf).map(|times| (times.0, 0));
+        let earliest = by_share.into_iter().chain(by_deadline).min_by_key(|row| row.0);
+        let (released, level) = earliest.unwrap_or((Instant::ZERO, 0));
         if released == Instant::ZERO {
             return Why::FREE;
         }
-        Why { released, regulation: Regulation::UpperLimit, lender: None }
+        Why { released, regulation: Regulation::UpperLimit, level, lender: None }
     }
 }
 
