@@ -96,8 +96,7 @@ fn class_settings(
             row.scope == Scope::Class || row.scope == Scope::Leaf && leaf.is_some()
         };
         let rows = entry.descriptor.parameters.iter().filter(here);
-        let place =
-            Place { path: &path, class: Some(id), params: &spec.params, text: Some(class) };
+        let place = Place { path: &path, class: Some(id), params: &spec.params, text: Some(class) };
         place.settings(rows, plan, settings);
     }
     let Some(leaf) = leaf else { return };
@@ -115,8 +114,7 @@ fn class_settings(
     {
         let rows = METERS.iter().find(|row| row.keyword == meter.meter);
         let path = ["class", name, "police"];
-        let place =
-            Place { path: &path, class: Some(id), params: &meter.params, text: Some(text) };
+        let place = Place { path: &path, class: Some(id), params: &meter.params, text: Some(text) };
         place.settings(rows.iter().flat_map(|row| row.parameters), plan, settings);
     }
 }

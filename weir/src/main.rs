@@ -63,6 +63,7 @@ verbs! {
     forward::Forward,
     restart::Restart,
     status::Status,
+    top::Top,
     send::Send,
     recv::Recv,
     measure::Measure,

@@ -503,12 +503,7 @@ impl Queues {
 
     /// Takes over from `old` the counts of drops of leaves that are kin, and the droppers of these
     /// leaves, new and old. Packets are not taken over.
-    pub(crate) fn inherit(
-        &mut self,
-        old: &mut Queues,
-        kin: &Kin,
-        droppers: &[(LeafId, LeafId)],
-    ) {
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, droppers: &[(LeafId, LeafId)]) {
         for (before, counts) in old.drops.iter() {
             let Some(new) = kin.new_leaf(before) else { continue };
             for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
