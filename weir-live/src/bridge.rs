@@ -5,6 +5,7 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod change;
 mod watch;
 
 use std::os::fd::RawFd;
@@ -17,12 +18,14 @@ use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
+use crate::change::Inbox;
 use crate::error::{Result, SystemError};
 use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
+use crate::recorder::Taps;
 use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
@@ -191,6 +194,10 @@ pub struct Bridge {
     intake: bool,
     /// The last wish about the intake that was followed.
     followed: Option<Wish>,
+    /// Who gets the steps of the lanes.
+    taps: Option<Box<Taps>>,
+    /// Where changes of its policies are offered.
+    inbox_of_changes: Option<Inbox>,
 }
 
 /// The index of the lane from one port to another.
@@ -248,6 +255,8 @@ impl Bridge {
             watch: Watch::default(),
             intake: config.intake,
             followed: None,
+            taps: None,
+            inbox_of_changes: None,
         })
     }
 
@@ -280,6 +289,10 @@ impl Bridge {
         while !stop.load(Ordering::Relaxed) {
             if self.follow_intake(&board.intake) {
                 now = monotonic_ns();
+            }
+            self.change_if_offered(&mut publisher);
+            if let Some(new) = board.recording.take() {
+                Taps::add(&mut self.taps, new, &mut self.lanes);
             }
             let worked = self.turn(Instant::from_nanos(now));
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
@@ -350,6 +363,9 @@ impl Bridge {
         for lane in &mut self.lanes {
             lane.flush(Instant::from_nanos(now), &mut self.pool);
         }
+        Taps::hand_over(&mut self.taps, &mut self.lanes);
+        // Its records end here.
+        self.taps = None;
         Ok(())
     }
 
@@ -404,6 +420,9 @@ impl Bridge {
             lane.serve(now, seen);
             lane.release_dropped(&mut self.pool);
             worked |= lane.send(&mut self.pool, self.ports[lane.to].port.as_mut());
+        }
+        if self.taps.is_some() {
+            Taps::hand_over(&mut self.taps, &mut self.lanes);
         }
         worked
     }
@@ -561,6 +580,9 @@ impl Source for Bridge {
         }
         for (lane, found) in self.lanes.iter().zip(&mut head.found) {
             *found = lane.found();
+        }
+        for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
+            *removed = lane.retired();
         }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
             port.count(counts);

@@ -10,6 +10,7 @@ pub mod codes;
 pub mod deployment;
 pub mod diff;
 pub mod file;
+pub mod edit;
 pub mod finding;
 pub mod fluid;
 mod lints;

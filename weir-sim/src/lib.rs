@@ -29,6 +29,7 @@ mod packets;
 pub mod promise;
 pub mod random;
 pub mod read;
+pub mod recorded;
 pub mod remedy;
 pub mod replay;
 pub mod replicate;

@@ -99,6 +99,9 @@ pub trait AnyLink: Send {
     /// `now`; none if no packet waits there.
     fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation;
 
+    /// Returns what leaves that changes removed had sent and dropped.
+    fn retired(&self) -> LeafAccount;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
@@ -277,6 +280,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         }
         let why = self.scheduler.why(now, leaf, now);
         if why.released > now { why.regulation } else { Regulation::None }
+    }
+
+    fn retired(&self) -> LeafAccount {
+        self.retired
     }
 
     fn backlog(&self) -> u32 {

@@ -11,6 +11,7 @@ use super::Status;
 use super::counts::{Labels, Rows, Snapshot};
 use super::history::{Recents, Windowed};
 use crate::intake::Intake;
+use crate::recorder::Seat;
 use crate::wait::monotonic_ns;
 
 /// The newest snapshot of a run loop, and the requests for newer ones.
@@ -26,6 +27,8 @@ pub struct Board {
     pub intake: Intake,
     /// What the loop did in the last seconds.
     pub(super) windowed: Windowed,
+    /// Who wants a record of what the loop does.
+    pub recording: Seat,
 }
 
 impl Board {

@@ -78,6 +78,8 @@ pub(crate) struct Head {
     /// For each lane.
     pub unread: Vec<UnreadCounts>,
     pub found: Vec<Found>,
+    /// For each lane, what was counted of leaves that changes removed.
+    pub removed: Vec<LeafCounts>,
 }
 
 /// What is counted of one port.
@@ -135,12 +137,13 @@ impl Snapshot {
         let ports = labels.ports.iter().map(|_| PortCounts::default()).collect();
         let unread = vec![UnreadCounts::default(); labels.lanes.len()];
         let found = vec![Found::default(); labels.lanes.len()];
+        let removed = vec![LeafCounts::default(); labels.lanes.len()];
         Self {
             labels: Arc::clone(labels),
             begun: Instant::ZERO,
             ended: Instant::ZERO,
             ticket: 0,
-            head: Head { ports, unread, found, ..Head::default() },
+            head: Head { ports, unread, found, removed, ..Head::default() },
             leaves: vec![LeafCounts::default(); leaves],
             delays: labels.lanes.iter().flat_map(LaneLabels::delays).collect(),
         }
@@ -172,6 +175,7 @@ impl Snapshot {
                 inner: classes.inner.rows.clone(),
                 policy: lane.shape.policy(now.since(lane.since).as_nanos()),
                 found: head.found[index],
+                removed: removed(&head.removed[index]),
                 classes,
             }
         };
@@ -307,24 +311,38 @@ impl Serialize for Rows {
 }
 
 fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
-    let Row { leaf, counts, delay, ref recent } = *row;
+    let age = lane.sojourn_max.get(row.leaf.index());
+    ClassStatus {
+        name: lane.leaves[row.leaf.index()].clone(),
+        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
+        delay: row.delay.into(),
+        recent: row.recent.map(|(recent, _)| recent),
+        ..counted(&row.counts)
+    }
+}
+
+/// Returns what was counted of removed leaves, if there was any.
+fn removed(counts: &LeafCounts) -> Option<Box<ClassStatus>> {
+    let is_any = counts.account.offered.packets > 0 || counts.lost_total() > 0;
+    is_any.then(|| Box::new(counted(counts)))
+}
+
+/// Returns the status of a class without a name.
+fn counted(counts: &LeafCounts) -> ClassStatus {
     let account = &counts.account;
     let reason = |reason: &DropReason| {
         (reason.name().to_owned(), Amount::from(account.dropped[*reason as usize]))
     };
-    let age = lane.sojourn_max.get(leaf.index());
     let mut class = ClassStatus {
-        name: lane.leaves[leaf.index()].clone(),
+        name: String::new(),
         offered: account.offered.into(),
         sent: account.sent.into(),
         marked: counts.marked,
         dropped: DropReason::ALL.iter().map(reason).collect(),
         lost: Vec::new(),
-        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
+        sojourn_max_us: None,
         backlog: account.backlog.into(),
-        delay: delay.into(),
         overlimit_ns: counts.overlimit_ns,
-        recent: recent.map(|(recent, _)| recent),
         ..ClassStatus::default()
     };
     add_losses(&mut class, &counts.losses);

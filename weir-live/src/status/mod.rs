@@ -142,6 +142,9 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// How many classes had frames inside.
     #[serde(default)]
     pub found: Found,
+    /// What was counted of leaves that changes of the policy removed, in all and without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Box<ClassStatus>>,
 }
 
 /// One leaf.
@@ -247,6 +250,7 @@ impl<C> Status<C> {
             inner: lane.inner,
             policy: lane.policy,
             found: lane.found,
+            removed: lane.removed,
         };
         Status {
             processes: self.processes,
@@ -292,7 +296,7 @@ impl Status {
                 each(&mut inner.name);
                 each_parameter(&mut inner.parameters, each);
             }
-            for class in &mut lane.classes {
+            for class in lane.classes.iter_mut().chain(lane.removed.as_deref_mut()) {
                 each(&mut class.name);
                 each_parameter(&mut class.parameters, each);
                 class.dropped.iter_mut().for_each(|(reason, _)| each(reason));

@@ -28,6 +28,7 @@ use weir_live::keeper::watch;
 use weir_live::netlink::Netlink;
 use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::{Asked, Signals};
+use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Patience};
 
 /// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
@@ -87,11 +88,14 @@ impl Up {
             None => Places::of_process().prepare(&plan.name)?,
         };
         let orphan = Orphan::find(&path, &deploy::port_configs(plan))?;
-        let (orphan, listener, parts) = orphan.map_or((None, None, Vec::new()), Orphan::split);
+        let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
+        let (orphan, listener) = orphan.unzip();
         let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;
         claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
         notes.iter().for_each(|note| told::tell(output, "note", note));
-        let (deployment, plan, ports) = reading.split();
+        let (deployment, mut plan, ports) = reading.split();
+        plan.history = history;
+        plan.note_start(realtime_ns(), Some(plan.owner));
         let keeper = Keeper {
             socket: match listener {
                 Some(listener) => keeper::adopt(&path, listener)?,
