@@ -70,6 +70,7 @@ verbs! {
     rollback::Rollback,
     log::Log,
     status::Status,
+    top::Top,
     send::Send,
     recv::Recv,
     measure::Measure,
