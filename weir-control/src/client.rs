@@ -4,7 +4,7 @@
 //! are made fit to print.
 
 use crate::places::denied;
-use crate::printable::{clean, printable, printable_lines};
+use crate::printable::{clean, clean_value, printable, printable_lines};
 use crate::protocol::{ABSENT, Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -29,8 +29,8 @@ use weir_live::status::Status;
 pub fn status(path: &Path, query: &Query) -> Result<Status, String> {
     match call(path, &Request::Status(query.clone()))? {
         Answer::Status(status) => Ok(*status),
-        Answer::Done => Err(format!("`{}` gave no status", path.display())),
         Answer::Error(error) => Err(error),
+        _ => Err(format!("`{}` gave no status", path.display())),
     }
 }
 
@@ -87,6 +87,10 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             Ok(Answer::Status(status))
         }
         Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),
+        Ok(Answer::Events(mut events)) => {
+            events.events.iter_mut().flat_map(|event| event.values_mut()).for_each(clean_value);
+            Ok(Answer::Events(events))
+        }
         Ok(answer) => Ok(answer),
         Err(error) => Err(printable(&error.to_string()).into_owned()),
     }
@@ -100,7 +104,7 @@ pub fn exercise(bytes: &[u8]) {
             status.each_text(&mut |text| assert!(clean(text), "{text:?} is fit to print"));
         }
         Ok(Answer::Error(text)) | Err(text) => assert!(clean(&text), "{text:?} is fit to print"),
-        Ok(Answer::Done) => {}
+        Ok(_) => {}
     }
 }
 

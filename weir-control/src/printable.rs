@@ -1,5 +1,6 @@
 //! Texts that come from elsewhere, made fit for a terminal.
 
+use serde_json::Value;
 use std::borrow::Cow;
 use weir_live::status::Status;
 
@@ -32,6 +33,20 @@ pub fn clean(status: &mut Status) {
             *text = clean;
         }
     });
+}
+
+/// Makes every text of a value fit to print.
+pub fn clean_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = printable(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(clean_value),
+        Value::Object(fields) => fields.values_mut().for_each(clean_value),
+        _ => {}
+    }
 }
 
 /// C0, C1 and DEL, the ends of lines, and the marks of Unicode that turn the direction (UAX #9).

@@ -24,6 +24,7 @@ use weir_live::bridge::{Bridge, BridgeConfig};
 use weir_live::channel::Channel;
 use weir_live::deploy;
 use weir_live::error::{Result, SystemError};
+use weir_live::events::feed::Feed;
 use weir_live::events::{self, About, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::inherited;
@@ -84,6 +85,8 @@ struct Prepared {
     /// For each bridge, and for the first thread.
     bells: Vec<Arc<Bell>>,
     log: EventLog,
+    /// Events for clients of the control socket.
+    feed: Arc<Feed>,
     alarms: Alarms,
     reporter: Reporter,
     drain: Duration,
@@ -140,6 +143,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         signals,
         bells,
         log,
+        feed: Arc::default(),
         alarms,
         reporter,
         drain: nanos(deployment.service.drain),
@@ -162,6 +166,7 @@ impl Prepared {
         let reporter = self.reporter.clone();
         let boards = self.boards.clone();
         let (mut service, wishes) = door::prepare(boards, self.plan.owner, reporter, bell);
+        service.feed = Arc::clone(&self.feed);
         service.keeper = Some(Arc::clone(&self.kept_by));
         let door = Door::closed(&self.listener, service)?;
         let warnings = std::mem::take(&mut self.warnings);

@@ -40,7 +40,7 @@ impl Run for Restart {
                 Exit::Clean
             }
             Ok(Answer::Error(why)) | Err(why) => output.refuse(&why),
-            Ok(Answer::Status(_)) => output.refuse("the link gave another answer than asked for"),
+            Ok(_) => output.refuse("the link gave another answer than asked for"),
         }
     }
 }

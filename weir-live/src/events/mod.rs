@@ -6,6 +6,7 @@
 //! followed by at most one that ends it, and both have its number.
 
 pub(crate) mod fault;
+pub mod feed;
 mod log;
 mod time;
 pub(crate) mod watch;

@@ -1,5 +1,7 @@
 //! What keeper and forwarder tell each other, each a value on the channel of commands.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,12 +11,13 @@ use crate::events::Event;
 use crate::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// What the keeper tells the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// The first message: what to run. Its descriptor is the listener of the control socket.
+    /// The first message: what to run. Its descriptors are the listener of the API, if the plan has
+    /// one, and then that of the control socket.
     Plan(Box<Plan>),
     /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
     /// dies.
@@ -52,6 +55,35 @@ pub struct Plan {
     pub keeper: u32,
     /// The user who started it: this one and root may restart the link and take it over.
     pub owner: u32,
+    /// The API on a TCP address, if the deployment has one.
+    pub api: Option<Api>,
+}
+
+/// The API on a TCP address, as the keeper read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Api {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The token that allows everything.
+    pub token: Secret,
+    /// The token that only allows to read.
+    pub read_token: Option<Secret>,
+    /// The certificate and those of its issuers, as PEM.
+    pub certificate: Option<String>,
+    /// Its key, as PEM.
+    pub key: Option<Secret>,
+    /// Further names by which clients may call it.
+    pub hosts: Vec<String>,
+}
+
+/// A text that is never printed.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a secret)")
+    }
 }
 
 /// A file as text.
@@ -94,7 +126,7 @@ pub enum Report {
     /// To a keeper that took over: the claim of an interface, with its descriptors.
     Held(ClaimPart),
     /// To a keeper that took over, after all claims: the process. Descriptors: one by which to
-    /// watch it, and the listener of the control socket.
+    /// watch it, the listener of the API if it has one, and the listener of the control socket.
     Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),

@@ -19,11 +19,12 @@ pub(crate) use counts::{
 };
 pub(crate) use publisher::{Publisher, Source};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_core::account::Count;
 
 /// The status of a bridge. `C` holds the classes of a direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status<C = Vec<ClassStatus>> {
     /// Time from when the ports were opened until the last count was read.
     pub uptime_ns: u64,
@@ -56,7 +57,7 @@ pub struct Status<C = Vec<ClassStatus>> {
 }
 
 /// The processes of a link, by their numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Processes {
     /// The keeper; `None` if it is gone.
     pub keeper: Option<u32>,
@@ -65,7 +66,7 @@ pub struct Processes {
 }
 
 /// One interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortStatus {
     /// Its name.
     pub interface: String,
@@ -107,7 +108,7 @@ pub struct PortStatus {
 }
 
 /// One direction of the bridge.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// Its name.
     pub name: String,
@@ -126,7 +127,7 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
 }
 
 /// One leaf.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
@@ -152,7 +153,7 @@ pub struct ClassStatus {
 }
 
 /// Packets and charged bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// Packets.
     pub packets: u64,
@@ -161,7 +162,7 @@ pub struct Amount {
 }
 
 /// Delays in µs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delays {
     /// The median.
     pub p50_us: f64,

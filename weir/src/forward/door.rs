@@ -79,7 +79,9 @@ pub fn prepare(
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
-        Request::Status(_) | Request::Mark => Reply::error("the server itself answers this"),
+        Request::Status(_) | Request::Events(_) | Request::Mark => {
+            Reply::error("the server itself answers this")
+        }
     });
     let refused = move |refused: Refused| {
         let user = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));

@@ -15,6 +15,7 @@ use weir_live::authority::Courier;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
+use weir_live::events::feed::Feed;
 use weir_live::events::write::Form;
 use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Plan, Report};
@@ -51,6 +52,8 @@ pub struct Post {
     wishes: Receiver<Wish>,
     /// Who waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
+    /// Events for clients.
+    feed: Arc<Feed>,
     listener: OwnedFd,
     log: EventLog,
     alarms: Alarms,
@@ -94,6 +97,7 @@ impl Post {
             door,
             wishes,
             restarter: None,
+            feed: prepared.feed,
             listener: prepared.listener,
             log: prepared.log,
             alarms: prepared.alarms,
@@ -338,6 +342,7 @@ impl Post {
     }
 
     fn keep_event(&mut self, event: Event) {
+        self.feed.push(event.clone());
         if self.untold.len() >= EVENTS_MAX
             && let Some(oldest) = self.untold.pop_front()
         {

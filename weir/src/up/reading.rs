@@ -76,6 +76,7 @@ impl Reading {
             files: self.files,
             keeper: std::process::id(),
             owner: process::user(),
+            api: None,
         };
         (deployment, plan, ports)
     }
