@@ -8,6 +8,7 @@
 pub mod client;
 pub mod http;
 pub mod listen;
+pub mod metrics;
 pub mod places;
 pub mod printable;
 pub mod protocol;

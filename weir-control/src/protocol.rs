@@ -5,15 +5,19 @@
 //! ([`crate::service::Service::act`]). The line makes its route of HTTP (`http/`) and its part of
 //! the OpenAPI document, too; docs/api.md describes both protocols.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+pub use weir_live::change::history::{Entry, File, Origin, REASON_MAX, Texts};
 use weir_live::status::Status;
 pub use weir_live::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 
 /// The longest request, as a line or as the body of HTTP; a longer one is refused before it is
 /// read.
 pub const REQUEST_MAX: usize = 64 << 10;
+/// The longest request of root and of the user who runs the link: it may bring a deployment with
+/// all its policies.
+pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
@@ -22,26 +26,27 @@ pub const VERSION: &str = "1.0.0";
 /// How an error begins where a keeper runs and no forwarder: said unasked.
 pub const ABSENT: &str = "no forwarder runs";
 
-/// Makes [`Request`] and [`CALLS`] of a line for each request: name, what comes with it, keyword,
-/// the keyword of its answer, who may send it, and its route of HTTP.
+/// Makes [`Request`] and [`CALLS`] of a line for each request: name and what comes with it,
+/// keyword, the keyword of its answer, who may send it, and its route of HTTP.
 macro_rules! requests {
-    ($(#[doc = $doc:literal] $name:ident $(($with:ty))? $keyword:literal -> $answer:literal,
-        $right:ident, $route:expr;)+) => {
-        /// A request of a client.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "call")]
+    ($($(#[doc = $doc:literal])+ $name:ident $(($with:ty))? $({ $($fields:tt)* })?
+        $keyword:literal -> $answer:literal, $right:ident, $route:expr;)+) => {
+        /// A request of a client. A field that it does not have is refused: the client may mean
+        /// more by it than the link would do. serde refuses it for `Mark {}`, but not for a variant
+        /// without braces.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "call", deny_unknown_fields)]
         pub enum Request {
-            $(#[doc = $doc] #[serde(rename = $keyword)] $name $(($with))?,)+
+            $($(#[doc = $doc])+ #[serde(rename = $keyword)] $name $(($with))? $({ $($fields)* })?,)+
         }
 
         /// What can be asked for, in the order of the table.
         pub const CALLS: &[Call] = &[$(Call {
             keyword: $keyword,
-            summary: $doc,
+            summary: concat!($($doc),+),
             answer: $answer,
             right: Right::$right,
             route: $route,
-            with: requests!(@with $($with)?),
         }),+];
 
         impl Request {
@@ -55,8 +60,6 @@ macro_rules! requests {
             }
         }
     };
-    (@with) => { None };
-    (@with $with:ty) => { Some(|generator| generator.subschema_for::<$with>()) };
 }
 
 requests! {
@@ -65,11 +68,41 @@ requests! {
     /// Requests what happened to the link of late.
     Events(Since) "events" -> "events", Read, get("/events");
     /// Lets the measurement of delays restart.
-    Mark "mark" -> "done", Change, post("/mark");
+    Mark {} "mark" -> "done", Change, post("/mark");
     /// Lets the link read its deployment anew and go on with it, in a new process.
-    Restart "restart" -> "done", Change, post("/restart");
+    Restart {} "restart" -> "done", Change, post("/restart");
+    /// Sets single values of the policies in force.
+    Set {
+        /// What to set, in this order.
+        settings: Vec<Setting>,
+        /// How.
+        #[serde(default)]
+        terms: Terms,
+    } "set" -> "changed", Change, post("/set");
+    /// Puts other texts in force.
+    Reload {
+        /// The deployment with its policies; without it the link reads its own files anew.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        texts: Option<Box<Texts>>,
+        /// How.
+        #[serde(default)]
+        terms: Terms,
+    } "reload" -> "changed", Change, post("/reload");
+    /// Puts the policies in force that were before the last change, or after an older one.
+    Rollback {
+        /// The number of the older change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u64>,
+        /// How.
+        #[serde(default)]
+        terms: Terms,
+    } "rollback" -> "changed", Change, post("/rollback");
+    /// Lets the change that is on trial stay.
+    Confirm {} "confirm" -> "done", Change, post("/confirm");
+    /// Requests the last changes.
+    Log {} "log" -> "log", Read, get("/log");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
-    HandOver "hand-over" -> "done", Change, NO_ROUTE;
+    HandOver {} "hand-over" -> "done", Change, NO_ROUTE;
 }
 
 /// A line of the table of requests.
@@ -84,8 +117,6 @@ pub struct Call {
     pub right: Right,
     /// How it is sent by HTTP; `None` if it cannot be: descriptors go with its answer.
     pub route: Option<Route>,
-    /// The schema of what comes with it.
-    pub with: Option<fn(&mut SchemaGenerator) -> Schema>,
 }
 
 /// Who may send a request.
@@ -104,6 +135,13 @@ pub struct Route {
     pub method: Method,
     /// The path.
     pub path: &'static str,
+}
+
+impl Route {
+    /// Returns whether a body may come with it.
+    pub fn takes_body(self) -> bool {
+        self.method == Method::Post
+    }
 }
 
 /// A method of HTTP.
@@ -153,6 +191,75 @@ pub struct Events {
     pub events: Vec<Map<String, Value>>,
 }
 
+/// A value to set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// The direction whose policy has it; needed where directions have several policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// The path of the key, as in the policy; one that begins with `deployment.` or `direction.` is
+    /// in the deployment.
+    pub key: String,
+    /// The value in TOML, or a text; empty to remove the key.
+    pub value: String,
+}
+
+/// How a change is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// Only say what it would change.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// It is undone after so many milliseconds unless it is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm_ms: Option<u64>,
+    /// It is undone as soon as one of these conditions is broken, such as
+    /// `voice.delay.p99 < 10 ms`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guards: Vec<String>,
+    /// Why it is made.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// Its number in the history; `None` if nothing was changed.
+    pub number: Option<u64>,
+    /// The errors in the texts: with one, nothing was changed.
+    pub errors: usize,
+    /// The findings, as `weir check` prints them.
+    pub text: String,
+    /// The findings, as `weir check --format json` prints them.
+    pub findings: Vec<serde_json::Value>,
+    /// What changes, in a line.
+    pub what: String,
+    /// Of a dry run: what changes in each direction.
+    pub directions: Vec<Difference>,
+    /// The changes by `weir set` that it replaced with what files say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<u64>,
+    /// For how long it is on trial, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_ms: Option<u64>,
+    /// From when the request was read until all loops had made the change, in microseconds.
+    pub took_us: u64,
+}
+
+/// What changes in a direction, as `weir diff` prints it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Its name.
+    pub direction: String,
+    /// As text.
+    pub text: String,
+    /// As JSON.
+    pub difference: serde_json::Value,
+}
+
 /// An answer of the server. `S` is the status, read or to be written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -163,6 +270,10 @@ pub enum Answer<S = Box<Status>> {
     Events(Events),
     /// The request was met.
     Done,
+    /// The answer to a change.
+    Changed(Box<Changed>),
+    /// The answer to [`Request::Log`]: the last changes, the oldest first, without their texts.
+    Log(Vec<Entry>),
     /// The request is malformed or cannot be met; the text gives the reason and the cure.
     Error(String),
 }
@@ -178,16 +289,30 @@ impl Request {
 mod tests {
     use super::*;
 
+    /// The words that `call` may be, as serde lists them when it is another one.
+    fn calls() -> Vec<String> {
+        let error = serde_json::from_str::<Request>(r#"{"call":"?"}"#).expect_err("no request");
+        let text = error.to_string();
+        let quoted = text.split('`').skip(1).step_by(2);
+        quoted.filter(|word| *word != "?").map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_request_has_a_field_that_is_ignored() {
+        let calls = calls();
+        assert!(calls.len() >= 4 && calls.iter().any(|call| call == "restart"), "{calls:?}");
+        for call in calls {
+            let line = format!(r#"{{"call":"{call}","no-such-field":"/etc/passwd"}}"#);
+            let read = serde_json::from_str::<Request>(&line);
+            let why = read.map_err(|error| error.to_string());
+            assert!(matches!(&why, Err(why) if why.contains("no-such-field")), "{line}: {why:?}");
+        }
+    }
     #[test]
     fn each_line_of_the_table_is_a_request_with_a_known_answer_and_a_path_of_its_own() {
-        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
-        let answers = serde_json::to_string(&generator.subschema_for::<Answer>());
-        let answers = answers.expect("a schema is JSON")
-            + &serde_json::to_string(&generator.definitions()).expect("a schema is JSON");
+        let answers = serde_json::to_string(&schemars::schema_for!(Answer)).expect("it is JSON");
+        assert_eq!(calls(), CALLS.iter().map(|call| call.keyword).collect::<Vec<_>>());
         for (index, call) in CALLS.iter().enumerate() {
-            let text = format!("{{\"call\":\"{}\"}}", call.keyword);
-            let request: Request = serde_json::from_str(&text).expect(call.keyword);
-            assert_eq!(request.call().keyword, call.keyword);
             assert!(answers.contains(&format!("\"{}\"", call.answer)), "{}", call.answer);
             assert!(call.summary.ends_with('.'), "{}", call.keyword);
             let others = CALLS.iter().skip(index + 1);

@@ -1,6 +1,6 @@
 //! What a server is given: where counts are, who may change the link, and what acts on requests.
 
-use crate::protocol::{Answer, Request, Right};
+use crate::protocol::{Answer, REQUEST_MAX, Request, Right};
 use crate::web::Web;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use weir_live::status::{Board, Processes, Rows, Status};
 
 /// The link behind a server.
 pub struct Service {
+    /// The name of its deployment.
+    pub name: String,
     /// The boards of its loops.
     pub boards: Vec<Arc<Board>>,
     /// What happened of late, for those who ask.
@@ -21,6 +23,8 @@ pub struct Service {
     pub web: Option<Web>,
     /// The keeper of the link, if it is a forwarder; 0 while that is gone.
     pub keeper: Option<Arc<AtomicU32>>,
+    /// The longest request line of those who may change the link.
+    pub owner_request_max: usize,
     /// Acts on a request that only reads or that comes from one who may change the link, and that
     /// the server does not answer itself. It runs on the thread of a client.
     pub act: Act,
@@ -124,11 +128,13 @@ impl Service {
     /// refuses is not told to anyone.
     pub fn of(boards: Vec<Arc<Board>>, owner: u32) -> Self {
         Self {
+            name: String::new(),
             boards,
             feed: Arc::default(),
             owner,
             web: None,
             keeper: None,
+            owner_request_max: REQUEST_MAX,
             act: Box::new(|_, _| Reply::error("this link does not know the request")),
             refused: Box::new(drop),
             patience: Patience::default(),
@@ -139,6 +145,11 @@ impl Service {
     pub fn processes(&self) -> Option<Processes> {
         let keeper = self.keeper.as_ref()?.load(Ordering::Relaxed);
         Some(Processes { keeper: (keeper > 0).then_some(keeper), forwarder: std::process::id() })
+    }
+
+    /// Returns how long a request of this client may be.
+    pub(crate) fn request_max(&self, peer: &Peer) -> usize {
+        if self.may_change(peer) { self.owner_request_max } else { REQUEST_MAX }
     }
 
     /// Returns whether a process may change the link.

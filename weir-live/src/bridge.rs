@@ -5,6 +5,7 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod change;
 mod watch;
 
 use std::os::fd::RawFd;
@@ -16,6 +17,7 @@ use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
+use crate::change::Inbox;
 use crate::error::{Result, SystemError};
 use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
@@ -187,6 +189,8 @@ pub struct Bridge {
     intake: bool,
     /// The last wish about the intake that was followed.
     followed: Option<Wish>,
+    /// Where changes of its policies are offered.
+    inbox_of_changes: Option<Inbox>,
 }
 
 /// The index of the lane from one port to another.
@@ -243,6 +247,7 @@ impl Bridge {
             watch: Watch::default(),
             intake: config.intake,
             followed: None,
+            inbox_of_changes: None,
         })
     }
 
@@ -274,6 +279,7 @@ impl Bridge {
         board.intake.report(Done { number: 0, is_open: self.intake, by_all: true });
         while !stop.load(Ordering::Relaxed) {
             self.follow_intake(&board.intake);
+            self.change_if_offered(&mut publisher);
             let worked = self.turn(Instant::from_nanos(now));
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
@@ -539,6 +545,9 @@ impl Source for Bridge {
         head.frames_free = self.pool.free_count() as u64;
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();
+        }
+        for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
+            *removed = lane.retired();
         }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
             port.count(counts);

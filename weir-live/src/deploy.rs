@@ -14,6 +14,7 @@ use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
 use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, Sorting};
+use crate::sandbox;
 use crate::sorter::SortPlan;
 use crate::wait::{WaitPolicy, usable_cpus};
 
@@ -79,6 +80,28 @@ pub fn missing(deployment: &Deployment) -> Vec<String> {
     missing
 }
 
+/// Returns what is wrong with the user of a deployment on this machine, if something is. Another
+/// machine, for which the deployment may be, can have the user.
+pub fn missing_user(deployment: &Deployment) -> Option<String> {
+    let user = &deployment.service.user;
+    (!sandbox::is_user(user)).then(|| {
+        format!(
+            "there is no user `{user}` here, which the forwarder is to be; `weir up` will not \
+             start as root: name one that `getent passwd` lists in `user`"
+        )
+    })
+}
+
+/// Checks what a deployment needs of this process beside interfaces and files: that each CPU that
+/// it names is there, and that the forwarder can become its user.
+///
+/// # Errors
+/// When it is not; the error names the cure.
+pub fn check_host(deployment: &Deployment) -> Result<()> {
+    check_cpus(deployment)?;
+    sandbox::check_user(&deployment.service.user)
+}
+
 /// Returns the ports where a direction's frames are sorted: those whose frames all go by it.
 fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
     let has_two = |port: &&usize| {
@@ -88,11 +111,9 @@ fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
     direction.from.iter().filter(has_two).map(|port| InterfaceId(*port as u16)).collect()
 }
 
-/// Checks that each CPU that a deployment names is there for this process.
-///
-/// # Errors
-/// When one is not; the error names those that are.
-pub fn check_cpus(deployment: &Deployment) -> Result<()> {
+/// Checks that each CPU that a deployment names is there for this process; the error names those
+/// that are.
+fn check_cpus(deployment: &Deployment) -> Result<()> {
     let named = || deployment.bridges.iter().filter_map(|bridge| bridge.cpu);
     if named().next().is_none() {
         return Ok(());

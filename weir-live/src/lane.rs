@@ -4,6 +4,11 @@
 //! that no other leaf can take, so what must be shed is shed where it is too much.
 //! Invariant: each frame that a lane accepted waits for its turn, is in the link's queue, or is in
 //! the outbox; and each frame that it lost is counted once, by leaf and cause.
+//!
+//! Tables by leaf have one row more, for leaves that a change removed (`lane/change.rs`): frames of
+//! theirs that were in the outbox then, and what was counted of them.
+
+pub(crate) mod change;
 
 use weir_core::account::{Count, HISTOGRAMS_MAX, Histogram};
 use weir_core::classify::{Classifier, InterfaceId};
@@ -167,7 +172,6 @@ pub type Losses = [Count; Loss::ALL.len()];
 impl Lane {
     pub(crate) fn new(config: LaneConfig) -> Self {
         let leaves = config.leaf_names.len();
-        let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
         Self {
             name: config.name,
             from: config.from,
@@ -176,13 +180,13 @@ impl Lane {
             sojourn_max: config.sojourn_max,
             clock: Instant::ZERO,
             ring_leaves: ring_leaves(config.sorting.as_ref()),
-            marked: vec![0; leaves],
+            marked: vec![0; leaves + 1],
             losses: LossBook::new(leaves),
             forfeited: 0,
             leaf_names: config.leaf_names,
             classifier: config.classifier,
             link: config.link,
-            delays: vec![Histogram::new(); histograms],
+            delays: histograms(leaves),
             arrivals: Vec::with_capacity(BATCH),
             departures: Vec::with_capacity(BATCH),
             classified: Instant::ZERO,
@@ -420,7 +424,8 @@ impl Lane {
         let (clock, ages) = (self.clock, &self.sojourn_max);
         let (room, losses) = (&mut self.room, &mut self.losses);
         self.departures.retain(|departure| {
-            let oldest = clock.before(ages[departure.leaf.index()]).as_nanos();
+            let age = ages.get(departure.leaf.index());
+            let oldest = age.map_or(0, |age| clock.before(*age).as_nanos());
             let is_stale = pool.stamp(FrameId(departure.handle.0)) < oldest;
             if is_stale {
                 lose(departure, Loss::Stale, room, losses, pool);
@@ -465,6 +470,17 @@ impl Lane {
         }
     }
 
+    /// Returns what was counted of leaves that changes removed.
+    pub(crate) fn retired(&self) -> LeafCounts {
+        let row = self.leaf_names.len();
+        LeafCounts {
+            account: self.link.retired(),
+            losses: self.losses.leaves[row],
+            marked: self.marked[row],
+            ..LeafCounts::default()
+        }
+    }
+
     /// Returns the counts of a leaf; with `mark`, the measurement of its delays restarts.
     pub(crate) fn counts(&mut self, leaf: usize, mark: bool) -> LeafCounts {
         let delay = self.delays.get(leaf).map(Delay::of).unwrap_or_default();
@@ -489,7 +505,7 @@ struct LossBook {
 
 impl LossBook {
     fn new(leaves: usize) -> Self {
-        Self { leaves: vec![Losses::default(); leaves], total: Default::default() }
+        Self { leaves: vec![Losses::default(); leaves + 1], total: Default::default() }
     }
 
     fn count(&mut self, leaf: LeafId, cause: Loss, bytes: u64) {
@@ -498,6 +514,11 @@ impl LossBook {
         losses.bytes += bytes;
         self.total[cause as usize] += 1;
     }
+}
+
+/// Returns a histogram for each of so many leaves; none where they would be too many.
+fn histograms(leaves: usize) -> Vec<Histogram> {
+    vec![Histogram::new(); if leaves <= HISTOGRAMS_MAX { leaves } else { 0 }]
 }
 
 fn ring_leaves(sorting: Option<&SortPlan>) -> Vec<Option<LeafId>> {
@@ -520,7 +541,8 @@ fn lose(
 
 /// The frames that a lane may hold: a reserve for each leaf, and the rest for whoever comes first.
 struct Room {
-    /// For each leaf, the frames that it holds.
+    /// For each leaf, the frames that it holds. The last row is for removed leaves: it counts as if
+    /// its reserve were taken, so that it has none.
     held: Vec<u32>,
     reserve: u32,
     /// Frames held beyond the reserves.
@@ -532,14 +554,24 @@ impl Room {
     fn new(frames_max: u32, leaves: usize) -> Self {
         let reserve = frames_max / 2 / leaves.max(1) as u32;
         let shared_max = frames_max - reserve * leaves as u32;
-        Self { held: vec![0; leaves], reserve, shared: 0, shared_max }
+        let mut held = vec![0; leaves + 1];
+        held[leaves] = reserve;
+        Self { held, reserve, shared: 0, shared_max }
+    }
+
+    /// Adds frames that `row` holds from now on, even if that is more than there is room for.
+    fn adopt(&mut self, row: usize, frames: u32) {
+        let beyond = |held: u32| held.saturating_sub(self.reserve);
+        let held = self.held[row];
+        self.shared += beyond(held + frames) - beyond(held);
+        self.held[row] += frames;
     }
 
     /// Takes room for a frame of `leaf`; returns whether there was any.
     fn take(&mut self, leaf: LeafId) -> bool {
         let held = &mut self.held[leaf.index()];
         if *held >= self.reserve {
-            if self.shared == self.shared_max {
+            if self.shared >= self.shared_max {
                 return false;
             }
             self.shared += 1;
@@ -576,6 +608,6 @@ mod tests {
         assert!(room.take(voice) && !room.take(bulk));
         (0..11).for_each(|_| room.give_back(bulk));
         (0..5).for_each(|_| room.give_back(voice));
-        assert_eq!((room.shared, room.held.iter().sum()), (0, 0));
+        assert_eq!((room.shared, room.held.as_slice()), (0, [0, 0, 4].as_slice()));
     }
 }

@@ -9,6 +9,7 @@ pub mod calculus;
 pub mod codes;
 pub mod deployment;
 pub mod diff;
+pub mod edit;
 pub mod file;
 pub mod finding;
 pub mod fluid;

@@ -1,10 +1,9 @@
 //! The description of the API as OpenAPI 3.1, made from the table of requests and from the types
 //! that read and write them.
 
-use super::route::{DOCUMENT, METRICS};
+use super::route::{DOCUMENT, METRICS, schema, with};
 use super::{JSON, stream};
-use crate::protocol::{Answer, CALLS, Call, Method, Query, Right, VERSION};
-use schemars::SchemaGenerator;
+use crate::protocol::{Answer, CALLS, Call, Method, Query, Request, Right, VERSION};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
@@ -13,15 +12,16 @@ pub fn openapi() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
-    let answer = generator.root_schema_for::<Answer>().to_value();
+    let answers = generator.root_schema_for::<Answer>().to_value();
+    let requests = generator.root_schema_for::<Request>().to_value();
     let mut paths = Map::new();
     for call in CALLS {
         let Some(route) = call.route else { continue };
-        let operation = operation(call, &answer, &mut generator);
+        let operation = operation(call, &requests, &answers);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.name().to_ascii_lowercase()] = operation;
     }
-    paths.insert(METRICS.to_owned(), json!({ "get": metrics(&mut generator) }));
+    paths.insert(METRICS.to_owned(), json!({ "get": metrics() }));
     paths.insert(DOCUMENT.to_owned(), json!({ "get": itself() }));
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Error".to_owned(), error());
@@ -61,8 +61,8 @@ fn error() -> Value {
 }
 
 /// Describes a request.
-fn operation(call: &Call, answer: &Value, generator: &mut SchemaGenerator) -> Value {
-    let mut content = json!({ JSON: { "schema": variant(answer, call.answer) } });
+fn operation(call: &Call, requests: &Value, answers: &Value) -> Value {
+    let mut content = json!({ JSON: { "schema": variant(answers, call.answer) } });
     if call.keyword == "events" {
         content[stream::KIND] = json!({ "schema": { "type": "string" } });
     }
@@ -76,13 +76,13 @@ fn operation(call: &Call, answer: &Value, generator: &mut SchemaGenerator) -> Va
         "description": rights,
         "responses": responses("The request was met.", &content),
     });
-    let Some((with, route)) = call.with.zip(call.route) else { return operation };
-    match route.method {
-        Method::Get => operation["parameters"] = parameters(&super::route::schema(call)),
-        Method::Post => {
-            operation["requestBody"] =
-                json!({ "content": { JSON: { "schema": with(generator).to_value() } } });
-        }
+    let keys = with(requests, call);
+    if keys["properties"].as_object().is_none_or(Map::is_empty) && keys["$ref"].is_null() {
+        return operation;
+    }
+    match call.route.map(|route| route.method) {
+        Some(Method::Get) => operation["parameters"] = parameters(&schema(call)),
+        _ => operation["requestBody"] = json!({ "content": { JSON: { "schema": keys } } }),
     }
     operation
 }
@@ -121,11 +121,11 @@ fn responses(description: &str, content: &Value) -> Value {
     })
 }
 
-fn metrics(_generator: &mut SchemaGenerator) -> Value {
+fn metrics() -> Value {
     let generator =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let query = generator.into_generator().into_root_schema_for::<Query>().to_value();
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let kind = crate::metrics::CONTENT;
     json!({
         "operationId": "metrics",
         "summary": "Returns the counters of the link as OpenMetrics.",

@@ -4,6 +4,7 @@
 //! what comes, and `respond` writes what goes. The server (`server/`) gives each client a thread,
 //! a bounded time and a bounded share of memory, as it does to those who send lines.
 
+mod ask;
 pub mod document;
 mod guard;
 mod head;
@@ -14,9 +15,11 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::protocol::{Answer, Request};
+use crate::metrics;
+use crate::protocol::{Answer, CALLS, Query, Request, Right, Route};
 use crate::server::{Refusal, Shared, Wire};
 use crate::service::{Cause, Peer, Reply};
+pub use ask::ask;
 pub(crate) use guard::Site;
 use head::{HEAD_MAX, Head};
 pub use memory::exercise;
@@ -93,14 +96,21 @@ impl<W: Wire> Conversation<'_, W> {
         let token = self.client.site.admit(&head)?;
         let peer = Peer { token, ..self.client.peer };
         let target = route::find(&head.method, &head.path)?;
-        let body = self.body(&head, &target)?;
-        self.wire.until(Instant::now() + self.client.shared.service.patience.answer);
+        if target.call().is_some_and(|call| call.right == Right::Change) {
+            self.client.shared.expect_change(&peer).map_err(Fault::of)?;
+        }
+        let takes = target.call().is_some_and(|call| call.route.is_some_and(Route::takes_body));
+        let room = if takes { self.client.shared.service.request_max(&peer) } else { 0 };
+        let body = self.body(&head, room)?;
+        let began = Instant::now();
+        self.wire.until(began + self.client.shared.service.patience.answer);
+        let keyword = target.call().map(|call| call.keyword);
         match target {
             Target::Document => {
                 let text = document::openapi().to_string();
                 Writing::new(self.wire, &head, head.stays()).whole(200, JSON, text.as_bytes())?;
             }
-            Target::Metrics => self.metrics(&head, &peer)?,
+            Target::Metrics => self.metrics(&head)?,
             Target::Call(call) => {
                 let mut request = route::request(call, &head.query, &body)?;
                 if let Request::Events(since) = &mut request {
@@ -112,6 +122,7 @@ impl<W: Wire> Conversation<'_, W> {
                 self.call(&head, &peer, &request)?;
             }
         }
+        self.client.shared.times.count(keyword, began.elapsed());
         Ok(head.stays())
     }
 
@@ -141,9 +152,8 @@ impl<W: Wire> Conversation<'_, W> {
     }
 
     /// Reads the body of a request, if that may have one.
-    fn body(&mut self, head: &Head, target: &Target) -> Result<Vec<u8>, End> {
+    fn body(&mut self, head: &Head, room: usize) -> Result<Vec<u8>, End> {
         let length = head.content_length.unwrap_or(0);
-        let room = target.body_max();
         if length > room as u64 {
             let text = format!("the body has {length} bytes; send at most {room}");
             return Err(Fault::new(413, text).into());
@@ -193,9 +203,23 @@ impl<W: Wire> Conversation<'_, W> {
             .parts(JSON, |out| serde_json::to_writer(out, &answer).map_err(io::Error::from))?)
     }
 
-    fn metrics(&mut self, head: &Head, _peer: &Peer) -> Result<(), End> {
-        let _unused = head;
-        Err(Fault::new(404, "there are no metrics yet").into())
+    /// Sends the counters of the classes that the query asks for.
+    fn metrics(&mut self, head: &Head) -> Result<(), End> {
+        let query = match route::request(&CALLS[0], &head.query, &[])? {
+            Request::Status(query) => query,
+            _ => Query::default(),
+        };
+        if query.limit.is_some_and(|limit| limit > metrics::CLASSES_MAX) {
+            let text = format!("a scrape has at most {} classes", metrics::CLASSES_MAX);
+            return Err(Fault::bad(text).into());
+        }
+        let shared = self.client.shared;
+        let (status, _large) = shared.status(&query).map_err(Fault::of)?;
+        let status = status.whole();
+        let mut writing = Writing::new(self.wire, head, head.stays());
+        Ok(writing.parts(metrics::CONTENT, |out| {
+            metrics::write(out, &shared.service.name, (&status, &shared.times))
+        })?)
     }
 
     /// Tells the client why, and returns the refusal. What it still sends is read for a moment, since

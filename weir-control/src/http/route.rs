@@ -2,9 +2,10 @@
 
 use super::head::pairs;
 use super::{Fault, JSON};
-use crate::protocol::{CALLS, Call, Method, REQUEST_MAX, Request};
+use crate::protocol::{CALLS, Call, Method, Request};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
+use std::sync::OnceLock;
 
 /// What is asked for.
 pub(super) enum Target {
@@ -17,13 +18,11 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Returns the most bytes of a body.
-    pub fn body_max(&self) -> usize {
+    /// Returns the request that it is, unless it is a document.
+    pub fn call(&self) -> Option<&'static Call> {
         match self {
-            Self::Call(call) if call.route.is_some_and(|route| route.method == Method::Post) => {
-                REQUEST_MAX
-            }
-            _ => 0,
+            Self::Call(call) => Some(call),
+            _ => None,
         }
     }
 }
@@ -80,19 +79,36 @@ pub(super) fn request(call: &Call, query: &str, body: &[u8]) -> Result<Request, 
             return Err(Fault::bad("a key comes twice; send each once"));
         }
     }
-    if fields.contains_key(TAG) || (schema.is_null() && !fields.is_empty()) {
-        return Err(Fault::bad(format!("`{}` takes none of these keys", call.keyword)));
+    if fields.contains_key(TAG) {
+        return Err(Fault::bad(format!("the path says what is asked for; leave `{TAG}` out")));
     }
     fields.insert(TAG.to_owned(), call.keyword.into());
     serde_json::from_value(Value::Object(fields)).map_err(|error| malformed(&error))
 }
 
-/// Returns the schema of what comes with a request, without references; null for nothing.
+/// Returns the schema of what comes with a request, without references.
 pub(super) fn schema(call: &Call) -> Value {
-    let settings =
-        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut generator = settings.into_generator();
-    call.with.map_or(Value::Null, |with| with(&mut generator).to_value())
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    let make = || {
+        let settings = SchemaSettings::draft2020_12();
+        let settings = settings.with(|settings| settings.inline_subschemas = true);
+        settings.into_generator().into_root_schema_for::<Request>().to_value()
+    };
+    with(SCHEMA.get_or_init(make), call)
+}
+
+/// Returns what the schema of requests says of one, without the key that names it.
+pub(super) fn with(requests: &Value, call: &Call) -> Value {
+    let all = requests["oneOf"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_it = |one: &&Value| one["properties"][TAG]["const"] == call.keyword;
+    let mut schema = all.iter().find(is_it).cloned().unwrap_or_default();
+    if let Some(keys) = schema["properties"].as_object_mut() {
+        keys.remove(TAG);
+    }
+    if let Some(names) = schema["required"].as_array_mut() {
+        names.retain(|name| name != TAG);
+    }
+    schema
 }
 
 /// Returns a value of a query as the schema has it.

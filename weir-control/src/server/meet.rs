@@ -21,9 +21,8 @@ impl Shared {
     /// Meets a request.
     pub(crate) fn meet(&self, peer: &Peer, request: &Request) -> Result<Met<'_>, Refusal> {
         let service = &self.service;
-        if !request.reads() && !service.may_change(peer) {
-            let text = "only root and the user who runs the link may change it; use `sudo`";
-            return Err((Cause::NotAllowed, text.to_owned()));
+        if !request.reads() {
+            self.expect_change(peer)?;
         }
         let reply = match request {
             Request::Status(query) => {
@@ -31,13 +30,22 @@ impl Shared {
                 return Ok(Met { reply: Answer::Status(status).into(), _large: large });
             }
             Request::Events(since) => Answer::Events(self.latest(since)?).into(),
-            Request::Mark => {
+            Request::Mark {} => {
                 service.boards.iter().for_each(|board| Board::request_mark(board));
                 Answer::Done.into()
             }
             other => (service.act)(other, peer),
         };
         Ok(Met { reply, _large: None })
+    }
+
+    /// Refuses a client that may not change the link.
+    pub(crate) fn expect_change(&self, peer: &Peer) -> Result<(), Refusal> {
+        if self.service.may_change(peer) {
+            return Ok(());
+        }
+        let text = "only root and the user who runs the link may change it; use `sudo`";
+        Err((Cause::NotAllowed, text.to_owned()))
     }
 
     /// Returns the status with the classes that a query asks for.

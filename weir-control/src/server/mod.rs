@@ -14,6 +14,7 @@ mod wire;
 
 use crate::http;
 use crate::listen::{self, Bound};
+use crate::metrics::Times;
 use crate::places::own_uid;
 use crate::printable::printable;
 use crate::protocol::{Answer, Request};
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     large: AtomicBool,
     /// Clients that read events as they happen.
     streams: AtomicUsize,
+    /// How long requests of HTTP took.
+    pub times: Times,
     /// Whether the server ends.
     ending: AtomicBool,
 }
@@ -172,7 +175,8 @@ fn accept(
 impl Shared {
     pub(crate) fn of(service: Service) -> Self {
         let (large, streams) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { service, large, streams, ending: AtomicBool::new(false) }
+        let times = Times::default();
+        Self { service, large, streams, times, ending: AtomicBool::new(false) }
     }
 
     /// Starts a thread for this client, unless `others` are too many already.

@@ -4,8 +4,8 @@
 use super::wire::{Stream, Timed};
 use super::{Refusal, Shared};
 use crate::http;
-use crate::protocol::{Answer, DESCRIPTORS_MAX, REQUEST_MAX, Request};
-use crate::service::{Cause, Peer, Reply};
+use crate::protocol::{Answer, DESCRIPTORS_MAX, Request};
+use crate::service::{Cause, Patience, Peer, Reply};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, BufWriter, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -29,8 +29,9 @@ pub(super) fn converse(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<
 
 /// Answers a client that sends lines.
 fn by_lines(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
-    let patience = shared.service.patience;
-    let mut lines = Lines { stream, patience: patience.request, buffer: Vec::new(), met: 0 };
+    let Patience { request: patience, answer, .. } = shared.service.patience;
+    let bytes_max = shared.service.request_max(peer);
+    let mut lines = Lines { stream, patience, bytes_max, buffer: Vec::new(), met: 0 };
     loop {
         let line = match lines.next() {
             Ok(Some(line)) => line,
@@ -39,7 +40,7 @@ fn by_lines(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal
         };
         let answered = read(&line).and_then(|request| {
             let met = shared.meet(peer, &request)?;
-            reply(stream, &met.reply, patience.answer)
+            reply(stream, &met.reply, answer)
         });
         answered.map_err(|refusal| tell(stream, refusal))?;
         lines.met += 1;
@@ -121,6 +122,8 @@ struct Lines<'a> {
     stream: &'a Stream,
     /// How long a line may take.
     patience: Duration,
+    /// How long a line may be.
+    bytes_max: usize,
     /// The bytes that were read beyond the last line.
     buffer: Vec<u8>,
     /// Requests that were met.
@@ -139,9 +142,9 @@ impl Lines<'_> {
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
             }
             searched = self.buffer.len();
-            if searched >= REQUEST_MAX {
-                let text =
-                    format!("the request is longer than {REQUEST_MAX} bytes; send a shorter one");
+            if searched >= self.bytes_max {
+                let max = self.bytes_max;
+                let text = format!("the request is longer than {max} bytes; send a shorter one");
                 return Err((Cause::TooLong, text));
             }
             match self.read(end) {

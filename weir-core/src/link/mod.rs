@@ -17,7 +17,7 @@ mod serve;
 mod tests;
 
 pub use crate::packet::{Arrival, Packet};
-pub use change::{Change, Estate};
+pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
 pub use framing::{Coding, Framing};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
@@ -90,14 +90,18 @@ pub trait AnyLink: Send {
     /// Returns the account of one leaf up to now, for callers that may not read all leaves at once.
     fn leaf_account(&self, leaf: LeafId) -> LeafAccount;
 
+    /// Returns what leaves that changes removed had sent and dropped.
+    fn retired(&self) -> LeafAccount;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
-    /// Hands all state to the link that replaces this one: see [`Change::apply`].
+    /// Hands all state to the link that replaces this one: see [`Prepared::apply`].
     fn retire(self: Box<Self>) -> Estate;
 
-    /// Takes over the state of another link, right after this one was built.
-    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+    /// Takes over the state of another link, right after this one was built: see
+    /// [`Prepared::apply`].
+    fn inherit(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover);
 }
 
 /// A link around one scheduler.
@@ -242,6 +246,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.queues.leaf_account(leaf)
     }
 
+    fn retired(&self) -> LeafAccount {
+        self.retired
+    }
+
     fn backlog(&self) -> u32 {
         self.queues.packets()
     }
@@ -250,7 +258,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.into_estate()
     }
 
-    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
-        self.take_over(now, estate, change);
+    fn inherit(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover) {
+        self.take_over(now, estate, handover);
     }
 }

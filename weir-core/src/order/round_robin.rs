@@ -95,10 +95,8 @@ impl RoundRobin {
         kin: &Kin,
         mut each: impl FnMut(LeafId, LeafId),
     ) {
-        let mut new_of_old = alloc::vec![None; old.standings.len()];
-        kin.leaves().for_each(|(new, before)| new_of_old[before.index()] = Some(new));
         for before in old.iter() {
-            let Some(new) = new_of_old[before.index()] else { continue };
+            let Some(new) = kin.new_leaf(before) else { continue };
             self.join(new);
             self.mark_empty(new);
             each(new, before);

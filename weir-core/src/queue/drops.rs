@@ -41,6 +41,15 @@ impl Drops {
         *sum = sum.plus(count);
     }
 
+    /// Returns the counts of each leaf that dropped.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LeafId, &[Count; DropReason::ALL.len()])> {
+        let row = |(leaf, &place): (usize, &u32)| {
+            let counts = self.counts.get((place as usize).checked_sub(1)?)?;
+            Some((LeafId(leaf as u32), counts))
+        };
+        self.places.iter().enumerate().filter_map(row)
+    }
+
     pub(super) fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {
         match self.places.get(leaf.index()) {
             None | Some(0) => Default::default(),

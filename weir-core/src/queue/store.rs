@@ -9,7 +9,10 @@ use super::droppers::Droppers;
 use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
-use super::{Admission, AnyDropper, Dropper, Entry, Limit, QueuePlan, Release, Surplus};
+use super::{
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, QueuePlan, Release,
+    Surplus,
+};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
@@ -425,56 +428,93 @@ impl Queues {
         self.packets_max - self.room
     }
 
-    /// Returns the packets of `leaf` in their order; with flow queues, flow by flow. Otherwise
-    /// their flow is unknown.
-    pub fn waiting(&self, leaf: LeafId) -> Vec<Entry> {
-        let state = &self.leaves[leaf.index()];
-        if state.packets == 0 {
-            return Vec::new();
+    /// Takes all packets out of `leaf` in their order; with flow queues, flow by flow. Otherwise
+    /// their flow is unknown. Its dropper is not notified.
+    pub(crate) fn empty(&mut self, leaf: LeafId, mut each: impl FnMut(Entry)) {
+        let state = &mut self.leaves[leaf.index()];
+        let mut left = core::mem::take(&mut state.packets);
+        state.bytes = 0;
+        self.room += left;
+        let flows = self.droppers.of(leaf).flows();
+        let first = state.first;
+        if left > 0 && flows.is_none_or(FlowQueues::is_chosen) {
+            let label = if flows.is_some() { first.label } else { first.label.without_flow() };
+            each(Entry { label, ..first });
+            left -= 1;
         }
-        let mut packets = alloc::vec![state.first];
-        let heads = match self.droppers.of(leaf).flows() {
-            Some(flows) => {
-                packets.truncate(usize::from(flows.is_chosen()));
-                flows.heads().collect()
+        let chain = flows.is_none().then_some(state.second);
+        for mut slot in flows.into_iter().flat_map(FlowQueues::heads).chain(chain) {
+            while slot != NONE && left > 0 {
+                let filled = &mut self.slots[slot as usize];
+                let mut entry = filled.entry;
+                if flows.is_none() {
+                    entry.label = entry.label.without_flow();
+                }
+                each(entry);
+                left -= 1;
+                let next = core::mem::replace(&mut filled.next, self.free);
+                self.free = core::mem::replace(&mut slot, next);
             }
-            None => alloc::vec![state.second],
-        };
-        for mut slot in heads {
-            while slot != NONE && packets.len() < state.packets as usize {
-                let Slot { entry, next } = self.slots[slot as usize];
-                packets.push(entry);
-                slot = next;
-            }
         }
-        if self.droppers.of(leaf).flows().is_none() {
-            packets.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
-        }
-        packets
     }
 
-    /// Takes over the accounts of leaves that are kin in `old`, and the droppers of those for which
-    /// `keeps` (new leaf, old leaf) is true. Packets are not taken over.
-    pub(crate) fn inherit(
+    /// Takes over what `leaf`, which is `before` in `old`, has sent.
+    #[inline]
+    pub(crate) fn take_account(&mut self, leaf: LeafId, old: &Queues, before: LeafId) {
+        let (state, past) = (&mut self.leaves[leaf.index()], &old.leaves[before.index()]);
+        state.sent_packets = past.sent_packets;
+        state.sent_bytes = past.sent_bytes;
+    }
+
+    /// Takes over the queue of `leaf`, which is `before` in `old`, as it is; its packets stay in
+    /// the slots that [`Queues::take_slots`] takes over. Returns false, and takes nothing, where
+    /// the packets do not fit the limit or do not wait in one chain.
+    pub(crate) fn take_queue(
         &mut self,
+        leaf: LeafId,
         old: &mut Queues,
-        kin: &Kin,
-        keeps: impl Fn(LeafId, LeafId) -> bool,
-    ) {
-        for (new, before) in kin.leaves() {
-            let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
-            state.sent_packets = past.sent_packets;
-            state.sent_bytes = past.sent_bytes;
-            for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
-                self.drops.add(self.leaves.len(), new, reason, count);
+        before: LeafId,
+        limit: PackedLimit,
+    ) -> bool {
+        let Leaf { packets, bytes, .. } = old.leaves[before.index()];
+        let fits = match limit.limit() {
+            Limit::Packets(most) => packets <= most,
+            Limit::Bytes(most) => bytes <= most.get(),
+        };
+        let is_chain = |queues: &Queues, leaf| !queues.has_flows(leaf) && !queues.shares(leaf);
+        if !fits || !is_chain(old, before) || !is_chain(self, leaf) {
+            return false;
+        }
+        let (state, past) = (&mut self.leaves[leaf.index()], &mut old.leaves[before.index()]);
+        (state.first, state.second, state.last) = (past.first, past.second, past.last);
+        (state.packets, state.bytes) = (packets, bytes);
+        (past.packets, past.bytes) = (0, 0);
+        true
+    }
+
+    /// Takes over all slots of `old`, which has room for as many packets, with what is in them.
+    pub(crate) fn take_slots(&mut self, old: &mut Queues) {
+        assert_eq!(self.packets_max, old.packets_max, "both have as many slots");
+        core::mem::swap(&mut self.slots, &mut old.slots);
+        core::mem::swap(&mut self.free, &mut old.free);
+        core::mem::swap(&mut self.room, &mut old.room);
+    }
+
+    /// Takes over from `old` the counts of drops of leaves that are kin, and the droppers of these
+    /// leaves, new and old. Packets are not taken over.
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, droppers: &[(LeafId, LeafId)]) {
+        for (before, counts) in old.drops.iter() {
+            let Some(new) = kin.new_leaf(before) else { continue };
+            for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
+                self.drops.add(self.leaves.len(), new, reason, *count);
             }
-            if keeps(new, before) {
-                let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
-                core::mem::swap(mine, theirs);
-                if let Some(flows) = mine.flows_mut() {
-                    flows.forget_packets();
-                    flows.set_late(self.late);
-                }
+        }
+        for &(new, before) in droppers {
+            let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
+            core::mem::swap(mine, theirs);
+            if let Some(flows) = mine.flows_mut() {
+                flows.forget_packets();
+                flows.set_late(self.late);
             }
         }
     }

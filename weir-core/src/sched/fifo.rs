@@ -31,6 +31,8 @@ impl Discipline for Fifo {
     const PEEKS: bool = false;
     const ASKS_EMPTY_LEAVES: bool = true;
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
     }

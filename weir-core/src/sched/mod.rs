@@ -193,6 +193,10 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// empty leaf does not notice that the line is idle.
     const ASKS_EMPTY_LEAVES: bool = false;
 
+    /// Whether a change must tell it of each packet that waits, by [`Scheduler::joined`]. If not,
+    /// that method does nothing, and a queue moves to a new plan as it is.
+    const PER_PACKET: bool = false;
+
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///
     /// # Errors
@@ -201,8 +205,9 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
 
     /// Takes over from `old`, built from another tree, the state of the classes that both trees
     /// have according to `kin`: balances, tokens, virtual times. Called once, right after `build`;
-    /// then `enqueued` and `joined` are called for every packet that waits. Without it, classes
-    /// start anew.
+    /// then `enqueued` is called for every leaf in which packets wait, and with
+    /// [`Discipline::PER_PACKET`] also `joined` for every packet behind the first. Without it,
+    /// classes start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
 
     /// Returns what it guarantees each leaf of `tree`, whatever the others do; `tree` must build.

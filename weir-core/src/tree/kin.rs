@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 pub struct Kin {
     classes: Vec<Option<ClassId>>,
     leaves: Vec<Option<LeafId>>,
+    /// The new leaf of each old one.
+    new_leaves: Vec<Option<LeafId>>,
 }
 
 impl Kin {
@@ -22,10 +24,15 @@ impl Kin {
             Some(names[place].1)
         };
         let leaf = |name: &str| find(name).and_then(|class| old.leaf_of(class));
-        Self {
-            classes: new.classes().map(|(_, class)| find(&class.name)).collect(),
-            leaves: new.leaves().map(|(_, class)| leaf(&class.name)).collect(),
+        let leaves: Vec<_> = new.leaves().map(|(_, class)| leaf(&class.name)).collect();
+        let mut new_leaves = alloc::vec![None; old.leaf_count()];
+        for (new, old) in leaves.iter().enumerate() {
+            if let Some(old) = old {
+                new_leaves[old.index()] = Some(LeafId(new as u32));
+            }
         }
+        let classes = new.classes().map(|(_, class)| find(&class.name)).collect();
+        Self { classes, leaves, new_leaves }
     }
 
     /// Returns the old class of this new one.
@@ -36,6 +43,16 @@ impl Kin {
     /// Returns the old leaf of this new one.
     pub fn leaf(&self, new: LeafId) -> Option<LeafId> {
         self.leaves[new.index()]
+    }
+
+    /// Returns the new leaf of this old one.
+    pub fn new_leaf(&self, old: LeafId) -> Option<LeafId> {
+        self.new_leaves[old.index()]
+    }
+
+    /// Returns the number of leaves of the old tree.
+    pub const fn old_leaves(&self) -> usize {
+        self.new_leaves.len()
     }
 
     /// Returns every new leaf that has an old one, with it.

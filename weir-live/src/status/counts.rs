@@ -67,6 +67,8 @@ pub(crate) struct Head {
     pub ports: Vec<PortCounts>,
     /// For each lane.
     pub unread: Vec<UnreadCounts>,
+    /// For each lane, what was counted of leaves that changes removed.
+    pub removed: Vec<LeafCounts>,
 }
 
 /// What is counted of one port.
@@ -114,12 +116,13 @@ impl Snapshot {
         // Each with room for a name, which a clone would not have.
         let ports = labels.ports.iter().map(|_| PortCounts::default()).collect();
         let unread = vec![UnreadCounts::default(); labels.lanes.len()];
+        let removed = vec![LeafCounts::default(); labels.lanes.len()];
         Self {
             labels: Arc::clone(labels),
             begun: Instant::ZERO,
             ended: Instant::ZERO,
             ticket: 0,
-            head: Head { ports, unread, ..Head::default() },
+            head: Head { ports, unread, removed, ..Head::default() },
             leaves: vec![LeafCounts::default(); leaves],
         }
     }
@@ -146,6 +149,7 @@ impl Snapshot {
                 from: from.join(", "),
                 to: names[lane.to].clone(),
                 unread: unread_causes(&head.unread[index]),
+                removed: removed(&head.removed[index]),
                 left_out: left_out(&classes),
                 classes,
             }
@@ -239,19 +243,34 @@ impl Serialize for Rows {
 }
 
 fn class_status(lane: &LaneLabels, leaf: LeafId, counts: &LeafCounts) -> ClassStatus {
+    let age = lane.sojourn_max.get(leaf.index());
+    ClassStatus {
+        name: lane.leaves[leaf.index()].clone(),
+        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
+        ..counted(counts)
+    }
+}
+
+/// Returns what was counted of removed leaves, if there was any.
+fn removed(counts: &LeafCounts) -> Option<Box<ClassStatus>> {
+    let is_any = counts.account.offered.packets > 0 || counts.lost_total() > 0;
+    is_any.then(|| Box::new(counted(counts)))
+}
+
+/// Returns the status of a class without a name.
+fn counted(counts: &LeafCounts) -> ClassStatus {
     let account = &counts.account;
     let reason = |reason: &DropReason| {
         (reason.name().to_owned(), Amount::from(account.dropped[*reason as usize]))
     };
-    let age = lane.sojourn_max.get(leaf.index());
     let mut class = ClassStatus {
-        name: lane.leaves[leaf.index()].clone(),
+        name: String::new(),
         offered: account.offered.into(),
         sent: account.sent.into(),
         marked: counts.marked,
         dropped: DropReason::ALL.iter().map(reason).collect(),
         lost: Vec::new(),
-        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
+        sojourn_max_us: None,
         backlog: account.backlog.into(),
         delay: counts.delay.into(),
     };

@@ -124,6 +124,9 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// The number of leaves that are not among them.
     #[serde(default)]
     pub left_out: u64,
+    /// What was counted of leaves that changes of the policy removed, in all and without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Box<ClassStatus>>,
 }
 
 /// One leaf.
@@ -201,6 +204,7 @@ impl<C> Status<C> {
             unread: lane.unread,
             classes: each(lane.classes),
             left_out: lane.left_out,
+            removed: lane.removed,
         };
         Status {
             processes: self.processes,
@@ -237,7 +241,7 @@ impl Status {
         for lane in &mut self.lanes {
             lane.unread.iter_mut().for_each(|(cause, _)| each(cause));
             [&mut lane.name, &mut lane.from, &mut lane.to].into_iter().for_each(&mut *each);
-            for class in &mut lane.classes {
+            for class in lane.classes.iter_mut().chain(lane.removed.as_deref_mut()) {
                 each(&mut class.name);
                 class.dropped.iter_mut().for_each(|(reason, _)| each(reason));
                 class.lost.iter_mut().for_each(|(cause, _)| each(cause));

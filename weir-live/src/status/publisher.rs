@@ -62,8 +62,12 @@ struct Place {
 impl Publisher {
     /// Allocates what looks need.
     pub fn new(source: &impl Source) -> Self {
-        let labels = Arc::new(source.labels());
-        let snapshot = || Arc::new(Snapshot::new(&labels));
+        Self::of(&Arc::new(source.labels()))
+    }
+
+    /// Allocates what looks need of a source with these labels.
+    pub fn of(labels: &Arc<Labels>) -> Self {
+        let snapshot = || Arc::new(Snapshot::new(labels));
         Self {
             snapshots: [snapshot(), snapshot()],
             state: State::Idle,

@@ -98,6 +98,8 @@ impl Discipline for CbqAltq {
 
     const COMPLETIONS: bool = true;
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let switches = Switches::new(tree.params());
         let mut sharing = Sharing::build(tree, switches)?;

@@ -51,6 +51,8 @@ impl Discipline for CbqRef {
         },
     };
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let wakes = tree.params().choice("wake") != Some("arrivals-only");
         Ok(Self { rules: Rules::build(tree)?, wakes })

@@ -68,6 +68,8 @@ impl Discipline for Wfq {
         },
     };
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let weights = Weights::of(tree);
         let leaf = Leaf { start: 0, head: None, number: 0, last: 0, starts: Queue::EMPTY };
