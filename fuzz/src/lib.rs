@@ -7,6 +7,7 @@ pub mod brief;
 mod capture;
 mod control;
 mod draw;
+mod http;
 mod import;
 mod mark;
 mod offload;
@@ -20,6 +21,7 @@ mod sorter;
 
 pub use capture::capture;
 pub use control::control;
+pub use http::http;
 pub use import::{altq, pf, tc};
 pub use mark::mark;
 pub use offload::offload;
@@ -38,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
     ("control", control),
+    ("http", http),
     ("mark", mark),
     ("offload", offload),
     ("packet", packet),

@@ -1,13 +1,15 @@
 //! What happens to packets, as the link reports it.
 
 use crate::ids::{Handle, LeafId};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// Why a packet was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum DropReason {
     /// Its leaf was full, and the arriving packet was refused.
+    #[default]
     Full,
     /// Its leaf was full, and this packet was dropped to make room for the arriving one.
     Evicted,
@@ -40,7 +42,7 @@ pub enum Verdict {
 }
 
 /// A dropped packet: the offered one, or one that waited.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
     /// The packet.
     pub handle: Handle,
@@ -139,3 +141,18 @@ impl DropReason {
         }
     }
 }
+
+state!(
+    enum DropReason {
+        Full,
+        Evicted,
+        Store,
+        Early,
+        Late,
+        Longest,
+        Policed,
+        Reconfigured,
+        Stale,
+    }
+);
+state!(Dropped { handle, leaf, reason, at, arrived });

@@ -7,7 +7,7 @@ use core::num::NonZeroU16;
 pub struct LeafId(pub u32);
 
 /// A class of the tree, leaf or interior. Numbered from 0 in the order of declaration.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ClassId(pub u32);
 
 /// Identifies a packet to the port that owns its bytes; the core only passes it on.

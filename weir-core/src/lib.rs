@@ -20,6 +20,7 @@ pub mod police;
 pub mod queue;
 pub mod random;
 pub mod sched;
+pub mod state;
 pub mod tree;
 pub mod units;
 

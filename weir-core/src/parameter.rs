@@ -56,7 +56,7 @@ pub struct Parameter {
 }
 
 /// The value of a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Value {
     /// A quantity, a number among them.
     Quantity(Quantity),
@@ -67,7 +67,7 @@ pub enum Value {
 }
 
 /// The values written for one place, by name. Absent means default.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Params(Vec<(&'static str, Value)>);
 
 /// Why an algorithm cannot be built from a plan.

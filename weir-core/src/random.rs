@@ -2,6 +2,8 @@
 //!
 //! SplitMix64, by Sebastiano Vigna: 64 bits of state, one multiplication more than a counter.
 
+use crate::state::state;
+
 /// A stream of random numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Random(u64);
@@ -33,6 +35,8 @@ impl Random {
         (self.bits() >> 32) < of_2_32
     }
 }
+
+state!(Random(state));
 
 #[cfg(test)]
 mod tests {

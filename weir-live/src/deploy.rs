@@ -1,10 +1,11 @@
 //! A deployment's bridges, as the run loop wants them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Rate};
@@ -16,6 +17,7 @@ use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, Sorting};
 use crate::sandbox;
 use crate::sorter::SortPlan;
+use crate::status::Shape;
 use crate::wait::{WaitPolicy, usable_cpus};
 
 /// Returns what each bridge of a deployment runs.
@@ -199,28 +201,32 @@ fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConf
 
 /// A lane through which frames pass at once.
 fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
+    let plan = fast_link()?;
     Ok(LaneConfig {
         name,
         from,
         to,
         leaf_names: vec!["unshaped".to_owned()],
         classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-        link: fast_link()?,
+        link: plan.build().map_err(|error| unshaped_refused(error.message))?,
         sorting: None,
         frames_max,
         sojourn_max: Vec::new(),
+        shape: Arc::new(Shape::of_plan(&plan)),
     })
 }
 
 /// A link that is fast enough never to hold a frame back.
-fn fast_link() -> Result<Box<dyn AnyLink>> {
-    let refused = |why| SystemError::refused("build an unshaped link", why, "");
+fn fast_link() -> Result<LinkPlan> {
     let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
     let rate = Rate::new(UNSHAPED_RATE).expect("the rate is not zero");
     let tree = Tree::new(rate, Bytes::new(UNSHAPED_MTU), Params::new(), vec![class])
-        .map_err(|error| refused(error.to_string()))?;
-    let plan = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
-    plan.build().map_err(|error| refused(error.to_string()))
+        .map_err(|error| unshaped_refused(error.to_string()))?;
+    Ok(LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree))
+}
+
+fn unshaped_refused(why: String) -> SystemError {
+    SystemError::refused("build an unshaped link", why, "")
 }
 
 const UNSHAPED_RATE: u64 = 400_000_000_000;

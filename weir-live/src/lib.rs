@@ -39,6 +39,7 @@ pub mod precedence;
 pub mod privilege;
 pub mod probe;
 pub mod realtime;
+pub mod recorder;
 mod ring;
 pub mod sandbox;
 pub mod signals;

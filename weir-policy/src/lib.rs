@@ -17,6 +17,7 @@ mod lints;
 pub mod policy;
 pub mod reader;
 pub mod render;
+pub mod setting;
 pub mod translate;
 
 pub use deployment::Deployment;

@@ -16,14 +16,14 @@
 mod block;
 mod error;
 mod fields;
-mod head;
+mod recorded;
 mod pending;
 mod read;
 mod step;
 mod write;
 
 pub use error::{RecordError, RecordFault};
-pub use head::{File, Head, LaneHead};
+pub use recorded::{File, Head, LaneHead};
 pub use pending::Pending;
 pub use read::{RecordReader, is_record};
 pub use step::{Arrival, Change, End, Fate, Loss, Step, headers_of};

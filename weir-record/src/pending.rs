@@ -35,6 +35,11 @@ impl Pending {
         &self.arrivals
     }
 
+    /// As [`Pending::arrivals`], to move them to other leaves.
+    pub fn arrivals_mut(&mut self) -> &mut Vec<Arrival> {
+        &mut self.arrivals
+    }
+
     /// Returns the instant at which a frame with this stamp is offered. A stamp may be a little
     /// earlier than the link's time.
     pub fn offer_at(&self, stamp: Instant) -> Instant {

@@ -131,11 +131,11 @@ impl<'s> RecordReader<'s> {
             return Err(RecordFault::NotARecord);
         }
         let mut fields = &self.block[std::mem::replace(&mut self.rest, 0..0)];
-        let version = fields.u16().ok_or(RecordFault::Fields("head"))?;
+        let version = fields.u16().ok_or(RecordFault::Fields("beginning"))?;
         if version == 0 || version > VERSION {
             return Err(RecordFault::Version(version));
         }
-        self.head = Head::read(&mut fields).ok_or(RecordFault::Fields("head"))?;
+        self.head = Head::read(&mut fields).ok_or(RecordFault::Fields("beginning"))?;
         if self.head.lanes.len() > LANES_MAX {
             return Err(RecordFault::Lane(self.head.lanes.len() as u32));
         }
@@ -155,7 +155,7 @@ impl<'s> RecordReader<'s> {
             Some(ENHANCED_PACKET) => self.packet().map(|()| true),
             Some(CUSTOM) => match self.custom()? {
                 Content::Steps => Ok(true),
-                Content::Head => Err(RecordFault::Fields("second head")),
+                Content::Head => Err(RecordFault::Fields("second beginning")),
             },
             Some(kind) => Err(RecordFault::Block(kind)),
         }

@@ -4,7 +4,7 @@
 //! them. Invariant: what [`Step::write`] writes, [`Step::read`] reads as the same step.
 
 use crate::fields::{TakeFields, put_counted};
-use crate::head::{File, put_durations, put_files, take_durations, take_files};
+use crate::recorded::{File, put_durations, put_files, take_durations, take_files};
 use crate::{HEADER_BYTES, HEADER_BYTES_MAX};
 use weir_core::classify::InterfaceId;
 use weir_core::event::{Departure, DropReason, Dropped, Mark};
@@ -165,7 +165,7 @@ impl End {
 impl Loss {
     /// The causes in reports, by [`Loss::cause`].
     pub const CAUSES: [&'static str; 6] =
-        ["pool", "stale on arrival", "busy port", "stale", "not sent", "flushed"];
+        ["pool", "busy port", "stale on arrival", "stale", "not sent", "flushed"];
 
     /// Returns the cause in reports.
     pub fn name(&self) -> &'static str {

@@ -4,7 +4,7 @@ use crate::block::{
     BYTE_ORDER_MAGIC, CUSTOM_OPTION, Content, ENHANCED_PACKET, ENTERPRISE, INTERFACE, SECTION,
     SIGNATURE, put_block, put_custom, put_option,
 };
-use crate::step::{Arrival, End, Step};
+use crate::step::{Arrival, End, Fate, Step};
 use crate::{Head, LANES_MAX, VERSION};
 use std::io::{self, Write};
 
@@ -81,6 +81,25 @@ impl<W: Write> RecordWriter<W> {
             self.end_steps();
         }
         if self.blocks.len() >= BLOCKS_BYTES { self.flush_blocks() } else { Ok(()) }
+    }
+
+    /// Writes steps of a lane that [`Step::write`] made; returns how many of them are frames that
+    /// came.
+    ///
+    /// # Errors
+    /// When the output refuses it.
+    ///
+    /// # Panics
+    /// When the bytes are no steps.
+    pub fn steps(&mut self, lane: usize, mut steps: &[u8]) -> io::Result<u64> {
+        let mut frames = 0;
+        while !steps.is_empty() {
+            let step = Step::read(&mut steps).expect("they were written as steps");
+            let is_frame = matches!(&step, Step::Arrival(it) if it.fate != Fate::Resumed);
+            frames += u64::from(is_frame);
+            self.step(lane, &step)?;
+        }
+        Ok(frames)
     }
 
     /// Writes all steps so far.

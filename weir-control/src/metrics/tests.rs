@@ -77,6 +77,6 @@ fn the_text_follows_the_rules_of_openmetrics() {
     }
     let names = names();
     assert!(names.iter().all(|name| text.contains(&format!("{name}{{"))
-        || ["unread", "kept", "lost_in", "lost_out"].iter().any(|some| name.contains(some))));
+        || ["unread", "kept", "lost_in", "lost_out", "recent", "share", "ceiling"].iter().any(|some| name.contains(some))));
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
 }

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use super::fragments::FragmentKey;
 use crate::packet::Ports;
+use crate::state::{Reader, State, StateError, Writer};
 
 /// First fragments, the newest first.
 #[derive(Clone, Debug, Default)]
@@ -34,3 +35,25 @@ impl AltqFragments {
 
 /// As in ALTQ.
 const PLACES: usize = 8;
+
+impl AltqFragments {
+    pub(super) fn save(&self, to: &mut Writer) {
+        to.number(self.0.len() as u64);
+        for (key, ports) in &self.0 {
+            key.save(to);
+            ports.map(|Ports { source, destination }| (source, destination)).save(to);
+        }
+    }
+
+    pub(super) fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.0.clear();
+        for _ in 0..from.count(PLACES, "fragments")? {
+            let key = FragmentKey::load(from)?;
+            let mut ports: Option<(u16, u16)> = None;
+            ports.load(from)?;
+            let ports = ports.map(|(source, destination)| Ports { source, destination });
+            self.0.push((key, ports));
+        }
+        Ok(())
+    }
+}

@@ -13,7 +13,9 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::rule::Target;
-use crate::packet::{Addresses, FieldError, Headers};
+use crate::ids::{LeafId, MeterId};
+use crate::packet::{Addresses, FieldError, FlowKey, Headers};
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Duration, Instant};
 
 /// The size of a fragment table and the lifetime of its entries.
@@ -177,3 +179,115 @@ pub const ENTRIES_MAX: u32 = 1 << 20;
 pub const ENTRIES_DEFAULT: u32 = 1024;
 /// The time that Linux and BSD give a datagram to be reassembled.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
+state!(
+    enum FlowKey {
+        Connection,
+        Source,
+        Destination,
+        Hosts,
+    }
+);
+
+impl FragmentTable {
+    /// Returns the number of sets, and how long an entry lives.
+    pub(super) fn limits(&self) -> (usize, Duration) {
+        (self.sets.len(), self.timeout)
+    }
+
+    /// Writes each entry with its place.
+    pub(super) fn save(&self, to: &mut Writer) {
+        let Self { sets, timeout: _ } = self;
+        let places = || sets.as_flattened().iter().enumerate();
+        let entries = || places().filter_map(|(place, entry)| Some((place, entry.as_ref()?)));
+        to.number(entries().count() as u64);
+        for (place, entry) in entries() {
+            to.number(place as u64);
+            entry.save(to);
+        }
+    }
+
+    /// Reads entries whose targets are among this many leaves.
+    pub(super) fn load(&mut self, leaves: usize, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.sets.fill([None; WAYS]);
+        let places = self.sets.len() * WAYS;
+        for _ in 0..from.count(places, "fragments")? {
+            let place = from.index(places, "place of a fragment")?;
+            let entry = Entry::load(leaves, from)?;
+            let index = self.set_index(&entry.key);
+            let set = &self.sets[index];
+            let is_free = place / WAYS == index && set[place % WAYS].is_none();
+            if !is_free || set.iter().any(|place| holds(place, &entry.key)) {
+                return Err(StateError::Invalid("place of a fragment"));
+            }
+            self.sets[index][place % WAYS] = Some(entry);
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn save(&self, to: &mut Writer) {
+        let Self { key, target: Target { leaf, meter, spread, flow }, expires } = self;
+        debug_assert!(spread.is_none(), "a fragment follows to one leaf");
+        key.save(to);
+        leaf.save(to);
+        to.number(meter.map_or(0, |meter| meter.index() as u64 + 1));
+        flow.save(to);
+        expires.save(to);
+    }
+
+    fn load(leaves: usize, from: &mut Reader<'_>) -> Result<Entry, StateError> {
+        let key = FragmentKey::load(from)?;
+        let leaf = LeafId(from.index(leaves, "leaf of a fragment")? as u32);
+        let meter = from.index(MeterId::MAX + 1, "meter of a fragment")?.checked_sub(1);
+        let mut target = Target::from(leaf);
+        target.meter = meter.and_then(MeterId::from_index);
+        target.flow.load(from)?;
+        let mut expires = Instant::ZERO;
+        expires.load(from)?;
+        Ok(Entry { key, target, expires })
+    }
+}
+
+impl FragmentKey {
+    pub(super) fn save(&self, to: &mut Writer) {
+        let Self { addresses, protocol, id } = self;
+        match *addresses {
+            Addresses::Unknown => to.byte(0),
+            Addresses::V4 { source, destination } => {
+                to.byte(4);
+                u32::from(source).save(to);
+                u32::from(destination).save(to);
+            }
+            Addresses::V6 { source, destination } => {
+                to.byte(6);
+                u128::from(source).save(to);
+                u128::from(destination).save(to);
+            }
+        }
+        protocol.save(to);
+        id.save(to);
+    }
+
+    pub(super) fn load(from: &mut Reader<'_>) -> Result<FragmentKey, StateError> {
+        let (mut v4, mut v6) = ([0u32; 2], [0u128; 2]);
+        let addresses = match from.byte()? {
+            4 => {
+                v4.load(from)?;
+                let [source, destination] = v4.map(Ipv4Addr::from);
+                Addresses::V4 { source, destination }
+            }
+            6 => {
+                v6.load(from)?;
+                let [source, destination] = v6.map(Ipv6Addr::from);
+                Addresses::V6 { source, destination }
+            }
+            _ => return Err(StateError::Invalid("address of a fragment")),
+        };
+        let mut key = FragmentKey { addresses, protocol: 0, id: 0 };
+        key.protocol.load(from)?;
+        key.id.load(from)?;
+        Ok(key)
+    }
+}

@@ -15,7 +15,7 @@ use crate::packet::{Addresses, Headers};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The headers that are hashed to choose a packet's queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum AltqHash {
     /// The destination's address; ALTQ's default.
     #[default]
@@ -65,7 +65,7 @@ impl AltqHash {
 }
 
 /// A hash that sends packets to one of several consecutively numbered leaves.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Spread {
     /// The headers that are hashed.
     pub hash: AltqHash,

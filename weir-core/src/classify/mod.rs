@@ -15,6 +15,7 @@
 //! implemented once for all algorithms.
 
 mod altq_fragments;
+mod checkpoint;
 pub mod cover;
 pub mod flow_cache;
 pub mod fragments;

@@ -49,7 +49,7 @@ impl Rule {
 }
 
 /// Where packets go, and which meter polices them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Target {
     /// The leaf, or the first of those over which packets are spread.
     pub leaf: LeafId,

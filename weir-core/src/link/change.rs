@@ -273,7 +273,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Admits a packet that waited before the change.
-    fn readmit(
+    pub(super) fn readmit(
         &mut self,
         now: Instant,
         leaf: LeafId,

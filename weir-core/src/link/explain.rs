@@ -10,12 +10,13 @@ use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};
 use crate::queue::QueueEntry;
 use crate::sched::{Discipline, Regulation, Scheduler, Why};
+use crate::state::state;
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
 
 /// The sojourn of a packet in the link, from its offer to its departure or drop. It stores what is
 /// known when the packet leaves; its parts are computed on demand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sojourn {
     /// The packet.
     pub handle: Handle,
@@ -88,7 +89,7 @@ pub(super) struct Explainer {
 }
 
 /// Since when the first packet of a leaf is first, and when the line became free for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct First {
     since: Instant,
     line_free: Instant,
@@ -163,6 +164,12 @@ impl Explainer {
         self.sojourns.push(sojourn(now, leaf, entry, (first, Why::FREE, Some(reason))));
     }
 
+    /// Whether no leaf's packet is first from a later instant on than that at which the line is
+    /// free.
+    pub(super) fn is_sound(&self, free: Instant) -> bool {
+        self.leaves.iter().all(|first| first.since <= free)
+    }
+
     /// Passes the sojourns since the last call to `all`, as one slice.
     pub(super) fn take(&mut self, all: &mut dyn FnMut(&[Sojourn])) {
         all(&self.sojourns);
@@ -218,5 +225,9 @@ fn sojourn(
     let Why { released, regulation, lender } = why;
     Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, dropped }
 }
+
+state!(First { since, line_free });
+state!(Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, dropped });
+state!(Explainer { leaves; rows: sojourns });
 
 const _: () = assert!(size_of::<Sojourn>() == 64);

@@ -1,7 +1,7 @@
 //! How the length on the wire follows from the length of a frame, and the framings with a name.
 
 /// How the length on the wire follows from the length of a frame without its check sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Framing {
     /// Bytes added to every frame, negative where the line carries less than the frame.
     pub added: i32,
@@ -12,7 +12,7 @@ pub struct Framing {
 }
 
 /// What a line adds to the bytes that it carries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Coding {
     /// Nothing.
     #[default]

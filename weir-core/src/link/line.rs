@@ -4,6 +4,7 @@
 //! so never early. Invariant: it falls idle `busy` after `since`, and `finished` is that instant,
 //! rounded up.
 
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Pace, Rate};
 
 /// The pace of the line and what it has still to send.
@@ -71,6 +72,12 @@ impl Line {
         self.finished
     }
 
+    /// Whether it falls idle when it says.
+    fn is_sound(&self) -> bool {
+        let busy = Pace::round_up(self.busy.min(i64::MAX as u64));
+        self.busy <= i64::MAX as u64 && self.finished == self.since.after(busy)
+    }
+
     /// Restarts the line at `instant` if it was idle or behind until then.
     pub(super) fn forfeit_before(&mut self, instant: Instant) {
         if self.finished < instant {
@@ -86,6 +93,8 @@ impl Line {
 const fn end_of_time() -> Instant {
     Instant::MAX
 }
+
+state!(Line { finished, since, busy; kept: pace, lead; check: Line::is_sound });
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,10 @@
 //! never on when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
 
 pub mod change;
+mod checkpoint;
 pub mod explain;
 mod framing;
+pub mod graft;
 mod line;
 mod offer;
 mod plan;
@@ -19,6 +21,7 @@ mod tests;
 pub use crate::packet::{Arrival, Packet};
 pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
+pub use graft::{Graft, Grafted};
 pub use framing::{Coding, Framing};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
@@ -28,7 +31,8 @@ use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::Queues;
-use crate::sched::Discipline;
+use crate::sched::{Borrowed, Discipline, RefitError, Regulation};
+use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -93,8 +97,52 @@ pub trait AnyLink: Send {
     /// Returns what leaves that changes removed had sent and dropped.
     fn retired(&self) -> LeafAccount;
 
+    /// Returns what a leaf has borrowed so far, by the depth of the lender.
+    fn borrowed(&self, leaf: LeafId) -> Borrowed;
+
+    /// Returns which limit, its own or an ancestor's, holds back the first packet of `leaf` at
+    /// `now`; none if no packet waits there.
+    fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
+
+    /// Follows the plan of one leaf, which was replaced in `plan`: see [`Graft::apply`].
+    ///
+    /// # Errors
+    /// When it takes a whole change, or the values contradict each other; then the link is as it
+    /// was, but the leaf may have lost its turn.
+    fn refit_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError>;
+
+    /// Lets the packets of `leaf` wait behind those of `heir`, and its account count as that of a
+    /// removed leaf: see [`Graft::apply`].
+    ///
+    /// # Errors
+    /// When it takes a whole change; then the link is as it was.
+    fn remove_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError>;
+
+    /// Writes a checkpoint: everything that decides what happens next, the packets that wait, and
+    /// the accounts. Between the same calls two checkpoints are equal.
+    fn save(&self, to: &mut Writer);
+
+    /// Continues from a checkpoint of a link with the same plan: from now on this link decides as
+    /// that one did, to the bit. Called right after it was built; after an error it must not be
+    /// used. Handles are those of the packets that waited then.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, of another plan, or cannot be the state of such a link.
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError>;
 
     /// Hands all state to the link that replaces this one: see [`Prepared::apply`].
     fn retire(self: Box<Self>) -> Estate;
@@ -123,6 +171,8 @@ pub struct Link<S> {
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// `COMPLETIONS`.
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// [`LinkPlan::fingerprint`] of its plan, for checkpoints.
+    plan: u64,
 }
 
 impl<S: Discipline> Link<S> {
@@ -153,6 +203,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            plan: plan.fingerprint(),
         })
     }
 
@@ -250,8 +301,47 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.retired
     }
 
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.scheduler.borrowed(leaf)
+    }
+
+    fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation {
+        if self.queues.head(leaf).is_none() {
+            return Regulation::None;
+        }
+        let why = self.scheduler.why(now, leaf, now);
+        if why.released > now { why.regulation } else { Regulation::None }
+    }
+
     fn backlog(&self) -> u32 {
         self.queues.packets()
+    }
+
+    fn refit_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError> {
+        self.refit_at(now, plan, grafted)
+    }
+
+    fn remove_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError> {
+        self.remove_at(now, plan, leaf, heir)
+    }
+
+    fn save(&self, to: &mut Writer) {
+        self.save_all(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.load_all(from)
     }
 
     fn retire(self: Box<Self>) -> Estate {

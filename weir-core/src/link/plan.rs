@@ -6,13 +6,14 @@ use crate::parameter::BuildError;
 use crate::police::MeterPlan;
 use crate::queue::QueuePlan;
 use crate::sched::{self, Discipline};
+use crate::state::PlanHasher;
 use crate::tree::Tree;
 use crate::units::Bytes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The length that schedulers charge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Charge {
     /// The length on the wire.
     #[default]
@@ -22,7 +23,7 @@ pub enum Charge {
 }
 
 /// Everything that a link is built from.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct LinkPlan {
     /// The keyword of the scheduler.
     pub scheduler: &'static str,
@@ -63,6 +64,14 @@ impl LinkPlan {
             leaf_meters: Vec::new(),
             seed: 0,
         }
+    }
+}
+
+impl LinkPlan {
+    /// Returns a number that another plan has too only by an accident of one in 2^64: checkpoints
+    /// bear it.
+    pub fn fingerprint(&self) -> u64 {
+        PlanHasher::of(self)
     }
 }
 

@@ -5,6 +5,7 @@
 //! and the `stale` entries of packets that were dropped.
 
 use crate::ids::LeafId;
+use crate::state::state;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -51,6 +52,23 @@ impl Arrivals {
         self.stale_total += 1;
     }
 
+    /// Whether the packets are those that wait in each leaf.
+    pub(crate) fn agrees(&self, packets: &[u32]) -> bool {
+        let mut rest: Vec<u64> = self.stale.iter().map(|&stale| stale.into()).collect();
+        rest.iter_mut().zip(packets).for_each(|(rest, &packets)| *rest += u64::from(packets));
+        let take = |leaf: &LeafId| match rest.get_mut(leaf.index()) {
+            Some(rest) if *rest > 0 => {
+                *rest -= 1;
+                true
+            }
+            _ => false,
+        };
+        self.order.iter().all(take)
+            && rest.iter().all(|&rest| rest == 0)
+            && self.stale.iter().map(|&stale| u64::from(stale)).sum::<u64>()
+                == u64::from(self.stale_total)
+    }
+
     #[cold]
     fn skip_stale(&mut self) {
         while let Some(leaf) = self.order.front() {
@@ -64,6 +82,8 @@ impl Arrivals {
         }
     }
 }
+
+state!(Arrivals { order, stale, stale_total });
 
 #[cfg(test)]
 mod tests {

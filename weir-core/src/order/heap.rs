@@ -6,6 +6,7 @@
 //! logarithm of the items in the lane. Each is one function call with its parts inlined, since
 //! further calls cost a twentieth of `wf2q+`. Invariant: `places[item]` is where the item stands.
 
+use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
 /// Heaps over items numbered from 0.
@@ -127,6 +128,12 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         settle(heap, places, at, Entry { key, item });
     }
 
+    /// Returns the items of a lane, in no order.
+    pub(crate) fn items(&self, lane: usize) -> impl Iterator<Item = u32> {
+        let Lane { start, len } = self.lanes[lane];
+        self.entries[start as usize..][..len as usize].iter().map(|entry| entry.item)
+    }
+
     /// Changes all keys by `change`, which may make some equal but puts none before another.
     pub(crate) fn change_keys(&mut self, change: impl Fn(K) -> K) {
         for lane in 0..self.lanes.len() {
@@ -225,6 +232,46 @@ fn least_child<K: Ord + Copy>(heap: &[Entry<K>], at: usize) -> Option<usize> {
 const WAYS: usize = 4;
 /// The place of an item that stands in no lane.
 const ABSENT: u32 = u32::MAX;
+
+/// The items of each lane with their keys, as they stand; the places follow from that.
+impl<K: Ord + Copy + Default + State> State for Heaps<K> {
+    fn save(&self, to: &mut Writer) {
+        let Self { entries, lanes, places: _ } = self;
+        for &Lane { start, len } in lanes {
+            to.number(u64::from(len));
+            for entry in &entries[start as usize..][..len as usize] {
+                let (key, item) = (entry.key, entry.item);
+                key.save(to);
+                item.save(to);
+            }
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.places.fill(ABSENT);
+        for lane in 0..self.lanes.len() {
+            let next =
+                self.lanes.get(lane + 1).map_or(self.entries.len(), |row| row.start as usize);
+            let start = self.lanes[lane].start as usize;
+            let len = from.count(next - start, "heap")?;
+            self.lanes[lane].len = len as u32;
+            for at in 0..len {
+                let mut key = K::default();
+                key.load(from)?;
+                let item = from.index(self.places.len(), "item of a heap")? as u32;
+                let entry = Entry { key, item };
+                let parent = at.saturating_sub(1) / WAYS;
+                let misplaced = at > 0 && entry.precedes(&self.entries[start + parent]);
+                if misplaced || self.contains(item) {
+                    return Err(StateError::Invalid("order of a heap"));
+                }
+                self.entries[start + at] = entry;
+                self.places[item as usize] = at as u32;
+            }
+        }
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {

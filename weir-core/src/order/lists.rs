@@ -4,6 +4,7 @@
 //! all lists. Every operation takes constant time. Invariant: an item in a list is reached from the
 //! list's first item.
 
+use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
 /// Lists of items.
@@ -80,6 +81,32 @@ impl Lists {
 const END: u32 = u32::MAX;
 /// Marks an item that is in no list.
 const ABSENT: u32 = u32::MAX - 1;
+
+/// The items of each list in their order; the table of successors follows from that.
+impl State for Lists {
+    fn save(&self, to: &mut Writer) {
+        let Self { nexts: _, lists } = self;
+        for list in 0..lists.len() {
+            to.number(self.iter(list).count() as u64);
+            self.iter(list).for_each(|item| item.save(to));
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.nexts.fill(ABSENT);
+        self.lists.fill(List { first: END, last: END });
+        for list in 0..self.lists.len() {
+            for _ in 0..from.count(self.nexts.len(), "list")? {
+                let item = from.index(self.nexts.len(), "item of a list")? as u32;
+                if self.contains(item) {
+                    return Err(StateError::Invalid("item in two lists"));
+                }
+                self.push(list, item);
+            }
+        }
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {

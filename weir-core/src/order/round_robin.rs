@@ -7,6 +7,7 @@
 //! other.
 
 use crate::ids::LeafId;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::Kin;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -71,6 +72,12 @@ impl RoundRobin {
         }
     }
 
+    /// Whether packets wait in the leaves that this says, as `heads` tell.
+    pub(crate) fn agrees<H>(&self, heads: &[Option<H>]) -> bool {
+        let waits = |standing: &Standing| *standing == Standing::Waiting;
+        self.standings.iter().map(waits).eq(heads.iter().map(Option::is_some))
+    }
+
     /// Moves the first leaf to the end.
     #[inline]
     pub(crate) fn rotate(&mut self) {
@@ -84,6 +91,14 @@ impl RoundRobin {
     pub(crate) fn pop(&mut self) {
         if let Some(leaf) = self.queue.pop_front() {
             self.standings[leaf.index()] = Standing::Out;
+        }
+    }
+
+    /// Removes `leaf` wherever it is. Costs the length of the round, unless the leaf is out of it.
+    pub(crate) fn leave(&mut self, leaf: LeafId) {
+        let standing = &mut self.standings[leaf.index()];
+        if core::mem::replace(standing, Standing::Out) != Standing::Out {
+            self.queue.retain(|&other| other != leaf);
         }
     }
 
@@ -112,6 +127,36 @@ impl RoundRobin {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
+    }
+}
+
+/// The leaves in their order, each with whether a packet waits in it.
+impl State for RoundRobin {
+    fn save(&self, to: &mut Writer) {
+        let Self { queue, standings } = self;
+        to.number(queue.len() as u64);
+        for leaf in queue {
+            leaf.save(to);
+            (standings[leaf.index()] == Standing::Waiting).save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.queue.clear();
+        self.standings.fill(Standing::Out);
+        for _ in 0..from.count(self.standings.len(), "round")? {
+            let leaf = LeafId(from.index(self.standings.len(), "leaf of a round")? as u32);
+            let mut waits = false;
+            waits.load(from)?;
+            if self.standing(leaf) != Standing::Out {
+                return Err(StateError::Invalid("leaf twice in a round"));
+            }
+            self.join(leaf);
+            if !waits {
+                self.mark_empty(leaf);
+            }
+        }
+        Ok(())
     }
 }
 

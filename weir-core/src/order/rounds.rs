@@ -12,6 +12,7 @@
 
 use super::lists::Lists;
 use crate::parameter::{Kind, Params};
+use crate::state::state;
 use alloc::vec::Vec;
 
 /// Whose rules hold.
@@ -135,6 +136,17 @@ impl Rounds {
         }
     }
 
+    /// Returns whether `member` is in a list.
+    pub(crate) fn contains(&self, member: u32) -> bool {
+        self.lists.contains(member)
+    }
+
+    /// Whether this can be the state of any rounds.
+    fn is_sound(&self) -> bool {
+        let within = |deficit: &i64| (-DEBT_MAX..=DEBT_MAX).contains(deficit);
+        self.listed as usize == self.iter().count() && self.deficits.iter().all(within)
+    }
+
     /// Gives each member, none of which may send, the quanta of all further rounds in which that is
     /// so, at once.
     #[cold]
@@ -175,6 +187,8 @@ const NEW: usize = 0;
 const OLD: usize = 1;
 /// The largest debt, whatever was sent; well within the range of the type.
 const DEBT_MAX: i64 = 1 << 60;
+
+state!(Rounds { deficits, lists, listed; kept: rules, quantum; check: Rounds::is_sound });
 
 #[cfg(test)]
 mod tests {

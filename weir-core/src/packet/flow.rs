@@ -4,7 +4,7 @@ use super::{Addresses, Headers};
 use core::net::Ipv6Addr;
 
 /// The fields by which droppers that separate flows tell them apart.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum FlowKey {
     /// Addresses, protocol and ports: each connection is a flow.
     #[default]

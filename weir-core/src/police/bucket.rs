@@ -5,6 +5,7 @@
 //! depth.
 
 use crate::parameter::{Kind, Parameter, Params};
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// A token bucket, built from two parameters.
@@ -77,6 +78,12 @@ pub(super) const DEPTH: Kind = Kind::Size(1, DEPTH_MAX);
 const BYTE: u64 = 8_000_000_000;
 /// 1 GiB: twice that in tokens still fits 64 bits.
 const DEPTH_MAX: u64 = 1 << 30;
+
+state!(Bucket {
+    tokens, filled_at;
+    kept: bits_per_second, depth, lazy;
+    check: |bucket: &Self| bucket.tokens <= bucket.depth
+});
 
 #[cfg(test)]
 mod tests {

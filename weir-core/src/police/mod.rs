@@ -11,13 +11,14 @@ mod bucket;
 use crate::ids::{LeafId, MeterId};
 use crate::packet::{Dscp, FieldError};
 use crate::parameter::{BuildError, Parameter, Params};
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
 /// What happens to a packet with some outcome.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// It goes on as it is.
     Pass,
@@ -58,7 +59,7 @@ pub struct MeterDescriptor {
 }
 
 /// A meter that can be registered.
-pub trait MeterDiscipline: Meter + Sized {
+pub trait MeterDiscipline: Meter + State + Sized {
     /// Its entry in the registry.
     const DESCRIPTOR: MeterDescriptor;
 
@@ -70,7 +71,7 @@ pub trait MeterDiscipline: Meter + Sized {
 }
 
 /// A meter with its actions, as planned.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MeterPlan {
     /// The keyword of the meter.
     pub meter: &'static str,
@@ -175,6 +176,9 @@ impl Police {
     }
 }
 
+state!(Police { meters; kept: of_leaf });
+state!(Policer { meter; kept: actions });
+
 impl FromStr for Action {
     type Err = FieldError;
 
@@ -227,6 +231,20 @@ macro_rules! meters {
                     return Ok(AnyMeter::$name($module::$name::build(&plan.params, id, seed)?));
                 })*
                 Err(unknown_meter(plan.meter))
+            }
+        }
+
+        impl State for AnyMeter {
+            fn save(&self, to: &mut Writer) {
+                match self {
+                    $(AnyMeter::$name(meter) => meter.save(to),)*
+                }
+            }
+
+            fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+                match self {
+                    $(AnyMeter::$name(meter) => meter.load(from),)*
+                }
             }
         }
 

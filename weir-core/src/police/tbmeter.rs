@@ -7,6 +7,7 @@ use super::bucket::{Bucket, DEPTH, LAZY};
 use super::{Action, Meter, MeterDescriptor, MeterDiscipline, Metered, row};
 use crate::ids::MeterId;
 use crate::parameter::{BuildError, Kind, Params};
+use crate::state::state;
 use crate::units::{Dimension, Instant};
 
 /// A token bucket.
@@ -42,6 +43,8 @@ impl Meter for TbMeter {
 
 const IN: usize = 0;
 const OUT: usize = 1;
+
+state!(TbMeter(bucket));
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ use super::bucket::{Bucket, DEPTH, LAZY};
 use super::{COLOURS, GREEN, Meter, MeterDescriptor, MeterDiscipline, Metered, RED, YELLOW, row};
 use crate::ids::MeterId;
 use crate::parameter::{BuildError, Kind, Params};
+use crate::state::state;
 use crate::units::{Dimension, Instant};
 
 /// The two rate three colour marker.
@@ -84,6 +85,8 @@ fn colour_of(traffic_class: u8) -> usize {
         _ => GREEN,
     }
 }
+
+state!(TrTcm { committed, peak; kept: colour_aware });
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use super::{COLOURS, GREEN, Meter, MeterDescriptor, MeterDiscipline, Metered, RE
 use crate::ids::MeterId;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Dimension, Duration, Instant, Rate};
 
 /// The time sliding window marker.
@@ -105,6 +106,8 @@ const WINDOW_MIN: u64 = 1_000_000;
 const WINDOW_MAX: u64 = 3600 * NANOS;
 /// A stream different from that of the dropper of the same number.
 const STREAM: u64 = 0x7377_5f74_636d_5f00;
+
+state!(TswTcm { average, last, random; kept: committed, peak, window });
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@
 use super::refused;
 use crate::parameter::BuildError;
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::format;
 
@@ -190,6 +191,11 @@ const FORGOTTEN_MICROS: u64 = 60_000_000;
 const PACKET: u64 = 1000;
 /// The highest threshold that can be written, in packets.
 pub(super) const THRESHOLD_MAX: u64 = 1 << FRACTION;
+
+state!(Average {
+    scaled, count, between, idle_since;
+    check: |average: &Self| (0..=1 << 60).contains(&average.scaled)
+});
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Dimension, Duration, Instant};
 use alloc::boxed::Box;
 
@@ -133,6 +134,13 @@ impl State {
 
 /// After a longer pause the probability becomes one part.
 const FORGOTTEN: Duration = Duration::from_secs(1);
+
+state!(Blue(state));
+state!(State {
+    probability, changed_at, idle_since, random;
+    kept: limit, ecn, parts, hold, evicting;
+    check: |state: &Self| state.probability <= state.parts
+});
 
 #[cfg(test)]
 mod tests {

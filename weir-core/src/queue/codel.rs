@@ -10,6 +10,7 @@ use super::{
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
+use crate::state::state;
 use crate::units::Instant;
 use alloc::boxed::Box;
 
@@ -56,6 +57,9 @@ impl Dropper for CoDel {
         self.0.lateness.emptied();
     }
 }
+
+state!(CoDel(state));
+state!(State { lateness; kept: limit, patience });
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::ids::LeafId;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
@@ -50,10 +51,48 @@ impl Drops {
         self.places.iter().enumerate().filter_map(row)
     }
 
+    /// Forgets what was counted for `leaf`.
+    pub(super) fn forget(&mut self, leaf: LeafId) {
+        if let Some(&place) = self.places.get(leaf.index()).filter(|&&place| place > 0) {
+            self.counts[place as usize - 1] = Default::default();
+        }
+    }
+
     pub(super) fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {
         match self.places.get(leaf.index()) {
             None | Some(0) => Default::default(),
             Some(&place) => self.counts[place as usize - 1],
         }
+    }
+}
+
+impl Drops {
+    /// Writes the counts of each leaf that dropped.
+    pub(super) fn save(&self, to: &mut Writer) {
+        let Self { places, counts } = self;
+        to.number(counts.len() as u64);
+        for (leaf, &place) in places.iter().enumerate().filter(|row| *row.1 > 0) {
+            to.number(leaf as u64);
+            counts[place as usize - 1].save(to);
+        }
+    }
+
+    /// Reads the counts of a link with this many leaves.
+    pub(super) fn load(&mut self, leaves: usize, from: &mut Reader<'_>) -> Result<(), StateError> {
+        *self = Self::default();
+        for place in 1..=from.count(leaves, "leaves that dropped")? {
+            let leaf = from.index(leaves, "leaf that dropped")?;
+            if self.places.is_empty() {
+                self.places = alloc::vec![0; leaves];
+            }
+            if self.places[leaf] != 0 {
+                return Err(StateError::Invalid("leaf that dropped"));
+            }
+            let mut counts = <[Count; DropReason::ALL.len()]>::default();
+            counts.load(from)?;
+            self.places[leaf] = place as u32;
+            self.counts.push(counts);
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use super::{Candidate, ECN_MASK};
 use crate::event::Mark;
 use crate::ids::Handle;
 use crate::packet::Head;
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// A waiting packet.
@@ -95,6 +96,11 @@ impl Label {
         self.flow() != UNKNOWN_FLOW
     }
 
+    /// Whether no bit is set that no label has.
+    const fn is_sound(&self) -> bool {
+        (self.0 as u16) < 2 * REWRITTEN as u16
+    }
+
     /// Returns the label without its flow.
     pub(crate) const fn without_flow(mut self) -> Self {
         self.assign(UNKNOWN_FLOW);
@@ -107,3 +113,6 @@ impl Label {
 const REWRITTEN: u32 = 1 << 8;
 /// Where the flow begins in a label.
 const FLOW_SHIFT: u32 = 16;
+
+state!(Label(word) check: Label::is_sound);
+state!(Entry { handle, charged, wire, label, arrived });

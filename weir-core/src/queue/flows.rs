@@ -18,6 +18,7 @@ use super::store::{NONE, Slot};
 use crate::account::Count;
 use crate::order::rounds::{Rounds, Rules};
 use crate::random::Random;
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
@@ -321,6 +322,108 @@ impl Flow {
     const EMPTY: Flow =
         Flow { head: NONE, tail: NONE, packets: 0, began: false, lapsed: false, bytes: 0 };
 }
+
+impl FlowQueues {
+    /// Writes everything but the packets, which the store holds.
+    pub(super) fn save(&self, to: &mut Writer) {
+        // What a flow holds follows from its packets, and what is chosen from the leaf's first.
+        let Self { room: _, numbers, flows, rounds, late: _, chosen, first, held: _, batch } = self;
+        to.number(flows.len() as u64);
+        if flows.is_empty() {
+            return;
+        }
+        let mut parts = alloc::vec![0; flows.len()];
+        for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
+            parts[number as usize] = part;
+        }
+        parts[1..].save(to);
+        flows.save(to);
+        rounds.save(to);
+        chosen.is_some().save(to);
+        first.save(to);
+        batch.save(to);
+    }
+
+    /// Reads what [`FlowQueues::save`] wrote; then the packets of each flow are put back.
+    /// `first` is the charged length of the leaf's first packet.
+    pub(super) fn load(&mut self, first: u32, from: &mut Reader<'_>) -> Result<(), StateError> {
+        *self = Self { late: self.late, ..Self::new(self.room) };
+        let queues = self.room.queues as usize;
+        let count = from.count(queues.saturating_add(1), "flows")?;
+        if count == 0 {
+            return Ok(());
+        }
+        self.numbers = alloc::vec![0; queues];
+        self.add_flow();
+        for _ in 1..count {
+            let part = from.index(queues, "hash of a flow")?;
+            if self.numbers[part] != 0 {
+                return Err(StateError::Invalid("hash of two flows"));
+            }
+            self.numbers[part] = self.add_flow();
+        }
+        self.flows.load(from)?;
+        self.rounds.load(from)?;
+        let mut is_chosen = false;
+        is_chosen.load(from)?;
+        self.first = from.index(count, "flow of the first packet")? as u32;
+        self.batch.load(from)?;
+        if self.batch.flow as usize >= count || self.batch.packets > BATCH_MAX {
+            return Err(StateError::Invalid("flow that drops"));
+        }
+        if is_chosen {
+            self.chosen = Some(first);
+            self.count(self.first, first);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of flows.
+    pub(super) fn flow_count(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Returns the first slot of the flow of this number, [`NONE`] without one.
+    pub(super) fn head(&self, flow: usize) -> u32 {
+        self.flows[flow].head
+    }
+
+    /// Puts the packet in `slot`, behind which nothing is chained, back to the end of its flow.
+    pub(super) fn put_back(&mut self, slots: &mut [Slot], slot: u32, flow: usize) {
+        self.count(flow as u32, slots[slot as usize].entry.charged);
+        let flow = &mut self.flows[flow];
+        let before = core::mem::replace(&mut flow.tail, slot);
+        if flow.head == NONE {
+            flow.head = slot;
+        } else {
+            slots[before as usize].next = slot;
+        }
+    }
+
+    fn count(&mut self, flow: u32, charged: u32) {
+        let flow = &mut self.flows[flow as usize];
+        flow.packets += 1;
+        flow.bytes += u64::from(charged);
+        self.held = self.held.plus(Count { packets: 1, bytes: u64::from(charged) });
+    }
+
+    /// Whether these can be the flows of a leaf with this many packets.
+    pub(super) fn is_sound(&self, packets: u32) -> bool {
+        let listed = |(flow, row): (usize, &Flow)| {
+            row.packets == 0 || flow == 0 || self.rounds.contains(flow as u32)
+        };
+        let is_chosen = self.late || self.chosen.is_some() || packets == 0;
+        // The unknown flow has no turns.
+        let turns = self.rounds.iter().all(|(flow, _)| flow > 0);
+        self.held.packets == u64::from(packets)
+            && is_chosen
+            && turns
+            && self.flows.iter().enumerate().all(listed)
+    }
+}
+
+state!(Flow { began, lapsed; kept: head, tail, packets, bytes });
+state!(Batch { flow, packets, bytes });
 
 impl FlowHash {
     /// The hash of a link with this seed.

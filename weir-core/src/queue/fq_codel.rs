@@ -22,6 +22,7 @@ use crate::account::Count;
 use crate::order::rounds::Rules;
 use crate::packet::FlowKey;
 use crate::parameter::{BuildError, Kind, Params};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -143,3 +144,7 @@ const QUANTUM_DEFAULT: u64 = 1514;
 /// With less, a packet of 65 535 bytes would need more than a thousand rounds.
 const QUANTUM_MIN: u64 = 64;
 const QUANTUM_MAX: u64 = 1 << 30;
+
+state!(FqCodel(state));
+// The store writes the flows, with their packets.
+state!(State { ; rows: latenesses; kept: flows, rules, patience });

@@ -8,6 +8,7 @@ use super::{
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
+use crate::state::state;
 use crate::units::Instant;
 
 /// Head drop.
@@ -49,6 +50,8 @@ impl Dropper for Head {
         true
     }
 }
+
+state!(Head { ; kept: limit });
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ use super::{Candidate, ECN, Place, Release, row};
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{Kind, Parameter, Params};
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant};
 
 /// What counts as late, for all queues of a dropper.
@@ -198,6 +199,8 @@ pub(super) const INTERVAL: Parameter = row(
     "How long all packets must be late before the first is dropped.",
 );
 pub(super) const ECN_ON: Parameter = Parameter { default: Some("true"), ..ECN };
+
+state!(Lateness { first_above, drop_next, dropping, dropped, inverse_root, count, count_before });
 
 #[cfg(test)]
 mod tests {

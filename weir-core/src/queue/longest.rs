@@ -11,6 +11,7 @@ use super::{Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline}
 use super::{Membership, Place};
 use crate::account::Count;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
@@ -65,6 +66,8 @@ const LIMIT_MAX: u64 = 1 << 40;
 const LIMIT_DEFAULT: u64 = 65_536;
 const WEIGHT_DEFAULT: u64 = 100;
 const WEIGHT_MAX: u64 = 65_535;
+
+state!(Longest { ; kept: membership });
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,7 @@ use crate::event::DropReason;
 use crate::ids::LeafId;
 use crate::packet::FlowKey;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
+use crate::state::{Reader, State, StateError, Writer};
 use crate::units::{Bytes, Instant, Quantity, Rate};
 
 /// The most that a leaf may hold.
@@ -150,7 +151,7 @@ pub struct DropperDescriptor {
 }
 
 /// A dropper that can be registered.
-pub trait DropperDiscipline: Dropper + Sized {
+pub trait DropperDiscipline: Dropper + State + Sized {
     /// Its entry in the registry.
     const DESCRIPTOR: DropperDescriptor;
 
@@ -162,7 +163,7 @@ pub trait DropperDiscipline: Dropper + Sized {
 }
 
 /// The queue of one leaf, as planned.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct QueuePlan {
     /// The keyword of the dropper.
     pub dropper: &'static str,
@@ -261,6 +262,20 @@ macro_rules! droppers {
                     return Ok(AnyDropper::$name($module::$name::build(&plan.params, place)?));
                 })*
                 Err(unknown_dropper(plan.dropper))
+            }
+        }
+
+        impl State for AnyDropper {
+            fn save(&self, to: &mut Writer) {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.save(to),)*
+                }
+            }
+
+            fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.load(from),)*
+                }
             }
         }
 

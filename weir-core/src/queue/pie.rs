@@ -21,6 +21,7 @@ use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant};
 use alloc::boxed::Box;
 
@@ -60,6 +61,7 @@ struct Law {
 }
 
 /// Measures how fast the leaf drains.
+#[derive(Default)]
 struct Drain {
     /// Bytes in a second; 0 before the first measurement.
     rate: u64,
@@ -293,6 +295,14 @@ const CYCLE: u64 = 16 << 10;
 const UPDATE_MIN: u64 = 1_000_000;
 /// The most steps taken at once: 15 s of the default ones.
 const STEPS_MAX: u32 = 1000;
+
+state!(Pie(state));
+state!(State {
+    probability, sum, delay, delay_before, burst, next, drain, random;
+    kept: limit, law, ecn, by_length, mtu;
+    check: |state: &Self| state.probability <= ONE && state.sum <= 10 * ONE
+});
+state!(Drain { rate, began, bytes });
 
 #[cfg(test)]
 mod tests {

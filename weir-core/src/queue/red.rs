@@ -18,6 +18,7 @@ use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant, Quantity, Share};
 use alloc::boxed::Box;
 
@@ -281,6 +282,16 @@ const LENGTH_OF_PACKET: u64 = (1 << 20) - 1;
 /// The probability 1.
 const ONE: u64 = 1 << 32;
 const ADAPTS_EVERY: Duration = Duration::from_millis(500);
+
+state!(Red(state));
+state!(State {
+    curve, average, count, idle_since, adapts_at, random;
+    kept: limit, weight, packet_time, ecn, adaptive;
+    check: |state: &Self| (0..=(LENGTH_MAX as i64) << FRACTION).contains(&state.average)
+});
+state!(Curve {
+    pmax; kept: min, max, in_bytes, gentle, wait, by_length; check: |curve: &Self| curve.pmax <= ONE
+});
 
 #[cfg(test)]
 mod tests {

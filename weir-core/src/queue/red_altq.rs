@@ -18,6 +18,7 @@ use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Dimension, Instant};
 use alloc::boxed::Box;
 
@@ -175,6 +176,12 @@ impl State {
 }
 
 const THRESHOLD: Kind = Kind::Number(1, THRESHOLD_MAX);
+
+state!(RedAltq(state));
+state!(State {
+    average, random;
+    kept: curve, pause, limit, ecn, notices_idle, any_victim, evicting
+});
 
 #[cfg(test)]
 mod tests {

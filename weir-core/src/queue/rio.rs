@@ -20,6 +20,7 @@ use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Kind, Params};
 use crate::random::Random;
+use crate::state::state;
 use crate::units::{Dimension, Instant};
 use alloc::boxed::Box;
 
@@ -196,6 +197,16 @@ impl State {
 const LEVELS: usize = 3;
 const THRESHOLD: Kind = Kind::Number(1, THRESHOLD_MAX);
 const INV_PMAX: Kind = Kind::Number(1, 1000);
+
+state!(Rio(state));
+state!(State {
+    levels, accepted, random;
+    kept: used, pause, limit;
+    check: |state: &Self| state.accepted < LEVELS
+});
+state!(Level {
+    average, waiting; kept: curve; check: |level: &Self| level.waiting <= u64::from(u32::MAX)
+});
 
 #[cfg(test)]
 mod tests {

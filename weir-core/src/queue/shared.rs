@@ -8,6 +8,7 @@
 
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer, load_rows, save_rows, state};
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
@@ -43,7 +44,7 @@ struct Member {
 }
 
 /// A rank in the heap: the longer first; of equals, the one backlogged for longer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Rank {
     length: u64,
     since: u64,
@@ -152,6 +153,25 @@ impl Shared {
         }
     }
 
+    /// Whether the heap is in order and holds each backlogged member, at its rank or above, and
+    /// each holds what waits in its leaf: `backlog` by leaf.
+    pub fn agrees(&self, mut backlog: impl Iterator<Item = u64>) -> bool {
+        let after_parent = |at: usize| !self.heap[at].is_before(&self.heap[(at - 1) / 2]);
+        let in_order = (1..self.heap.len()).all(after_parent);
+        let member = |(index, member): (usize, &Member)| {
+            let holds = backlog.next().is_some_and(|bytes| member.bytes == bytes);
+            let is_placed = match self.heap.get(member.place as usize) {
+                Some(rank) => {
+                    let true_rank = member.rank(LeafId(index as u32));
+                    rank.leaf == true_rank.leaf && !true_rank.is_before(rank)
+                }
+                None => member.bytes == 0,
+            };
+            member.weight == 0 || holds && is_placed && member.since <= self.began
+        };
+        in_order && self.members.iter().enumerate().all(member)
+    }
+
     fn swap(&mut self, one: usize, other: usize) {
         self.heap.swap(one, other);
         for place in [one, other] {
@@ -192,6 +212,35 @@ fn different_limits(class: ClassId, this: (&str, Bytes), other: (&str, Bytes)) -
 
 /// Not in the heap.
 const NOWHERE: u32 = u32::MAX;
+
+state!(Rank { length, since, leaf });
+state!(Member { bytes, since; kept: weight, place });
+
+/// What the members hold, and the heap; the total and the places follow from that.
+impl State for Shared {
+    fn save(&self, to: &mut Writer) {
+        let Self { limit: _, total: _, members, heap, began } = self;
+        members.save(to);
+        save_rows(heap, to);
+        began.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.members.load(from)?;
+        load_rows(&mut self.heap, from, self.members.len())?;
+        self.began.load(from)?;
+        self.members.iter_mut().for_each(|member| member.place = NOWHERE);
+        for (place, rank) in self.heap.iter().enumerate() {
+            let member = self.members.get_mut(rank.leaf.index());
+            let member = member.filter(|member| member.weight > 0 && member.place == NOWHERE);
+            member.ok_or(StateError::Invalid("heap of a shared limit"))?.place = place as u32;
+        }
+        let held = self.members.iter().try_fold(0u64, |sum, row| sum.checked_add(row.bytes));
+        self.total = held.ok_or(StateError::Invalid("bytes in a shared limit"))?;
+        let is_sound = self.began <= u64::MAX >> 1;
+        if is_sound { Ok(()) } else { Err(StateError::Invalid("shared limit")) }
+    }
+}
 
 #[cfg(test)]
 mod tests {

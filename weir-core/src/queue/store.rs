@@ -10,14 +10,17 @@ use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
-    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, QueuePlan, Release,
-    Surplus,
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, Place, QueuePlan,
+    Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
+use crate::link::LinkPlan;
 use crate::packet::Head;
 use crate::parameter::BuildError;
+use crate::sched::RefitError;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
 use crate::units::Instant;
@@ -519,6 +522,52 @@ impl Queues {
         }
     }
 
+    /// Returns the dropper that a leaf gets if its plan changes from the one to the other; `None` if
+    /// it keeps the one that it has.
+    pub(crate) fn refitted_dropper(
+        &self,
+        leaf: LeafId,
+        (from, to): (&QueuePlan, &QueuePlan),
+        plan: &LinkPlan,
+        is_new: bool,
+    ) -> Result<Option<AnyDropper>, RefitError> {
+        let before = self.droppers.of(leaf);
+        if from == to && (!is_new || before.keeps_nothing()) {
+            return Ok(None);
+        }
+        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
+        let mut dropper = AnyDropper::build(to, Place { leaf, rate, mtu, seed })?;
+        if dropper.membership().is_some() || before.membership().is_some() {
+            return Err(RefitError::NeedsChange("leaves share its limit"));
+        }
+        if let Some(flows) = dropper.flows_mut() {
+            flows.set_late(self.late);
+        }
+        Ok(Some(dropper))
+    }
+
+    /// Gives `leaf`, in which no packet waits, another dropper.
+    pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) {
+        self.leaves[leaf.index()].unasked = Unasked::of(&dropper);
+        self.droppers.replace(leaf, self.leaves.len(), dropper);
+    }
+
+    /// Lets flow queues forget the packets that were taken out of `leaf`.
+    pub(crate) fn forget_flows(&mut self, leaf: LeafId) {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            flows.forget_packets();
+        }
+    }
+
+    /// Returns the account of `leaf`, in which no packet waits, and begins a new one.
+    pub(crate) fn retire(&mut self, leaf: LeafId) -> LeafAccount {
+        let account = self.leaf_account(leaf);
+        let state = &mut self.leaves[leaf.index()];
+        (state.sent_packets, state.sent_bytes) = (0, 0);
+        self.drops.forget(leaf);
+        account
+    }
+
     /// Returns the account up to now.
     pub fn account(&self) -> Account {
         let leaf = |index| self.leaf_account(LeafId(index as u32));
@@ -530,6 +579,141 @@ impl Queues {
         let dropped = self.drops.of(leaf);
         let Leaf { sent_packets: packets, sent_bytes: bytes, .. } = self.leaves[leaf.index()];
         LeafAccount::new(Count { packets, bytes }, dropped, self.backlog(leaf))
+    }
+}
+
+/// The packets of each leaf in their order; the slots in which they wait follow from that.
+impl State for Queues {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            leaves,
+            slots: _,
+            free: _,
+            room: _,
+            packets_max: _,
+            droppers,
+            late: _,
+            drops,
+            shared,
+            flow_hash: _,
+        } = self;
+        droppers.save(to);
+        for leaf in (0..leaves.len() as u32).map(LeafId) {
+            self.save_leaf(leaf, to);
+        }
+        drops.save(to);
+        if let Some(shared) = shared {
+            shared.save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        assert_eq!(self.packets(), 0, "a checkpoint is loaded into empty queues");
+        self.droppers.load(from)?;
+        for leaf in (0..self.leaves.len() as u32).map(LeafId) {
+            self.load_leaf(leaf, from)?;
+        }
+        self.drops.load(self.leaves.len(), from)?;
+        let Some(shared) = &mut self.shared else { return Ok(()) };
+        shared.load(from)?;
+        let is_sound = shared.agrees(self.leaves.iter().map(|leaf| leaf.bytes));
+        if is_sound { Ok(()) } else { Err(StateError::Invalid("shared limit")) }
+    }
+}
+
+impl Queues {
+    fn save_leaf(&self, leaf: LeafId, to: &mut Writer) {
+        let Leaf {
+            first,
+            second,
+            last: _,
+            packets,
+            unasked: _,
+            bytes: _,
+            sent_packets,
+            sent_bytes,
+        } = self.leaves[leaf.index()];
+        packets.save(to);
+        Count { packets: sent_packets, bytes: sent_bytes }.save(to);
+        if packets > 0 {
+            first.save(to);
+        }
+        let Some(flows) = self.droppers.of(leaf).flows() else {
+            return self.save_chain(second, packets.saturating_sub(1), to);
+        };
+        flows.save(to);
+        for flow in 0..flows.flow_count() {
+            let count = self.chained(flows.head(flow));
+            count.save(to);
+            self.save_chain(flows.head(flow), count, to);
+        }
+    }
+
+    /// Returns the number of packets in the chain that begins with `slot`.
+    fn chained(&self, slot: u32) -> u32 {
+        let packet = |slot: u32| self.slots.get(slot as usize);
+        core::iter::successors(packet(slot), |behind| packet(behind.next)).count() as u32
+    }
+
+    /// Writes this many packets of the chain that begins with `slot`.
+    fn save_chain(&self, mut slot: u32, count: u32, to: &mut Writer) {
+        for _ in 0..count {
+            let Slot { entry, next } = &self.slots[slot as usize];
+            entry.save(to);
+            slot = *next;
+        }
+    }
+
+    fn load_leaf(&mut self, leaf: LeafId, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let packets = from.count(self.room as usize, "packets that wait")? as u32;
+        let mut sent = Count::default();
+        sent.load(from)?;
+        let state = &mut self.leaves[leaf.index()];
+        (state.sent_packets, state.sent_bytes) = (sent.packets, sent.bytes);
+        if self.droppers.of(leaf).flows().is_some() {
+            return self.load_flows(leaf, packets, from);
+        }
+        for _ in 0..packets {
+            let mut entry = Entry::EMPTY;
+            entry.load(from)?;
+            self.append(leaf, &entry);
+        }
+        Ok(())
+    }
+
+    /// Reads the packets of a leaf with flow queues.
+    fn load_flows(
+        &mut self,
+        leaf: LeafId,
+        packets: u32,
+        from: &mut Reader<'_>,
+    ) -> Result<(), StateError> {
+        let state = &mut self.leaves[leaf.index()];
+        if packets > 0 {
+            state.first.load(from)?;
+        }
+        let first = state.first.charged;
+        let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return Ok(()) };
+        flows.load(first, from)?;
+        let mut bytes = if flows.is_chosen() { u64::from(first) } else { 0 };
+        for flow in 0..flows.flow_count() {
+            for _ in 0..from.count(packets as usize, "packets of a flow")? {
+                let slot = self.free;
+                let filled = self.slots.get_mut(slot as usize);
+                let filled = filled.ok_or(StateError::Invalid("packets of flows"))?;
+                self.free = core::mem::replace(&mut filled.next, NONE);
+                filled.entry.load(from)?;
+                bytes += u64::from(filled.entry.charged);
+                flows.put_back(&mut self.slots, slot, flow);
+            }
+        }
+        if !flows.is_sound(packets) {
+            return Err(StateError::Invalid("flows of a leaf"));
+        }
+        self.room -= packets;
+        let state = &mut self.leaves[leaf.index()];
+        (state.packets, state.bytes) = (packets, bytes);
+        Ok(())
     }
 }
 

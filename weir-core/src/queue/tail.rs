@@ -7,6 +7,7 @@ use super::{
 use crate::account::Count;
 use crate::event::DropReason;
 use crate::parameter::{BuildError, Params};
+use crate::state::state;
 use crate::units::Instant;
 
 /// Tail drop.
@@ -44,3 +45,5 @@ impl Dropper for Tail {
         true
     }
 }
+
+state!(Tail { ; kept: limit });

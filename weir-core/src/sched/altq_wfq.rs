@@ -162,6 +162,8 @@ const WEIGHT_MAX: u64 = 65_535;
 /// Longer packets count as this much, so that a quota never overflows.
 const LENGTH_MAX: u64 = 1 << 30;
 
+crate::state::state!(unsupported AltqWfq);
+
 #[cfg(test)]
 mod tests {
     use super::*;

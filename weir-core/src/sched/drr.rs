@@ -9,12 +9,13 @@
 
 use super::service::Rounds;
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,
-    Tree,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -52,6 +53,8 @@ impl Discipline for Drr {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let quantum = quantum(tree, class);
@@ -67,6 +70,31 @@ impl Discipline for Drr {
             let turn = &mut self.leaves[new.index()];
             turn.deficit = old.leaves[before.index()].deficit.min(2 * turn.quantum);
         });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.quantum = quantum(tree, tree.leaf(leaf));
+        turn.deficit = turn.deficit.min(2 * turn.quantum);
+        if refit.is_new {
+            turn.empty();
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let knows = |leaf: usize, head: Option<Head>| {
+            let turn = &self.leaves[leaf];
+            turn.head == head.map_or(NOTHING, length_of)
+        };
+        waiting.all(knows) && self.round.agrees(waiting.heads)
     }
 
     fn service(tree: &Tree) -> Service {
@@ -175,6 +203,9 @@ const NOTHING: u32 = u32::MAX;
 const QUANTUM_MIN: u64 = 64;
 /// A quantum and what is left of the one before still fit a deficit.
 const QUANTUM_MAX: u64 = 1 << 30;
+
+state!(Drr { leaves, round });
+state!(Turn { deficit, head; kept: quantum });
 
 #[cfg(test)]
 mod tests {

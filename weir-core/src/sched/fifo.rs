@@ -3,10 +3,14 @@
 //! Benchmarks use it as the yardstick. Invariant: the packet that arrived first leaves first, and
 //! nothing else matters.
 
-use super::{Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree};
+use super::{
+    Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service,
+    Tree, Waiting,
+};
 use crate::ids::LeafId;
 use crate::order::arrivals::Arrivals;
 use crate::parameter::BuildError;
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// First in, first out over all leaves.
@@ -33,8 +37,24 @@ impl Discipline for Fifo {
 
     const PER_PACKET: bool = true;
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        _leaf: LeafId,
+        _refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.arrivals.agrees(waiting.packets)
     }
 
     fn service(_tree: &Tree) -> Service {
@@ -67,3 +87,5 @@ impl Scheduler for Fifo {
         self.arrivals.drop_from(leaf);
     }
 }
+
+state!(Fifo { arrivals });

@@ -101,6 +101,8 @@ impl Scheduler for FqCodel {
 const QUANTUM_MIN: u64 = 64;
 const QUANTUM_MAX: u64 = 1 << 30;
 
+crate::state::state!(unsupported FqCodel);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@
 
 use super::htb::engine::{Engine, Precision};
 use super::htb::params::{CEIL, Defaults, PRIO, R2Q, RATE, burst, cburst, quantum};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree};
+use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree, Waiting};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Duration, Instant};
 
@@ -69,6 +69,10 @@ impl Discipline for Htb265 {
 
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.take_over(now, old, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.knows(waiting)
     }
 }
 

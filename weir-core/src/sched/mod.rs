@@ -4,17 +4,22 @@
 //! A scheduler decides the order of leaves. It holds no packet and does not classify: the queue
 //! layer holds packets, so droppers, limits and accounts exist once.
 
+mod loans;
 mod proportional_delay;
+mod refit;
 pub mod service;
 #[cfg(test)]
 mod twins;
 
 pub use crate::packet::Head;
 pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
+pub use loans::Borrowed;
+pub use refit::{Refit, RefitError};
 pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::{BuildError, Parameter};
+use crate::state::{State, state};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
@@ -70,6 +75,11 @@ pub trait Scheduler {
     fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
     }
+
+    /// Returns what `leaf` has borrowed so far; nothing for schedulers that do not lend.
+    fn borrowed(&self, _leaf: LeafId) -> Borrowed {
+        Borrowed::default()
+    }
 }
 
 /// What held the first packet of a leaf back, apart from others' turns.
@@ -85,10 +95,11 @@ pub struct Why {
 }
 
 /// What can hold a packet back although the line is free.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Regulation {
     /// Nothing.
+    #[default]
     None,
     /// Tokens of its own rate are used up and no class lends.
     Tokens,
@@ -176,7 +187,7 @@ pub struct Descriptor {
 }
 
 /// A scheduler that can be registered.
-pub trait Discipline: Scheduler + Sized + Send + 'static {
+pub trait Discipline: Scheduler + State + Sized + Send + 'static {
     /// What the registry knows of it.
     const DESCRIPTOR: Descriptor;
 
@@ -197,6 +208,9 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// that method does nothing, and a queue moves to a new plan as it is.
     const PER_PACKET: bool = false;
 
+    /// Whether single leaves can be refitted while it runs.
+    const REFITS: bool = false;
+
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///
     /// # Errors
@@ -210,9 +224,55 @@ pub trait Discipline: Scheduler + Sized + Send + 'static {
     /// classes start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
 
+    /// Follows the parameters of `leaf`, which are others in `tree` than before; no packet waits in
+    /// it. After that it decides as one that was built from the tree. A leaf that is not new keeps
+    /// what [`Discipline::inherit`] would take over. Called only with [`Discipline::REFITS`].
+    ///
+    /// # Errors
+    /// When it takes a whole change, or the values contradict each other; then nothing is changed.
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        _leaf: LeafId,
+        _refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        Err(RefitError::NeedsChange("the scheduler builds its classes together"))
+    }
+
+    /// Whether its state, loaded from a checkpoint, can be that of a scheduler whose leaves hold
+    /// what waits. Checks whatever its other functions rely on, so that a forged checkpoint is
+    /// refused here and does no harm later.
+    fn agrees(&self, _waiting: &Waiting<'_>) -> bool {
+        true
+    }
+
     /// Returns what it guarantees each leaf of `tree`, whatever the others do; `tree` must build.
     fn service(_tree: &Tree) -> Service {
         Service::Unknown
+    }
+}
+
+/// What waits in the leaves when a checkpoint is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting<'w> {
+    /// The time of the link.
+    pub now: Instant,
+    /// The first packet of each leaf, as the scheduler was told of it.
+    pub heads: &'w [Option<Head>],
+    /// The number of packets in each leaf.
+    pub packets: &'w [u32],
+}
+
+impl Waiting<'_> {
+    /// Returns whether `is_so` holds for each leaf: its number, and its first packet.
+    pub(crate) fn all(&self, mut is_so: impl FnMut(usize, Option<Head>) -> bool) -> bool {
+        self.heads.iter().enumerate().all(|(leaf, &head)| is_so(leaf, head))
+    }
+
+    /// Returns the number of leaves in which packets wait.
+    pub(crate) fn leaves(&self) -> usize {
+        self.heads.iter().flatten().count()
     }
 }
 
@@ -225,6 +285,8 @@ pub struct Entry {
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,
     /// Returns what it guarantees each leaf of a tree that builds, whatever the others do.
     pub service: fn(&Tree) -> Service,
+    /// Whether single leaves can be added, removed and retuned while it runs.
+    pub refits: bool,
 }
 
 const fn entry<S: Discipline>() -> Entry {
@@ -232,6 +294,7 @@ const fn entry<S: Discipline>() -> Entry {
         descriptor: &S::DESCRIPTOR,
         build: |tree| Ok(Box::new(S::build(tree)?)),
         service: S::service,
+        refits: S::REFITS,
     }
 }
 
@@ -277,3 +340,13 @@ schedulers! {
     wfq::Wfq,
     hfsc::Hfsc,
 }
+
+state!(
+    enum Regulation {
+        None,
+        Tokens,
+        Undertime,
+        Ceiling,
+        UpperLimit,
+    }
+);

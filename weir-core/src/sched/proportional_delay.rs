@@ -225,6 +225,8 @@ const WAIT_MAX: u64 = (1 << 50) - 1;
 /// An average below a microsecond counts as one where it divides.
 const ERROR_BASE: u128 = 1_000;
 
+crate::state::state!(unsupported ProportionalDelay<const BOUNDED: bool>);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -54,6 +54,8 @@ impl Discipline for Sfq {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &super::ClassSpec| {
             let quantum = quantum(tree, class);
@@ -71,6 +73,23 @@ impl Discipline for Sfq {
             let turn = &mut self.leaves[new.index()];
             turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
         });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.quantum = quantum(tree, tree.leaf(leaf));
+        turn.allotment = turn.allotment.min(turn.quantum);
+        if refit.is_new {
+            turn.allotment = turn.quantum;
+            self.round.leave(leaf);
+        }
+        Ok(())
     }
 
     fn service(tree: &Tree) -> Service {
@@ -155,6 +174,8 @@ impl Sfq {
 const QUANTUM_MIN: i64 = 64;
 /// The largest quantum: a round of a million leaves then still fits 64 bits.
 const QUANTUM_MAX: i64 = 1 << 32;
+
+crate::state::state!(unsupported Sfq);
 
 #[cfg(test)]
 mod tests {

@@ -226,6 +226,8 @@ const BURST_TIME: Duration = Duration::from_millis(4);
 /// A terabyte, as elsewhere; at 1 bit/s that is 2^103 units, which fit an instant.
 const BURST_MAX: u64 = 1 << 40;
 
+crate::state::state!(unsupported Tbf);
+
 #[cfg(test)]
 mod tests {
     use super::*;

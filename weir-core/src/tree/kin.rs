@@ -11,15 +11,20 @@ pub struct Kin {
     leaves: Vec<Option<LeafId>>,
     /// The new leaf of each old one.
     new_leaves: Vec<Option<LeafId>>,
+    /// The classes that both have, new and old, that are not leaves in both.
+    others: Vec<(ClassId, ClassId)>,
 }
 
 impl Kin {
-    /// Matches classes by name; a leaf is kin to a leaf only.
+    /// Matches classes by name; a leaf is kin to a leaf only, and a place without a class to none.
     pub fn by_name(old: &Tree, new: &Tree) -> Self {
         let mut names: Vec<_> =
             old.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
         names.sort_unstable();
         let find = |name: &str| {
+            if name.is_empty() {
+                return None;
+            }
             let place = names.binary_search_by_key(&name, |row| row.0).ok()?;
             Some(names[place].1)
         };
@@ -31,8 +36,12 @@ impl Kin {
                 new_leaves[old.index()] = Some(LeafId(new as u32));
             }
         }
-        let classes = new.classes().map(|(_, class)| find(&class.name)).collect();
-        Self { classes, leaves, new_leaves }
+        let classes: Vec<_> = new.classes().map(|(_, class)| find(&class.name)).collect();
+        let is_leaf = |(id, was)| new.leaf_of(id).is_some() && old.leaf_of(was).is_some();
+        let rows = (0..).map(ClassId).zip(&classes);
+        let others = rows.filter_map(|(id, was)| Some((id, (*was)?))).filter(|&row| !is_leaf(row));
+        let others = others.collect();
+        Self { classes, leaves, new_leaves, others }
     }
 
     /// Returns the old class of this new one.
@@ -59,6 +68,11 @@ impl Kin {
     pub fn leaves(&self) -> impl Iterator<Item = (LeafId, LeafId)> {
         let row = |(new, &old): (usize, &Option<LeafId>)| Some((LeafId(new as u32), old?));
         self.leaves.iter().enumerate().filter_map(row)
+    }
+
+    /// Returns every new class that has an old one, with it, unless both are leaves.
+    pub fn others(&self) -> impl Iterator<Item = (ClassId, ClassId)> {
+        self.others.iter().copied()
     }
 
     /// Returns every new class that has an old one, with it.

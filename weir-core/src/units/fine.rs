@@ -75,6 +75,16 @@ impl FineInstant {
         Self((instant.as_nanos() as u128) << FRACTION_BITS)
     }
 
+    /// Returns its number of units.
+    pub(crate) const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// Returns the instant of this number of units, if it is not after the latest.
+    pub(crate) const fn from_bits(bits: u128) -> Option<Self> {
+        if bits <= Self::MAX.0 { Some(Self(bits)) } else { None }
+    }
+
     /// Returns the first whole nanosecond that is not before this instant: rounds up, so never
     /// early.
     pub const fn round_up(self) -> Instant {

@@ -11,7 +11,7 @@ use core::fmt;
 use core::str::FromStr;
 
 /// A parsed quantity of any dimension.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Quantity {
     /// `10 Mbit/s`
     Rate(Rate),

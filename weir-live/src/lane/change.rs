@@ -7,18 +7,20 @@
 //! removed leaves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_core::account::Histogram;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
 use weir_core::link::{Change, Prepared, Remains};
 use weir_core::parameter::BuildError;
-use weir_core::units::Duration;
+use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 
-use super::{Lane, LossBook, Room, histograms};
+use super::{Lane, Limits, LossBook, Room, histograms};
 use crate::pool::FramePool;
-use crate::status::LaneLabels;
+use crate::status::{LaneLabels, Shape};
+use crate::wait::monotonic_ns;
 
 /// What replaces the policy of a lane. After the change it holds what was replaced.
 pub(crate) struct LaneChange {
@@ -33,6 +35,9 @@ pub(crate) struct LaneChange {
     marked: Vec<u64>,
     losses: LossBook,
     ring_leaves: Vec<Option<LeafId>>,
+    limits: Limits,
+    shape: Arc<Shape>,
+    since: Instant,
 }
 
 /// Where the leaves of the policy before are in the new one.
@@ -76,6 +81,9 @@ impl LaneChange {
             delays: histograms(count),
             marked: vec![0; count + 1],
             losses: LossBook::new(count),
+            limits: Limits::new(count),
+            shape: Arc::new(Shape::of(policy)),
+            since: Instant::from_nanos(monotonic_ns()),
             ring_leaves: labels.rings.iter().map(ring).collect(),
             leaves,
         }))
@@ -87,6 +95,9 @@ impl LaneChange {
             leaves: self.leaf_names.clone(),
             sojourn_max: self.sojourn_max.clone(),
             rings: self.ring_leaves.clone(),
+            shape: Arc::clone(&self.shape),
+            since: self.since,
+            has_delays: !self.delays.is_empty(),
             ..before.clone()
         }
     }
@@ -132,19 +143,21 @@ impl Lane {
         std::mem::swap(&mut self.leaf_names, &mut change.leaf_names);
         std::mem::swap(&mut self.sojourn_max, &mut change.sojourn_max);
         std::mem::swap(&mut self.ring_leaves, &mut change.ring_leaves);
+        std::mem::swap(&mut self.shape, &mut change.shape);
+        self.since = change.since;
         if let Some(link) = change.link.take() {
-            change.remains = Some(link.apply(&mut self.link, self.now));
+            change.remains = Some(link.apply(&mut self.link, self.pending.now()));
         }
         self.take_dropped(pool);
         // The turn that follows asks the new link when it has to be served.
-        self.next = Some(self.now);
+        self.next = Some(self.pending.now());
     }
 
     /// Moves arrivals and departures to the leaves of the new policy, with the room that they and
     /// the frames in the link take.
     fn move_frames(&mut self, change: &mut LaneChange) {
         let leaves = &change.leaves;
-        for arrival in &mut self.arrivals {
+        for arrival in self.pending.arrivals_mut() {
             arrival.leaf = leaves.find(arrival.leaf).unwrap_or(leaves.heir);
         }
         let held = &mut self.room.held;
@@ -160,6 +173,7 @@ impl Lane {
             let to = leaves.find(LeafId(leaf as u32)).unwrap_or(leaves.heir);
             change.room.adopt(to.index(), *held);
         }
+        change.room.found = self.room.found;
         std::mem::swap(&mut self.room, &mut change.room);
     }
 
@@ -184,6 +198,12 @@ impl Lane {
                 std::mem::swap(new, delays);
             }
         }
+        for (old, held_ns) in self.limits.held_ns.iter().enumerate() {
+            if let Some(new) = change.limits.held_ns.get_mut(leaves.row(old)) {
+                *new = *held_ns;
+            }
+        }
+        std::mem::swap(&mut self.limits, &mut change.limits);
         std::mem::swap(&mut self.marked, &mut change.marked);
         std::mem::swap(&mut self.losses, &mut change.losses);
         std::mem::swap(&mut self.delays, &mut change.delays);

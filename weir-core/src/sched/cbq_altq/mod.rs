@@ -25,10 +25,15 @@ mod params;
 mod rounds;
 mod sharing;
 mod spec;
+crate::state::state!(unsupported CbqAltq);
+
 #[cfg(test)]
 mod tests;
 
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why};
+use super::loans::Loans;
+use super::{
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::units::{Bytes, Instant};
@@ -52,6 +57,9 @@ pub struct CbqAltq {
     calls: (Instant, u32),
     /// The packets that have not left the wire, under `update_at = "tx-complete"`.
     downstream: VecDeque<Sent>,
+    /// The number of classes from each up to its top class, both counted; 0 for a root of the link.
+    depths: Vec<u8>,
+    loans: Loans,
 }
 
 /// A packet that the estimators have yet to count.
@@ -104,6 +112,10 @@ impl Discipline for CbqAltq {
         let switches = Switches::new(tree.params());
         let mut sharing = Sharing::build(tree, switches)?;
         let rounds = Rounds::build(tree, &mut sharing.classes, &switches);
+        let mut depths = alloc::vec![0; sharing.classes.list.len()];
+        for (id, _) in tree.classes() {
+            depths[sharing.classes.number(id)] = tree.path(id).count() as u8;
+        }
         Ok(Self {
             sharing,
             rounds,
@@ -112,6 +124,8 @@ impl Discipline for CbqAltq {
             arrival: Arrival::None,
             calls: (Instant::ZERO, 0),
             downstream: VecDeque::new(),
+            depths,
+            loans: Loans::new(tree),
         })
     }
 
@@ -120,6 +134,7 @@ impl Discipline for CbqAltq {
         let pair = |(new, was)| (numbers(&self.sharing, new), numbers(&old.sharing, was));
         let pairs: Vec<_> = kin.classes().map(pair).collect();
         self.sharing.inherit(&old.sharing, pairs.into_iter());
+        self.loans.inherit(&old.loans, kin);
     }
 }
 
@@ -180,6 +195,10 @@ impl Scheduler for CbqAltq {
         let (state, plan) = self.sharing.classes.at_with_plan(class);
         self.rounds.pay(plan.place.priority, (class, state), length, first == Some(class));
         self.remove_one(leaf, next);
+        if let Some(lender) = choice.permission.lender {
+            let depth = usize::from(self.depths[lender as usize]);
+            self.loans.count(leaf, depth, sent);
+        }
         let sent = Sent { class, length, lender: choice.permission.lender };
         if !self.sharing.switches.at_completion {
             return self.account(now, sent);
@@ -216,6 +235,10 @@ impl Scheduler for CbqAltq {
             _ => None,
         };
         self.sharing.why(Stamp::at(now), class, lender)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
     }
 }
 

@@ -8,13 +8,16 @@
 
 mod class;
 mod rules;
+crate::state::state!(unsupported CbqRef);
+
 #[cfg(test)]
 mod tests;
 
 pub use rules::{Answer, Rules};
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection,
+    Tree, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -104,6 +107,10 @@ impl Scheduler for CbqRef {
             return Why { lender, ..Why::FREE };
         }
         Why { released, regulation: Regulation::Undertime, lender }
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.rules.borrowed(leaf)
     }
 }
 

@@ -5,6 +5,7 @@
 //! one part in a million. The cost of a byte rounds up, so a bucket never fills too fast.
 //! Invariant: amounts stay within two minutes either side of zero, so no sum of two overflows.
 
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// A signed length of time in units of 2^-26 ns.
@@ -196,6 +197,16 @@ const FRACTION_BITS: u32 = 26;
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// [algorithms §5.5] The deepest debt is one unit above a minute.
 const FLOOR: Fine = Fine(1 - ((60 * 1_000_000_000) << FRACTION_BITS));
+
+state!(Fine(units) check: |fine: &Self| (FLOOR..=Fine::of(TIME_MAX)).contains(fine));
+state!(packed Buckets { own, ceiling, checkpoint });
+state!(
+    enum Mode {
+        CantSend,
+        MayBorrow,
+        CanSend,
+    }
+);
 
 #[cfg(test)]
 mod tests {

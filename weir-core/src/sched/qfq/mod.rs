@@ -411,5 +411,7 @@ const RENEWAL: u64 = 1 << 61;
 /// The longest slot: the largest inverse for a packet of [`LENGTH_MAX`].
 const SLOT_BITS_MAX: u32 = 57;
 
+crate::state::state!(unsupported Qfq);
+
 #[cfg(test)]
 mod tests;

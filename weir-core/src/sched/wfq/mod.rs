@@ -88,7 +88,7 @@ impl Discipline for Wfq {
         self.fluid.inherit(now, &old.fluid);
         for (new, before) in kin.leaves() {
             let start = old.leaves[before.index()].start;
-            let ahead = start.saturating_sub(old.fluid.virtual_time());
+            let ahead = start.saturating_sub(old.fluid.reached());
             let ahead = u128::from(ahead) << self.shift >> old.shift;
             let ahead = ahead.min(1 << AHEAD_BITS) as u64;
             if ahead > 0 {
@@ -221,3 +221,5 @@ const RENEWAL: u64 = 1 << 61;
 const LEAD_MAX: u64 = 1 << 61;
 /// No leaf is ahead of the fluid by more, after a change of the tree.
 const AHEAD_BITS: u32 = 57;
+
+crate::state::state!(unsupported Wfq);
