@@ -164,3 +164,35 @@ fn the_document_describes_each_path_and_refers_to_nothing_that_is_not_there() {
     }
     assert!(references > 5, "{text}");
 }
+
+#[test]
+fn any_bytes_close_to_a_request_of_any_route_get_an_answer() {
+    let mut random = weir_core::random::Random::new(0x0a91, 0);
+    let routes = CALLS.iter().filter_map(|call| call.route);
+    let documents = ["/metrics", "/openapi.json", "/none"];
+    let documents = documents.map(|path| (Method::Get, path));
+    for (method, path) in routes.map(|route| (route.method, route.path)).chain(documents) {
+        let body = "{\"terms\":{\"dry_run\":true},\"settings\":[],\"after\":\"1-1\"}";
+        let request = format!(
+            "{} {path}?limit=1 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            method.name(),
+            body.len()
+        );
+        for _ in 0..200 {
+            let mut bytes = request.clone().into_bytes();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len() as u32) as usize;
+                match random.below(3) {
+                    0 => bytes[at] = random.below(256) as u8,
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b"\r\n %{}:&=\"0"[random.below(11) as usize]),
+                }
+            }
+            if random.below(4) == 0 {
+                bytes.truncate(random.below(bytes.len() as u32) as usize);
+            }
+            exercise(&bytes);
+        }
+    }
+}

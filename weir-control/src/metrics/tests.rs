@@ -76,7 +76,28 @@ fn the_text_follows_the_rules_of_openmetrics() {
         }
     }
     let names = names();
-    assert!(names.iter().all(|name| text.contains(&format!("{name}{{"))
-        || ["unread", "kept", "lost_in", "lost_out", "recent", "share", "ceiling"].iter().any(|some| name.contains(some))));
+    assert!(names.iter().all(|name| {
+        text.contains(&format!("{name}{{"))
+            || ["unread", "kept", "lost_in", "lost_out", "recent", "share", "ceiling"]
+                .iter()
+                .any(|some| name.contains(some))
+    }));
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+}
+
+/// Returns the names of metrics in a text.
+fn mentioned(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |one: char| !one.is_ascii_alphanumeric() && one != '_';
+    text.split(ends).filter(|word| word.starts_with("weir_"))
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_exist() {
+    let dashboard = include_str!("../../../dist/grafana/weir.json");
+    let value: serde_json::Value = serde_json::from_str(dashboard).expect("it is JSON");
+    assert!(value["panels"].as_array().is_some_and(|panels| panels.len() > 5));
+    let names = names();
+    let asked: BTreeSet<_> = mentioned(dashboard).collect();
+    let unknown: Vec<_> = asked.iter().filter(|name| !names.contains(&(**name).to_owned())).collect();
+    assert!(unknown.is_empty() && asked.len() > 10, "no metric is called {unknown:?}");
 }
