@@ -2,6 +2,8 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/api.rs"]
+mod api;
 #[path = "up/asked.rs"]
 mod asked;
 #[path = "up/before.rs"]
@@ -60,7 +62,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    let first = TESTS.iter().chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
+    let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
     first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 
