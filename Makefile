@@ -11,8 +11,9 @@ CARGO ?= cargo
 #   valgrind  counts instructions for `weir bench --instructions`
 #   objdump   says which library a package needs
 #   setpriv   takes privileges away in the test of the package
+#   prometheus  scrapes a live link
 NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind objdump:binutils \
-    setpriv:util-linux
+    setpriv:util-linux prometheus:prometheus
 # Subcommands of cargo that the checks call.
 TOOLS := fmt clippy
 # What only builds and runs Weir needs neither.

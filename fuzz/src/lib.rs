@@ -7,6 +7,7 @@ pub mod brief;
 mod capture;
 mod control;
 mod draw;
+mod http;
 mod import;
 mod keeper;
 mod mark;
@@ -21,6 +22,7 @@ mod sorter;
 
 pub use capture::capture;
 pub use control::control;
+pub use http::http;
 pub use import::{altq, pf, tc};
 pub use keeper::{desk, report};
 pub use mark::mark;
@@ -41,6 +43,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("control", control),
     ("desk", desk),
+    ("http", http),
     ("mark", mark),
     ("offload", offload),
     ("packet", packet),

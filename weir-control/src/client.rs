@@ -4,7 +4,7 @@
 //! are made fit to print.
 
 use crate::places::denied;
-use crate::printable::{clean, printable, printable_lines};
+use crate::printable::{clean, clean_value, printable, printable_lines};
 use crate::protocol::{
     ABSENT, Answer, CLASSES_DEFAULT, Changed, DESCRIPTORS_MAX, Entry, Query, Request, Terms,
 };
@@ -89,6 +89,10 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             Ok(Answer::Status(status))
         }
         Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),
+        Ok(Answer::Events(mut events)) => {
+            events.events.iter_mut().flat_map(|event| event.values_mut()).for_each(clean_value);
+            Ok(Answer::Events(events))
+        }
         Ok(Answer::Changed(mut changed)) => {
             clean_change(&mut changed);
             Ok(Answer::Changed(changed))
@@ -126,7 +130,7 @@ pub fn exercise(bytes: &[u8]) {
         Ok(Answer::Log(entries)) => {
             assert!(entries.iter().all(|entry| clean(&entry.reason) && clean(&entry.what)));
         }
-        Ok(Answer::Done) => {}
+        Ok(_) => {}
     }
 }
 
@@ -179,7 +183,7 @@ pub(crate) fn contact(path: &Path) -> Contact {
     }
 }
 
-fn connect(path: &Path) -> Result<UnixStream, String> {
+pub(crate) fn connect(path: &Path) -> Result<UnixStream, String> {
     let place = printable(&path.display().to_string()).into_owned();
     match contact(path) {
         Contact::Live(stream) => Ok(stream),

@@ -1,36 +1,76 @@
 //! Requests and answers, each one JSON object on a line. An answer may bring descriptors beside it
 //! (SCM_RIGHTS, unix(7)).
 //!
-//! A request is one line of [`Request`] here and an arm where the link acts on it
-//! ([`crate::service::Service::act`]).
+//! A request is one line of the table below and an arm where the link acts on it
+//! ([`crate::service::Service::act`]). The line makes its route of HTTP (`http/`) and its part of
+//! the OpenAPI document, too; docs/api.md describes both protocols.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 pub use weir_live::change::history::{Entry, File, Origin, REASON_MAX, Texts};
 use weir_live::status::Status;
 pub use weir_live::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 
-/// The longest request line; a longer one is refused before it is read.
+/// The longest request, as a line or as the body of HTTP; a longer one is refused before it is
+/// read.
 pub const REQUEST_MAX: usize = 64 << 10;
-/// The longest request line of root and of the user who runs the link: it may bring a deployment
-/// with all its policies.
+/// The longest request of root and of the user who runs the link: it may bring a deployment with
+/// all its policies.
 pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
+/// The version of the requests and of their routes; docs/api.md says what may change within one.
+pub const VERSION: &str = "1.0.0";
 
 /// How an error begins where a keeper runs and no forwarder: said unasked.
 pub const ABSENT: &str = "no forwarder runs";
 
-/// A request of a client. A field that it does not have is refused: the client may mean more by it
-/// than the link would do. serde refuses it for `Mark {}`, but not for a variant without braces.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "call", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
+/// Makes [`Request`] and [`CALLS`] of a line for each request: name and what comes with it,
+/// keyword, the keyword of its answer, who may send it, and its route of HTTP.
+macro_rules! requests {
+    ($($(#[doc = $doc:literal])+ $name:ident $(($with:ty))? $({ $($fields:tt)* })?
+        $keyword:literal -> $answer:literal, $right:ident, $route:expr;)+) => {
+        /// A request of a client. A field that it does not have is refused: the client may mean
+        /// more by it than the link would do. serde refuses it for `Mark {}`, but not for a variant
+        /// without braces.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "call", deny_unknown_fields)]
+        pub enum Request {
+            $($(#[doc = $doc])+ #[serde(rename = $keyword)] $name $(($with))? $({ $($fields)* })?,)+
+        }
+
+        /// What can be asked for, in the order of the table.
+        pub const CALLS: &[Call] = &[$(Call {
+            keyword: $keyword,
+            summary: concat!($($doc),+),
+            answer: $answer,
+            right: Right::$right,
+            route: $route,
+        }),+];
+
+        impl Request {
+            /// Returns its line of the table.
+            pub fn call(&self) -> &'static Call {
+                let keyword = match self {
+                    $(Self::$name { .. } => $keyword,)+
+                };
+                let call = CALLS.iter().find(|call| call.keyword == keyword);
+                call.expect("both are made from one table")
+            }
+        }
+    };
+}
+
+requests! {
     /// Requests the status of the link.
-    Status(Query),
+    Status(Query) "status" -> "status", Read, get("/status");
+    /// Requests what happened to the link of late.
+    Events(Since) "events" -> "events", Read, get("/events");
     /// Lets the measurement of delays restart.
-    Mark {},
+    Mark {} "mark" -> "done", Change, post("/mark");
     /// Lets the link read its deployment anew and go on with it, in a new process.
-    Restart {},
+    Restart {} "restart" -> "done", Change, post("/restart");
     /// Sets single values of the policies in force.
     Set {
         /// What to set, in this order.
@@ -38,7 +78,7 @@ pub enum Request {
         /// How.
         #[serde(default)]
         terms: Terms,
-    },
+    } "set" -> "changed", Change, post("/set");
     /// Puts other texts in force.
     Reload {
         /// The deployment with its policies; without it the link reads its own files anew.
@@ -47,7 +87,7 @@ pub enum Request {
         /// How.
         #[serde(default)]
         terms: Terms,
-    },
+    } "reload" -> "changed", Change, post("/reload");
     /// Puts the policies in force that were before the last change, or after an older one.
     Rollback {
         /// The number of the older change.
@@ -56,17 +96,103 @@ pub enum Request {
         /// How.
         #[serde(default)]
         terms: Terms,
-    },
+    } "rollback" -> "changed", Change, post("/rollback");
     /// Lets the change that is on trial stay.
-    Confirm {},
+    Confirm {} "confirm" -> "done", Change, post("/confirm");
     /// Requests the last changes.
-    Log {},
+    Log {} "log" -> "log", Read, get("/log");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
-    HandOver {},
+    HandOver {} "hand-over" -> "done", Change, NO_ROUTE;
+}
+
+/// A line of the table of requests.
+pub struct Call {
+    /// Its keyword: the value of `call`.
+    pub keyword: &'static str,
+    /// What it is for.
+    pub summary: &'static str,
+    /// The keyword of its answer, if it is met.
+    pub answer: &'static str,
+    /// Who may send it.
+    pub right: Right,
+    /// How it is sent by HTTP; `None` if it cannot be: descriptors go with its answer.
+    pub route: Option<Route>,
+}
+
+/// Who may send a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// Everyone who may connect: it only reads.
+    Read,
+    /// Root and the user who runs the link.
+    Change,
+}
+
+/// The way of a request by HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The method: what comes with a GET is in the query, with a POST in the body.
+    pub method: Method,
+    /// The path.
+    pub path: &'static str,
+}
+
+impl Route {
+    /// Returns whether a body may come with it.
+    pub fn takes_body(self) -> bool {
+        self.method == Method::Post
+    }
+}
+
+/// A method of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// It changes nothing.
+    Get,
+    /// It may change something.
+    Post,
+}
+
+impl Method {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+        }
+    }
+}
+
+const fn get(path: &'static str) -> Option<Route> {
+    Some(Route { method: Method::Get, path })
+}
+
+const fn post(path: &'static str) -> Option<Route> {
+    Some(Route { method: Method::Post, path })
+}
+
+const NO_ROUTE: Option<Route> = None;
+
+/// Which events to tell of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Since {
+    /// Only events after the one with this `id`; all that are remembered without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// What happened to the link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// Events after the one asked for that are not remembered any more.
+    pub lost: u64,
+    /// Events in their order, each as docs/events.md describes it, with its `id`.
+    pub events: Vec<Map<String, Value>>,
 }
 
 /// A value to set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     /// The direction whose policy has it; needed where directions have several policies.
@@ -80,7 +206,7 @@ pub struct Setting {
 }
 
 /// How a change is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
     /// Only say what it would change.
@@ -99,7 +225,7 @@ pub struct Terms {
 }
 
 /// What became of a change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Its number in the history; `None` if nothing was changed.
     pub number: Option<u64>,
@@ -124,7 +250,7 @@ pub struct Changed {
 }
 
 /// What changes in a direction, as `weir diff` prints it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Its name.
     pub direction: String,
@@ -135,11 +261,13 @@ pub struct Difference {
 }
 
 /// An answer of the server. `S` is the status, read or to be written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer<S = Box<Status>> {
     /// The answer to [`Request::Status`].
     Status(S),
+    /// The answer to [`Request::Events`].
+    Events(Events),
     /// The request was met.
     Done,
     /// The answer to a change.
@@ -153,7 +281,7 @@ pub enum Answer<S = Box<Status>> {
 impl Request {
     /// Returns whether it only reads. Other requests are for root and the user who runs the link.
     pub fn reads(&self) -> bool {
-        matches!(self, Self::Status(_) | Self::Log {})
+        self.call().right == Right::Read
     }
 }
 
@@ -178,6 +306,20 @@ mod tests {
             let read = serde_json::from_str::<Request>(&line);
             let why = read.map_err(|error| error.to_string());
             assert!(matches!(&why, Err(why) if why.contains("no-such-field")), "{line}: {why:?}");
+        }
+    }
+    #[test]
+    fn each_line_of_the_table_is_a_request_with_a_known_answer_and_a_path_of_its_own() {
+        let answers = serde_json::to_string(&schemars::schema_for!(Answer)).expect("it is JSON");
+        assert_eq!(calls(), CALLS.iter().map(|call| call.keyword).collect::<Vec<_>>());
+        for (index, call) in CALLS.iter().enumerate() {
+            assert!(answers.contains(&format!("\"{}\"", call.answer)), "{}", call.answer);
+            assert!(call.summary.ends_with('.'), "{}", call.keyword);
+            let others = CALLS.iter().skip(index + 1);
+            let same = others.filter(|other| call.route.is_some() && other.route == call.route);
+            assert_eq!(same.count(), 0, "{} has a route of its own", call.keyword);
+            let reads = call.route.is_none_or(|route| route.method == Method::Get);
+            assert!(call.right == Right::Change || reads, "a POST changes something");
         }
     }
 }

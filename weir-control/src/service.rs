@@ -1,18 +1,26 @@
 //! What a server is given: where counts are, who may change the link, and what acts on requests.
 
-use crate::protocol::{Answer, REQUEST_MAX, Request};
+use crate::protocol::{Answer, REQUEST_MAX, Request, Right};
+use crate::web::Web;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use weir_live::events::feed::Feed;
 use weir_live::status::{Board, Processes, Rows, Status};
 
 /// The link behind a server.
 pub struct Service {
+    /// The name of its deployment.
+    pub name: String,
     /// The boards of its loops.
     pub boards: Vec<Arc<Board>>,
+    /// What happened of late, for those who ask.
+    pub feed: Arc<Feed>,
     /// The user who started it: this one and root may send requests that change something.
     pub owner: u32,
+    /// The API on a TCP address, if it has one.
+    pub web: Option<Web>,
     /// The keeper of the link, if it is a forwarder; 0 while that is gone.
     pub keeper: Option<Arc<AtomicU32>>,
     /// The longest request line of those who may change the link.
@@ -50,8 +58,10 @@ pub type Act = Box<dyn Fn(&Request, &Peer) -> Reply + Send + Sync>;
 /// The process at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its user; `None` if the kernel does not tell.
+    /// Its user; `None` if the kernel does not tell, as for TCP.
     pub uid: Option<u32>,
+    /// What the token allows that it gave.
+    pub token: Option<Right>,
 }
 
 /// An answer, with the descriptors that go with it.
@@ -78,6 +88,10 @@ pub struct Refused {
 pub enum Cause {
     /// Too many clients, or too much was asked for at once.
     Busy,
+    /// What it sent is a request to another host, from a page of another site, or without a token.
+    Foreign,
+    /// There is nothing at the path that it asked for.
+    Unknown,
     /// It sent no whole request in time.
     Silent,
     /// Its request is too long.
@@ -97,6 +111,8 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy",
+            Self::Foreign => "foreign",
+            Self::Unknown => "unknown",
             Self::Silent => "silent",
             Self::TooLong => "too-long",
             Self::Malformed => "malformed",
@@ -112,8 +128,11 @@ impl Service {
     /// refuses is not told to anyone.
     pub fn of(boards: Vec<Arc<Board>>, owner: u32) -> Self {
         Self {
+            name: String::new(),
             boards,
+            feed: Arc::default(),
             owner,
+            web: None,
             keeper: None,
             owner_request_max: REQUEST_MAX,
             act: Box::new(|_, _| Reply::error("this link does not know the request")),
@@ -128,9 +147,15 @@ impl Service {
         Some(Processes { keeper: (keeper > 0).then_some(keeper), forwarder: std::process::id() })
     }
 
+    /// Returns how long a request of this client may be.
+    pub(crate) fn request_max(&self, peer: &Peer) -> usize {
+        if self.may_change(peer) { self.owner_request_max } else { REQUEST_MAX }
+    }
+
     /// Returns whether a process may change the link.
     pub fn may_change(&self, peer: &Peer) -> bool {
-        peer.uid.is_some_and(|uid| uid == 0 || uid == self.owner)
+        let is_owner = peer.uid.is_some_and(|uid| uid == 0 || uid == self.owner);
+        is_owner || peer.token == Some(Right::Change)
     }
 }
 

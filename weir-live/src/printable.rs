@@ -1,6 +1,7 @@
 //! Texts that come from elsewhere, made fit for a terminal.
 
 use crate::status::Status;
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// Returns the text with an escape such as `\u{1b}` in place of each character that controls a
@@ -35,6 +36,20 @@ pub fn printable_lines(text: &str) -> String {
 /// Makes every text of a status fit to print.
 pub fn clean(status: &mut Status) {
     status.each_text(&mut fit);
+}
+
+/// Makes every text of a value fit to print.
+pub fn clean_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = printable(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(clean_value),
+        Value::Object(fields) => fields.values_mut().for_each(clean_value),
+        _ => {}
+    }
 }
 
 /// C0, C1 and DEL, the ends of lines, and the marks of Unicode that turn the direction (UAX #9).

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use weir_control::web::Web;
 use weir_core::units;
 use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
@@ -27,6 +28,7 @@ use weir_live::bridge::{Bridge, BridgeConfig};
 use weir_live::channel::Channel;
 use weir_live::deploy;
 use weir_live::error::{Result, SystemError};
+use weir_live::events::feed::Feed;
 use weir_live::events::{self, About, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::inherited;
@@ -81,11 +83,17 @@ struct Prepared {
     bridges: Vec<Bridge>,
     boards: Vec<Arc<Board>>,
     listener: OwnedFd,
+    /// The API on a TCP address, and a copy of its listener.
+    web: Option<(Web, OwnedFd)>,
+    /// That copy, for the next keeper.
+    api_listener: Option<OwnedFd>,
     courier: Courier,
     signals: Signals,
     /// For each bridge, and for the first thread.
     bells: Vec<Arc<Bell>>,
     log: EventLog,
+    /// Events for clients of the control socket.
+    feed: Arc<Feed>,
     alarms: Alarms,
     reporter: Reporter,
     drain: Duration,
@@ -110,6 +118,12 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         return Err("the keeper does not say what to run".to_owned());
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
+    let web = plan.api.as_ref().zip(descriptors.pop());
+    let web = web.map(|(api, listener)| {
+        let copy = listener.try_clone().map_err(|error| error.to_string())?;
+        Web::new(listener, api).map(|web| (web, copy))
+    });
+    let web = web.transpose()?;
     let outcome = reading::of_texts(&plan.texts);
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
@@ -136,7 +150,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     tell(&reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
     let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
-    let Plan { texts, keeper, owner, history } = *plan;
+    let Plan { texts, keeper, owner, history, api: _ } = *plan;
     let mut state = State { deployment, texts, offices, history, trial: None };
     match state.go_on(&mut bridges, &reporter) {
         Ok(changed) => alarms = changed.unwrap_or(alarms),
@@ -147,10 +161,13 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
         bridges,
         listener,
+        web,
+        api_listener: None,
         courier,
         signals,
         bells,
         log,
+        feed: Arc::default(),
         alarms,
         reporter,
         drain: nanos(service.drain),
@@ -181,6 +198,10 @@ impl Prepared {
             (Arc::clone(&policies), reporter),
             (wishes, bell),
         );
+        service.feed = Arc::clone(&self.feed);
+        service.name.clone_from(&self.name);
+        let (web, listener) = self.web.take().unzip();
+        (service.web, self.api_listener) = (web, listener);
         service.keeper = Some(Arc::clone(&self.kept_by));
         let door = Door::closed(&self.listener, service)?;
         let warnings = std::mem::take(&mut self.warnings);

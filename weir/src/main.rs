@@ -71,6 +71,7 @@ verbs! {
     log::Log,
     status::Status,
     top::Top,
+    api::Api,
     send::Send,
     recv::Recv,
     measure::Measure,

@@ -2,6 +2,8 @@
 //! real kernel traffic. Needs root or user namespaces; otherwise the tests are skipped and counted,
 //! or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "up/api.rs"]
+mod api;
 #[path = "up/asked.rs"]
 mod asked;
 #[path = "up/before.rs"]
@@ -62,8 +64,9 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    let first = TESTS.iter().chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
-    first.chain(changed::TESTS).chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
+    let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
+    let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
+    second.chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -5,11 +5,16 @@
 //! time between requests and for an answer, and each takes a bounded amount of memory. Nothing
 //! here opens a file or a socket once the server runs.
 
+mod meet;
+mod secure;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod wire;
 
+use crate::http;
 use crate::listen::{self, Bound};
+use crate::metrics::Times;
 use crate::places::own_uid;
 use crate::printable::printable;
 use crate::protocol::{Answer, Request};
@@ -17,16 +22,20 @@ use crate::service::{Cause, Peer, Refused, Service};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_live::peer;
 use weir_live::status::{Board, History};
+pub(crate) use wire::Wire;
+use wire::{Stream, Timed};
+
+/// Why the conversation with a client ended.
+pub(crate) type Refusal = (Cause, String);
 
 /// A server at work; it ends when it is dropped.
 pub struct Server {
@@ -39,10 +48,16 @@ pub struct Server {
 }
 
 /// What the threads of a server share.
-struct Shared {
-    service: Service,
+pub(crate) struct Shared {
+    pub service: Service,
     /// Whether an answer of very many classes is under way.
     large: AtomicBool,
+    /// Clients that read events as they happen.
+    streams: AtomicUsize,
+    /// How long requests of HTTP took.
+    pub times: Times,
+    /// Whether the server ends.
+    ending: AtomicBool,
 }
 
 impl Server {
@@ -60,8 +75,9 @@ impl Server {
     }
 
     /// Answers on a listener that another process may have bound, and whose file is left alone.
+    /// The API on a TCP address is served, too, if the service has one.
     /// Once it returns, the server's threads need poll, accept4, getsockopt, setsockopt, recvfrom,
-    /// read, write, sendmsg, shutdown and close, and what threads and memory take: clone3, mmap,
+    /// read, write, sendmsg, shutdown and close, getrandom for TLS, and what threads and memory take: clone3, mmap,
     /// munmap, mprotect, madvise, futex, rseq, set_robust_list, sigaltstack, prctl (the name).
     ///
     /// # Errors
@@ -71,9 +87,8 @@ impl Server {
         fcntl_setfl(&listener, fcntl_getfl(&listener)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let history = History::begin(service.boards.clone())?;
-        let (stopped, shared) =
-            (Arc::clone(&stop), Shared { service, large: AtomicBool::new(false) });
-        let work = move || serve(&listener, &Arc::new(shared), &stopped);
+        let (stopped, shared) = (Arc::clone(&stop), Arc::new(Shared::of(service)));
+        let work = move || serve(&listener, &shared, &stopped);
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work)?;
         Ok(Self { stop, thread: Some(thread), history: Some(history), bound: None })
     }
@@ -110,68 +125,114 @@ impl Drop for Server {
 
 /// A client that is being served.
 struct Client {
-    stream: Arc<UnixStream>,
+    stream: Arc<Stream>,
     thread: JoinHandle<()>,
 }
 
 /// Accepts clients, each on a thread of its own so that none waits for another, until stopped.
 fn serve(listener: &UnixListener, shared: &Arc<Shared>, stop: &OwnedFd) {
     let mut clients: Vec<Client> = Vec::with_capacity(CLIENTS_MAX);
+    let mut web_clients: Vec<Client> = Vec::new();
+    let web = shared.service.web.as_ref();
     loop {
-        let mut ready = [
+        let mut ready = vec![
             PollFd::new(listener, PollFlags::IN),
             PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
         ];
+        ready.extend(web.map(|web| PollFd::new(web, PollFlags::IN)));
         // An interrupted wait is tried again.
         let _count = poll(&mut ready, None);
         if !ready[1].revents().is_empty() {
             break;
         }
-        clients.retain(|client| !client.thread.is_finished());
-        match listener.accept() {
-            Ok((stream, _)) => clients.extend(shared.attend(stream, clients.len())),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Without a free descriptor the next try would fail as well.
-            Err(_) => std::thread::sleep(ACCEPT_PAUSE),
+        let by_control = || listener.accept().map(|(stream, _)| Stream::Unix(stream));
+        accept(by_control, &mut clients, |stream, others| shared.attend(stream, others));
+        if let Some(web) = web {
+            let by_web = || web.listener.accept().map(|(stream, _)| Stream::Tcp(stream));
+            accept(by_web, &mut web_clients, |stream, others| shared.attend_web(stream, others));
         }
     }
-    for client in clients {
-        // Ends the client's reading; an error means that it has disconnected already.
-        let _ = client.stream.shutdown(Shutdown::Both);
+    shared.ending.store(true, Ordering::Relaxed);
+    for client in clients.into_iter().chain(web_clients) {
+        // Ends the client's reading.
+        client.stream.end();
         // A panic of the thread was printed when it happened; the link itself is unharmed.
         drop(client.thread.join());
     }
 }
 
+/// Accepts a client if one waits, and lets `attend` serve it beside so many others.
+fn accept(
+    accept: impl Fn() -> io::Result<Stream>,
+    clients: &mut Vec<Client>,
+    attend: impl Fn(Stream, usize) -> Option<Client>,
+) {
+    clients.retain(|client| !client.thread.is_finished());
+    match accept() {
+        Ok(stream) => clients.extend(attend(stream, clients.len())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        // Without a free descriptor the next try would fail as well.
+        Err(_) => std::thread::sleep(ACCEPT_PAUSE),
+    }
+}
+
 impl Shared {
+    pub(crate) fn of(service: Service) -> Self {
+        let (large, streams) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let times = Times::default();
+        Self { service, large, streams, times, ending: AtomicBool::new(false) }
+    }
+
     /// Starts a thread for this client, unless `others` are too many already.
-    fn attend(self: &Arc<Self>, stream: UnixStream, others: usize) -> Option<Client> {
-        let peer = Peer { uid: peer::uid(stream.as_fd()).ok() };
+    fn attend(self: &Arc<Self>, stream: Stream, others: usize) -> Option<Client> {
+        let peer = Peer { uid: peer::uid(stream.as_fd()).ok(), token: None };
         let reserve = if self.service.may_change(&peer) { 0 } else { CLIENTS_RESERVED };
         if others + reserve >= CLIENTS_MAX {
             self.turn_away(&stream, &peer);
             return None;
         }
+        self.start(stream, peer, talk::converse)
+    }
+
+    /// As [`Shared::attend`], for a client that came by the address of the API.
+    fn attend_web(self: &Arc<Self>, stream: Stream, others: usize) -> Option<Client> {
+        let peer = Peer { uid: None, token: None };
+        if others >= CLIENTS_MAX {
+            self.turn_away(&stream, &peer);
+            return None;
+        }
+        self.start(stream, peer, secure::converse)
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        stream: Stream,
+        peer: Peer,
+        converse: fn(&Stream, &Peer, &Shared) -> Result<(), Refusal>,
+    ) -> Option<Client> {
         let stream = Arc::new(stream);
         let (own, shared) = (Arc::clone(&stream), Arc::clone(self));
         let work = move || {
-            if let Err((cause, text)) = talk::converse(&own, &peer, &shared) {
+            if let Err((cause, text)) = converse(&own, &peer, &shared) {
                 shared.refuse(&peer, cause, &text);
             }
             // The other owner of the stream keeps it until it sees that this thread has ended.
-            let _ = own.shutdown(Shutdown::Both);
+            own.end();
         };
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work).ok()?;
         Some(Client { stream, thread })
     }
 
-    fn turn_away(&self, stream: &UnixStream, peer: &Peer) {
+    fn turn_away(&self, stream: &Stream, peer: &Peer) {
         let text = format!("{CLIENTS_MAX} clients are connected already; try again");
-        // The client may have disconnected; a line fits the buffer of a new socket, so this does
-        // not wait.
-        let _ = stream
-            .set_write_timeout(Some(ACCEPT_PAUSE))
-            .and_then(|()| talk::send(stream, &Answer::Error(text.clone()), ACCEPT_PAUSE));
+        // The client may have disconnected; an answer fits the buffer of a new socket, so this does
+        // not wait. One of TLS is turned away without a word.
+        let speaks_http = stream.first_now().is_some_and(http::is_http);
+        if speaks_http {
+            http::turn_away(&mut Timed::new(stream, ACCEPT_PAUSE), &text, ACCEPT_PAUSE);
+        } else if matches!(stream, Stream::Unix(_)) {
+            let _gone = talk::send(stream, &Answer::Error(text.clone()), ACCEPT_PAUSE);
+        }
         self.refuse(peer, Cause::Busy, &text);
     }
 
@@ -181,14 +242,34 @@ impl Shared {
         (self.service.refused)(Refused { uid: peer.uid, cause, text });
     }
 
+    /// Returns whether the server ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Returns a place for a client that reads events as they happen, if there is one.
+    pub(crate) fn begin_stream(&self) -> Option<Slot<'_>> {
+        let slot = Slot(&self.streams);
+        (self.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(slot)
+    }
+
     /// Returns a guard of the one large answer at a time, if there is none.
     fn begin_large(&self) -> Option<Large<'_>> {
         (!self.large.swap(true, Ordering::Acquire)).then_some(Large(&self.large))
     }
 }
 
+/// The place of a client that reads events, until it is dropped.
+pub(crate) struct Slot<'a>(&'a AtomicUsize);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Lets the next large answer begin when it is dropped.
-struct Large<'a>(&'a AtomicBool);
+pub(crate) struct Large<'a>(&'a AtomicBool);
 
 impl Drop for Large<'_> {
     fn drop(&mut self) {
@@ -196,9 +277,12 @@ impl Drop for Large<'_> {
     }
 }
 
-/// Clients served at once; further ones receive an error that says to try again.
+/// Clients of the control socket served at once, and of the address of the API; further ones
+/// receive an error that says to try again.
 pub const CLIENTS_MAX: usize = 16;
 /// So many of them are only for root and the user who runs the link.
 pub const CLIENTS_RESERVED: usize = 4;
+/// So many may read events as they happen, which takes as long as they like.
+pub const STREAMS_MAX: usize = 8;
 /// The pause after a client that could not be accepted, and the longest wait to turn one away.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

@@ -1,25 +1,36 @@
 //! The conversation with one client: a line in, an answer out, until it disconnects, is too slow or
 //! is refused.
 
-use super::Shared;
-use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request};
-use crate::service::{Cause, Peer, Reply};
+use super::wire::{Stream, Timed};
+use super::{Refusal, Shared};
+use crate::http;
+use crate::protocol::{Answer, DESCRIPTORS_MAX, Request};
+use crate::service::{Cause, Patience, Peer, Reply};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, BufWriter, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use weir_live::status::{Board, Rows, Status, query};
+use weir_live::status::{Rows, Status};
 
-/// Why the conversation ended.
-pub(super) type Refusal = (Cause, String);
-
-/// Answers a client until it disconnects.
-pub(super) fn converse(stream: &UnixStream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
+/// Answers a client until it disconnects: by HTTP if it begins as HTTP does, by lines otherwise.
+pub(super) fn converse(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
     let patience = shared.service.patience.request;
-    let is_owner = shared.service.may_change(peer);
-    let bytes_max = if is_owner { shared.service.owner_request_max } else { REQUEST_MAX };
+    match stream.first(Instant::now() + patience) {
+        Ok(None) => Ok(()),
+        Ok(Some(first)) if http::is_http(first) => {
+            let client = http::Client { peer: *peer, site: http::Site::Local, shared };
+            http::converse(&mut Timed::new(stream, patience), &client)
+        }
+        Ok(Some(_)) => by_lines(stream, peer, shared),
+        Err(error) => Err(tell(stream, (Cause::Silent, format!("no whole request came: {error}")))),
+    }
+}
+
+/// Answers a client that sends lines.
+fn by_lines(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
+    let Patience { request: patience, answer, .. } = shared.service.patience;
+    let bytes_max = shared.service.request_max(peer);
     let mut lines = Lines { stream, patience, bytes_max, buffer: Vec::new(), met: 0 };
     loop {
         let line = match lines.next() {
@@ -27,8 +38,11 @@ pub(super) fn converse(stream: &UnixStream, peer: &Peer, shared: &Shared) -> Res
             Ok(None) => return Ok(()),
             Err(refusal) => return Err(tell(stream, refusal)),
         };
-        let request = read(&line).map_err(|refusal| tell(stream, refusal))?;
-        shared.meet(stream, peer, &request).map_err(|refusal| tell(stream, refusal))?;
+        let answered = read(&line).and_then(|request| {
+            let met = shared.meet(peer, &request)?;
+            reply(stream, &met.reply, answer)
+        });
+        answered.map_err(|refusal| tell(stream, refusal))?;
         lines.met += 1;
     }
 }
@@ -47,7 +61,7 @@ pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
 }
 
 /// Sends the client the reason of a refusal, unless it does not read; returns the refusal.
-fn tell(stream: &UnixStream, refusal: Refusal) -> Refusal {
+fn tell(stream: &Stream, refusal: Refusal) -> Refusal {
     if refusal.0 != Cause::NotRead {
         // It may have disconnected, which is no worse than the refusal.
         let _ = send(stream, &Answer::Error(refusal.1.clone()), REFUSAL_PATIENCE);
@@ -55,63 +69,35 @@ fn tell(stream: &UnixStream, refusal: Refusal) -> Refusal {
     refusal
 }
 
-impl Shared {
-    /// Sends the answer to a request.
-    fn meet(&self, stream: &UnixStream, peer: &Peer, request: &Request) -> Result<(), Refusal> {
-        let service = &self.service;
-        if !request.reads() && !service.may_change(peer) {
-            let text = "only root and the user who runs the link may change it; use `sudo`";
-            return Err((Cause::NotAllowed, text.to_owned()));
+/// Sends an answer, with its descriptors at the first byte.
+fn reply(stream: &Stream, reply: &Reply, patience: Duration) -> Result<(), Refusal> {
+    let send_all = || -> io::Result<()> {
+        if reply.descriptors.is_empty() {
+            return send(stream, &reply.answer, patience);
         }
-        match request {
-            Request::Status(query) => self.tell_status(stream, query),
-            Request::Mark {} => {
-                service.boards.iter().for_each(|board| Board::request_mark(board));
-                self.reply(stream, Answer::Done.into())
-            }
-            other => self.reply(stream, (service.act)(other, peer)),
-        }
-    }
+        let mut out = Timed::new(stream, patience);
+        let text = line(&reply.answer)?;
+        let sent = write_with(&out, &text, &reply.descriptors)?;
+        out.write_all(&text[sent..])
+    };
+    send_all().map_err(|error| (Cause::NotRead, format!("the answer was not read: {error}")))
+}
 
-    fn tell_status(&self, stream: &UnixStream, query: &Query) -> Result<(), Refusal> {
-        query.check().map_err(|text| (Cause::Malformed, text))?;
-        let is_large = query.limit.is_some_and(|limit| limit > CLASSES_DEFAULT);
-        let large = if is_large { self.begin_large() } else { None };
-        if is_large && large.is_none() {
-            let text = format!(
-                "another client is being told of more than {CLASSES_DEFAULT} classes; try again, \
-                 or ask for fewer"
-            );
-            return Err((Cause::Busy, text));
-        }
-        let Some(status) = query::read(&self.service.boards, query, self.service.patience.counts)
-        else {
-            let text = "the run loop does not answer; it may be stopping".to_owned();
-            return Err((Cause::Failed, text));
-        };
-        let status = Status { processes: self.service.processes(), ..status };
-        self.reply(stream, Answer::Status(status).into())
+/// Sends descriptors with the first part of `text`; returns how much of it was sent.
+fn write_with(out: &Timed<'_>, text: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
+    out.ready()?;
+    let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::other(format!("more than {DESCRIPTORS_MAX} descriptors")));
     }
-
-    /// Sends an answer, with its descriptors at the first byte.
-    pub(super) fn reply(&self, stream: &UnixStream, reply: Reply) -> Result<(), Refusal> {
-        let patience = self.service.patience.answer;
-        let send_all = || -> io::Result<()> {
-            if reply.descriptors.is_empty() {
-                return send(stream, &reply.answer, patience);
-            }
-            let mut out = Timed::new(stream, patience);
-            let text = line(&reply.answer)?;
-            let sent = out.write_with(&text, &reply.descriptors)?;
-            out.write_all(&text[sent..])
-        };
-        send_all().map_err(|error| (Cause::NotRead, format!("the answer was not read: {error}")))
-    }
+    Ok(sendmsg(out.stream, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 /// Sends an answer as it is made, so that its length takes no memory.
 pub(super) fn send(
-    stream: &UnixStream,
+    stream: &Stream,
     answer: &Answer<Status<Rows>>,
     patience: Duration,
 ) -> io::Result<()> {
@@ -131,54 +117,9 @@ fn line(answer: &Answer<Status<Rows>>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A stream that is written to until an instant.
-struct Timed<'a> {
-    stream: &'a UnixStream,
-    end: Instant,
-}
-
-impl<'a> Timed<'a> {
-    fn new(stream: &'a UnixStream, patience: Duration) -> Self {
-        Self { stream, end: Instant::now() + patience }
-    }
-
-    /// Sends descriptors with the first part of `text`; returns how much of it was sent.
-    fn write_with(&mut self, text: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(left(self.end)?))?;
-        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-            return Err(io::Error::other(format!("more than {DESCRIPTORS_MAX} descriptors")));
-        }
-        Ok(sendmsg(self.stream, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)?)
-    }
-}
-
-impl Write for Timed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(left(self.end)?))?;
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Returns how long to wait until `end`.
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    // A timeout of zero would mean none.
-    Ok(left.max(Duration::from_millis(1)))
-}
-
 /// The lines of a client.
 struct Lines<'a> {
-    stream: &'a UnixStream,
+    stream: &'a Stream,
     /// How long a line may take.
     patience: Duration,
     /// How long a line may be.
@@ -221,10 +162,8 @@ impl Lines<'_> {
     }
 
     fn read(&mut self, end: Instant) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(left(end)?))?;
-        let mut bytes = [0; 16 << 10];
-        let mut stream = self.stream;
-        let count = stream.read(&mut bytes)?;
+        let mut bytes = [0; 4096];
+        let count = Timed { stream: self.stream, end }.read(&mut bytes)?;
         self.buffer.extend_from_slice(&bytes[..count]);
         Ok(count)
     }

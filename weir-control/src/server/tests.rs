@@ -5,7 +5,9 @@ use crate::client;
 use crate::protocol::{CLASSES_MAX, DESCRIPTORS_MAX, Query, REQUEST_MAX, Sort};
 use crate::service::{Patience, Reply};
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::Instant;
 use weir_core::classify::InterfaceId;
@@ -150,7 +152,16 @@ const USES: &[Use] = &[
     ("a negative number", |scene| said(scene, "\"limit\":-1"), Cause::Malformed),
     ("too many classes", |scene| said(scene, "\"limit\":100001"), Cause::Malformed),
     ("a long pattern", long_pattern, Cause::Malformed),
-    ("a request of HTTP", |scene| drop(scene.say(b"GET / HTTP/1.1\r\n\r\n")), Cause::Malformed),
+    ("HTTP without a host", |scene| drop(scene.say(b"GET / HTTP/1.1\r\n\r\n")), Cause::Malformed),
+    ("half a head of HTTP", |scene| await_end(&begun(scene, b"GET / HT")), Cause::Silent),
+    ("half a head, and it disconnects", |scene| drop(scene.say(b"GET / HT")), Cause::Malformed),
+    ("a head without an end", |scene| drop(scene.say(&vec![b'X'; MUCH])), Cause::TooLong),
+    ("a body of 10 MB", |scene| http(scene, "POST /restart", 10 << 20), Cause::TooLong),
+    ("a body that ends early", |scene| http(scene, "POST /restart", 9), Cause::Malformed),
+    ("a path of nothing", |scene| http(scene, "GET /etc/passwd", 0), Cause::Unknown),
+    ("a method of nothing", |scene| http(scene, "DELETE /status", 0), Cause::Unknown),
+    ("a page of another site", foreign_page, Cause::NotAllowed),
+    ("it reads none of a large answer of HTTP", unread_http, Cause::NotRead),
     ("it reads none of a large answer", |scene| unread(scene, 0), Cause::NotRead),
     ("it reads a large answer slowly", |scene| unread(scene, 3), Cause::NotRead),
     ("it disconnects in an answer", disconnect_in_an_answer, Cause::NotRead),
@@ -165,6 +176,29 @@ fn begun(scene: &Scene, bytes: &[u8]) -> UnixStream {
 fn await_end(mut stream: &UnixStream) {
     stream.set_read_timeout(Some(LONG)).expect("it is a socket");
     let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// A request of HTTP with a body of spaces that should have this length, and has 8 bytes less.
+fn http(scene: &Scene, request: &str, length: usize) {
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    let body = vec![b' '; length.saturating_sub(8)];
+    let answer = scene.say(&[head.as_bytes(), &body].concat());
+    assert!(answer.starts_with("HTTP/1.1 4") && answer.contains("{\"error\":"), "{answer}");
+}
+
+fn foreign_page(scene: &Scene) {
+    let head = "POST /mark HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n";
+    let answer = scene.say(head.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+}
+
+fn unread_http(scene: &Scene) {
+    let head = format!("GET /status?limit={CLASSES_MAX} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let _stream = begun(scene, head.as_bytes());
+    scene.wait_for_refusal();
 }
 
 /// A request for the status with this in it.

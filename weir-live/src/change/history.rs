@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most changes that are kept.
@@ -17,7 +18,7 @@ pub const TEXTS_MAX: usize = 32 << 20;
 pub const REASON_MAX: usize = 500;
 
 /// A deployment with every file that it names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Texts {
     /// The deployment, under the name by which findings call it.
     pub deployment: File,
@@ -26,7 +27,7 @@ pub struct Texts {
 }
 
 /// A file as text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct File {
     /// Its name or path.
     pub name: String,
@@ -35,7 +36,7 @@ pub struct File {
 }
 
 /// A change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// Its number, from 1.
     pub number: u64,
@@ -58,7 +59,7 @@ pub struct Entry {
 }
 
 /// What made a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// `weir up` or `weir restart`: the files were read.

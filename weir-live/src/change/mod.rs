@@ -155,6 +155,7 @@ fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
         ("deployment.carrier", old.carrier == new.carrier),
         ("deployment.take", old.take == new.take),
         ("deployment.alarm", is_alike(old, new)),
+        ("deployment.api", old.api == new.api),
         ("deployment.cpus", old.bridges == new.bridges),
     ];
     if let Some((key, _)) = keys.into_iter().find(|(_, same)| !same) {

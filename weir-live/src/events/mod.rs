@@ -8,6 +8,7 @@
 
 pub mod apart;
 pub(crate) mod fault;
+pub mod feed;
 mod log;
 mod time;
 pub(crate) mod watch;

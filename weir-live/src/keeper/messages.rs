@@ -1,5 +1,7 @@
 //! What keeper and forwarder tell each other, each a value on the channel of commands.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,8 @@ pub const PROTOCOL: u32 = 2;
 /// What the keeper tells the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// The first message: what to run. Its descriptor is the listener of the control socket.
+    /// The first message: what to run. Its descriptors are the listener of the API, if the plan has
+    /// one, and then that of the control socket.
     Plan(Box<Plan>),
     /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
     /// dies.
@@ -57,6 +60,35 @@ pub struct Plan {
     pub owner: u32,
     /// What was changed since; the last entry is in force.
     pub history: History,
+    /// The API on a TCP address, if the deployment has one.
+    pub api: Option<Api>,
+}
+
+/// The API on a TCP address, as the keeper read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Api {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The token that allows everything.
+    pub token: Secret,
+    /// The token that only allows to read.
+    pub read_token: Option<Secret>,
+    /// The certificate and those of its issuers, as PEM.
+    pub certificate: Option<String>,
+    /// Its key, as PEM.
+    pub key: Option<Secret>,
+    /// Further names by which clients may call it.
+    pub hosts: Vec<String>,
+}
+
+/// A text that is never printed.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a secret)")
+    }
 }
 
 impl Plan {
@@ -102,7 +134,7 @@ pub enum Report {
     /// To a keeper that took over: the policies that the link had.
     History(Box<History>),
     /// To a keeper that took over, after all that: the process. Descriptors: one by which to
-    /// watch it, and the listener of the control socket.
+    /// watch it, the listener of the API if it has one, and the listener of the control socket.
     Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),

@@ -23,11 +23,12 @@ pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_core::account::Count;
 
 /// The status of a bridge. `C` holds the classes of a direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status<C = Vec<ClassStatus>> {
     /// Time from when the ports were opened until the last count was read.
     pub uptime_ns: u64,
@@ -66,7 +67,7 @@ pub struct Status<C = Vec<ClassStatus>> {
 }
 
 /// The processes of a link, by their numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Processes {
     /// The keeper; `None` if it is gone.
     pub keeper: Option<u32>,
@@ -75,7 +76,7 @@ pub struct Processes {
 }
 
 /// One interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortStatus {
     /// Its name.
     pub interface: String,
@@ -117,7 +118,7 @@ pub struct PortStatus {
 }
 
 /// One direction of the bridge.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// Its name.
     pub name: String,
@@ -148,7 +149,7 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
 }
 
 /// One leaf.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
@@ -197,7 +198,7 @@ pub struct ClassStatus {
 }
 
 /// Packets and charged bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// Packets.
     pub packets: u64,
@@ -206,7 +207,7 @@ pub struct Amount {
 }
 
 /// Delays in µs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delays {
     /// The median.
     pub p50_us: f64,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_core::ids::LeafId;
 use weir_core::units::Instant;
@@ -21,7 +22,7 @@ pub const CLASSES_MAX: u32 = 100_000;
 pub const PATTERN_MAX: usize = 256;
 
 /// Which classes to tell of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
@@ -36,7 +37,7 @@ pub struct Query {
 }
 
 /// What classes are ordered by, the most first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sort {
     /// Bytes sent since the start.

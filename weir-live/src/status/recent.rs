@@ -1,11 +1,12 @@
 //! What a link did in the last seconds: rates, delays and times, as readers are told.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Delays;
 
 /// How long the windows are that [`Recent`] tells of, and how old.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Windows {
     /// The length of the window of [`Recent::second`]: about a second; 0 while there is none yet.
@@ -31,7 +32,7 @@ impl Windows {
 }
 
 /// What a class did in the last seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Recent {
     /// In the last second.
@@ -53,7 +54,7 @@ pub struct Recent {
 }
 
 /// Rates in a window, bytes as the policy charges them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rates {
     /// Packets offered, a second.
@@ -71,7 +72,7 @@ pub struct Rates {
 }
 
 /// What a class with children lent to those below it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InnerStatus {
     /// Its name.
@@ -88,7 +89,7 @@ pub struct InnerStatus {
 }
 
 /// What a class borrowed from one lender.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Loan {
     /// The lender, the place of a class in the list of those with children; `None` for the link
@@ -101,7 +102,7 @@ pub struct Loan {
 }
 
 /// The policy of a direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PolicyStatus {
     /// Tells its text from others: 16 hexadecimal digits. Empty where there is no policy.
@@ -115,7 +116,7 @@ pub struct PolicyStatus {
 }
 
 /// How many classes had frames inside, whenever it was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Found {
     /// How often a frame came and none was inside.

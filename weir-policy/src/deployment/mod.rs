@@ -9,7 +9,7 @@
 //! control = "/run/weir/home.sock"                 # default: made from the name
 //! lag_max = "100 ms"
 //! pool = "8192 packets"                           # of each direction
-//! on_exit = "open"                                # and other keys of `service.rs`, `alarm.rs`
+//! on_exit = "open"                                # and other keys of `service.rs`, `alarm.rs`, `api.rs`
 //!
 //! [direction.upload]
 //! from = "inside"                                 # or several ports: ["inside", "guests"]
@@ -22,6 +22,7 @@
 //! one bridge, each port is in exactly one, and each direction's ports are all in the same one.
 
 mod alarm;
+mod api;
 mod bridges;
 mod directions;
 mod pool;
@@ -40,6 +41,7 @@ use weir_core::units::{Duration, Share};
 
 pub use crate::file::ReadFile;
 pub use alarm::{ALARMS_MAX, Alarm, Watch, Webhook, watch};
+pub use api::Api;
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use service::{OnExit, Patience, Priority, Restart, Service};
 
@@ -72,6 +74,8 @@ pub struct Deployment {
     pub service: Service,
     /// What is watched while it runs.
     pub alarms: Vec<Alarm>,
+    /// The API on a TCP address, if there is one.
+    pub api: Option<Api>,
 }
 
 /// A network interface under the name that policies use.
@@ -184,6 +188,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         let ways = top.field("direction");
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
         let alarms = table.field("alarm");
+        let api = table.field("api").and_then(|node| api::read(&node, name, report));
         let settings = Settings::read(&mut table, name, report);
         let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
@@ -193,7 +198,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         }
         let bridges = bridges::join(&settings, &directions, report)?;
         service::check(&settings, &bridges, report);
-        Some(Deployment { directions, bridges, alarms, ..settings.deployment })
+        Some(Deployment { directions, bridges, alarms, api, ..settings.deployment })
     });
     policies.merge_into(&mut outcome);
     outcome
@@ -201,7 +206,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
 
 /// What `[deployment]` says.
 struct Settings {
-    /// All of it except directions, bridges and alarms.
+    /// All of it except directions, bridges, alarms and the API.
     deployment: Deployment,
     /// Where each port is written.
     port_spans: Vec<Span>,
@@ -246,6 +251,7 @@ impl Settings {
             take: take.unwrap_or(false),
             service,
             alarms: Vec::new(),
+            api: None,
         };
         let pool_span = pool_node.map(|node| node.span());
         Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }

@@ -88,7 +88,9 @@ pub fn prepare(
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
-        Request::Status(_) | Request::Mark {} => Reply::error("the server itself answers this"),
+        Request::Status(_) | Request::Events(_) | Request::Mark {} => {
+            Reply::error("the server itself answers this")
+        }
         request => policies.meet(request, peer),
     });
     let refused = move |refused: Refused| {

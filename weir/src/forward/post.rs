@@ -17,6 +17,7 @@ use weir_live::change::history::Texts;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
+use weir_live::events::feed::Feed;
 use weir_live::events::write::Form;
 use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Report};
@@ -55,7 +56,11 @@ pub struct Post {
     readers: Vec<Sender<Result<Texts, String>>>,
     /// Who waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
+    /// Events for clients.
+    feed: Arc<Feed>,
     listener: OwnedFd,
+    /// The listener of the API on a TCP address, if there is one.
+    api_listener: Option<OwnedFd>,
     log: EventLog,
     alarms: Alarms,
     reporter: Reporter,
@@ -100,7 +105,9 @@ impl Post {
             wishes,
             readers: Vec::new(),
             restarter: None,
+            feed: prepared.feed,
             listener: prepared.listener,
+            api_listener: prepared.api_listener,
             log: prepared.log,
             alarms: prepared.alarms,
             reporter: prepared.reporter,
@@ -288,7 +295,10 @@ impl Post {
         let history = Report::History(Box::new(self.policies.history()));
         let _gone = self.keeper.send(&history, &[]);
         let kept = Report::Kept(std::process::id());
-        let _gone = self.keeper.send(&kept, &[process.as_fd(), self.listener.as_fd()]);
+        let api = self.api_listener.iter().map(AsFd::as_fd);
+        let descriptors: Vec<_> =
+            [process.as_fd()].into_iter().chain(api).chain([self.listener.as_fd()]).collect();
+        let _gone = self.keeper.send(&kept, &descriptors);
         if let Some(loss) = self.loss.take() {
             self.keep_event(loss.end_now());
         }
@@ -379,6 +389,7 @@ impl Post {
     }
 
     fn keep_event(&mut self, event: Event) {
+        self.feed.push(event.clone());
         if self.untold.len() >= EVENTS_MAX
             && let Some(oldest) = self.untold.pop_front()
         {

@@ -40,6 +40,10 @@ pub fn settings() -> Value {
             "description": "Tables `[deployment.alarm.NAME]`, see below.",
         }),
     );
+    let mut api = closed(object(api()));
+    api["required"] = json!(["listen", "token_file"]);
+    let what = "A table `[deployment.api]`, see below.";
+    all.insert("api".into(), described(api, "none", what));
     settings
 }
 
@@ -166,6 +170,40 @@ pub fn alarm() -> Value {
             "type": "string", "pattern": "^http://[!-~]+$", "examples": ["http://192.0.2.1/alarm"],
             "default": "none", "description": "An address that is told by a POST.",
         },
+    })
+}
+
+/// Keys of `[deployment.api]`.
+pub fn api() -> Value {
+    let file = |default: Option<&str>, what: &str| {
+        let mut file = json!({ "type": "string", "minLength": 1, "description": what });
+        if let Some(default) = default {
+            file["default"] = json!(default);
+        }
+        file
+    };
+    json!({
+        "listen": {
+            "type": "string", "examples": ["127.0.0.1:8480"],
+            "description": "The address and port. One that others can reach takes a certificate.",
+        },
+        "token_file": file(
+            None,
+            "A file with the token that allows everything, of at least 32 characters; others may \
+             not read it. Relative to the folder of the deployment, as the other files.",
+        ),
+        "read_token_file": file(Some("none"), "A file with a token that only allows to read."),
+        "certificate": file(
+            Some("none"),
+            "A file with the certificate, and those of its issuers, in PEM. With it, clients use \
+             TLS 1.3.",
+        ),
+        "key": file(Some("none"), "A file with the certificate's key in PEM."),
+        "hosts": described(
+            json!({ "type": "array", "items": { "type": "string", "pattern": "^[A-Za-z0-9.-]+$" } }),
+            "none",
+            "Names by which clients may call it, beside its address and `localhost`.",
+        ),
     })
 }
 

@@ -70,6 +70,8 @@ pub fn deployment() -> String {
     let required = ["from", "to", "policy"];
     page.section("`[direction.NAME]`", WAYS, &object(deployment::direction()), &required);
     page.section("`[deployment.alarm.NAME]`", ALARMS, &object(deployment::alarm()), &["when"]);
+    let required = &["listen", "token_file"];
+    page.section("`[deployment.api]`", API, &object(deployment::api()), required);
     page.0
 }
 
@@ -216,6 +218,8 @@ leave the machine.";
 const WAYS: &str = "Ports that directions join, one after another, are one bridge, and each bridge \
 runs on a thread of its own. Frames between two ports of a bridge that no direction joins pass at \
 once. Two ports without any direction are a bridge that shapes nothing.";
+const API: &str = "The control API on a TCP address, which programs call with a token; docs/api.md \
+                   describes it. On an address that others can reach it takes a certificate.";
 const ALARMS: &str = "What is watched while the deployment runs. An alarm that is raised, and one \
 that ends, is an event; `run` and `webhook` tell others of it. At most 64.";
 const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \

@@ -5,12 +5,14 @@
 //! forwarder takes frames, and the fallback is closed while one does.
 
 use super::absence;
+use super::api::{self, ApiSocket};
 use super::journal::Journal;
+use super::orphan::Listeners;
 use super::reading::Reading;
 use super::running::{Limits, Phase, Running};
 use super::told;
 use crate::output::Output;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
@@ -65,8 +67,17 @@ pub struct ControlSocket {
     pub path: PathBuf,
     /// The socket.
     pub listener: UnixListener,
+    /// The socket of the API on a TCP address, if there is one.
+    api: Option<ApiSocket>,
     /// Its file, which goes with it.
     file: Bound,
+}
+
+impl ControlSocket {
+    /// Returns what a forwarder listens on: the API if there is one, then the control socket.
+    fn listeners(&self) -> Vec<BorrowedFd<'_>> {
+        self.api.iter().map(AsFd::as_fd).chain([self.listener.as_fd()]).collect()
+    }
 }
 
 /// How the link ended.
@@ -150,13 +161,16 @@ struct Files {
 impl Shift<'_> {
     /// Starts a forwarder, beside the one that runs if one does.
     fn start(&mut self, program: Program) -> Result<(), String> {
+        let Keeper { plan, socket, .. } = &mut self.keeper;
+        socket.api = ApiSocket::renew(socket.api.take(), plan.api.as_ref())?;
         let start = || {
             let Keeper { plan, ports, socket, claim, deployment, .. } = &self.keeper;
+            let listeners = socket.listeners();
             let desk = match self.forwarders.last() {
                 Some(other) => Desk::beside(&other.desk, ports.clone())?,
                 None => Desk::new(ports.clone()),
             };
-            let door = (&socket.listener, Limits::of(deployment));
+            let door = (listeners.as_slice(), Limits::of(deployment));
             let forwarder = Running::start(program, plan.clone(), door, desk)?;
             forwarder.give_claim(claim)?;
             Ok(forwarder)
@@ -381,6 +395,7 @@ impl Shift<'_> {
             ));
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
+        plan.api = api::read(&deployment)?;
         self.adapt(&deployment)?;
         plan.history = self.keeper.plan.history.clone();
         plan.note_start(realtime_ns(), None);
@@ -596,7 +611,7 @@ fn flushed(status: &Status) -> u64 {
 /// When another link answers there, or the path cannot be bound; the text says what to do.
 pub fn bind(path: &Path, group: Option<&str>) -> Result<ControlSocket, String> {
     let (file, listener) = weir_control::listen::bind(path, self::group(group)?)?;
-    Ok(ControlSocket { path: path.to_owned(), listener, file })
+    Ok(ControlSocket { path: path.to_owned(), listener, api: None, file })
 }
 
 /// Returns the number of a group, if there is to be one.
@@ -612,10 +627,11 @@ fn group(name: Option<&str>) -> Result<Option<u32>, String> {
 ///
 /// # Errors
 /// When its file is gone: nothing would find the link any more.
-pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, String> {
+pub fn adopt(path: &Path, (listener, api): Listeners) -> Result<ControlSocket, String> {
     let file = Bound::adopt(path)
         .map_err(|error| format!("cannot use the control socket `{}`: {error}", path.display()))?;
-    Ok(ControlSocket { path: path.to_owned(), listener, file })
+    let api = api.and_then(ApiSocket::adopt);
+    Ok(ControlSocket { path: path.to_owned(), listener, api, file })
 }
 
 /// Reports of one forwarder that are heard before something else is done.

@@ -2,6 +2,7 @@
 //! the forwarder (`weir/src/forward.rs`).
 
 mod absence;
+mod api;
 mod journal;
 mod keeper;
 mod orphan;
@@ -92,16 +93,17 @@ impl Up {
         let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
         let orphan = Orphan::find(&path, &deploy::port_configs(plan), Limits::of(plan))?;
         let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
-        let (orphan, listener) = orphan.unzip();
+        let (orphan, listeners) = orphan.unzip();
         let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;
         claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
         notes.iter().for_each(|note| told::tell(output, "note", note));
         let (deployment, mut plan, ports) = reading.split();
         plan.history = history;
+        plan.api = api::read(&deployment)?;
         plan.note_start(realtime_ns(), Some(plan.owner));
         let keeper = Keeper {
-            socket: match listener {
-                Some(listener) => keeper::adopt(&path, listener)?,
+            socket: match listeners {
+                Some(listeners) => keeper::adopt(&path, listeners)?,
                 None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
             },
             orphan,

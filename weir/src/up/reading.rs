@@ -77,6 +77,7 @@ impl Reading {
             keeper: std::process::id(),
             owner: process::user(),
             history: History::default(),
+            api: None,
         };
         (deployment, plan, ports)
     }

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::net::UnixListener;
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
 use weir_live::authority::Desk;
@@ -65,7 +64,7 @@ impl Running {
     pub fn start(
         mut program: Program,
         plan: Plan,
-        (listener, limits): (&UnixListener, Limits),
+        (listeners, limits): (&[BorrowedFd<'_>], Limits),
         desk: Desk,
     ) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
@@ -76,7 +75,7 @@ impl Running {
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
         let running = Self::new((process, Phase::Opening), (authority, commands), desk, limits);
-        running.commands.send(&Command::Plan(Box::new(plan)), &[listener.as_fd()])?;
+        running.commands.send(&Command::Plan(Box::new(plan)), listeners)?;
         running.give_spare()?;
         Ok(running)
     }

@@ -1,0 +1,232 @@
+//! The head of an HTTP request: what of it matters here, read without trust [rfc9112].
+//!
+//! Invariant: a head that two readers might understand differently is refused: two lengths, a
+//! length beside an encoding, a header twice.
+
+use super::Fault;
+use std::str;
+
+/// The longest head.
+pub(super) const HEAD_MAX: usize = 16 << 10;
+/// The most headers.
+const HEADERS_MAX: usize = 64;
+
+/// A head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub method: String,
+    pub path: String,
+    /// What follows the `?`, as it was sent.
+    pub query: String,
+    /// The minor version of HTTP/1.
+    pub minor: u8,
+    pub host: Option<String>,
+    pub origin: Option<String>,
+    pub authorization: Option<String>,
+    pub content_type: Option<String>,
+    pub content_length: Option<u64>,
+    pub accept: Option<String>,
+    pub connection: Option<String>,
+    pub expect: Option<String>,
+    pub last_event_id: Option<String>,
+}
+
+impl Head {
+    /// Returns how many bytes of `bytes` the head takes; `None` if its end is not among them.
+    /// `searched` of them were searched before.
+    pub fn end(bytes: &[u8], searched: usize) -> Option<usize> {
+        let from = searched.saturating_sub(3);
+        let ends = [&b"\n\r\n"[..], b"\n\n"];
+        let found = ends.iter().filter_map(|end| {
+            let at = bytes[from..].windows(end.len()).position(|part| part == *end)?;
+            Some(from + at + end.len())
+        });
+        found.min()
+    }
+
+    /// Reads a whole head.
+    ///
+    /// # Errors
+    /// When it is none, or one that may be understood in two ways.
+    pub fn read(bytes: &[u8]) -> Result<Self, Fault> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(bytes) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Partial) => return Err(Fault::bad("the head has no end")),
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(Fault::new(431, format!("send at most {HEADERS_MAX} headers")));
+            }
+            Err(error) => return Err(Fault::bad(format!("not a request of HTTP: {error}"))),
+        }
+        let target = request.path.unwrap_or_default();
+        if !target.starts_with('/') {
+            return Err(Fault::bad("send a path that begins with `/`, such as `GET /status`"));
+        }
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let mut head = Self {
+            method: request.method.unwrap_or_default().to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            minor: request.version.unwrap_or_default(),
+            ..Self::default()
+        };
+        for header in request.headers {
+            head.take(header)?;
+        }
+        if head.minor > 0 && head.host.is_none() {
+            return Err(Fault::bad("send a header `Host`"));
+        }
+        Ok(head)
+    }
+
+    /// Notes a header, if it matters.
+    fn take(&mut self, header: &httparse::Header<'_>) -> Result<(), Fault> {
+        let name = header.name.to_ascii_lowercase();
+        if name == "transfer-encoding" {
+            let text = "send a body with `Content-Length`, without `Transfer-Encoding`";
+            return Err(Fault::new(411, text));
+        }
+        let text = str::from_utf8(header.value).ok().filter(|text| text.is_ascii());
+        let text = text.map(str::trim);
+        if name == "content-length" {
+            let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            let length = digits.and_then(|digits| digits.parse().ok());
+            let length = length.ok_or_else(|| Fault::bad("`Content-Length` is not a number"))?;
+            return match self.content_length.replace(length) {
+                None => Ok(()),
+                Some(_) => Err(Fault::bad("send one header `Content-Length`")),
+            };
+        }
+        let place = match name.as_str() {
+            "host" => &mut self.host,
+            "origin" => &mut self.origin,
+            "authorization" => &mut self.authorization,
+            "content-type" => &mut self.content_type,
+            "expect" => &mut self.expect,
+            "last-event-id" => &mut self.last_event_id,
+            // These may come several times; the first one is enough to choose by.
+            "accept" if self.accept.is_none() => &mut self.accept,
+            "connection" if self.connection.is_none() => &mut self.connection,
+            _ => return Ok(()),
+        };
+        let text = text.ok_or_else(|| Fault::bad(format!("`{name}` is not of ASCII")))?;
+        match place.replace(text.to_owned()) {
+            None => Ok(()),
+            Some(_) => Err(Fault::bad(format!("send one header `{name}`"))),
+        }
+    }
+
+    /// Returns whether another request may follow on the same connection.
+    pub fn stays(&self) -> bool {
+        let says = |word: &str| {
+            let words = self.connection.iter().flat_map(|text| text.split(','));
+            words.into_iter().any(|one| one.trim().eq_ignore_ascii_case(word))
+        };
+        !says("close") && (self.minor > 0 || says("keep-alive"))
+    }
+
+    /// Returns whether the client would rather have this kind of content than JSON.
+    pub fn accepts(&self, kind: &str) -> bool {
+        self.accept.as_ref().is_some_and(|accept| accept.contains(kind))
+    }
+}
+
+/// Returns the pairs of a query, decoded.
+///
+/// # Errors
+/// When an escape is wrong, or what it gives is not UTF-8.
+pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            Ok((decoded(key)?, decoded(value)?))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> Result<String, Fault> {
+    let wrong = || Fault::bad("the query has a wrong escape; write `%` as `%25`");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digits = rest.next().zip(rest.next()).ok_or_else(wrong)?;
+                let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
+                (digit(digits.0)? * 16 + digit(digits.1)?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a head; expects this status, or what `right` says of it.
+    fn check(text: &str, status: u16, right: fn(&Head) -> bool) {
+        let text = text.replace('|', "\r\n") + "\r\n\r\n";
+        match Head::read(text.as_bytes()) {
+            Ok(head) => assert!(status == 200 && right(&head), "{text:?} {head:?}"),
+            Err(fault) => assert_eq!(fault.status, status, "{text:?} {fault:?}"),
+        }
+    }
+
+    #[test]
+    fn a_head_is_read_or_refused_with_its_status() {
+        check("GET /status HTTP/1.1|Host: a", 200, |head| head.path == "/status" && head.stays());
+        check("GET /a?b=1?c HTTP/1.1|HOST:a", 200, |head| head.query == "b=1?c");
+        check("GET / HTTP/1.0", 200, |head| !head.stays() && head.host.is_none());
+        check("GET / HTTP/1.0|Connection: Keep-Alive", 200, Head::stays);
+        check("GET / HTTP/1.1|Host: a|Connection: te, close", 200, |head| !head.stays());
+        check("POST / HTTP/1.1|Host: a|Content-Length: 7", 200, |head| {
+            head.content_length == Some(7)
+        });
+        check("GET / HTTP/1.1|Host: a|Accept: a/b|Accept: c/d", 200, |head| head.accepts("a/b"));
+        check("GET / HTTP/1.1|Host: a|X-Odd: \u{e4}", 200, |head| head.method == "GET");
+        check("GET / HTTP/1.1", 400, |_| false);
+        check("GET / HTTP/2.0|Host: a", 400, |_| false);
+        check("GET status HTTP/1.1|Host: a", 400, |_| false);
+        check("GET http://b/ HTTP/1.1|Host: a", 400, |_| false);
+        check("G ET / HTTP/1.1|Host: a", 400, |_| false);
+        check("GET / HTTP/1.1|Host: a|Host: b", 400, |_| false);
+        check("GET / HTTP/1.1|Host: \u{e4}", 400, |_| false);
+        check("GET / HTTP/1.1|Host: a|Authorization: x|Authorization: y", 400, |_| false);
+        check("POST / HTTP/1.1|Host: a|Content-Length: +7", 400, |_| false);
+        check("POST / HTTP/1.1|Host: a|Content-Length: ", 400, |_| false);
+        check("POST / HTTP/1.1|Host: a|Content-Length: 1|Content-Length: 1", 400, |_| false);
+        check("POST / HTTP/1.1|Host: a|Content-Length: 99999999999999999999", 400, |_| false);
+        check("POST / HTTP/1.1|Host: a|Transfer-Encoding: chunked", 411, |_| false);
+        check("GET / HTTP/1.1|Host: a| folded", 400, |_| false);
+        let many = "|X: y".repeat(HEADERS_MAX);
+        check(&format!("GET / HTTP/1.1|Host: a{many}"), 431, |_| false);
+    }
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_its_bytes_are_cut() {
+        for (text, end) in [("GET\r\n\r\nrest", Some(7)), ("a\n\nb", Some(3)), ("a\r\nb\r\n", None)]
+        {
+            for searched in 0..=end.map_or(text.len(), |end| end - 1) {
+                assert_eq!(Head::end(text.as_bytes(), searched), end, "{text:?} {searched}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_is_decoded() {
+        let read = |query: &str| pairs(query).map_err(|fault| fault.status);
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(read(""), Ok(vec![]));
+        assert_eq!(read("a=1&&b"), Ok(vec![pair("a", "1"), pair("b", "")]));
+        assert_eq!(read("cl%61ss=a%2fb+c=d"), Ok(vec![pair("class", "a/b c=d")]));
+        assert_eq!(read("a=%c3%a4"), Ok(vec![pair("a", "\u{e4}")]));
+        for wrong in ["%", "a=%1", "a=%zz", "a=%+1", "a=%c3"] {
+            assert_eq!(read(wrong), Err(400), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Families of metrics and their samples as text [openmetrics §"Text format"].
+
+use std::fmt::{self, Display, Write as _};
+use std::io::{self, Write};
+
+/// What a family's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number that only grows.
+    Counter,
+    /// A number of now.
+    Gauge,
+    /// Quantiles.
+    Summary,
+    /// What does not change, as labels.
+    Info,
+    /// Counts of values up to bounds.
+    Histogram,
+}
+
+/// A metric of many things `T`.
+pub(super) struct Family<T: 'static> {
+    /// Without the suffix of its samples.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The unit, with which the name ends; empty for none.
+    pub unit: &'static str,
+    pub help: &'static str,
+    /// Gives the samples of one.
+    pub read: fn(&T, &mut Samples<'_>),
+}
+
+impl<T> Family<T> {
+    /// Returns the name of its samples.
+    pub fn sample(&self) -> String {
+        format!("{}{}", self.name, self.kind.suffix())
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Summary => "summary",
+            Self::Info => "info",
+            Self::Histogram => "histogram",
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Counter => "_total",
+            Self::Info => "_info",
+            Self::Gauge | Self::Summary | Self::Histogram => "",
+        }
+    }
+}
+
+/// Labels as they stand between braces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Labels(String);
+
+impl Labels {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns these labels and another one.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut text = String::with_capacity(self.0.len() + name.len() + value.len() + 4);
+        text.push_str(&self.0);
+        add(&mut text, name, value);
+        Self(text)
+    }
+}
+
+/// Adds a label to those that `text` has.
+fn add(text: &mut String, name: &str, value: &str) {
+    if !text.is_empty() {
+        text.push(',');
+    }
+    text.push_str(name);
+    text.push_str("=\"");
+    escape(text, value);
+    text.push('"');
+}
+
+fn escape(text: &mut String, value: &str) {
+    for one in value.chars() {
+        match one {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            one => text.push(one),
+        }
+    }
+}
+
+/// The samples of a family on their way out.
+pub(super) struct Samples<'a> {
+    out: &'a mut dyn Write,
+    name: String,
+    labels: String,
+    /// A line before it is written.
+    line: String,
+    written: io::Result<()>,
+}
+
+impl<'a> Samples<'a> {
+    /// Begins a family.
+    pub fn begin<T>(out: &'a mut dyn Write, family: &Family<T>) -> io::Result<Self> {
+        let Family { name, kind, unit, help, .. } = family;
+        writeln!(out, "# TYPE {name} {}", kind.name())?;
+        if !unit.is_empty() {
+            writeln!(out, "# UNIT {name} {unit}")?;
+        }
+        writeln!(out, "# HELP {name} {help}")?;
+        let name = family.sample();
+        Ok(Self { out, name, labels: String::new(), line: String::new(), written: Ok(()) })
+    }
+
+    /// What follows are samples of the one with these labels.
+    pub fn of(&mut self, labels: &Labels) {
+        self.labels.clone_from(&labels.0);
+    }
+
+    /// Writes the value.
+    pub fn value(&mut self, value: impl Display) {
+        self.write("", format_args!(""), value);
+    }
+
+    /// Writes a value that has a further label.
+    pub fn labelled(&mut self, name: &str, label: &str, value: impl Display) {
+        self.suffixed("", &[(name, label)], value);
+    }
+
+    /// Writes a value with a suffix and further labels.
+    pub fn suffixed(&mut self, suffix: &str, more: &[(&str, &str)], value: impl Display) {
+        let mut text = String::new();
+        for (name, label) in more {
+            text.push(',');
+            let mut one = String::new();
+            add(&mut one, name, label);
+            text.push_str(&one);
+        }
+        self.write(suffix, format_args!("{text}"), value);
+    }
+
+    fn write(&mut self, suffix: &str, more: fmt::Arguments<'_>, value: impl Display) {
+        self.line.clear();
+        let Self { name, labels, line, .. } = self;
+        let _infallible = writeln!(line, "{name}{suffix}{{{labels}{more}}} {value}");
+        if self.written.is_ok() {
+            self.written = self.out.write_all(self.line.as_bytes());
+        }
+    }
+
+    /// Ends the family.
+    pub fn end(self) -> io::Result<()> {
+        self.written
+    }
+}
