@@ -13,6 +13,7 @@ mod offload;
 mod packet;
 mod plan;
 mod policy;
+mod record;
 mod records;
 mod scenario;
 mod scheduler;
@@ -25,6 +26,7 @@ pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
 pub use policy::policy;
+pub use record::record;
 pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
@@ -43,6 +45,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),
+    ("record", record),
     ("records", records),
     ("scenario", scenario),
     ("scheduler", scheduler),

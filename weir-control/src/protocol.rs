@@ -26,6 +26,15 @@ pub enum Request {
     Mark,
     /// Lets the link read its deployment anew and go on with it, in a new process.
     Restart,
+    /// Requests a record: behind the answer it follows as bytes, until the client closes its half of
+    /// the connection, or the time is over.
+    Record {
+        /// How long to record, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        for_ms: Option<u64>,
+    },
+    /// Requests a record of what happened of late: behind the answer it follows as bytes.
+    Snapshot,
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
     HandOver,
 }

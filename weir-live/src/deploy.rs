@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan};
-use weir_core::parameter::Params;
-use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Rate};
+use weir_core::classify::InterfaceId;
+use weir_core::sched::SCHEDULERS;
 use weir_policy::deployment::{self, Deployment, Direction, Side};
+use weir_policy::policy;
+use weir_record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
@@ -178,32 +176,58 @@ fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConf
 
 /// A lane through which frames pass at once.
 fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
-    Ok(LaneConfig {
-        name,
-        from,
-        to,
-        leaf_names: vec!["unshaped".to_owned()],
-        classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-        link: fast_link()?,
-        sorting: None,
-        frames_max,
-        sojourn_max: Vec::new(),
-    })
+    let outcome = policy::parse(&unshaped_policy(), UNSHAPED);
+    let policy = outcome.plan.expect("the policy has no errors");
+    let lane = LaneConfig::new(&name, (from, to), &policy)?;
+    Ok(LaneConfig { sorting: None, frames_max, ..lane })
 }
 
-/// A link that is fast enough never to hold a frame back.
-fn fast_link() -> Result<Box<dyn AnyLink>> {
-    let refused = |why| SystemError::refused("build an unshaped link", why, "");
-    let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
-    let rate = Rate::new(UNSHAPED_RATE).expect("the rate is not zero");
-    let tree = Tree::new(rate, Bytes::new(UNSHAPED_MTU), Params::new(), vec![class])
-        .map_err(|error| refused(error.to_string()))?;
-    let plan = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
-    plan.build().map_err(|error| refused(error.to_string()))
+/// Returns what a record of a deployment's link begins with, at `epoch_ns` of the wall clock;
+/// `files` are the policies with every file that they name. Its lanes are those of [`bridges`], one
+/// after the other.
+///
+/// # Errors
+/// As [`bridges`].
+pub fn record_head(deployment: &Deployment, files: &[File], epoch_ns: u64) -> Result<Head> {
+    let mut head = Head {
+        weir: env!("CARGO_PKG_VERSION").to_owned(),
+        name: deployment.name.clone(),
+        epoch_ns,
+        ports: deployment.ports.iter().map(|port| port.name.clone()).collect(),
+        lanes: Vec::new(),
+        files: files.to_vec(),
+    };
+    head.files.push(File { name: UNSHAPED.to_owned(), text: unshaped_policy() });
+    for (number, bridge) in (0..).zip(&deployment.bridges) {
+        let ways = bridge.directions.iter().map(|way| &deployment.directions[*way]);
+        let policies = ways.map(|way| way.path.display().to_string());
+        let policies = policies.chain(std::iter::repeat(UNSHAPED.to_owned()));
+        for (lane, policy) in lanes(deployment, bridge)?.into_iter().zip(policies) {
+            let port = |index: &usize| bridge.ports[*index] as u16;
+            head.lanes.push(LaneHead {
+                name: lane.name,
+                bridge: number,
+                from: lane.from.iter().map(port).collect(),
+                to: port(&lane.to),
+                policy,
+                sojourn_max: lane.sojourn_max,
+            });
+        }
+    }
+    Ok(head)
 }
 
-const UNSHAPED_RATE: u64 = 400_000_000_000;
-const UNSHAPED_MTU: u64 = 65_535;
+/// The policy of a link that is fast enough never to hold a frame back.
+fn unshaped_policy() -> String {
+    let scheduler = SCHEDULERS[0].descriptor.keyword;
+    format!(
+        "[link]\nrate = '400 Gbit/s'\nmtu = '65535 B'\nscheduler = '{scheduler}'\n\
+         [class.unshaped]\ndefault = true\n"
+    )
+}
+
+/// The name of [`unshaped_policy`] in records.
+const UNSHAPED: &str = "(unshaped)";
 
 #[cfg(test)]
 mod tests {

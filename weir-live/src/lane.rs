@@ -21,7 +21,7 @@ use crate::alarm::LeafMeasures;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
-use crate::recorder::{self, Steps};
+use crate::recorder::Steps;
 use crate::sorter::SortPlan;
 use crate::status::{Delay, LaneLabels, LeafCounts};
 use crate::wait::monotonic_ns;
@@ -466,7 +466,7 @@ impl Lane {
     /// Appends what a record of this lane begins with here: its state, and the frames that wait
     /// to be offered.
     pub(crate) fn checkpoint(&self, out: &mut Vec<u8>) {
-        recorder::checkpoint(&self.pending, (self.link.as_ref(), &self.classifier), out);
+        record::state::checkpoint(&self.pending, (self.link.as_ref(), &self.classifier), out);
     }
 
     /// Returns the number of frames whose header could not be read, by cause.
@@ -585,6 +585,13 @@ const BEHIND_MAX: Duration = Duration::from_millis(4);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_name_each_cause_of_a_loss_as_reports_do() {
+        for cause in Loss::ALL {
+            assert_eq!(record::Loss::CAUSES[cause as usize], cause.name());
+        }
+    }
 
     #[test]
     fn each_leaf_keeps_its_reserve_whatever_the_others_hold() {

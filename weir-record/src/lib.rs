@@ -16,9 +16,10 @@
 mod block;
 mod error;
 mod fields;
-mod recorded;
 mod pending;
 mod read;
+mod recorded;
+pub mod state;
 mod step;
 mod write;
 

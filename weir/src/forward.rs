@@ -7,12 +7,14 @@
 
 mod door;
 mod post;
+mod recording;
 
 use crate::Run;
 use crate::output::{Exit, Output};
 use crate::up::reading;
 use door::Door;
 use post::Post;
+use recording::Recorder;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -94,6 +96,7 @@ struct Prepared {
     /// The process of the keeper; 0 while there is none.
     kept_by: Arc<AtomicU32>,
     plan: Plan,
+    recorder: Arc<Recorder>,
 }
 
 /// Reads what to run, opens it, and enters the sandbox.
@@ -107,7 +110,6 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
     let outcome = reading::of_plan(&plan);
-    plan.files.clear();
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
     go_first(&deployment, &mut warnings);
@@ -131,9 +133,15 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let process = format!("the forwarder (process {})", std::process::id());
     tell(&reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
     let alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
+    let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
+    let recorder = Recorder::new((&deployment, &plan), boards.clone(), reporter.clone());
+    let recorder = Arc::new(recorder.map_err(text)?);
+    // The recorder has them.
+    plan.files.clear();
     let nanos = |time: units::Duration| Duration::from_nanos(time.as_nanos());
     Ok(Prepared {
-        boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
+        boards,
+        recorder,
         bridges,
         listener,
         courier,
@@ -161,7 +169,9 @@ impl Prepared {
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let reporter = self.reporter.clone();
         let boards = self.boards.clone();
-        let (mut service, wishes) = door::prepare(boards, self.plan.owner, reporter, bell);
+        let recorder = Arc::clone(&self.recorder);
+        let for_door = (reporter, Arc::clone(&recorder));
+        let (mut service, wishes) = door::prepare(boards, self.plan.owner, for_door, bell);
         service.keeper = Some(Arc::clone(&self.kept_by));
         let door = Door::closed(&self.listener, service)?;
         let warnings = std::mem::take(&mut self.warnings);
@@ -171,7 +181,10 @@ impl Prepared {
         let bells = self.bells.clone();
         let boards = self.boards.clone();
         let mut post = Post::new(self, keeper, (door, wishes));
+        let kept = recorder.keep_history();
+        kept.map_err(|cause| SystemError::new("start the thread of the ring", cause))?;
         let ran = forward(&mut bridges, &boards, &bells, &mut post);
+        recorder.wait_for_clients();
         post.close_door();
         post.tell_last_events();
         if let Err(error) = &ran {

@@ -63,6 +63,8 @@ verbs! {
     forward::Forward,
     restart::Restart,
     status::Status,
+    record::Record,
+    snapshot::Snapshot,
     send::Send,
     recv::Recv,
     measure::Measure,

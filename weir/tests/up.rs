@@ -14,6 +14,8 @@ mod deaths;
 mod events;
 #[path = "up/probe.rs"]
 mod probe;
+#[path = "up/records.rs"]
+mod records;
 #[path = "up/told.rs"]
 mod told;
 
@@ -56,7 +58,8 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
-    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
+    let second = events::TESTS.iter().chain(told::TESTS).chain(deaths::TESTS);
+    first.chain(second).chain(records::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -4,9 +4,11 @@
 use super::Shared;
 use crate::protocol::{Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, REQUEST_MAX, Request};
 use crate::service::{Cause, Peer, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, BufWriter, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -103,8 +105,22 @@ impl Shared {
             let sent = out.write_with(&text, &reply.descriptors)?;
             out.write_all(&text[sent..])
         };
-        send_all().map_err(|error| (Cause::NotRead, format!("the answer was not read: {error}")))
+        let unread = |error: io::Error| (Cause::NotRead, format!("the answer was not read: {error}"));
+        send_all().map_err(unread)?;
+        let Some(tail) = reply.tail else { return Ok(()) };
+        stream.set_write_timeout(Some(patience)).map_err(unread)?;
+        let told = tail(&mut &*stream, &|| is_half_closed(stream));
+        // What followed would be taken for more of it.
+        let _gone = stream.shutdown(Shutdown::Write);
+        told.map_err(|why| (Cause::NotRead, why))
     }
+}
+
+/// Returns whether the client has closed its half of the connection, or says anything.
+fn is_half_closed(stream: &UnixStream) -> bool {
+    let mut watched = [PollFd::new(stream, PollFlags::IN | PollFlags::RDHUP)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Sends an answer as it is made, so that its length takes no memory.

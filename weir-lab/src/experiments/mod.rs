@@ -78,6 +78,7 @@ experiments! {
     htb_export,
     sharing_sim,
     overload,
+    records,
     faults,
     packet_size,
     simulator_speed,

@@ -125,6 +125,8 @@ kinds! {
         "`{subject}` goes on as before: {detail}";
     PortsAwaited "ports-awaited" Notice Once,
         "`{subject}` waits for interfaces that do not exist yet: {detail}";
+    RecordEnded "record-ended" Warning Once,
+        "a record of `{subject}` ended before its time: {detail}";
     HungUp "hung-up" Notice Once,
         "the terminal of `{subject}` hung up; the link goes on";
     AlarmBegan "alarm-began" Warning Begins,

@@ -19,6 +19,7 @@ pub(super) fn queue(bytes: usize) -> (Sender, Receiver) {
         taken: AtomicUsize::new(0),
         end: AtomicU8::new(GOING),
         is_closed: AtomicBool::new(false),
+        wants_state: AtomicBool::new(false),
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
@@ -32,6 +33,8 @@ struct Shared {
     end: AtomicU8,
     /// The receiver wants no more.
     is_closed: AtomicBool,
+    /// The receiver wants the state of the lanes once more.
+    wants_state: AtomicBool,
 }
 
 // SAFETY: each byte of the ring belongs to one side at a time (see the module), and the counts that
@@ -74,6 +77,12 @@ impl Sender {
             self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
     }
 
+    /// Returns whether the receiver wants the state of the lanes; once.
+    pub(super) fn wants_state(&self) -> bool {
+        let wants = &self.shared.wants_state;
+        wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed)
+    }
+
     /// Returns whether the receiver wants no more.
     pub(super) fn is_closed(&self) -> bool {
         self.shared.is_closed.load(Ordering::Relaxed)
@@ -101,6 +110,11 @@ impl Receiver {
         shared.get(taken.wrapping_add(FRAME_BYTES), part);
         shared.taken.store(taken.wrapping_add(FRAME_BYTES + part.len()), Ordering::Release);
         Some(u16::from_le_bytes(lane))
+    }
+
+    /// Has the loop send the state of its lanes again, at the end of a turn.
+    pub(super) fn ask_for_state(&self) {
+        self.shared.wants_state.store(true, Ordering::Relaxed);
     }
 
     /// Returns why nothing more will be sent. Take what waits after this, not before.

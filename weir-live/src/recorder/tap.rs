@@ -3,12 +3,10 @@
 use super::RECORDS_MAX;
 use super::queue::Sender;
 use crate::lane::{Lane, Loss};
-use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::AnyLink;
 use weir_core::units::Instant;
-use weir_record::{self as record, End, Fate, Pending, Step};
+use weir_record::{self as record, End, Step};
 
 /// The steps of a lane in this turn; nothing while there is no record.
 #[derive(Default)]
@@ -59,6 +57,8 @@ pub(crate) struct Taps {
 impl Taps {
     /// Lets these get steps, too, each from the state of the lanes on.
     pub(crate) fn add(taps: &mut Option<Box<Self>>, new: Vec<Sender>, lanes: &mut [Lane]) {
+        // What came before the state belongs to those who had the one before.
+        Self::hand_over(taps, lanes);
         let on = taps.get_or_insert_default();
         for mut sender in new {
             if on.senders.len() < RECORDS_MAX && begin(&mut sender, lanes) {
@@ -92,6 +92,13 @@ impl Taps {
             });
             steps.clear();
         }
+        on.senders.retain_mut(|sender| {
+            let is_on = !sender.wants_state() || begin(sender, lanes);
+            if !is_on {
+                sender.end(End::State);
+            }
+            is_on
+        });
         if on.senders.is_empty() {
             lanes.iter_mut().for_each(|lane| lane.steps().0 = None);
             *taps = None;
@@ -107,33 +114,6 @@ fn begin(sender: &mut Sender, lanes: &[Lane]) -> bool {
         lane.checkpoint(&mut part);
         sender.send(number, &part)
     })
-}
-
-/// Appends what a record of a lane begins with: the state of link and classifier, and the frames
-/// that wait to be offered.
-pub(crate) fn checkpoint(
-    pending: &Pending,
-    (link, classifier): (&dyn AnyLink, &Classifier),
-    out: &mut Vec<u8>,
-) {
-    let state = saved(link, classifier);
-    let (now, classified) = (pending.now(), pending.classified());
-    Step::Checkpoint { now, classified, state: &state }.write(out);
-    resumed(pending, out);
-}
-
-/// Appends the frames that wait to be offered, as they are now.
-pub(crate) fn resumed(pending: &Pending, out: &mut Vec<u8>) {
-    for arrival in pending.arrivals() {
-        let (at, leaf, packet) = (arrival.at, arrival.leaf, arrival.packet);
-        // By which port it came, the classifier has been told.
-        let (port, fate) = (InterfaceId(0), Fate::Resumed);
-        record::Arrival { at, port, leaf, packet, fate, headers: &[] }.write(out);
-    }
-}
-
-fn saved(_link: &dyn AnyLink, _classifier: &Classifier) -> Vec<u8> {
-    Vec::new()
 }
 
 /// More than the steps of most turns take.

@@ -1,6 +1,7 @@
 //! The control socket of a forwarder. What clients may ask for beside the status goes to the first
 //! thread.
 
+use super::recording::Recorder;
 use super::tell;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -9,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use weir_control::protocol::{Answer, Request};
 use weir_control::server::Server;
-use weir_control::service::{Act, Refused, Reply, Service};
+use weir_control::service::{Act, Refused, Reply, Service, Tail};
 use weir_live::error::SystemError;
 use weir_live::events::{Kind, Reporter};
 use weir_live::keeper::watch::Bell;
@@ -66,7 +67,7 @@ impl Door {
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
-    reporter: Reporter,
+    (reporter, recorder): (Reporter, Arc<Recorder>),
     bell: Arc<Bell>,
 ) -> (Service, Receiver<Wish>) {
     let (wishes, arriving) = mpsc::channel();
@@ -79,6 +80,8 @@ pub fn prepare(
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
+        Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
+        Request::Snapshot => follow(recorder.snapshot()),
         Request::Status(_) | Request::Mark => Reply::error("the server itself answers this"),
     });
     let refused = move |refused: Refused| {
@@ -88,6 +91,14 @@ pub fn prepare(
     };
     let service = Service { act, refused: Box::new(refused), ..Service::of(boards, owner) };
     (service, arriving)
+}
+
+/// Returns the answer that is followed by what `tail` writes.
+fn follow(tail: Result<Tail, String>) -> Reply {
+    match tail {
+        Ok(tail) => Reply { tail: Some(tail), ..Answer::Done.into() },
+        Err(why) => Reply::error(why),
+    }
 }
 
 /// Has a wish granted by the first thread.
