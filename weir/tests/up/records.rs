@@ -72,7 +72,6 @@ fn a_record_under_load_replays() -> Outcome {
     let (output, saved) = run(&scene, &[RECORD, &["--seconds", "1"]].concat())?;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(saved["end"], "its time is over", "{saved}");
-    send_until_received(&scene.testbed, 5004, 3)?;
     drop(flood);
     let report = replayed(&scene)?;
     let lane = &report["directions"][0];
