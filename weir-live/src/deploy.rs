@@ -12,6 +12,7 @@ use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
 use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, Sorting};
+use crate::sandbox;
 use crate::sorter::SortPlan;
 use crate::wait::{WaitPolicy, usable_cpus};
 
@@ -77,6 +78,28 @@ pub fn missing(deployment: &Deployment) -> Vec<String> {
     missing
 }
 
+/// Returns what is wrong with the user of a deployment on this machine, if something is. Another
+/// machine, for which the deployment may be, can have the user.
+pub fn missing_user(deployment: &Deployment) -> Option<String> {
+    let user = &deployment.service.user;
+    (!sandbox::is_user(user)).then(|| {
+        format!(
+            "there is no user `{user}` here, which the forwarder is to be; `weir up` will not \
+             start as root: name one that `getent passwd` lists in `user`"
+        )
+    })
+}
+
+/// Checks what a deployment needs of this process beside interfaces and files: that each CPU that
+/// it names is there, and that the forwarder can become its user.
+///
+/// # Errors
+/// When it is not; the error names the cure.
+pub fn check_host(deployment: &Deployment) -> Result<()> {
+    check_cpus(deployment)?;
+    sandbox::check_user(&deployment.service.user)
+}
+
 /// Returns the ports where a direction's frames are sorted: those whose frames all go by it.
 fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
     let has_two = |port: &&usize| {
@@ -86,11 +109,9 @@ fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
     direction.from.iter().filter(has_two).map(|port| InterfaceId(*port as u16)).collect()
 }
 
-/// Checks that each CPU that a deployment names is there for this process.
-///
-/// # Errors
-/// When one is not; the error names those that are.
-pub fn check_cpus(deployment: &Deployment) -> Result<()> {
+/// Checks that each CPU that a deployment names is there for this process; the error names those
+/// that are.
+fn check_cpus(deployment: &Deployment) -> Result<()> {
     let named = || deployment.bridges.iter().filter_map(|bridge| bridge.cpu);
     if named().next().is_none() {
         return Ok(());
@@ -147,11 +168,30 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
 
 /// A lane for each direction, and for the ways that none shapes one for each port where they end.
 fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<LaneConfig>> {
+    let lane = |Way { name, from, to, direction }| match direction {
+        Some(direction) => shaped(direction, from, to),
+        None => unshaped(name, from, to, deployment.pool),
+    };
+    ways(deployment, bridge).into_iter().map(lane).collect()
+}
+
+/// A lane to be.
+struct Way<'d> {
+    name: String,
+    /// Places among the ports of the bridge.
+    from: Vec<usize>,
+    to: usize,
+    /// What shapes it.
+    direction: Option<&'d Direction>,
+}
+
+fn ways<'d>(deployment: &'d Deployment, bridge: &deployment::Bridge) -> Vec<Way<'d>> {
     let index = |port: usize| bridge.ports.iter().position(|one| *one == port);
-    let mut lanes = Vec::new();
+    let mut ways = Vec::new();
     for direction in bridge.directions.iter().map(|way| &deployment.directions[*way]) {
         let from = direction.from.iter().filter_map(|&port| index(port)).collect();
-        lanes.push(shaped(direction, from, index(direction.to).unwrap_or_default())?);
+        let to = index(direction.to).unwrap_or_default();
+        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(direction) });
     }
     for (to, &port) in bridge.ports.iter().enumerate() {
         let is_unshaped =
@@ -162,10 +202,10 @@ fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<Lan
                 [one] => format!("from {}", deployment.ports[bridge.ports[*one]].name),
                 _ => format!("to {}", deployment.ports[port].name),
             };
-            lanes.push(unshaped(name, from, to, deployment.pool)?);
+            ways.push(Way { name, from, to, direction: None });
         }
     }
-    Ok(lanes)
+    ways
 }
 
 fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConfig> {
@@ -185,36 +225,31 @@ fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Resul
 /// Returns what a record of a deployment's link begins with, at `epoch_ns` of the wall clock;
 /// `files` are the policies with every file that they name. Its lanes are those of [`bridges`], one
 /// after the other.
-///
-/// # Errors
-/// As [`bridges`].
-pub fn record_head(deployment: &Deployment, files: &[File], epoch_ns: u64) -> Result<Head> {
+pub fn record_head(deployment: &Deployment, files: Vec<File>, epoch_ns: u64) -> Head {
     let mut head = Head {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         name: deployment.name.clone(),
         epoch_ns,
         ports: deployment.ports.iter().map(|port| port.name.clone()).collect(),
         lanes: Vec::new(),
-        files: files.to_vec(),
+        files,
     };
     head.files.push(File { name: UNSHAPED.to_owned(), text: unshaped_policy() });
     for (number, bridge) in (0..).zip(&deployment.bridges) {
-        let ways = bridge.directions.iter().map(|way| &deployment.directions[*way]);
-        let policies = ways.map(|way| way.path.display().to_string());
-        let policies = policies.chain(std::iter::repeat(UNSHAPED.to_owned()));
-        for (lane, policy) in lanes(deployment, bridge)?.into_iter().zip(policies) {
-            let port = |index: &usize| bridge.ports[*index] as u16;
+        let port = |index: usize| bridge.ports[index] as u16;
+        for Way { name, from, to, direction } in ways(deployment, bridge) {
+            let policy = direction.map_or(UNSHAPED.to_owned(), |it| it.path.display().to_string());
             head.lanes.push(LaneHead {
-                name: lane.name,
+                name,
                 bridge: number,
-                from: lane.from.iter().map(port).collect(),
-                to: port(&lane.to),
+                from: from.into_iter().map(port).collect(),
+                to: port(to),
                 policy,
-                sojourn_max: lane.sojourn_max,
+                sojourn_max: direction.map_or(Vec::new(), |it| it.sojourn_max.clone()),
             });
         }
     }
-    Ok(head)
+    head
 }
 
 /// The policy of a link that is fast enough never to hold a frame back.

@@ -12,6 +12,7 @@ pub mod batch;
 pub mod bpf;
 pub mod bridge;
 pub mod carrier;
+pub mod change;
 pub mod channel;
 pub mod claim;
 pub mod deploy;

@@ -24,9 +24,9 @@ mod step;
 mod write;
 
 pub use error::{RecordError, RecordFault};
-pub use recorded::{File, Head, LaneHead};
 pub use pending::Pending;
 pub use read::{RecordReader, is_record};
+pub use recorded::{File, Head, LaneHead};
 pub use step::{Arrival, Change, End, Fate, Loss, Step, headers_of};
 pub use write::RecordWriter;
 

@@ -26,6 +26,6 @@ pub struct Snapshot {
 impl Run for Snapshot {
     fn run(self, output: &Output) -> Exit {
         let link = Link { name: self.name, control: self.control };
-        save(&link, &Request::Snapshot, &self.output, output)
+        save(&link, &Request::Snapshot {}, &self.output, output)
     }
 }

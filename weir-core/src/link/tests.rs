@@ -127,6 +127,8 @@ struct Recorder {
     completions: Vec<(u64, u64)>,
 }
 
+crate::state::state!(Recorder { waits; kept: completions });
+
 impl Discipline for Recorder {
     const DESCRIPTOR: Descriptor = Descriptor {
         keyword: "recorder",

@@ -5,10 +5,13 @@
 //! chooses as for any scheduler, limits the flow's queue. The two lists are in
 //! `order/rounds.rs`. Invariant: every backlogged leaf is listed there.
 
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Waiting,
+};
 use crate::ids::LeafId;
 use crate::order::rounds::{Rounds, Rules};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -57,13 +60,19 @@ impl Discipline for FqCodel {
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let mut names: Vec<_> = kin.leaves().map(|(now, then)| (then.0, now.0)).collect();
-        names.sort_unstable();
         for (then, is_new) in old.rounds.iter() {
-            if let Ok(place) = names.binary_search_by_key(&then, |row| row.0) {
-                self.rounds.resume(names[place].1, is_new, &old.rounds, then);
+            if let Some(now) = kin.new_leaf(LeafId(then)) {
+                self.rounds.resume(now.0, is_new, &old.rounds, then);
             }
         }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            self.waits[leaf] == head.is_some()
+                && (head.is_none() || self.rounds.contains(leaf as u32))
+        };
+        waiting.all(is_known)
     }
 }
 
@@ -103,7 +112,7 @@ impl Scheduler for FqCodel {
 const QUANTUM_MIN: u64 = 64;
 const QUANTUM_MAX: u64 = 1 << 30;
 
-crate::state::state!(unsupported FqCodel);
+state!(FqCodel { rounds, waits });
 
 #[cfg(test)]
 mod tests {

@@ -4,11 +4,13 @@
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::id_set::IdSet;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -60,6 +62,8 @@ impl Discipline for Priq {
 
     const PEEKS: bool = false;
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let mut leaves: [Vec<LeafId>; PRIORITIES] = Default::default();
         let mut places = Vec::with_capacity(tree.leaf_count());
@@ -74,11 +78,40 @@ impl Discipline for Priq {
         Ok(Self { bands: leaves.map(band), places, busy: 0 })
     }
 
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let before = refit.before.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        let priority = tree.leaf(leaf).params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        if priority != before {
+            return Err(RefitError::NeedsChange("its priority is another"));
+        }
+        Ok(())
+    }
+
     fn service(tree: &Tree) -> Service {
         let priority =
             |class: &ClassSpec| class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
         let rank = |class| (PRIORITIES as u64 - 1).saturating_sub(priority(class)) as u32;
         Service::Ranks(tree.leaves().map(|(_, class)| rank(class)).collect())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let Place { priority, rank } = self.places[leaf];
+            self.bands[usize::from(priority)].waiting.contains(rank) == head.is_some()
+        };
+        let is_busy = |(priority, band): (usize, &Band)| {
+            (self.busy >> priority & 1 == 1) != band.waiting.is_empty()
+        };
+        let known: usize = self.bands.iter().map(|band| band.waiting.iter().count()).sum();
+        waiting.all(is_known)
+            && known == waiting.leaves()
+            && self.bands.iter().enumerate().all(is_busy)
     }
 }
 
@@ -131,7 +164,8 @@ impl Band {
 const PRIORITIES: usize = 16;
 const PRIORITY_DEFAULT: u64 = 1;
 
-crate::state::state!(unsupported Priq);
+state!(Priq { bands, busy; kept: places });
+state!(Band { waiting, turn; kept: leaves });
 
 #[cfg(test)]
 mod tests {

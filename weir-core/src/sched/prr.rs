@@ -4,11 +4,13 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::BuildError;
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// Packet round robin.
@@ -30,6 +32,8 @@ impl Discipline for Prr {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { round: RoundRobin::new(tree.leaf_count()) })
     }
@@ -38,9 +42,26 @@ impl Discipline for Prr {
         self.round.inherit(&old.round, kin, |_, _| {});
     }
 
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        if refit.is_new {
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
     fn service(tree: &Tree) -> Service {
         let gains = alloc::vec![1; tree.leaf_count()];
         Service::Rounds(Rounds { gains, in_packets: true, overdraws: false, forgets: true })
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 
@@ -76,7 +97,7 @@ impl Scheduler for Prr {
     }
 }
 
-crate::state::state!(unsupported Prr);
+state!(Prr { round });
 
 #[cfg(test)]
 mod tests {

@@ -12,11 +12,14 @@
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::service::Rounds;
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Service};
-use super::{Scheduler, Selection, Tree};
+use super::{
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
+};
 use crate::ids::{ClassId, LeafId};
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::format;
 use alloc::vec::Vec;
@@ -83,21 +86,17 @@ impl Discipline for Wrr {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let in_bytes = tree.params().choice("unit") == Some("bytes");
         let forgives = tree.params().flag("forgive") == Some(true);
         if !in_bytes {
             check_packets(tree, forgives)?;
         }
-        let step = tree.params().bytes("allotment").unwrap_or(tree.mtu()).get();
         let mut leaves = Vec::with_capacity(tree.leaf_count());
-        for (leaf, class) in tree.leaves() {
-            let weight = weight_of(class);
-            let allotment = if in_bytes {
-                allotment(tree.class_of(leaf), weight, step)?
-            } else {
-                weight as i32
-            };
+        for (leaf, _) in tree.leaves() {
+            let allotment = gain(tree, leaf, in_bytes)?;
             leaves.push(Turn { allotment, balance: 0 });
         }
         let round = RoundRobin::new(leaves.len());
@@ -118,6 +117,22 @@ impl Discipline for Wrr {
         });
     }
 
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.allotment = gain(tree, leaf, self.in_bytes)?;
+        turn.balance = if refit.is_new { 0 } else { turn.balance.min(turn.allotment) };
+        if refit.is_new {
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
     /// With `forgive` no rule holds for every mix of packets.
     fn service(tree: &Tree) -> Service {
         let in_packets = tree.params().choice("unit") != Some("bytes");
@@ -129,6 +144,10 @@ impl Discipline for Wrr {
         let gain = |class| weight_of(class).saturating_mul(step);
         let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
         Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets, forgets: false })
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 
@@ -259,6 +278,15 @@ fn check_packets(tree: &Tree, forgives: bool) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// What a leaf gains at a visit, in bytes or packets.
+fn gain(tree: &Tree, leaf: LeafId, in_bytes: bool) -> Result<i32, BuildError> {
+    let (class, weight) = (tree.class_of(leaf), weight_of(tree.leaf(leaf)));
+    if !in_bytes {
+        return Ok(weight as i32);
+    }
+    allotment(class, weight, tree.params().bytes("allotment").unwrap_or(tree.mtu()).get())
+}
+
 /// The bytes per visit of a class with this weight.
 fn allotment(class: ClassId, weight: u64, step: u64) -> Result<i32, BuildError> {
     let bytes = weight.saturating_mul(step);
@@ -283,7 +311,14 @@ const ALLOTMENT_MAX: u64 = 1 << 30;
 /// Longer packets count as this much.
 const LENGTH_MAX: u64 = 1 << 30;
 
-crate::state::state!(unsupported Wrr);
+state!(Wrr {
+    leaves, round, free;
+    kept: in_bytes, cost_max, forgives;
+    check: |wrr: &Self| wrr.forgives || !wrr.free
+});
+state!(Turn {
+    balance; kept: allotment; check: |turn: &Self| turn.balance.unsigned_abs() <= 1 << 30
+});
 
 #[cfg(test)]
 mod tests {

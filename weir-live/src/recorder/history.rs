@@ -55,17 +55,21 @@ impl History {
     /// not follow.
     pub fn keep(&self, told: impl Fn(End)) {
         loop {
-            self.lock().iter_mut().for_each(|kept| *kept = Kept::default());
             match self.follow() {
                 End::Stopped => return,
+                End::Snapshot => {}
                 end => told(end),
             }
+            self.lock().iter_mut().for_each(|kept| *kept = Kept::default());
+            self.is_stale.store(false, Ordering::Relaxed);
         }
     }
 
     /// Forgets what is kept: it is of other policies than those in force from now on.
     pub fn forget(&self) {
+        let mut loops = self.lock();
         self.is_stale.store(true, Ordering::Relaxed);
+        loops.iter_mut().for_each(|kept| *kept = Kept::default());
     }
 
     /// Writes what is kept.
@@ -94,13 +98,12 @@ impl History {
         let mut receivers: Vec<_> = self.boards.iter().map(ask).collect();
         let mut part = Vec::new();
         loop {
-            if self.is_stale.swap(false, Ordering::Relaxed) {
-                return End::Snapshot;
-            }
             for (number, receiver) in receivers.iter_mut().enumerate() {
                 // Before the last parts, which come before the end.
                 let end = receiver.end();
-                self.take(number, receiver, &mut part);
+                if !self.take(number, receiver, &mut part) {
+                    return End::Snapshot;
+                }
                 if let Some(end) = end {
                     return end;
                 }
@@ -109,9 +112,12 @@ impl History {
         }
     }
 
-    /// Takes what a loop did.
-    fn take(&self, number: usize, receiver: &mut Receiver, part: &mut Vec<u8>) {
+    /// Takes what a loop did; returns false if all is to be forgotten.
+    fn take(&self, number: usize, receiver: &mut Receiver, part: &mut Vec<u8>) -> bool {
         let mut loops = self.lock();
+        if self.is_stale.load(Ordering::Relaxed) {
+            return false;
+        }
         let kept = &mut loops[number];
         while let Some(lane) = receiver.take(part) {
             kept.add(lane, part);
@@ -121,6 +127,7 @@ impl History {
             kept.is_asked = true;
             receiver.ask_for_state();
         }
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {

@@ -73,14 +73,17 @@ impl Sender {
     /// Says why nothing more is sent; the first reason stays.
     pub(super) fn end(&mut self, end: End) {
         let (end, ordering) = (end as u8, Ordering::Release);
-        let _earlier =
-            self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
+        let _earlier = self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
     }
 
-    /// Returns whether the receiver wants the state of the lanes; once.
+    /// Returns whether the receiver wants the state of the lanes.
     pub(super) fn wants_state(&self) -> bool {
-        let wants = &self.shared.wants_state;
-        wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed)
+        self.shared.wants_state.load(Ordering::Relaxed)
+    }
+
+    /// As [`Sender::wants_state`]; once.
+    pub(super) fn take_state_wish(&self) -> bool {
+        self.wants_state() && self.shared.wants_state.swap(false, Ordering::Relaxed)
     }
 
     /// Returns whether the receiver wants no more.
@@ -110,6 +113,11 @@ impl Receiver {
         shared.get(taken.wrapping_add(FRAME_BYTES), part);
         shared.taken.store(taken.wrapping_add(FRAME_BYTES + part.len()), Ordering::Release);
         Some(u16::from_le_bytes(lane))
+    }
+
+    /// Returns whether anything was sent, or nothing will be.
+    pub(super) fn has_begun(&self) -> bool {
+        self.shared.sent.load(Ordering::Acquire) > 0 || self.end().is_some()
     }
 
     /// Has the loop send the state of its lanes again, at the end of a turn.

@@ -53,6 +53,11 @@ impl Session {
         Self { loops, part: Vec::new(), frames: 0 }
     }
 
+    /// Returns whether each loop has begun, or ended.
+    pub fn has_begun(&self) -> bool {
+        self.loops.iter().all(|one| one.receiver.has_begun())
+    }
+
     /// Writes what the loops did since the last call.
     ///
     /// # Errors

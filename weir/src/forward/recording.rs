@@ -4,18 +4,18 @@
 use super::tell;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_control::service::Tail;
+use weir_live::change::history::Texts;
+use weir_live::change::record_files;
 use weir_live::deploy;
-use weir_live::error::Result as SystemResult;
 use weir_live::events::{Kind, Reporter};
-use weir_live::keeper::messages::Plan;
 use weir_live::recorder::history::History;
 use weir_live::recorder::{self, Progress, RECORDS_MAX, Session};
 use weir_live::status::Board;
 use weir_policy::deployment::Deployment;
-use weir_record::{End, File, Head, RecordWriter};
+use weir_record::{End, Head, RecordWriter};
 
 /// What records of a link are made of.
 pub struct Recorder {
@@ -33,21 +33,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder of a deployment that was read from `plan`.
-    ///
-    /// # Errors
-    /// When a link cannot be built.
+    /// The recorder of a deployment that was read from these texts.
     pub fn new(
-        (deployment, plan): (&Deployment, &Plan),
+        (deployment, texts): (&Deployment, &Texts),
         boards: Vec<Arc<Board>>,
         reporter: Reporter,
-    ) -> SystemResult<Self> {
-        let file = |file: &weir_live::keeper::messages::File| File {
-            name: file.name.clone(),
-            text: file.text.clone(),
-        };
-        let files: Vec<_> = plan.files.iter().map(file).collect();
-        let head = deploy::record_head(deployment, &files, recorder::epoch_ns())?;
+    ) -> Self {
+        let head = head_of(deployment, texts);
         let of = |bridge: usize| {
             head.lanes.iter().filter(|lane| usize::from(lane.bridge) == bridge).count()
         };
@@ -56,7 +48,7 @@ impl Recorder {
             let bytes = usize::try_from(bytes.get()).unwrap_or(usize::MAX);
             Arc::new(History::new(boards.clone(), lanes.clone(), bytes))
         });
-        Ok(Self {
+        Self {
             head: Mutex::new(head),
             boards,
             lanes,
@@ -64,7 +56,13 @@ impl Recorder {
             running: AtomicUsize::new(0),
             name: deployment.name.clone(),
             reporter,
-        })
+        }
+    }
+
+    /// Keeps new records from beginning until the result is dropped: policies are about to change.
+    /// Their new texts go into it.
+    pub fn hold(&self) -> Held<'_> {
+        Held { recorder: self, head: self.lock() }
     }
 
     /// Begins to keep what happens of late, if the deployment says so.
@@ -117,7 +115,7 @@ impl Recorder {
         let recorder = Arc::clone(self);
         Ok(Box::new(move |out, _| {
             let written = || -> io::Result<()> {
-                let mut writer = RecordWriter::new(out, &recorder.head())?;
+                let mut writer = RecordWriter::new(out, &recorder.lock().clone())?;
                 history.write(&mut writer)?;
                 writer.finish(End::Snapshot).map(drop)
             };
@@ -133,8 +131,20 @@ impl Recorder {
         }
     }
 
-    fn head(&self) -> Head {
-        self.head.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn lock(&self) -> MutexGuard<'_, Head> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the loops record; returns when each has begun, with the policies in force then.
+    fn begin(&self) -> (Session, Head) {
+        let head = self.lock();
+        let seats = self.boards.iter().map(|board| &board.recording);
+        let session = Session::begin(seats.zip(self.lanes.iter().copied()));
+        let start = Instant::now();
+        while !session.has_begun() && start.elapsed() < LOOP_PATIENCE {
+            std::thread::sleep(PAUSE);
+        }
+        (session, head.clone())
     }
 
     fn write(
@@ -143,9 +153,8 @@ impl Recorder {
         time: Option<Duration>,
     ) -> io::Result<End> {
         let end_at = time.and_then(|time| Instant::now().checked_add(time));
-        let seats = self.boards.iter().map(|board| &board.recording);
-        let mut session = Session::begin(seats.zip(self.lanes.iter().copied()));
-        let mut writer = RecordWriter::new(out, &self.head())?;
+        let (mut session, head) = self.begin();
+        let mut writer = RecordWriter::new(out, &head)?;
         let end = loop {
             let Progress { is_busy, end } = session.pump(&mut writer)?;
             if let Some(end) = end {
@@ -167,5 +176,27 @@ impl Recorder {
     }
 }
 
+/// See [`Recorder::hold`].
+pub struct Held<'r> {
+    recorder: &'r Recorder,
+    head: MutexGuard<'r, Head>,
+}
+
+impl Held<'_> {
+    /// These policies are in force now.
+    pub fn follow(mut self, deployment: &Deployment, texts: &Texts) {
+        *self.head = head_of(deployment, texts);
+        if let Some(history) = &self.recorder.history {
+            history.forget();
+        }
+    }
+}
+
+fn head_of(deployment: &Deployment, texts: &Texts) -> Head {
+    deploy::record_head(deployment, record_files(&texts.files), recorder::epoch_ns())
+}
+
+/// How long loops may take to begin a record.
+const LOOP_PATIENCE: Duration = Duration::from_secs(2);
 /// The pause of a record that has nothing to write.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("a_record_ended_by_a_signal_is_whole", a_record_ended_by_a_signal_is_whole),
     ("a_full_disk_ends_the_record_and_not_the_link", a_full_disk_ends_the_record),
     ("a_reader_that_stops_ends_the_record_and_not_the_link", a_reader_that_stops),
+    ("a_record_across_changes_of_the_policy_replays_to_the_bit", a_record_across_changes),
     ("a_snapshot_of_the_ring_replays_to_the_bit", a_snapshot_replays),
 ];
 
@@ -89,6 +90,41 @@ fn a_record_under_load_replays() -> Outcome {
     assert_eq!(Some(frames), saved["frames"].as_u64());
     let names: Vec<_> = capture.interfaces().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["upload", "from outside"]);
+    scene.stop()?;
+    Ok(())
+}
+
+/// Rates, another scheduler with one class more, and back to the first.
+fn a_record_across_changes() -> Outcome {
+    let mut scene = Scene::new("record-changes", LINE)?;
+    scene.start()?;
+    let flood = Flood::new(&scene)?;
+    let recording = scene.weir(RECORD).spawn()?;
+    let path = scene.folder.join("r.pcapng");
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && !fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let change = |arguments: &[&str]| -> Outcome {
+        let output = scene.weir(&[arguments, &["--control", "weir.sock"]].concat()).output()?;
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        Ok(())
+    };
+    change(&["set", "class.web.rate=12 Mbit/s"])?;
+    let policy = scene.folder.join("policy.toml");
+    let other = "[link]\nrate = '30 Mbit/s'\nscheduler = 'drr'\n[class.more]\n\
+                 match = [{ proto = 'udp', dport = 9 }]\n[class.rest]\ndefault = true\n";
+    fs::write(&policy, other)?;
+    change(&["reload"])?;
+    fs::write(&policy, LINE)?;
+    change(&["reload"])?;
+    thread::sleep(Duration::from_millis(100));
+    signal(recording.id(), "INT")?;
+    let output = recording.wait_with_output()?;
+    assert!(output.status.success(), "{output:?}");
+    drop(flood);
+    let report = replayed(&scene)?;
+    assert_eq!(report["directions"][0]["changes"], 3, "{report}");
     scene.stop()?;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! packets nor a late timer changes a share. Invariant: the theoretical time never goes back while
 //! a class is charged, so its undertime does not either.
 
+use crate::state::state;
 use crate::units::{Bytes, FineInstant, FineSpan, Instant, Pace, Rate};
 
 /// The rate and burst of a class, and its use of them.
@@ -31,6 +32,11 @@ impl Meter {
     /// Returns how much of the borrowed bytes counts beyond the burst.
     pub const fn debt(&self) -> Bytes {
         Bytes::new(self.debt as u64)
+    }
+
+    /// Sets how much of the borrowed bytes counts beyond the burst.
+    pub const fn set_debt(&mut self, debt: u32) {
+        self.debt = debt;
     }
 
     /// The instant from which on the class is not overlimit if it sends nothing more.
@@ -78,3 +84,5 @@ impl Meter {
         self.pace.span(self.debt())
     }
 }
+
+state!(Meter { theoretical; kept: pace, burst, debt });

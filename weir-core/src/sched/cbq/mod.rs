@@ -12,19 +12,20 @@
 mod classes;
 mod formal;
 mod meter;
+mod quanta;
 mod ring;
 mod scan;
-crate::state::state!(unsupported Cbq);
-
 #[cfg(test)]
 mod tests;
 
 use super::service::{Buckets, Excess};
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Dimension, Instant};
 use classes::{Classes, PRIORITY_MAX};
 use formal::Formal;
@@ -55,6 +56,8 @@ impl Discipline for Cbq {
             cost: Cost::Logarithmic,
         },
     };
+
+    const REFITS: bool = true;
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let classes = Classes::build(tree)?;
@@ -90,6 +93,19 @@ impl Discipline for Cbq {
         }
     }
 
+    fn refit(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.refit(now, (tree, leaf), refit),
+            Engine::Scan(_) => Err(RefitError::NeedsChange("its `sharing` is not `formal`")),
+        }
+    }
+
     /// Under the formal rule no class borrows while a leaf that is not overlimit waits; under the
     /// others a class of higher priority may, as long as it likes.
     fn service(tree: &Tree) -> Service {
@@ -102,6 +118,13 @@ impl Discipline for Cbq {
         classes.map_or(Service::Unknown, |classes| {
             Service::Buckets(Buckets { leaves: classes.buckets(tree), excess })
         })
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        match &self.engine {
+            Engine::Formal(engine) => engine.agrees(waiting),
+            Engine::Scan(engine) => engine.agrees(waiting),
+        }
     }
 }
 
@@ -141,6 +164,13 @@ impl Scheduler for Cbq {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),
             Engine::Scan(engine) => engine.why(now, leaf),
+        }
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        match &self.engine {
+            Engine::Formal(engine) => engine.classes.loans.of(leaf),
+            Engine::Scan(engine) => engine.classes.loans.of(leaf),
         }
     }
 }
@@ -200,3 +230,22 @@ const PARAMETERS: &[Parameter] = &[
 /// The least burst: with less, a class would lose rate to the rounding of time to nanoseconds.
 const BURST_MIN: u64 = 64;
 const BURST_MAX: u64 = 1 << 40;
+
+state!(Cbq { engine });
+
+/// The plan determines the engine.
+impl State for Engine {
+    fn save(&self, to: &mut Writer) {
+        match self {
+            Engine::Formal(engine) => engine.save(to),
+            Engine::Scan(engine) => engine.save(to),
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        match self {
+            Engine::Formal(engine) => engine.load(from),
+            Engine::Scan(engine) => engine.load(from),
+        }
+    }
+}

@@ -25,14 +25,17 @@ mod params;
 mod rounds;
 mod sharing;
 mod spec;
-crate::state::state!(unsupported CbqAltq);
-
 #[cfg(test)]
 mod tests;
 
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why};
+use super::loans::Loans;
+use super::{
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree,
+    Waiting, Why,
+};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -54,10 +57,13 @@ pub struct CbqAltq {
     calls: (Instant, u32),
     /// The packets that have not left the wire, under `update_at = "tx-complete"`.
     downstream: VecDeque<Sent>,
+    /// The number of classes from each up to its top class, both counted; 0 for a root of the link.
+    depths: Vec<u8>,
+    loans: Loans,
 }
 
 /// A packet that the estimators have yet to count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sent {
     class: usize,
     length: i64,
@@ -100,10 +106,16 @@ impl Discipline for CbqAltq {
 
     const COMPLETIONS: bool = true;
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let switches = Switches::new(tree.params());
         let mut sharing = Sharing::build(tree, switches)?;
         let rounds = Rounds::build(tree, &mut sharing.classes, &switches);
+        let mut depths = alloc::vec![0; sharing.classes.list.len()];
+        for (id, _) in tree.classes() {
+            depths[sharing.classes.number(id)] = tree.path(id).count() as u8;
+        }
         Ok(Self {
             sharing,
             rounds,
@@ -112,6 +124,8 @@ impl Discipline for CbqAltq {
             arrival: Arrival::None,
             calls: (Instant::ZERO, 0),
             downstream: VecDeque::new(),
+            depths,
+            loans: Loans::new(tree),
         })
     }
 
@@ -120,6 +134,21 @@ impl Discipline for CbqAltq {
         let pair = |(new, was)| (numbers(&self.sharing, new), numbers(&old.sharing, was));
         let pairs: Vec<_> = kin.classes().map(pair).collect();
         self.sharing.inherit(&old.sharing, pairs.into_iter());
+        self.loans.inherit(&old.loans, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let head = |head: Option<Head>| head.map(|head| length(head.length));
+        let is_known = |leaf: usize, first: Option<Head>| {
+            self.sharing.classes.list[leaf].head() == head(first)
+        };
+        let rest = waiting.heads.len()..self.sharing.classes.list.len();
+        let rest = rest.map(|class| &self.sharing.classes.list[class]);
+        self.backlogged as usize == waiting.leaves()
+            && waiting.all(is_known)
+            && rest.into_iter().all(|class| class.head().is_none())
+            && self.rounds.agrees(&self.sharing.classes)
+            && self.sharing.is_sound()
     }
 }
 
@@ -180,6 +209,10 @@ impl Scheduler for CbqAltq {
         let (state, plan) = self.sharing.classes.at_with_plan(class);
         self.rounds.pay(plan.place.priority, (class, state), length, first == Some(class));
         self.remove_one(leaf, next);
+        if let Some(lender) = choice.permission.lender {
+            let depth = usize::from(self.depths[lender as usize]);
+            self.loans.count(leaf, depth, sent);
+        }
         let sent = Sent { class, length, lender: choice.permission.lender };
         if !self.sharing.switches.at_completion {
             return self.account(now, sent);
@@ -216,6 +249,10 @@ impl Scheduler for CbqAltq {
             _ => None,
         };
         self.sharing.why(Stamp::at(now), class, lender)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
     }
 }
 
@@ -338,6 +375,16 @@ impl CbqAltq {
             _ => {}
         }
     }
+
+    /// Whether the packets on the wire are those of classes that there are.
+    fn is_sound(&self) -> bool {
+        let count = self.sharing.classes.list.len();
+        let is_sound = |sent: &Sent| {
+            let lender = sent.lender.is_none_or(|lender| (lender as usize) < count);
+            sent.class < count && (0..=LENGTH_MAX as i64).contains(&sent.length) && lender
+        };
+        self.downstream.len() <= DOWNSTREAM_MAX && self.downstream.iter().all(is_sound)
+    }
 }
 
 /// The most packets downstream that the estimators have not counted, as in CBQ's first form
@@ -351,3 +398,35 @@ fn length(bytes: Bytes) -> i64 {
 
 /// Longer packets count as this length, so that products stay well below overflow.
 const LENGTH_MAX: u64 = 1 << 24;
+
+state!(CbqAltq {
+    sharing, rounds, backlogged, outcome, arrival, calls, downstream, loans;
+    kept: depths;
+    check: CbqAltq::is_sound
+});
+state!(Sent { class, length, lender });
+state!(
+    enum Arrival {
+        None,
+        Offered,
+        MadeRoom,
+    }
+);
+
+/// A leaf is no outcome between two calls: it sends, or its packet is dropped.
+impl State for Outcome {
+    fn save(&self, to: &mut Writer) {
+        let at = match *self {
+            Outcome::None | Outcome::Leaf { .. } => None,
+            Outcome::At(instant) => Some(instant),
+        };
+        at.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let mut at: Option<Instant> = None;
+        at.load(from)?;
+        *self = at.map_or(Outcome::None, Outcome::At);
+        Ok(())
+    }
+}

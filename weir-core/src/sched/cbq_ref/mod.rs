@@ -8,18 +8,18 @@
 
 mod class;
 mod rules;
-crate::state::state!(unsupported CbqRef);
-
 #[cfg(test)]
 mod tests;
 
 pub use rules::{Answer, Rules};
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection,
+    Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Instant};
 use rules::{LEVEL_MAX, PRIORITY_MAX};
 
@@ -53,6 +53,8 @@ impl Discipline for CbqRef {
         },
     };
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let wakes = tree.params().choice("wake") != Some("arrivals-only");
         Ok(Self { rules: Rules::build(tree)?, wakes })
@@ -60,6 +62,10 @@ impl Discipline for CbqRef {
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.rules.inherit(&old.rules, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.rules.knows(waiting)
     }
 }
 
@@ -104,6 +110,10 @@ impl Scheduler for CbqRef {
             return Why { lender, ..Why::FREE };
         }
         Why { released, regulation: Regulation::Undertime, lender }
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.rules.borrowed(leaf)
     }
 }
 
@@ -228,3 +238,5 @@ const PARAMETERS: &[Parameter] = &[
         summary: "The extra time that a held-back class waits, which allows a longer steady burst.",
     },
 ];
+
+state!(CbqRef { rules; kept: wakes });

@@ -8,7 +8,10 @@
 use super::class::{Class, Maxidle, Plan, Plans};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
-use crate::sched::{ClassSpec, Kin, Tree};
+use crate::sched::loans::Loans;
+use crate::sched::{Borrowed, ClassSpec, Kin, Tree, Waiting};
+use crate::state::{Reader, State, StateError, Writer, state};
+use crate::units::Bytes;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -33,6 +36,9 @@ pub struct Rules {
     free_at: f64,
     /// The result of `select` at an instant, as long as nothing has happened since.
     answer: Option<(f64, Answer)>,
+    /// The number of classes from each up to its top class, both counted.
+    depths: Vec<u8>,
+    loans: Loans,
 }
 
 /// Which leaf may send.
@@ -94,6 +100,8 @@ impl Rules {
             answer: None,
             classes,
             plans,
+            depths: tree.classes().map(|(id, _)| tree.path(id).count() as u8).collect(),
+            loans: Loans::new(tree),
         };
         for (leaf, _) in tree.leaves() {
             this.insert(this.of_leaf(leaf));
@@ -223,6 +231,12 @@ impl Rules {
         self.active[priority] = Some(active);
         let time = 8.0 * length as f64 / self.bandwidth;
         self.free_at = now + time;
+        let lender_class = lender.map(ClassId::index);
+        if lender_class != Some(class) {
+            // Without a lender it is the link that would otherwise idle.
+            let depth = lender_class.map_or(0, |lender| usize::from(self.depths[lender]));
+            self.loans.count(leaf, depth, Bytes::new(length));
+        }
         if let Some(lender) = lender {
             let mut above = Some(class);
             while let Some(at) = above {
@@ -421,6 +435,11 @@ impl Rules {
         }
     }
 
+    /// Returns what `leaf` has borrowed.
+    pub(super) fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
+    }
+
     /// Takes over the state of the classes that exist in both links: as ns-2's `newallot` where
     /// only shares differ [algorithms §2.7].
     pub fn inherit(&mut self, old: &Self, kin: &Kin) {
@@ -437,6 +456,7 @@ impl Rules {
                 self.active[priority] = Some(new);
             }
         }
+        self.loans.inherit(&old.loans, kin);
         self.toplevel = old.toplevel;
         self.free_at = old.free_at;
         let same = kin.classes().count() == self.classes.len().max(old.classes.len());
@@ -542,3 +562,126 @@ pub(super) const LEVEL_MAX: u8 = 32;
 const LEAF_LEVEL: u8 = 1;
 /// The default of `maxpkt` in ns-2, in bytes.
 const MAXPKT_DEFAULT: u64 = 1024;
+
+state!(Weights { share; kept: maxpkt, count });
+
+impl State for Rules {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            classes,
+            plans,
+            of_leaf: _,
+            active,
+            weights,
+            sharing: _,
+            toplevel,
+            bandwidth: _,
+            waiting,
+            free_at,
+            answer,
+            depths: _,
+            loans,
+        } = self;
+        classes.save(to);
+        // A change of the tree may have kept what an earlier tree derived.
+        for class in classes {
+            if let Some(seconds) = plans.at(class.plan).maxidle.derived() {
+                seconds.save(to);
+            }
+        }
+        active.save(to);
+        if let Some(weights) = weights {
+            weights.save(to);
+        }
+        toplevel.save(to);
+        waiting.save(to);
+        free_at.save(to);
+        save_answer(answer, to);
+        loans.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.classes.load(from)?;
+        self.load_plans(from)?;
+        let built = self.active;
+        self.active.load(from)?;
+        let priority = |class: Option<usize>| class.map(|class| self.priority(class));
+        let is_leaf =
+            |class: &usize| self.classes.get(*class).is_some_and(|row| row.leaf().is_some());
+        if !self.active.iter().flatten().all(is_leaf)
+            || !self.active.into_iter().map(priority).eq(built.into_iter().map(priority))
+        {
+            return Err(StateError::Invalid("active class"));
+        }
+        if let Some(weights) = &mut self.weights {
+            weights.load(from)?;
+        }
+        self.toplevel.load(from)?;
+        self.waiting.load(from)?;
+        self.free_at.load(from)?;
+        self.answer = load_answer(from)?;
+        self.loans.load(from)
+    }
+}
+
+/// Writes the last answer. A leaf is not asked for twice: it sends, or its packet is dropped.
+fn save_answer(answer: &Option<(f64, Answer)>, to: &mut Writer) {
+    match *answer {
+        None | Some((_, Answer::Leaf(..))) => to.byte(0),
+        Some((at, Answer::After(instant))) => {
+            to.byte(1);
+            at.save(to);
+            instant.save(to);
+        }
+        Some((at, Answer::Idle)) => {
+            to.byte(2);
+            at.save(to);
+        }
+    }
+}
+
+fn load_answer(from: &mut Reader<'_>) -> Result<Option<(f64, Answer)>, StateError> {
+    let (mut at, mut instant) = (0.0f64, 0.0f64);
+    let kind = from.index(3, "answer")?;
+    if kind > 0 {
+        at.load(from)?;
+    }
+    if kind == 1 {
+        instant.load(from)?;
+    }
+    Ok(match kind {
+        0 => None,
+        1 if instant >= at => Some((at, Answer::After(instant))),
+        2 => Some((at, Answer::Idle)),
+        _ => return Err(StateError::Invalid("answer")),
+    })
+}
+
+impl Rules {
+    fn load_plans(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let mut planner = self.plans.planner();
+        for class in &mut self.classes {
+            let plan = *planner.at(class.plan);
+            let Some(derived) = plan.maxidle.derived() else { continue };
+            let mut seconds = derived;
+            seconds.load(from)?;
+            if seconds.to_bits() != derived.to_bits() {
+                class.plan = planner.number(Plan { maxidle: Maxidle::Auto(seconds), ..plan });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it knows in which leaves packets wait.
+    pub(super) fn knows(&self, waiting: &Waiting<'_>) -> bool {
+        let backlogged = self.classes.iter().filter(|class| class.backlogged).count();
+        let is_known = |leaf: usize, head: Option<_>| {
+            self.classes[self.of_leaf[leaf] as usize].backlogged == head.is_some()
+        };
+        let idles = matches!(self.answer, Some((_, Answer::Idle)));
+        waiting.all(is_known)
+            && backlogged == waiting.leaves()
+            && self.waiting == backlogged
+            && (!idles || backlogged == 0)
+    }
+}

@@ -10,6 +10,7 @@
 //! rate, and slower by less than 10^-9 of it up to 8 Tbit/s. No other rounding adds up. Invariant:
 //! times stay within [`FAR`] of zero, so no sum of two overflows.
 
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -61,7 +62,7 @@ pub(super) struct Curves {
 }
 
 /// The number of a curve, from 1, so that an optional one takes no more room.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct CurveId(NonZeroU32);
 
 impl Spec {
@@ -159,6 +160,12 @@ impl Runtime {
     /// Of a class that was never served.
     pub(super) const IDLE: Runtime = Runtime { first: -FAR, second: -FAR };
 
+    /// Whether it is within its bounds.
+    fn is_sound(&self) -> bool {
+        let within = -FAR..=FAR;
+        within.contains(&self.first) && within.contains(&self.second)
+    }
+
     /// Moves the whole curve later by `time`.
     #[inline]
     pub(super) fn delay(&mut self, time: i128) {
@@ -177,12 +184,25 @@ impl Curves {
         })
     }
 
+    /// The number of the curve of `spec`, if a class has or had it.
+    pub(super) fn number(&self, spec: Spec) -> Option<CurveId> {
+        self.known.get(&spec).copied()
+    }
+
+    /// Returns whether another curve may be added while `classes` classes may have one each.
+    pub(super) fn has_room(&self, classes: usize) -> bool {
+        self.table.len() < classes + SPARE
+    }
+
     /// The curve of that number.
     #[inline]
     pub(super) fn at(&self, number: CurveId) -> &Curve {
         &self.table[number.0.get() as usize - 1]
     }
 }
+
+/// Curves that no class has any more, after leaves got others.
+const SPARE: usize = 1 << 16;
 
 /// The time of a byte, rounded up; below 2^73 at 1 bit/s.
 fn byte_time(rate: Rate) -> i128 {
@@ -212,6 +232,8 @@ pub(super) fn length(bytes: Bytes) -> u32 {
 const FRACTION_BITS: u32 = 40;
 /// Further than any instant (2^104), and than any packet's time (2^106): times are held there.
 pub(super) const FAR: i128 = 1 << 120;
+
+state!(Runtime { first, second; check: Runtime::is_sound });
 
 #[cfg(test)]
 mod tests {

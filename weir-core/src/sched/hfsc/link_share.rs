@@ -13,7 +13,8 @@ use super::params::ClassPlan;
 use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};
 use crate::order::heap::Heaps;
-use crate::sched::{Kin, Tree};
+use crate::sched::{Kin, Refit, Tree};
+use crate::state::state;
 use crate::units::Instant;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -382,6 +383,53 @@ impl LinkShare {
         resumes
     }
 
+    /// Returns whether a leaf's class can have the curves of `plan`: there is room for those of the
+    /// kinds that it had, and no other class's limit depends on them.
+    pub(super) fn fits(&self, class: ClassId, plan: &ClassPlan) -> bool {
+        let this = &self.classes[class.index()];
+        let is_limited = self.limit(class.0).is_some_and(|limit| limit.curve.is_some());
+        if this.curve.is_some() != plan.link_share.is_some()
+            || is_limited != plan.upper_limit.is_some()
+            || !self.curves.has_room(self.classes.len())
+            || !self.limit_curves.has_room(self.classes.len())
+        {
+            return false;
+        }
+        // The credit of a class under a limit follows from the shares of its siblings and of those
+        // of each class above it.
+        let is_beside = |family: &Family| {
+            let parent = family.parent.map(|parent| &self.classes[parent as usize]);
+            parent.is_some_and(|parent| parent.family == this.family)
+        };
+        let shares_as_before = this.curve.zip(plan.link_share);
+        let shares_as_before =
+            shares_as_before.is_none_or(|(curve, spec)| self.curves.number(spec) == Some(curve));
+        shares_as_before || self.limits.is_empty() || !self.families.iter().any(is_beside)
+    }
+
+    /// Gives a leaf's class, which is idle, the curves of `plan`; under another curve it starts
+    /// anew.
+    pub(super) fn refit(
+        &mut self,
+        tree: &Tree,
+        class: ClassId,
+        plan: &ClassPlan,
+        refit: Refit<'_>,
+    ) {
+        let this = &mut self.classes[class.index()];
+        let curve = plan.link_share.map(|spec| self.curves.add(spec));
+        if refit.is_new || curve != this.curve {
+            (this.curve, this.runtime, this.turn) = (curve, Runtime::IDLE, Turn::default());
+        }
+        let Some((number, spec)) = this.limit.zip(plan.upper_limit) else { return };
+        let limit = &mut self.limits[number as usize];
+        let curve = Some(self.limit_curves.add(spec));
+        if refit.is_new || curve != limit.curve {
+            (limit.curve, limit.runtime, limit.fit) = (curve, Runtime::IDLE, Instant::ZERO);
+        }
+        limit.follow(tree, refit.before, spec);
+    }
+
     fn inherit_limit(&mut self, old: &Self, new: ClassId, from: ClassId) {
         let Some(that) = old.limit(from.0) else { return };
         let Some(this) = self.classes[new.index()].limit else { return };
@@ -440,3 +488,65 @@ fn families(tree: &Tree) -> (Vec<Family>, Vec<u32>) {
 const LINK: u32 = 0;
 /// Where the times of a family are lowered.
 const LOWER_AT: i128 = FAR / 2;
+
+state!(LinkShare {
+    classes, families, limits, fitting, held, latest, activations; kept: curves, limit_curves
+});
+state!(Class { runtime, turn; kept: family, below, curve, limit });
+state!(packed Turn { virtual_time, activation });
+state!(Family {
+    chosen, has_risen, idled;
+    kept: parent;
+    check: |family: &Self| is_near(family.chosen) && is_near(family.idled)
+});
+
+/// Whether a time is so near to zero that sums of several do not overflow.
+fn is_near(time: i128) -> bool {
+    (-16 * FAR..=16 * FAR).contains(&time)
+}
+
+impl LinkShare {
+    pub(super) fn class_count(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Whether the class of a leaf is active exactly if it shares and packets wait in it.
+    pub(super) fn knows_leaf(&self, class: ClassId, waits: bool) -> bool {
+        let shares = self.classes[class.index()].curve.is_some();
+        self.latest.contains(class.0) == (waits && shares)
+    }
+
+    /// Whether this can be the state at `now`, if the classes of leaves are right.
+    pub(super) fn is_sound(&self, now: Instant) -> bool {
+        let lane = |at: usize| {
+            let is_here = |class: u32| self.classes[class as usize].family as usize == at;
+            let is_held = |(fit, class): (Instant, u32)| {
+                is_here(class) && self.is_held(class) && fit == self.fit(class)
+            };
+            self.latest.items(at).all(|row| is_here(row.1))
+                && self.fitting.items(at).all(|row| is_here(row.1))
+                && self.held.items(at).all(is_held)
+        };
+        let mut classes = 0..self.classes.len() as u32;
+        self.activations <= u64::MAX >> 1
+            && (0..self.families.len()).all(lane)
+            && classes.all(|class| self.class_is_sound(now, class))
+    }
+
+    fn class_is_sound(&self, now: Instant, class: u32) -> bool {
+        let this = &self.classes[class as usize];
+        let (active, fits) = (self.latest.contains(class), self.fitting.contains(class));
+        let held = self.is_held(class);
+        let below = match this.below {
+            Below::Leaf(_) => true,
+            Below::Family(family) => active == (self.latest.len(family as usize) > 0),
+        };
+        let virtual_time = this.turn.virtual_time;
+        below
+            && active == (fits || held)
+            && !(fits && held)
+            && (!active || this.curve.is_some())
+            && (!fits || self.fit(class) <= now)
+            && is_near(virtual_time)
+    }
+}

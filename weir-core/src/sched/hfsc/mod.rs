@@ -25,18 +25,17 @@ mod curve;
 mod link_share;
 mod params;
 mod real_time;
-crate::state::state!(unsupported Hfsc);
-
 #[cfg(test)]
 mod tests;
 mod upper_limit;
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Service,
-    Tree, Why,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Regulation, Scheduler,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use curve::length;
@@ -79,6 +78,8 @@ impl Discipline for Hfsc {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let plan = |(class, _)| ClassPlan::new(tree, class);
         let plans = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
@@ -99,9 +100,36 @@ impl Discipline for Hfsc {
         self.resuming = Some(Resuming { at: now, leaves, classes });
     }
 
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let class = tree.class_of(leaf);
+        let plan = ClassPlan::new(tree, class)?;
+        if !self.real_time.fits(leaf, &plan) || !self.share.fits(class, &plan) {
+            return Err(RefitError::NeedsChange("its curves are of other kinds than before"));
+        }
+        self.real_time.refit(leaf, &plan, refit.is_new);
+        self.share.refit(tree, class, &plan, refit);
+        Ok(())
+    }
+
     fn service(tree: &Tree) -> Service {
         let curve = |leaf| ClassPlan::new(tree, tree.class_of(leaf)).ok()?.guarantee();
         Service::Curves(tree.leaves().map(|(leaf, _)| curve(leaf)).collect())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let real_time = self.real_time.knows(LeafId(leaf as u32), head.is_some());
+            real_time && self.share.knows_leaf(self.classes[leaf], head.is_some())
+        };
+        self.backlogged == waiting.leaves()
+            && waiting.all(is_known)
+            && self.share.is_sound(waiting.now)
     }
 }
 
@@ -165,5 +193,39 @@ impl Scheduler for Hfsc {
             return Why::FREE;
         }
         Why { released, regulation: Regulation::UpperLimit, lender: None }
+    }
+}
+
+impl State for Hfsc {
+    fn save(&self, to: &mut Writer) {
+        // The next choice sets `by_share`.
+        let Self { real_time, share, classes: _, backlogged, by_share: _, resuming } = self;
+        real_time.save(to);
+        share.save(to);
+        backlogged.save(to);
+        resuming.is_some().save(to);
+        if let Some(Resuming { at, leaves, classes }) = resuming {
+            at.save(to);
+            leaves.save(to);
+            classes.save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.real_time.load(from)?;
+        self.share.load(from)?;
+        self.backlogged.load(from)?;
+        let mut resumes = false;
+        resumes.load(from)?;
+        if resumes {
+            let leaves = alloc::vec![false; self.classes.len()];
+            let classes = alloc::vec![false; self.share.class_count()];
+            let mut resuming = Resuming { at: Instant::ZERO, leaves, classes };
+            resuming.at.load(from)?;
+            resuming.leaves.load(from)?;
+            resuming.classes.load(from)?;
+            self.resuming = Some(resuming);
+        }
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::params::ClassPlan;
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
 use crate::sched::Kin;
+use crate::state::state;
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -112,6 +113,34 @@ impl RealTime {
         this.curve.map(|curve| (eligible(curve), this.deadline))
     }
 
+    /// Returns whether `leaf` can have the curve of `plan`: there is room if it had one before.
+    pub(super) fn fits(&self, leaf: LeafId, plan: &ClassPlan) -> bool {
+        let has_curve = self.leaves[leaf.index()].curve.is_some();
+        has_curve == plan.real_time.is_some() && self.curves.has_room(self.leaves.len())
+    }
+
+    /// Gives `leaf`, which is idle, the curve of `plan`; under another curve it starts anew.
+    pub(super) fn refit(&mut self, leaf: LeafId, plan: &ClassPlan, is_new: bool) {
+        let this = &mut self.leaves[leaf.index()];
+        let curve = plan.real_time.map(|spec| self.curves.add(spec));
+        if is_new || curve != this.curve {
+            (this.curve, this.runtime) = (curve, Runtime::IDLE);
+        }
+    }
+
+    /// Whether it knows whether packets wait in a leaf.
+    pub(super) fn knows(&self, leaf: LeafId, waits: bool) -> bool {
+        let guaranteed = self.leaves[leaf.index()].curve.is_some();
+        self.order.contains(leaf.0) == (waits && guaranteed)
+    }
+
+    /// Whether each leaf is in the lane that it says.
+    fn is_sound(&self) -> bool {
+        let is_eligible = |leaf: u32| self.leaves[leaf as usize].is_eligible;
+        self.order.items(WAITING).all(|(_, leaf)| !is_eligible(leaf))
+            && self.order.items(ELIGIBLE).all(|(_, leaf)| is_eligible(leaf))
+    }
+
     #[inline]
     fn insert(&mut self, now: Instant, leaf: LeafId, eligible: Instant) {
         let this = &mut self.leaves[leaf.index()];
@@ -149,3 +178,6 @@ impl RealTime {
 const WAITING: usize = 0;
 /// The lane of eligible leaves, by deadline.
 const ELIGIBLE: usize = 1;
+
+state!(RealTime { leaves, order; kept: curves; check: RealTime::is_sound });
+state!(Leaf { runtime, deadline, is_eligible; kept: curve });

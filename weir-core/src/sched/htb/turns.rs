@@ -102,6 +102,20 @@ impl Turns {
         self.slots.classes.get(slot as usize).copied().unwrap_or_else(|| eldest + slot - first)
     }
 
+    /// Returns whether there is a row for `class` at this level and priority and, where it has a
+    /// parent's `family`, a feed.
+    pub(super) fn has_room(
+        &self,
+        class: u32,
+        family: Option<usize>,
+        (level, priority): (u8, u8),
+    ) -> bool {
+        let (level, priority) = (usize::from(level), usize::from(priority));
+        let has_feed = |family| self.feeds[priority].has_room(self.slot(family, class));
+        self.rows[level * PRIORITIES + priority].members.has_room(class)
+            && family.is_none_or(has_feed)
+    }
+
     #[inline]
     fn feed(&mut self, family: usize, priority: usize) -> &mut Feed {
         let which = usize::from(self.feed_of[priority]);
