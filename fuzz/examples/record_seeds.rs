@@ -48,7 +48,8 @@ fn record() -> io::Result<Vec<u8>> {
             let at = pending.offer_at(Instant::from_nanos(burst * 2_000_000 + number));
             classifier.classify(pending.classify_at(at), InterfaceId(0), &headers);
             let handle = Handle((burst * 5 + number) as u32);
-            let packet = Packet { flow: headers.flow(Default::default()), ..Packet::new(handle, 64) };
+            let packet =
+                Packet { flow: headers.flow(Default::default()), ..Packet::new(handle, 64) };
             let (port, leaf, fate) = (InterfaceId(0), LeafId(0), Fate::Offered);
             let headers = headers_of(&frame, &headers);
             let arrival = Arrival { at, port, leaf, packet, fate, headers };

@@ -1,7 +1,7 @@
 //! The state of a lane in a record.
 
-use crate::step::{Arrival, Fate, Step};
 use crate::Pending;
+use crate::step::{Arrival, Fate, Step};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::AnyLink;
 use weir_core::state::{Reader, StateError, Writer};

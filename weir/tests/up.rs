@@ -14,10 +14,10 @@ mod deaths;
 mod events;
 #[path = "up/probe.rs"]
 mod probe;
-#[path = "up/records.rs"]
-mod records;
 #[path = "common/processes.rs"]
 mod processes;
+#[path = "up/records.rs"]
+mod records;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
 #[path = "up/told.rs"]

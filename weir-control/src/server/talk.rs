@@ -107,7 +107,8 @@ impl Shared {
             let sent = out.write_with(&text, &reply.descriptors)?;
             out.write_all(&text[sent..])
         };
-        let unread = |error: io::Error| (Cause::NotRead, format!("the answer was not read: {error}"));
+        let unread =
+            |error: io::Error| (Cause::NotRead, format!("the answer was not read: {error}"));
         send_all().map_err(unread)?;
         let Some(tail) = reply.tail else { return Ok(()) };
         stream.set_write_timeout(Some(patience)).map_err(unread)?;

@@ -180,15 +180,15 @@ fn cost(duration: Duration) -> Result<Vec<Row>, String> {
     let measure = |testbed: &Testbed, board: &Board| {
         let setup = setup(&policy, &flows, WARMUP, part * 2 * PAIRS + WARMUP);
         thread::scope(|scope| {
-            let sending =
-                scope.spawn(|| rig::measure(&setup, testbed, both_on(rig::cpus().1)));
+            let sending = scope.spawn(|| rig::measure(&setup, testbed, both_on(rig::cpus().1)));
             thread::sleep(WARMUP);
             let pairs: Vec<_> = (0..PAIRS).map(|_| pair(board, text, part)).collect();
             let measured = sending.join().expect("the sender does not panic")?;
             Ok((pairs, measured.offered_per_second))
         })
     };
-    let ((pairs, offered), status) = between(&policy, measure).map_err(|error| error.to_string())?;
+    let ((pairs, offered), status) =
+        between(&policy, measure).map_err(|error| error.to_string())?;
     let mut ratios: Vec<f64> = pairs.iter().map(|pair| (pair.ratio() - 1.0) * 100.0).collect();
     ratios.sort_by(f64::total_cmp);
     let lost: u64 = pairs.iter().map(|pair| pair.on.lost + pair.off.lost).sum();
@@ -199,7 +199,8 @@ fn cost(duration: Duration) -> Result<Vec<Row>, String> {
     let micros = |of: fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / f64::from(PAIRS);
     let text = format!(
         "{offered:.0} frames/s offered, {forwarded:.0} forwarded; {:.3} us a frame without a \
-         record, {:.3} us with one; {lost} frames lost by all; {recorded} recorded; the most {:.1} %",
+         record, {:.3} us with one; {lost} frames lost by all; {recorded} recorded; at most \
+         {:.1} % more",
         micros(|pair| pair.off.micros),
         micros(|pair| pair.on.micros),
         ratios[ratios.len() - 1],

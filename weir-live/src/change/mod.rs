@@ -20,9 +20,9 @@ use weir_record as record;
 use crate::alarm::{Alarms, Gauged, Guards};
 use crate::bridge::Bridge;
 use crate::events::Reporter;
-use history::File;
 use crate::lane::change::{LaneChange, Way};
 use crate::status::{Labels, Publisher};
+use history::File;
 pub(crate) use mailbox::{Inbox, mailbox};
 pub use mailbox::{NotTaken, Office};
 

@@ -3,8 +3,8 @@
 //! Invariant: what is kept of a loop is segments, each of which begins with the state of the loop's
 //! lanes; so what is left begins with a state, whatever went.
 
-use super::queue::{self, Receiver};
 use super::BUFFER_BYTES;
+use super::queue::{self, Receiver};
 use crate::status::Board;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -138,8 +138,8 @@ impl History {
 impl Kept {
     fn add(&mut self, lane: u16, part: &[u8]) {
         // The states of all lanes come one after the other, that of lane 0 first.
-        let begins = lane == 0
-            && matches!(Step::read(&mut &part[..]), Some(Step::Checkpoint { .. }));
+        let begins =
+            lane == 0 && matches!(Step::read(&mut &part[..]), Some(Step::Checkpoint { .. }));
         if begins {
             self.segments.push_back(Arc::default());
             self.is_asked = false;

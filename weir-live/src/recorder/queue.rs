@@ -157,8 +157,8 @@ impl Shared {
         let at = at & (self.ring.len() - 1);
         let first = bytes.len().min(self.ring.len() - at);
         let (end, start) = bytes.split_at_mut(first);
-        // SAFETY: both parts lie within the ring, since `bytes` is no longer than what was sent, and
-        // belong to the receiver until it advances `taken`.
+        // SAFETY: both parts lie within the ring, since `bytes` is no longer than what was sent,
+        // and belong to the receiver until it advances `taken`.
         unsafe {
             let ring = UnsafeCell::raw_get(self.ring.as_ptr());
             std::ptr::copy_nonoverlapping(ring.add(at), end.as_mut_ptr(), end.len());

@@ -38,9 +38,10 @@ pub fn scenario(
             gathered.add(&step, &head).map_err(RecordedError::Policy)?;
         }
     }
-    let own = head.lanes.get(lane).ok_or_else(|| {
-        RecordedError::Policy("the record has no direction".to_owned())
-    })?;
+    let own = head
+        .lanes
+        .get(lane)
+        .ok_or_else(|| RecordedError::Policy("the record has no direction".to_owned()))?;
     let policy = policy_of(&own.policy, &head.files, &head).map_err(RecordedError::Policy)?;
     let classifier = policy.classifier();
     Ok(Scenario {
