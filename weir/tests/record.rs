@@ -223,3 +223,32 @@ fn a_writer_that_does_not_follow_ends_the_record_and_not_the_loop() {
     assert_eq!(report.end, Some("the writer did not follow"));
     assert!(replayed(&more).is_identical(), "another record can be made");
 }
+
+/// Runs the program; returns its exit code and all that it prints.
+fn weir(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/record");
+    let output = command.args(arguments).current_dir(folder).output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn the_program_says_what_is_different_and_where_a_record_ends() {
+    let rows: [(&[&str], i32, &str); 5] = [
+        (&["replay", "--record", "calls.seed"], 1, "expected: nothing more\n  found:    packet 0"),
+        (&["replay", "--record", "cut.seed"], 1, "the record is cut inside a block"),
+        (&["replay", "--record", "../policy"], 2, "cannot read"),
+        (&["replay", "--record", "../../Cargo.toml"], 2, "this is no record of Weir"),
+        (&["sim", "--from", "change.seed", "--direction", "down"], 2, "there are `up`"),
+    ];
+    for (arguments, code, wanted) in rows {
+        let (exit, text) = weir(arguments);
+        assert_eq!(exit, Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(wanted), "{arguments:?}: {text}");
+    }
+    let (exit, text) = weir(&["--format", "json", "sim", "--from", "calls.seed"]);
+    assert_eq!(exit, Some(0), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
+    assert_eq!(report["classes"][0]["offered"]["packets"], 5, "{text}");
+}

@@ -183,3 +183,55 @@ const SEGMENTS: usize = 8;
 const BYTES_MIN: usize = 1 << 20;
 /// How long steps wait in the queue.
 const PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::units::Instant;
+
+    fn state(lane: u16) -> (u16, Vec<u8>) {
+        let mut part = Vec::new();
+        let (now, classified) = (Instant::ZERO, Instant::ZERO);
+        Step::Checkpoint { now, classified, state: &[7; 50] }.write(&mut part);
+        (lane, part)
+    }
+
+    fn serves(lane: u16, count: u64) -> (u16, Vec<u8>) {
+        let mut part = Vec::new();
+        (0..count).for_each(|at| Step::Serve { until: Instant::from_nanos(at) }.write(&mut part));
+        (lane, part)
+    }
+
+    #[test]
+    fn the_oldest_segment_goes_and_each_begins_with_the_state() {
+        let (mut kept, bytes_max) = (Kept::default(), 8 * 1024);
+        let mut asked = 0;
+        kept.add(1, &serves(1, 3).1);
+        assert_eq!(kept.segments.len(), 0, "nothing is kept without a state");
+        for (lane, part) in [state(0), state(1)] {
+            kept.add(lane, &part);
+        }
+        for turn in 0..1000 {
+            let (lane, part) = serves(turn % 2, 20);
+            kept.add(lane, &part);
+            kept.shorten(bytes_max);
+            assert!(kept.bytes <= bytes_max + part.len());
+            if kept.wants_segment(bytes_max) {
+                kept.is_asked = true;
+                asked += 1;
+            }
+            // The loop sends it a turn later.
+            if kept.is_asked && turn % 3 == 0 {
+                [state(0), state(1)].iter().for_each(|(lane, part)| kept.add(*lane, part));
+            }
+        }
+        assert!(asked > 20 && (2..=SEGMENTS + 1).contains(&kept.segments.len()), "{asked}");
+        for segment in &kept.segments {
+            let (lane, end) = segment.parts[0];
+            let first = Step::read(&mut &segment.bytes[..end]);
+            assert!(lane == 0 && matches!(first, Some(Step::Checkpoint { .. })), "{first:?}");
+        }
+        let sum: usize = kept.segments.iter().map(|segment| segment.bytes.len()).sum();
+        assert_eq!(sum, kept.bytes);
+    }
+}
