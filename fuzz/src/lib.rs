@@ -15,6 +15,7 @@ mod offload;
 mod packet;
 mod plan;
 mod policy;
+mod record;
 mod records;
 mod scenario;
 mod scheduler;
@@ -29,6 +30,7 @@ pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
 pub use policy::policy;
+pub use record::record;
 pub use records::records;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
@@ -49,6 +51,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),
+    ("record", record),
     ("records", records),
     ("report", report),
     ("scenario", scenario),

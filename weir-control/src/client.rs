@@ -69,6 +69,41 @@ pub fn call_for_descriptors(
     })
 }
 
+/// Sends a request whose answer is followed by bytes; returns the connection in front of them, on
+/// which neither side waits for a limited time only.
+///
+/// # Errors
+/// As [`call`], and when the link refuses the request.
+pub fn follow(path: &Path, request: &Request) -> Result<UnixStream, String> {
+    let place = printable(&path.display().to_string()).into_owned();
+    let mut stream = connect(path)?;
+    let ask = |stream: &mut UnixStream| -> io::Result<Vec<u8>> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        // A server that turns the client away answers before it reads.
+        let _answered = stream.write_all(&line);
+        stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
+        // Byte by byte: what follows the line is not part of it.
+        let mut answer = Vec::new();
+        for byte in stream.bytes().take(ANSWER_BYTES as usize) {
+            match byte? {
+                b'\n' => break,
+                byte => answer.push(byte),
+            }
+        }
+        stream.set_read_timeout(None)?;
+        Ok(answer)
+    };
+    let answer = ask(&mut stream).map_err(|error| format!("no answer on `{place}`: {error}"))?;
+    match read_answer(&mut answer.as_slice()) {
+        Ok(Answer::Done) => Ok(stream),
+        Ok(Answer::Error(why)) => Err(why),
+        Ok(_) => Err(format!("`{place}` gave another answer than asked for")),
+        Err(error) => Err(format!("no valid answer on `{place}`: {error}")),
+    }
+}
+
 /// Reads the answer to a request, and the descriptors that come with it.
 pub(crate) fn receive(
     stream: &UnixStream,

@@ -71,6 +71,14 @@ requests! {
     Mark {} "mark" -> "done", Change, post("/mark");
     /// Lets the link read its deployment anew and go on with it, in a new process.
     Restart {} "restart" -> "done", Change, post("/restart");
+    /// Requests a record, which follows the answer until the client half-closes or time is over.
+    Record {
+        /// How long to record, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        for_ms: Option<u64>,
+    } "record" -> "done", Change, NO_ROUTE;
+    /// Requests a record of what happened of late, which follows the answer.
+    Snapshot {} "snapshot" -> "done", Change, NO_ROUTE;
     /// Sets single values of the policies in force.
     Set {
         /// What to set, in this order.

@@ -2,6 +2,7 @@
 
 use crate::protocol::{Answer, REQUEST_MAX, Request, Right};
 use crate::web::Web;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,7 +71,14 @@ pub struct Reply {
     pub answer: Answer<Status<Rows>>,
     /// At most [`crate::protocol::DESCRIPTORS_MAX`]; they are closed here once they are sent.
     pub descriptors: Vec<OwnedFd>,
+    /// Writes what follows the answer on the client's connection, which ends with it.
+    pub tail: Option<Tail>,
 }
+
+/// See [`Reply::tail`]. It runs on the thread of the client, and is given the connection and what
+/// returns whether the client has closed its half of it. The text of an error says why it ended
+/// early.
+pub type Tail = Box<dyn FnOnce(&mut dyn Write, &dyn Fn() -> bool) -> Result<(), String> + Send>;
 
 /// A client that was not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +170,7 @@ impl Service {
 impl Reply {
     /// An answer without descriptors.
     pub fn of(answer: Answer<Status<Rows>>) -> Self {
-        Self { answer, descriptors: Vec::new() }
+        Self { answer, descriptors: Vec::new(), tail: None }
     }
 
     /// An error, with its cure.

@@ -210,7 +210,7 @@ fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
 }
 
 /// Sends and receives on these CPUs.
-fn measure(
+pub(crate) fn measure(
     setup: &Setup<'_>,
     testbed: &Testbed,
     (sender_cpu, receiver_cpu): (Option<usize>, Option<usize>),

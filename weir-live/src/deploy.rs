@@ -1,15 +1,12 @@
 //! A deployment's bridges, as the run loop wants them.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::ids::LeafId;
-use weir_core::link::LinkPlan;
-use weir_core::parameter::Params;
-use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Rate};
+use weir_core::classify::InterfaceId;
+use weir_core::sched::SCHEDULERS;
 use weir_policy::deployment::{self, Deployment, Direction, Side};
+use weir_policy::policy;
+use weir_record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
@@ -17,7 +14,6 @@ use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, Sorting};
 use crate::sandbox;
 use crate::sorter::SortPlan;
-use crate::status::Shape;
 use crate::wait::{WaitPolicy, usable_cpus};
 
 /// Returns what each bridge of a deployment runs.
@@ -172,11 +168,30 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
 
 /// A lane for each direction, and for the ways that none shapes one for each port where they end.
 fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<LaneConfig>> {
+    let lane = |Way { name, from, to, direction }| match direction {
+        Some(direction) => shaped(direction, from, to),
+        None => unshaped(name, from, to, deployment.pool),
+    };
+    ways(deployment, bridge).into_iter().map(lane).collect()
+}
+
+/// A lane to be.
+struct Way<'d> {
+    name: String,
+    /// Places among the ports of the bridge.
+    from: Vec<usize>,
+    to: usize,
+    /// What shapes it.
+    direction: Option<&'d Direction>,
+}
+
+fn ways<'d>(deployment: &'d Deployment, bridge: &deployment::Bridge) -> Vec<Way<'d>> {
     let index = |port: usize| bridge.ports.iter().position(|one| *one == port);
-    let mut lanes = Vec::new();
+    let mut ways = Vec::new();
     for direction in bridge.directions.iter().map(|way| &deployment.directions[*way]) {
         let from = direction.from.iter().filter_map(|&port| index(port)).collect();
-        lanes.push(shaped(direction, from, index(direction.to).unwrap_or_default())?);
+        let to = index(direction.to).unwrap_or_default();
+        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(direction) });
     }
     for (to, &port) in bridge.ports.iter().enumerate() {
         let is_unshaped =
@@ -187,10 +202,10 @@ fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<Lan
                 [one] => format!("from {}", deployment.ports[bridge.ports[*one]].name),
                 _ => format!("to {}", deployment.ports[port].name),
             };
-            lanes.push(unshaped(name, from, to, deployment.pool)?);
+            ways.push(Way { name, from, to, direction: None });
         }
     }
-    Ok(lanes)
+    ways
 }
 
 fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConfig> {
@@ -201,36 +216,53 @@ fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConf
 
 /// A lane through which frames pass at once.
 fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
-    let plan = fast_link()?;
-    Ok(LaneConfig {
-        name,
-        from,
-        to,
-        leaf_names: vec!["unshaped".to_owned()],
-        classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-        link: plan.build().map_err(|error| unshaped_refused(error.message))?,
-        sorting: None,
-        frames_max,
-        sojourn_max: Vec::new(),
-        shape: Arc::new(Shape::of_plan(&plan)),
-    })
+    let outcome = policy::parse(&unshaped_policy(), UNSHAPED);
+    let policy = outcome.plan.expect("the policy has no errors");
+    let lane = LaneConfig::new(&name, (from, to), &policy)?;
+    Ok(LaneConfig { sorting: None, frames_max, ..lane })
 }
 
-/// A link that is fast enough never to hold a frame back.
-fn fast_link() -> Result<LinkPlan> {
-    let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
-    let rate = Rate::new(UNSHAPED_RATE).expect("the rate is not zero");
-    let tree = Tree::new(rate, Bytes::new(UNSHAPED_MTU), Params::new(), vec![class])
-        .map_err(|error| unshaped_refused(error.to_string()))?;
-    Ok(LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree))
+/// Returns what a record of a deployment's link begins with, at `epoch_ns` of the wall clock;
+/// `files` are the policies with every file that they name. Its lanes are those of [`bridges`], one
+/// after the other.
+pub fn record_head(deployment: &Deployment, files: Vec<File>, epoch_ns: u64) -> Head {
+    let mut head = Head {
+        weir: env!("CARGO_PKG_VERSION").to_owned(),
+        name: deployment.name.clone(),
+        epoch_ns,
+        ports: deployment.ports.iter().map(|port| port.name.clone()).collect(),
+        lanes: Vec::new(),
+        files,
+    };
+    head.files.push(File { name: UNSHAPED.to_owned(), text: unshaped_policy() });
+    for (number, bridge) in (0..).zip(&deployment.bridges) {
+        let port = |index: usize| bridge.ports[index] as u16;
+        for Way { name, from, to, direction } in ways(deployment, bridge) {
+            let policy = direction.map_or(UNSHAPED.to_owned(), |it| it.path.display().to_string());
+            head.lanes.push(LaneHead {
+                name,
+                bridge: number,
+                from: from.into_iter().map(port).collect(),
+                to: port(to),
+                policy,
+                sojourn_max: direction.map_or(Vec::new(), |it| it.sojourn_max.clone()),
+            });
+        }
+    }
+    head
 }
 
-fn unshaped_refused(why: String) -> SystemError {
-    SystemError::refused("build an unshaped link", why, "")
+/// The policy of a link that is fast enough never to hold a frame back.
+fn unshaped_policy() -> String {
+    let scheduler = SCHEDULERS[0].descriptor.keyword;
+    format!(
+        "[link]\nrate = '400 Gbit/s'\nmtu = '65535 B'\nscheduler = '{scheduler}'\n\
+         [class.unshaped]\ndefault = true\n"
+    )
 }
 
-const UNSHAPED_RATE: u64 = 400_000_000_000;
-const UNSHAPED_MTU: u64 = 65_535;
+/// The name of [`unshaped_policy`] in records.
+const UNSHAPED: &str = "(unshaped)";
 
 #[cfg(test)]
 mod tests {

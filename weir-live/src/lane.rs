@@ -29,7 +29,7 @@ use crate::alarm::LeafMeasures;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
-use crate::recorder::{self, Steps};
+use crate::recorder::Steps;
 use crate::sorter::SortPlan;
 use crate::status::{Found, LaneLabels, LeafCounts, Shape};
 use crate::wait::monotonic_ns;
@@ -276,11 +276,12 @@ impl Lane {
         };
         let (link, departures) = (&mut self.link, &mut self.departures);
         let before = departures.len();
-        self.next = self.pending.serve(until, |due| link.serve(due, until, departures));
-        if let Some(steps) = self.steps.get() {
-            Step::Serve { until }.write(steps);
-            departures[before..].iter().for_each(|left| Step::Departure(*left).write(steps));
-        }
+        let mut offered = 0;
+        self.next = self.pending.serve(until, |due| {
+            offered = due.len();
+            link.serve(due, until, departures)
+        });
+        self.steps.served(until, offered, &departures[before..]);
     }
 
     /// Frees the frames that the link dropped, on arrival or when their turn came.
@@ -485,7 +486,7 @@ impl Lane {
     /// Appends what a record of this lane begins with here: its state, and the frames that wait
     /// to be offered.
     pub(crate) fn checkpoint(&self, out: &mut Vec<u8>) {
-        recorder::checkpoint(&self.pending, (self.link.as_ref(), &self.classifier), out);
+        record::state::checkpoint(&self.pending, (self.link.as_ref(), &self.classifier), out);
     }
 
     /// Returns the number of frames whose header could not be read, by cause.
@@ -708,6 +709,13 @@ const BEHIND_MAX: Duration = Duration::from_millis(4);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_name_each_cause_of_a_loss_as_reports_do() {
+        for cause in Loss::ALL {
+            assert_eq!(record::Loss::CAUSES[cause as usize], cause.name());
+        }
+    }
 
     #[test]
     fn each_leaf_keeps_its_reserve_whatever_the_others_hold() {

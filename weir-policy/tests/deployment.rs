@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use weir_core::units::Duration;
+use weir_core::units::{Bytes, Duration};
 use weir_policy::deployment::{
     Bridge, Carrier, Deployment, OnExit, Patience, Priority, Restart, Service, Side, Wait, Webhook,
     is_deployment, parse,
@@ -229,7 +229,7 @@ fn what_follows_a_death_is_checked() {
     let sound = format!(
         "{HEAD}on_exit = 'open'\ndrain = '1 s'\nrestart = 'never'\nwait_for_ports = 'forever'\n\
          watchdog = 'none'\nuser = 'weir'\npriority = 'realtime'\nlog = '/var/log/weir.log'\n\
-         control_group = 'adm'\n"
+         control_group = 'adm'\nring = '64 MiB'\n"
     );
     let service = check(&format!("{sound}{WAYS}"), &[]).plan.expect("it is sound").service;
     let wanted = Service {
@@ -242,6 +242,7 @@ fn what_follows_a_death_is_checked() {
         control_group: Some("adm".to_owned()),
         priority: Priority::Realtime,
         log: Some("/var/log/weir.log".into()),
+        ring: Some(Bytes::new(64 << 20)),
     };
     assert_eq!(service, wanted);
     let near = format!("{}{WAYS}", sound.replace("/var/log/", ""));

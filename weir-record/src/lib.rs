@@ -19,6 +19,7 @@ mod fields;
 mod pending;
 mod read;
 mod recorded;
+pub mod state;
 mod step;
 mod write;
 

@@ -16,6 +16,7 @@ use weir_core::random::Random;
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
+use weir_record::state::checkpoint;
 use weir_record::{
     Arrival, Change, End, Fate, File, Head, LaneHead, Pending, RecordReader, RecordWriter, Step,
     headers_of,
@@ -30,6 +31,7 @@ struct Recording {
     link: Box<dyn AnyLink>,
     pending: Pending,
     writer: RecordWriter<Vec<u8>>,
+    is_on: bool,
     random: Random,
     now: u64,
     handle: u32,
@@ -55,6 +57,7 @@ impl Recording {
             policy,
             pending: Pending::default(),
             writer: RecordWriter::new(Vec::new(), &head).expect("a Vec takes all"),
+            is_on: true,
             head,
             random: Random::new(seed, 0),
             now: 0,
@@ -63,7 +66,17 @@ impl Recording {
     }
 
     fn note(&mut self, step: &Step<'_>) {
-        self.writer.step(0, step).expect("a Vec takes all");
+        if self.is_on {
+            self.writer.step(0, step).expect("a Vec takes all");
+        }
+    }
+
+    /// The state here: the record begins with it, or holds the replay to it.
+    fn checkpoint(&mut self) {
+        let mut out = Vec::new();
+        checkpoint(&self.pending, (self.link.as_ref(), &self.classifier), &mut out);
+        self.writer.steps(0, &out).expect("a Vec takes all");
+        self.is_on = true;
     }
 
     /// A frame arrives a little before now.
@@ -153,6 +166,9 @@ impl Recording {
             if turn == turns / 3 {
                 self.stall();
             }
+            if [turns / 6, turns * 3 / 4].contains(&turn) {
+                self.checkpoint();
+            }
             if let Some(new) = new.filter(|_| turn == turns / 2) {
                 self.change(new);
             }
@@ -205,10 +221,12 @@ fn every_scheduler_dropper_and_classifier_replays_to_the_bit() {
             let text = policy(scheduler, dropper, classifier, &mut random);
             let Some(recording) = Recording::new(&text, u64::from(random.bits())) else { continue };
             let other = policies::text(scheduler, &mut random);
-            let report = check(&recording.run(120, Some(&other)));
+            // Every other record begins with a new link, the others in the middle of a run.
+            let is_on = random.below(2) == 0;
+            let report = check(&Recording { is_on, ..recording }.run(120, Some(&other)));
             assert!(report.is_identical() && report.is_whole, "{report}\n{text}");
             let [lane] = report.directions.as_slice() else { panic!("one direction") };
-            assert_eq!(lane.changes, 1);
+            assert_eq!((lane.changes, lane.checkpoints), (1, 1 + u64::from(is_on)));
             departures += lane.departures;
             drops += lane.drops;
             tried.extend([scheduler, dropper, classifier]);

@@ -8,6 +8,7 @@
 mod door;
 mod policies;
 mod post;
+mod recording;
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -15,6 +16,7 @@ use crate::up::reading;
 use door::Door;
 use policies::{Policies, State};
 use post::Post;
+use recording::Recorder;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -106,6 +108,7 @@ struct Prepared {
     /// The user who started the link.
     owner: u32,
     state: Option<State>,
+    recorder: Arc<Recorder>,
 }
 
 /// Reads what to run, opens it, and enters the sandbox.
@@ -156,9 +159,13 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         Ok(changed) => alarms = changed.unwrap_or(alarms),
         Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),
     }
+    let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
+    let of = (&state.deployment, &state.texts);
+    let recorder = Recorder::new(of, boards.clone(), reporter.clone());
     let nanos = |time: units::Duration| Duration::from_nanos(time.as_nanos());
     Ok(Prepared {
-        boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
+        boards,
+        recorder: Arc::new(recorder),
         bridges,
         listener,
         web,
@@ -190,12 +197,14 @@ impl Prepared {
         let (wishes, arriving) = mpsc::channel();
         let state = self.state.take().expect("it was prepared");
         let reporter = self.reporter.clone();
-        let policies = Policies::new(state, wishes.clone(), self.bells.clone(), reporter.clone());
+        let recorder = Arc::clone(&self.recorder);
+        let speakers = (wishes.clone(), self.bells.clone(), reporter.clone());
+        let policies = Policies::new(state, Arc::clone(&recorder), speakers);
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
         let mut service = door::prepare(
             self.boards.clone(),
             self.owner,
-            (Arc::clone(&policies), reporter),
+            (Arc::clone(&policies), Arc::clone(&recorder), reporter),
             (wishes, bell),
         );
         service.feed = Arc::clone(&self.feed);
@@ -211,7 +220,10 @@ impl Prepared {
         let bells = self.bells.clone();
         let boards = self.boards.clone();
         let mut post = Post::new(self, keeper, (door, arriving), policies);
+        let kept = recorder.keep_history();
+        kept.map_err(|cause| SystemError::new("start the thread of the ring", cause))?;
         let ran = forward(&mut bridges, &boards, &bells, &mut post);
+        recorder.wait_for_clients();
         post.close_door();
         post.tell_last_events();
         if let Err(error) = &ran {

@@ -72,6 +72,8 @@ verbs! {
     status::Status,
     top::Top,
     api::Api,
+    record::Record,
+    snapshot::Snapshot,
     send::Send,
     recv::Recv,
     measure::Measure,

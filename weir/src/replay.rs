@@ -7,11 +7,13 @@ use crate::whole_file::{self, WholeFile, cannot};
 use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::{self, BufWriter, Read};
-use std::path::PathBuf;
+use std::io::{self, BufReader, BufWriter, Read};
+use std::path::{Path, PathBuf};
 use weir_policy::finding::Outcome;
 use weir_policy::{Policy, policy, render};
+use weir_record::RecordReader;
 use weir_sim::capture::{CaptureFault, CaptureReader, CaptureWriter};
+use weir_sim::recorded;
 use weir_sim::replay::{
     InterfaceMap, Outputs, ReplayError, ReplayReport, replay, replay_explained,
 };
@@ -25,9 +27,16 @@ use weir_sim::replay::{
 /// times are taken.
 #[derive(clap::Args)]
 pub struct Replay {
+    /// Make a record of a running link again instead, and compare: exits 1 at the first
+    /// difference.
+    #[arg(long, value_name = "RECORD", conflicts_with_all = ["policy", "capture", "output",
+        "drops", "interface", "explain"])]
+    record: Option<PathBuf>,
     /// The policy, in TOML.
+    #[arg(required_unless_present = "record", default_value = "-", hide_default_value = true)]
     policy: PathBuf,
     /// The capture, pcap or pcapng, plain or in gzip or zstd; `-` for standard input.
+    #[arg(required_unless_present = "record", default_value = "-", hide_default_value = true)]
     capture: PathBuf,
     /// Write the frames that the link sent, each with class, delay and verdict in its comment.
     #[arg(short, long, value_name = "OUT.pcapng")]
@@ -46,7 +55,11 @@ pub struct Replay {
 
 impl Run for Replay {
     fn run(self, output: &Output) -> Exit {
-        self.replay(output).unwrap_or_else(|error| output.refuse(&error))
+        let done = match &self.record {
+            Some(record) => compare(record, output),
+            None => self.replay(output),
+        };
+        done.unwrap_or_else(|error| output.refuse(&error))
     }
 }
 
@@ -153,6 +166,21 @@ impl Replay {
     }
 }
 
+/// Makes a record again, and says whether everything was the same.
+fn compare(path: &Path, output: &Output) -> Result<Exit, String> {
+    let name = path.display().to_string();
+    let of_record = |error: String| format!("{name}: {error}");
+    let file = File::open(path).map_err(|error| cannot("read", &name, &error))?;
+    let reader = RecordReader::new(BufReader::with_capacity(RECORD_PART, file));
+    let reader = reader.map_err(|error| of_record(error.to_string()))?;
+    let report = recorded::replay(reader).map_err(|error| of_record(error.to_string()))?;
+    match output.format {
+        Format::Json => output.json(&report),
+        Format::Text => output.text(&report.to_string()),
+    }
+    Ok(if report.is_identical() { Exit::Clean } else { Exit::Faults })
+}
+
 type Writer = CaptureWriter<BufWriter<WholeFile>>;
 
 fn create(path: &Option<PathBuf>) -> Result<Option<Writer>, String> {
@@ -170,5 +198,7 @@ fn show_findings(outcome: &Outcome<Policy>, output: &Output) {
     }
 }
 
+/// The bytes of a record that are read at once.
+const RECORD_PART: usize = 256 << 10;
 /// The bytes of the capture on the disk, and the remaining time.
 const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}";

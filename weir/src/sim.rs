@@ -11,16 +11,18 @@ use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
 use packets::{Rows, Trace};
-use std::io::{IsTerminal, stderr};
+use std::fs::File;
+use std::io::{BufReader, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Bytes, Duration};
 use weir_live::signals::StopSignal;
 use weir_policy::render;
+use weir_record::RecordReader;
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
-use weir_sim::{Fate, Report, Scenario, Watch, read};
+use weir_sim::{Fate, Report, Scenario, Watch, read, recorded};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
@@ -31,7 +33,14 @@ use weir_sim::{Fate, Report, Scenario, Watch, read};
 #[derive(clap::Args)]
 pub struct Sim {
     /// The scenario, in TOML.
+    #[arg(required_unless_present = "from", default_value = "-", hide_default_value = true)]
     scenario: PathBuf,
+    /// Simulate what a record of a running link has instead: its policy, and its frames as sources.
+    #[arg(long, value_name = "RECORD", conflicts_with = "scenario")]
+    from: Option<PathBuf>,
+    /// With --from: the direction of the record; by default the first.
+    #[arg(long, value_name = "NAME", requires = "from")]
+    direction: Option<String>,
     /// A seed other than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
@@ -96,7 +105,13 @@ impl Run for Sim {
             ("--parquet", &self.parquet),
             ("--trace", &self.trace),
         ];
-        let mut scenario = match scenario(&self.scenario, output) {
+        let scenario = match &self.from {
+            Some(record) => {
+                of_record(record, self.direction.as_deref()).map_err(|why| output.refuse(&why))
+            }
+            None => scenario(&self.scenario, output),
+        };
+        let mut scenario = match scenario {
             Ok(scenario) => scenario,
             Err(exit) => return exit,
         };
@@ -110,6 +125,15 @@ impl Run for Sim {
         };
         done.unwrap_or_else(|error| output.refuse(&error))
     }
+}
+
+/// Returns the scenario of a record.
+fn of_record(path: &Path, direction: Option<&str>) -> Result<Scenario, String> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| whole_file::cannot("read", &name, &error))?;
+    let reader = RecordReader::new(BufReader::new(file));
+    let reader = reader.map_err(|error| format!("{name}: {error}"))?;
+    recorded::scenario(reader, direction).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Returns the scenario of a file; prints its findings.

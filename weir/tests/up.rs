@@ -20,6 +20,8 @@ mod events;
 mod probe;
 #[path = "common/processes.rs"]
 mod processes;
+#[path = "up/records.rs"]
+mod records;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
 #[path = "up/told.rs"]
@@ -66,7 +68,7 @@ const TESTS: &[Test] = &[
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
     let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
-    second.chain(told::TESTS).chain(deaths::TESTS)
+    second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -1,11 +1,12 @@
 //! The conversation with one client: a line in, an answer out, until it disconnects, is too slow or
 //! is refused.
 
-use super::wire::{Stream, Timed};
+use super::wire::{Paced, Stream, Timed};
 use super::{Refusal, Shared};
 use crate::http;
 use crate::protocol::{Answer, DESCRIPTORS_MAX, Request};
 use crate::service::{Cause, Patience, Peer, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, BufWriter, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -40,7 +41,7 @@ fn by_lines(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal
         };
         let answered = read(&line).and_then(|request| {
             let met = shared.meet(peer, &request)?;
-            reply(stream, &met.reply, answer)
+            reply(stream, met.reply, answer)
         });
         answered.map_err(|refusal| tell(stream, refusal))?;
         lines.met += 1;
@@ -69,8 +70,8 @@ fn tell(stream: &Stream, refusal: Refusal) -> Refusal {
     refusal
 }
 
-/// Sends an answer, with its descriptors at the first byte.
-fn reply(stream: &Stream, reply: &Reply, patience: Duration) -> Result<(), Refusal> {
+/// Sends an answer, with its descriptors at the first byte, and what follows it.
+fn reply(stream: &Stream, reply: Reply, patience: Duration) -> Result<(), Refusal> {
     let send_all = || -> io::Result<()> {
         if reply.descriptors.is_empty() {
             return send(stream, &reply.answer, patience);
@@ -80,7 +81,12 @@ fn reply(stream: &Stream, reply: &Reply, patience: Duration) -> Result<(), Refus
         let sent = write_with(&out, &text, &reply.descriptors)?;
         out.write_all(&text[sent..])
     };
-    send_all().map_err(|error| (Cause::NotRead, format!("the answer was not read: {error}")))
+    send_all().map_err(|error| (Cause::NotRead, format!("the answer was not read: {error}")))?;
+    let Some(tail) = reply.tail else { return Ok(()) };
+    let told = tail(&mut Paced { stream, patience }, &|| is_half_closed(stream));
+    // What followed would be taken for more of it.
+    stream.end_writing();
+    told.map_err(|why| (Cause::NotRead, why))
 }
 
 /// Sends descriptors with the first part of `text`; returns how much of it was sent.
@@ -93,6 +99,13 @@ fn write_with(out: &Timed<'_>, text: &[u8], descriptors: &[OwnedFd]) -> io::Resu
         return Err(io::Error::other(format!("more than {DESCRIPTORS_MAX} descriptors")));
     }
     Ok(sendmsg(out.stream, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)?)
+}
+
+/// Returns whether the client has closed its half of the connection, or says anything.
+fn is_half_closed(stream: &Stream) -> bool {
+    let mut watched = [PollFd::new(stream, PollFlags::IN | PollFlags::RDHUP)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Sends an answer as it is made, so that its length takes no memory.

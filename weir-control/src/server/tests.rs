@@ -388,7 +388,8 @@ fn the_link_acts_on_other_requests_and_its_answer_brings_descriptors() {
         let act = move |request: &Request, peer: &Peer| {
             assert!(*request == Request::HandOver {} && peer.uid.is_some());
             let copy = |_| own.try_clone().expect("a copy").into();
-            Reply { answer: Answer::Done, descriptors: (0..count).map(copy).collect() }
+            let descriptors = (0..count).map(copy).collect();
+            Reply { descriptors, ..Answer::Done.into() }
         };
         let scene = Scene::with(10, |service| Service { act: Box::new(act), ..service });
         let (answer, received) =

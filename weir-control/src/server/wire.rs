@@ -46,6 +46,14 @@ impl Stream {
         };
     }
 
+    /// Ends the direction to the client; it may have ended already.
+    pub(super) fn end_writing(&self) {
+        let _ended = match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+        };
+    }
+
     /// Waits until `end` for the first byte, and leaves it to be read; `None` at the end.
     pub(super) fn first(&self, end: Instant) -> io::Result<Option<u8>> {
         self.set_timeouts(left(end)?)?;
@@ -105,6 +113,22 @@ impl Write for Timed<'_> {
             Stream::Unix(stream) => (&mut &*stream).write(bytes),
             Stream::Tcp(stream) => (&mut &*stream).write(bytes),
         }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A stream that is written to for as long as each part of it is read in time.
+pub(super) struct Paced<'a> {
+    pub stream: &'a Stream,
+    pub patience: Duration,
+}
+
+impl Write for Paced<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Timed::new(self.stream, self.patience).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -78,6 +78,7 @@ experiments! {
     htb_export,
     sharing_sim,
     overload,
+    records,
     faults,
     changes,
     packet_size,

@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use weir_core::units;
 use weir_policy::deployment::{self, Deployment, Direction};
+use weir_record as record;
 
 use crate::alarm::{Alarms, Gauged, Guards};
 use crate::bridge::Bridge;
 use crate::events::Reporter;
 use crate::lane::change::{LaneChange, Way};
 use crate::status::{Labels, Publisher};
+use history::File;
 pub(crate) use mailbox::{Inbox, mailbox};
 pub use mailbox::{NotTaken, Office};
 
@@ -78,6 +80,25 @@ impl Transaction {
         Ok(Self { bridges: bridges?, alarms, guards })
     }
 
+    /// Tells records what the change is: the files that `new` of [`Transaction::prepare`] was read
+    /// from, who asks for it, and why.
+    pub fn note(&mut self, new: &Deployment, (files, user, reason): (&[File], &str, &str)) {
+        let files = record_files(files);
+        let each = self.bridges.iter_mut().zip(&new.bridges);
+        for (change, bridge) in each {
+            for (lane, change) in &mut change.lanes {
+                let direction = &new.directions[bridge.directions[*lane]];
+                change.note(record::Change {
+                    policy: direction.path.display().to_string(),
+                    files: files.clone(),
+                    user: user.to_owned(),
+                    reason: reason.to_owned(),
+                    ..record::Change::default()
+                });
+            }
+        }
+    }
+
     /// Puts the change in force: gives each loop its part, and waits until each has made it. `wake`
     /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the
     /// change when it goes on, and `NotTaken` says so.
@@ -104,6 +125,12 @@ impl Transaction {
         }
         self.alarms
     }
+}
+
+/// Returns the files as records hold them.
+pub fn record_files(files: &[File]) -> Vec<record::File> {
+    let file = |file: &File| record::File { name: file.name.clone(), text: file.text.clone() };
+    files.iter().map(file).collect()
 }
 
 /// Returns whether a change is still on its way to a loop.

@@ -128,6 +128,8 @@ kinds! {
         "`{subject}` goes on as before: {detail}";
     PortsAwaited "ports-awaited" Notice Once,
         "`{subject}` waits for interfaces that do not exist yet: {detail}";
+    RecordEnded "record-ended" Warning Once,
+        "a record of `{subject}` ended before its time: {detail}";
     HungUp "hung-up" Notice Once,
         "`{subject}` reads its files anew because of a SIGHUP, as from a terminal that hangs up";
     PolicyChanged "policy-changed" Notice Once,

@@ -16,6 +16,7 @@ use weir_core::link::{Change, Prepared, Remains};
 use weir_core::parameter::BuildError;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
+use weir_record::{self as record, Step};
 
 use super::{Lane, Limits, LossBook, Room, histograms};
 use crate::pool::FramePool;
@@ -35,6 +36,8 @@ pub(crate) struct LaneChange {
     marked: Vec<u64>,
     losses: LossBook,
     ring_leaves: Vec<Option<LeafId>>,
+    /// What a record says of it.
+    note: Option<Step<'static>>,
     limits: Limits,
     shape: Arc<Shape>,
     since: Instant,
@@ -85,8 +88,15 @@ impl LaneChange {
             shape: Arc::new(Shape::of(policy)),
             since: Instant::from_nanos(monotonic_ns()),
             ring_leaves: labels.rings.iter().map(ring).collect(),
+            note: None,
             leaves,
         }))
+    }
+
+    /// Tells records what the change is.
+    pub(crate) fn note(&mut self, note: record::Change) {
+        let sojourn_max = self.sojourn_max.clone();
+        self.note = Some(Step::Change(Box::new(record::Change { sojourn_max, ..note })));
     }
 
     /// Returns the labels of the lane once it has this policy.
@@ -148,9 +158,23 @@ impl Lane {
         if let Some(link) = change.link.take() {
             change.remains = Some(link.apply(&mut self.link, self.pending.now()));
         }
+        self.note_change(change);
         self.take_dropped(pool);
+        if let Some(steps) = self.steps.get() {
+            record::state::resumed(&self.pending, steps);
+        }
         // The turn that follows asks the new link when it has to be served.
         self.next = Some(self.pending.now());
+    }
+
+    fn note_change(&mut self, change: &mut LaneChange) {
+        let Some(steps) = self.steps.get() else { return };
+        if let Some(Step::Change(note)) = &mut change.note {
+            note.at = self.pending.now();
+        }
+        if let Some(note) = &change.note {
+            note.write(steps);
+        }
     }
 
     /// Moves arrivals and departures to the leaves of the new policy, with the room that they and

@@ -7,13 +7,15 @@
 //! its lanes from its first to its last, or it says that it ends for want of room: what the other
 //! thread does not take in time ends the record and never keeps the loop.
 
+pub mod history;
 mod queue;
 mod session;
 mod tap;
 
 pub use session::{Progress, Session};
-pub(crate) use tap::{Steps, Taps, checkpoint};
+pub(crate) use tap::{Steps, Taps};
 
+use crate::wait::{monotonic_ns, realtime_ns};
 use queue::Sender;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -24,6 +26,11 @@ pub const BUFFER_BYTES: usize = 32 << 20;
 
 /// The most records at a time of one run loop.
 pub const RECORDS_MAX: usize = 4;
+
+/// Returns the wall clock at instant 0 of the run loops, in nanoseconds since 1970.
+pub fn epoch_ns() -> u64 {
+    realtime_ns().saturating_sub(monotonic_ns())
+}
 
 /// Where another thread asks a run loop to record.
 #[derive(Default)]

@@ -19,6 +19,7 @@ pub(super) fn queue(bytes: usize) -> (Sender, Receiver) {
         taken: AtomicUsize::new(0),
         end: AtomicU8::new(GOING),
         is_closed: AtomicBool::new(false),
+        wants_state: AtomicBool::new(false),
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
@@ -32,6 +33,8 @@ struct Shared {
     end: AtomicU8,
     /// The receiver wants no more.
     is_closed: AtomicBool,
+    /// The receiver wants the state of the lanes once more.
+    wants_state: AtomicBool,
 }
 
 // SAFETY: each byte of the ring belongs to one side at a time (see the module), and the counts that
@@ -73,6 +76,16 @@ impl Sender {
         let _earlier = self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
     }
 
+    /// Returns whether the receiver wants the state of the lanes.
+    pub(super) fn wants_state(&self) -> bool {
+        self.shared.wants_state.load(Ordering::Relaxed)
+    }
+
+    /// As [`Sender::wants_state`]; once.
+    pub(super) fn take_state_wish(&self) -> bool {
+        self.wants_state() && self.shared.wants_state.swap(false, Ordering::Relaxed)
+    }
+
     /// Returns whether the receiver wants no more.
     pub(super) fn is_closed(&self) -> bool {
         self.shared.is_closed.load(Ordering::Relaxed)
@@ -100,6 +113,16 @@ impl Receiver {
         shared.get(taken.wrapping_add(FRAME_BYTES), part);
         shared.taken.store(taken.wrapping_add(FRAME_BYTES + part.len()), Ordering::Release);
         Some(u16::from_le_bytes(lane))
+    }
+
+    /// Returns whether anything was sent, or nothing will be.
+    pub(super) fn has_begun(&self) -> bool {
+        self.shared.sent.load(Ordering::Acquire) > 0 || self.end().is_some()
+    }
+
+    /// Has the loop send the state of its lanes again, at the end of a turn.
+    pub(super) fn ask_for_state(&self) {
+        self.shared.wants_state.store(true, Ordering::Relaxed);
     }
 
     /// Returns why nothing more will be sent. Take what waits after this, not before.
@@ -134,8 +157,8 @@ impl Shared {
         let at = at & (self.ring.len() - 1);
         let first = bytes.len().min(self.ring.len() - at);
         let (end, start) = bytes.split_at_mut(first);
-        // SAFETY: both parts lie within the ring, since `bytes` is no longer than what was sent, and
-        // belong to the receiver until it advances `taken`.
+        // SAFETY: both parts lie within the ring, since `bytes` is no longer than what was sent,
+        // and belong to the receiver until it advances `taken`.
         unsafe {
             let ring = UnsafeCell::raw_get(self.ring.as_ptr());
             std::ptr::copy_nonoverlapping(ring.add(at), end.as_mut_ptr(), end.len());

@@ -53,6 +53,11 @@ impl Session {
         Self { loops, part: Vec::new(), frames: 0 }
     }
 
+    /// Returns whether each loop has begun, or ended.
+    pub fn has_begun(&self) -> bool {
+        self.loops.iter().all(|one| one.receiver.has_begun())
+    }
+
     /// Writes what the loops did since the last call.
     ///
     /// # Errors
@@ -68,12 +73,11 @@ impl Session {
                 progress.is_busy = true;
                 taken += self.part.len();
                 // Another loop may have as much.
-                if taken > BUFFER_BYTES / 8 {
+                if taken > TAKEN_MAX {
                     break;
                 }
             }
-            let is_over = taken == 0 || taken <= BUFFER_BYTES / 8;
-            progress.end = progress.end.or(end.filter(|_| is_over));
+            progress.end = progress.end.or(end.filter(|_| taken <= TAKEN_MAX));
         }
         Ok(progress)
     }
@@ -83,3 +87,6 @@ impl Session {
         self.frames
     }
 }
+
+/// The bytes of one loop that are written before those of the next.
+const TAKEN_MAX: usize = BUFFER_BYTES / 8;

@@ -3,30 +3,70 @@
 use super::RECORDS_MAX;
 use super::queue::Sender;
 use crate::lane::{Lane, Loss};
-use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::AnyLink;
 use weir_core::units::Instant;
-use weir_record::{self as record, End, Fate, Pending, Step};
+use weir_record::{self as record, End, Step};
 
 /// The steps of a lane in this turn; nothing while there is no record.
+///
+/// Serves that did nothing in a row are one step, up to the last: a loop that polls makes millions
+/// a second, and no decision depends on how often it does (ARCHITECTURE.md, "Time").
 #[derive(Default)]
-pub(crate) struct Steps(Option<Vec<u8>>);
+pub(crate) struct Steps {
+    out: Option<Vec<u8>>,
+    /// Up to when the link was served in vain since the last step.
+    idle: Option<Instant>,
+}
 
 impl Steps {
     /// Returns where steps are appended, if they are recorded.
     #[inline]
     pub(crate) fn get(&mut self) -> Option<&mut Vec<u8>> {
-        self.0.as_mut()
+        let out = self.out.as_mut()?;
+        if let Some(until) = self.idle.take() {
+            Step::Serve { until }.write(out);
+        }
+        Some(out)
+    }
+
+    /// Appends that the link was served in vain, if it was.
+    fn write_idle(&mut self) {
+        let _written = self.get();
     }
 
     /// Appends a step, if steps are recorded.
     #[inline]
     pub(crate) fn note(&mut self, step: &Step<'_>) {
-        if let Some(steps) = &mut self.0 {
+        if let Some(steps) = self.get() {
             step.write(steps);
         }
+    }
+
+    /// Appends that the link was served: it was offered so many frames, and handed these out.
+    #[inline]
+    pub(crate) fn served(&mut self, until: Instant, offered: usize, departures: &[Departure]) {
+        let Some(out) = &mut self.out else { return };
+        if offered == 0 && departures.is_empty() {
+            self.idle = Some(until);
+            return;
+        }
+        self.idle = None;
+        Step::Serve { until }.write(out);
+        departures.iter().for_each(|left| Step::Departure(*left).write(out));
+    }
+
+    /// Returns the steps that wait to be handed over.
+    fn waiting(&mut self) -> Option<&mut Vec<u8>> {
+        self.out.as_mut().filter(|steps| !steps.is_empty())
+    }
+
+    fn begin(&mut self) {
+        self.out.get_or_insert_with(|| Vec::with_capacity(TURN_BYTES));
+    }
+
+    fn end(&mut self) {
+        *self = Self::default();
     }
 
     /// Appends the loss of a frame.
@@ -59,7 +99,10 @@ pub(crate) struct Taps {
 impl Taps {
     /// Lets these get steps, too, each from the state of the lanes on.
     pub(crate) fn add(taps: &mut Option<Box<Self>>, new: Vec<Sender>, lanes: &mut [Lane]) {
+        // What came before the state belongs to those who had the one before.
+        Self::hand_over(taps, lanes);
         let on = taps.get_or_insert_default();
+        on.senders.retain(|sender| !sender.is_closed());
         for mut sender in new {
             if on.senders.len() < RECORDS_MAX && begin(&mut sender, lanes) {
                 on.senders.push(sender);
@@ -68,21 +111,22 @@ impl Taps {
             }
         }
         if on.senders.is_empty() {
+            lanes.iter_mut().for_each(|lane| lane.steps().end());
             *taps = None;
             return;
         }
-        for lane in lanes {
-            lane.steps().0.get_or_insert_with(|| Vec::with_capacity(TURN_BYTES));
-        }
+        lanes.iter_mut().for_each(|lane| lane.steps().begin());
     }
 
     /// Hands over the steps of a turn. One who cannot take them gets no more.
     pub(crate) fn hand_over(taps: &mut Option<Box<Self>>, lanes: &mut [Lane]) {
         let Some(on) = taps else { return };
+        if on.senders.iter().any(Sender::wants_state) {
+            // The state has what was served in vain, too.
+            lanes.iter_mut().for_each(|lane| lane.steps().write_idle());
+        }
         for (number, lane) in (0..).zip(&mut *lanes) {
-            let Some(steps) = lane.steps().get().filter(|steps| !steps.is_empty()) else {
-                continue;
-            };
+            let Some(steps) = lane.steps().waiting() else { continue };
             on.senders.retain_mut(|sender| {
                 let is_on = !sender.is_closed() && sender.send(number, steps);
                 if !is_on {
@@ -92,8 +136,15 @@ impl Taps {
             });
             steps.clear();
         }
+        on.senders.retain_mut(|sender| {
+            let is_on = !sender.take_state_wish() || begin(sender, lanes);
+            if !is_on {
+                sender.end(End::State);
+            }
+            is_on
+        });
         if on.senders.is_empty() {
-            lanes.iter_mut().for_each(|lane| lane.steps().0 = None);
+            lanes.iter_mut().for_each(|lane| lane.steps().end());
             *taps = None;
         }
     }
@@ -107,33 +158,6 @@ fn begin(sender: &mut Sender, lanes: &[Lane]) -> bool {
         lane.checkpoint(&mut part);
         sender.send(number, &part)
     })
-}
-
-/// Appends what a record of a lane begins with: the state of link and classifier, and the frames
-/// that wait to be offered.
-pub(crate) fn checkpoint(
-    pending: &Pending,
-    (link, classifier): (&dyn AnyLink, &Classifier),
-    out: &mut Vec<u8>,
-) {
-    let state = saved(link, classifier);
-    let (now, classified) = (pending.now(), pending.classified());
-    Step::Checkpoint { now, classified, state: &state }.write(out);
-    resumed(pending, out);
-}
-
-/// Appends the frames that wait to be offered, as they are now.
-pub(crate) fn resumed(pending: &Pending, out: &mut Vec<u8>) {
-    for arrival in pending.arrivals() {
-        let (at, leaf, packet) = (arrival.at, arrival.leaf, arrival.packet);
-        // By which port it came, the classifier has been told.
-        let (port, fate) = (InterfaceId(0), Fate::Resumed);
-        record::Arrival { at, port, leaf, packet, fate, headers: &[] }.write(out);
-    }
-}
-
-fn saved(_link: &dyn AnyLink, _classifier: &Classifier) -> Vec<u8> {
-    Vec::new()
 }
 
 /// More than the steps of most turns take.

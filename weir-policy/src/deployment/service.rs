@@ -5,7 +5,7 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table};
 use std::path::{Path, PathBuf};
-use weir_core::units::Duration;
+use weir_core::units::{Bytes, Duration};
 
 /// How the processes of a deployment run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub struct Service {
     pub priority: Priority,
     /// The file to which events are appended, too.
     pub log: Option<PathBuf>,
+    /// How much is kept of what the link did of late; `None`: nothing.
+    pub ring: Option<Bytes>,
 }
 
 /// What becomes of traffic while nothing forwards it.
@@ -85,6 +87,7 @@ impl Service {
             control_group: None,
             priority: Priority::default(),
             log: None,
+            ring: None,
         }
     }
 }
@@ -111,6 +114,7 @@ pub(super) fn read(
     let group = table.field("control_group").and_then(|node| group(&node, report));
     let priority = table.field("priority");
     let log = table.field("log").and_then(|node| log(&node, file, report));
+    let ring = table.field("ring").and_then(|node| ring(&node, report));
     let spans = Spans {
         on_exit: on_exit.as_ref().map(Node::span),
         priority: priority.as_ref().map(Node::span),
@@ -125,6 +129,7 @@ pub(super) fn read(
         control_group: group,
         priority: priority.and_then(|node| class(&node, report)).unwrap_or(default.priority),
         log,
+        ring,
     };
     (service, spans)
 }
@@ -214,6 +219,17 @@ pub(super) fn within(
     None
 }
 
+fn ring(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+    let bytes = node.bytes(report)?;
+    if (RING_MIN..=RING_MAX).contains(&bytes) {
+        return Some(bytes);
+    }
+    let message = format!("{bytes} is not in {RING_MIN} to {RING_MAX}");
+    let cure = "leave it out to keep nothing";
+    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
 /// Reads a name of a user; whether there is one is seen by `weir up`.
 fn user(node: &Node<'_>, report: &mut Report) -> Option<String> {
     let cure =
@@ -261,6 +277,9 @@ const WATCHDOG_DEFAULT: Duration = Duration::from_secs(2);
 /// A shorter one would kill a forwarder on a busy machine.
 const WATCHDOG_MIN: Duration = Duration::from_millis(200);
 const WATCHDOG_MAX: Duration = Duration::from_secs(60);
+/// The smallest ring is in segments of this size, of which a loop has eight.
+const RING_MIN: Bytes = Bytes::new(8 << 20);
+const RING_MAX: Bytes = Bytes::new(4 << 30);
 const USER_DEFAULT: &str = "nobody";
 /// The longest name of a user or a group that useradd(8) and groupadd(8) allow.
 const USER_BYTES_MAX: usize = 32;

@@ -9,6 +9,7 @@ use weir_core::link::{AnyLink, Change as LinkChange, Packet};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
+use weir_record::state::{restore, save};
 use weir_record::{Arrival, Change, Fate, Head, LaneHead, Pending, Step};
 
 /// See the module.
@@ -65,6 +66,9 @@ impl Lane {
     /// Makes a step again, or compares it with what the link did.
     pub fn step(&mut self, step: &Step<'_>, head: &Head, number: u64) -> Same {
         self.step = number;
+        if instant(step).is_some_and(|at| at > INSTANT_MAX) {
+            return self.faulty("an instant after centuries");
+        }
         match step {
             Step::Checkpoint { now, classified, state } => {
                 self.checkpoint((*now, *classified), state)
@@ -111,13 +115,30 @@ impl Lane {
         self.settle()?;
         self.start.get_or_insert(now);
         if self.is_begun {
+            // What waits to be offered is listed anew.
+            self.pending.arrivals_mut().clear();
             self.report.checkpoints += 1;
+            return self.compare_state((now, classified), state);
+        }
+        self.is_begun = true;
+        self.pending = Pending::at(now, classified, 0);
+        let leaves = self.policy.link.tree.leaf_count();
+        let restored = restore(state, self.link.as_mut(), &mut self.classifier, leaves);
+        match restored {
+            Ok(()) => Ok(()),
+            Err(error) => self.faulty(&error.to_string()),
+        }
+    }
+
+    /// Compares the state at a later checkpoint with what the replay has there.
+    fn compare_state(&self, times: (Instant, Instant), state: &[u8]) -> Same {
+        let is_same = (self.pending.now(), self.pending.classified()) == times
+            && save(self.link.as_ref(), &self.classifier) == state;
+        if is_same {
             return Ok(());
         }
-        load(state, (self.link.as_mut(), &mut self.classifier)).map_err(Mismatch::Faulty)?;
-        self.pending = Pending::at(now, classified, 0);
-        self.is_begun = true;
-        Ok(())
+        let expected = "the state of the checkpoint".to_owned();
+        self.differs((LeafId(0), Handle(0), times.0), expected, "another state".to_owned())
     }
 
     fn arrival(&mut self, arrival: &Arrival<'_>) -> Same {
@@ -272,6 +293,19 @@ impl Lane {
     }
 }
 
+/// Returns the instant to which a step takes the link.
+fn instant(step: &Step<'_>) -> Option<Instant> {
+    match step {
+        Step::Checkpoint { now, .. } => Some(*now),
+        Step::Arrival(arrival) => Some(arrival.at),
+        Step::Serve { until } => Some(*until),
+        Step::Forfeit { before } => Some(*before),
+        Step::DropOlder { clock } => Some(*clock),
+        Step::Change(change) => Some(change.at),
+        _ => None,
+    }
+}
+
 /// Returns the departure as a record has it: a mark that writes nothing is none.
 fn plain(departure: Departure) -> Departure {
     Departure { mark: Mark::new(departure.mark.written()), ..departure }
@@ -304,10 +338,5 @@ fn dropped(dropped: &Dropped) -> String {
     )
 }
 
-/// Restores the state of a link and a classifier that were built from the same policy.
-fn load(state: &[u8], _to: (&mut dyn AnyLink, &mut Classifier)) -> Result<(), String> {
-    match state {
-        [] => Ok(()),
-        _ => Err("the state of a link".to_owned()),
-    }
-}
+/// Later than any clock of a machine: nothing overflows up to there.
+const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);

@@ -5,6 +5,9 @@
 //! that a record could make panic; what the core cannot be asked is a fault of the record.
 
 mod lane;
+mod sources;
+
+pub use sources::scenario;
 
 use lane::{Lane, Mismatch};
 use serde::Serialize;

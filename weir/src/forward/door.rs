@@ -2,6 +2,7 @@
 //! thread.
 
 use super::policies::Policies;
+use super::recording::Recorder;
 use super::tell;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -10,7 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 use weir_control::protocol::{Answer, OWNER_REQUEST_MAX, Request};
 use weir_control::server::Server;
-use weir_control::service::{Act, Refused, Reply, Service};
+use weir_control::service::{Act, Refused, Reply, Service, Tail};
 use weir_live::alarm::Alarms;
 use weir_live::change::history::Texts;
 use weir_live::error::SystemError;
@@ -76,7 +77,7 @@ impl Door {
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
-    (policies, reporter): (Arc<Policies>, Reporter),
+    (policies, recorder, reporter): (Arc<Policies>, Arc<Recorder>, Reporter),
     (wishes, bell): (Sender<Wish>, Arc<Bell>),
 ) -> Service {
     let act: Act = Box::new(move |request, peer| match request {
@@ -88,6 +89,8 @@ pub fn prepare(
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
+        Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
+        Request::Snapshot {} => follow(recorder.snapshot()),
         Request::Status(_) | Request::Events(_) | Request::Mark {} => {
             Reply::error("the server itself answers this")
         }
@@ -103,6 +106,14 @@ pub fn prepare(
         refused: Box::new(refused),
         owner_request_max: OWNER_REQUEST_MAX,
         ..Service::of(boards, owner)
+    }
+}
+
+/// Returns the answer that is followed by what `tail` writes.
+fn follow(tail: Result<Tail, String>) -> Reply {
+    match tail {
+        Ok(tail) => Reply { tail: Some(tail), ..Answer::Done.into() },
+        Err(why) => Reply::error(why),
     }
 }
 

@@ -7,6 +7,7 @@
 mod texts;
 
 use super::door::{self, Wish};
+use super::recording::Recorder;
 use super::tell;
 use crate::diff;
 use crate::up::reading;
@@ -32,6 +33,7 @@ use weir_policy::render;
 /// See the module.
 pub struct Policies {
     state: Mutex<State>,
+    recorder: Arc<Recorder>,
     wishes: Sender<Wish>,
     /// For each bridge, and for the first thread.
     bells: Vec<Arc<Bell>>,
@@ -79,16 +81,15 @@ struct Checked {
 }
 
 impl Policies {
-    /// The policies of a forwarder whose loops these bells wake; the last one wakes the thread that
-    /// takes wishes.
+    /// The policies of a forwarder, of which its recorder is told: where wishes go, bells for each
+    /// loop and for the thread that takes wishes, and where events go.
     pub fn new(
         state: State,
-        wishes: Sender<Wish>,
-        bells: Vec<Arc<Bell>>,
-        reporter: Reporter,
+        recorder: Arc<Recorder>,
+        (wishes, bells, reporter): (Sender<Wish>, Vec<Arc<Bell>>, Reporter),
     ) -> Arc<Self> {
         let is_leaving = AtomicBool::new(false);
-        Arc::new(Self { state: Mutex::new(state), wishes, bells, reporter, is_leaving })
+        Arc::new(Self { state: Mutex::new(state), recorder, wishes, bells, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -264,10 +265,14 @@ impl Policies {
         checked: Checked,
         terms: &Terms,
     ) -> Result<Changed, String> {
-        let Checked { deployment, transaction, mut changed } = checked;
+        let Checked { deployment, mut transaction, mut changed } = checked;
+        let by = wanted.user.map(|user| format!("user {user}")).unwrap_or_default();
+        transaction.note(&deployment, (&wanted.texts.files, &by, &terms.reason));
+        let held = self.recorder.hold();
         let wake = || self.bells.iter().for_each(|bell| bell.ring());
         let (alarms, guards, made) =
             transaction.put_in_force(&mut state.offices, wake, LOOP_PATIENCE);
+        held.follow(&deployment, &wanted.texts);
         if wanted.origin == Origin::Reload {
             changed.replaced = state.history.set_since_files();
         }

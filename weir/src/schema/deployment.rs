@@ -142,6 +142,13 @@ fn service() -> Value {
             "description": "A file to which events are appended, too; relative to the folder of \
                             the deployment.",
         },
+        "ring": ranged(
+            quantity(
+                &[Dimension::Bytes],
+                "How much is kept of what the link did of late, for `weir snapshot`; in memory.",
+            ),
+            "nothing", "8 MiB to 4 GiB",
+        ),
     })
 }
 

@@ -1,0 +1,237 @@
+//! What happened of late: a record that is always made and whose oldest part always goes.
+//!
+//! Invariant: what is kept of a loop is segments, each of which begins with the state of the loop's
+//! lanes; so what is left begins with a state, whatever went.
+
+use super::BUFFER_BYTES;
+use super::queue::{self, Receiver};
+use crate::status::Board;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weir_record::{End, RecordWriter, Step};
+
+/// See the module.
+pub struct History {
+    boards: Vec<Arc<Board>>,
+    /// The lanes of each board's loop.
+    lanes: Vec<usize>,
+    /// The bytes that are kept of each loop.
+    bytes_max: usize,
+    loops: Mutex<Vec<Kept>>,
+    /// What is kept is of another policy by now.
+    is_stale: AtomicBool,
+}
+
+/// What is kept of a loop.
+#[derive(Default)]
+struct Kept {
+    segments: VecDeque<Arc<Segment>>,
+    bytes: usize,
+    /// Whether the loop was asked for its state, with which the next segment begins.
+    is_asked: bool,
+}
+
+/// Parts, each with its lane.
+#[derive(Clone, Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    /// For each part, its lane and where it ends.
+    parts: Vec<(u16, usize)>,
+}
+
+impl History {
+    /// Nothing as yet of these loops, each with the number of its lanes; at most `bytes` in all.
+    pub fn new(boards: Vec<Arc<Board>>, lanes: Vec<usize>, bytes: usize) -> Self {
+        let bytes_max = (bytes / boards.len().max(1)).max(BYTES_MIN);
+        let loops = boards.iter().map(|_| Kept::default()).collect();
+        let (loops, is_stale) = (Mutex::new(loops), AtomicBool::new(false));
+        Self { boards, lanes, bytes_max, loops, is_stale }
+    }
+
+    /// Keeps what the loops do, until one of them ends; is told why it begins anew where it could
+    /// not follow.
+    pub fn keep(&self, told: impl Fn(End)) {
+        loop {
+            match self.follow() {
+                End::Stopped => return,
+                End::Snapshot => {}
+                end => told(end),
+            }
+            self.lock().iter_mut().for_each(|kept| *kept = Kept::default());
+            self.is_stale.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets what is kept: it is of other policies than those in force from now on.
+    pub fn forget(&self) {
+        let mut loops = self.lock();
+        self.is_stale.store(true, Ordering::Relaxed);
+        loops.iter_mut().for_each(|kept| *kept = Kept::default());
+    }
+
+    /// Writes what is kept.
+    ///
+    /// # Errors
+    /// When the output refuses it.
+    pub fn write<W: Write>(&self, writer: &mut RecordWriter<W>) -> io::Result<()> {
+        let loops: Vec<Vec<_>> =
+            self.lock().iter().map(|kept| kept.segments.iter().cloned().collect()).collect();
+        let mut first_lane = 0;
+        for (segments, lanes) in loops.iter().zip(&self.lanes) {
+            for segment in segments {
+                segment.write(first_lane, writer)?;
+            }
+            first_lane += lanes;
+        }
+        Ok(())
+    }
+
+    fn follow(&self) -> End {
+        let ask = |board: &Arc<Board>| {
+            let (sender, receiver) = queue::queue(BUFFER_BYTES / 4);
+            board.recording.ask(sender);
+            receiver
+        };
+        let mut receivers: Vec<_> = self.boards.iter().map(ask).collect();
+        let mut part = Vec::new();
+        loop {
+            for (number, receiver) in receivers.iter_mut().enumerate() {
+                // Before the last parts, which come before the end.
+                let end = receiver.end();
+                if !self.take(number, receiver, &mut part) {
+                    return End::Snapshot;
+                }
+                if let Some(end) = end {
+                    return end;
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Takes what a loop did; returns false if all is to be forgotten.
+    fn take(&self, number: usize, receiver: &mut Receiver, part: &mut Vec<u8>) -> bool {
+        let mut loops = self.lock();
+        if self.is_stale.load(Ordering::Relaxed) {
+            return false;
+        }
+        let kept = &mut loops[number];
+        while let Some(lane) = receiver.take(part) {
+            kept.add(lane, part);
+        }
+        kept.shorten(self.bytes_max);
+        if kept.wants_segment(self.bytes_max) {
+            kept.is_asked = true;
+            receiver.ask_for_state();
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn add(&mut self, lane: u16, part: &[u8]) {
+        // The states of all lanes come one after the other, that of lane 0 first.
+        let begins =
+            lane == 0 && matches!(Step::read(&mut &part[..]), Some(Step::Checkpoint { .. }));
+        if begins {
+            self.segments.push_back(Arc::default());
+            self.is_asked = false;
+        }
+        let Some(segment) = self.segments.back_mut() else { return };
+        // Copied only where a snapshot has just taken it.
+        let segment = Arc::make_mut(segment);
+        segment.bytes.extend_from_slice(part);
+        segment.parts.push((lane, segment.bytes.len()));
+        self.bytes += part.len();
+    }
+
+    /// Lets the oldest segments go, but never the only one.
+    fn shorten(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max && self.segments.len() > 1 {
+            let oldest = self.segments.pop_front();
+            self.bytes -= oldest.map_or(0, |oldest| oldest.bytes.len());
+        }
+    }
+
+    fn wants_segment(&self, bytes_max: usize) -> bool {
+        let is_full = |last: &Arc<Segment>| last.bytes.len() >= bytes_max / SEGMENTS;
+        !self.is_asked && self.segments.back().is_some_and(is_full)
+    }
+}
+
+impl Segment {
+    fn write<W: Write>(&self, first_lane: usize, writer: &mut RecordWriter<W>) -> io::Result<()> {
+        let mut start = 0;
+        for &(lane, end) in &self.parts {
+            writer.steps(first_lane + usize::from(lane), &self.bytes[start..end])?;
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+/// The parts of what is kept that go at once.
+const SEGMENTS: usize = 8;
+/// The least that is kept of a loop.
+const BYTES_MIN: usize = 1 << 20;
+/// How long steps wait in the queue.
+const PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::units::Instant;
+
+    fn state(lane: u16) -> (u16, Vec<u8>) {
+        let mut part = Vec::new();
+        let (now, classified) = (Instant::ZERO, Instant::ZERO);
+        Step::Checkpoint { now, classified, state: &[7; 50] }.write(&mut part);
+        (lane, part)
+    }
+
+    fn serves(lane: u16, count: u64) -> (u16, Vec<u8>) {
+        let mut part = Vec::new();
+        (0..count).for_each(|at| Step::Serve { until: Instant::from_nanos(at) }.write(&mut part));
+        (lane, part)
+    }
+
+    #[test]
+    fn the_oldest_segment_goes_and_each_begins_with_the_state() {
+        let (mut kept, bytes_max) = (Kept::default(), 8 * 1024);
+        let mut asked = 0;
+        kept.add(1, &serves(1, 3).1);
+        assert_eq!(kept.segments.len(), 0, "nothing is kept without a state");
+        for (lane, part) in [state(0), state(1)] {
+            kept.add(lane, &part);
+        }
+        for turn in 0..1000 {
+            let (lane, part) = serves(turn % 2, 20);
+            kept.add(lane, &part);
+            kept.shorten(bytes_max);
+            assert!(kept.bytes <= bytes_max + part.len());
+            if kept.wants_segment(bytes_max) {
+                kept.is_asked = true;
+                asked += 1;
+            }
+            // The loop sends it a turn later.
+            if kept.is_asked && turn % 3 == 0 {
+                [state(0), state(1)].iter().for_each(|(lane, part)| kept.add(*lane, part));
+            }
+        }
+        assert!(asked > 20 && (2..=SEGMENTS + 1).contains(&kept.segments.len()), "{asked}");
+        for segment in &kept.segments {
+            let (lane, end) = segment.parts[0];
+            let first = Step::read(&mut &segment.bytes[..end]);
+            assert!(lane == 0 && matches!(first, Some(Step::Checkpoint { .. })), "{first:?}");
+        }
+        let sum: usize = kept.segments.iter().map(|segment| segment.bytes.len()).sum();
+        assert_eq!(sum, kept.bytes);
+    }
+}

@@ -1,0 +1,202 @@
+//! `weir record`: writes what a running link does to a file.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weir_control::client;
+use weir_control::places::Places;
+use weir_control::protocol::Request;
+use weir_live::signals::StopSignal;
+use weir_record::{End, Fate, RecordFault, RecordReader, Step};
+
+/// Records what a running link does, until Ctrl-C or for a time.
+///
+/// The file has every call that the schedulers got and what came of it. `weir replay --record`
+/// makes it again and compares; Wireshark and `weir sim --from` read its frames. It holds the first
+/// bytes of each frame and the policies, so only root and the user who runs the link may record.
+/// A full disk or a slow reader ends the record and never the link: then this exits 1. Exits 2 if
+/// nothing was recorded. docs/record.md describes the file.
+#[derive(clap::Args)]
+#[command(override_usage = "weir record [OPTIONS] <NAME|--control <SOCKET>> -o <FILE>")]
+pub struct Record {
+    /// The name of the deployment, not its file; needed unless there is a `--control`.
+    #[arg(required_unless_present = "control")]
+    name: Option<String>,
+    /// The control socket, instead of the one found by the name.
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// The file; one that exists is replaced.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Record for so long, in seconds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: Option<u32>,
+}
+
+impl Run for Record {
+    fn run(self, output: &Output) -> Exit {
+        let for_ms = self.seconds.map(|seconds| u64::from(seconds) * 1000);
+        let link = Link { name: self.name, control: self.control };
+        save(&link, &Request::Record { for_ms }, &self.output, output)
+    }
+}
+
+/// How a link is named.
+pub struct Link {
+    /// By its name.
+    pub name: Option<String>,
+    /// By its socket.
+    pub control: Option<PathBuf>,
+}
+
+/// Requests a record, writes it to a file, and says what it holds.
+pub fn save(link: &Link, request: &Request, path: &Path, output: &Output) -> Exit {
+    let name = link.name.clone().unwrap_or_default();
+    let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok);
+    let saved = socket.and_then(|socket| {
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let stream = client::follow(&socket, request)?;
+        let cannot = |error| format!("cannot write {}: {error}", path.display());
+        let file = File::create(path).map_err(cannot)?;
+        receive(&stream, file, &stop)
+    });
+    match saved {
+        Ok(saved) => saved.show(path, output),
+        Err(why) => output.refuse(&why),
+    }
+}
+
+/// What was received.
+struct Saved {
+    frames: u64,
+    bytes: u64,
+    end: Option<End>,
+    fault: Option<String>,
+}
+
+impl Saved {
+    fn show(&self, path: &Path, output: &Output) -> Exit {
+        let Self { frames, bytes, end, fault } = self;
+        match output.format {
+            Format::Json => output.json(&json!({
+                "file": path,
+                "frames": frames,
+                "bytes": bytes,
+                "end": end.map(End::name),
+                "fault": fault,
+            })),
+            Format::Text => {
+                output.text(&format!("{}: {frames} frames, {bytes} bytes\n", path.display()));
+            }
+        }
+        match (end, fault) {
+            (Some(end), None) if end.is_whole() => Exit::Clean,
+            (Some(end), None) => output.fault(&format!("the record ends early: {}", end.name())),
+            (_, fault) => {
+                let fault = fault.as_deref().unwrap_or("the link is gone");
+                output.fault(&format!("the record ends early: {fault}"))
+            }
+        }
+    }
+}
+
+/// Writes what comes to the file, and reads along: so what is wrong with it is known at once. A
+/// signal ends the record, and the rest of it is still written.
+fn receive(stream: &UnixStream, file: File, stop: &StopSignal) -> Result<Saved, String> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if stop.requested() {
+                    // One that is gone needs to hear nothing.
+                    let _gone = stream.shutdown(Shutdown::Write);
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        let saved = follow(stream, file);
+        is_over.store(true, Ordering::Relaxed);
+        saved
+    })
+}
+
+fn follow(stream: &UnixStream, file: File) -> Result<Saved, String> {
+    let (mut bytes, mut unwritten) = (0, None);
+    let both = Both {
+        from: stream,
+        to: BufWriter::with_capacity(PART, file),
+        bytes: &mut bytes,
+        error: &mut unwritten,
+    };
+    let mut saved = Saved { frames: 0, bytes: 0, end: None, fault: None };
+    let reader = RecordReader::new(BufReader::with_capacity(PART, both));
+    let mut reader = reader.map_err(|error| error.to_string())?;
+    saved.fault = loop {
+        match reader.next_step() {
+            Ok(Some((_, Step::End(end)))) => saved.end = Some(end),
+            Ok(Some((_, Step::Arrival(arrival)))) => {
+                saved.frames += u64::from(arrival.fate != Fate::Resumed);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => break None,
+            Err(error) => match error.fault {
+                RecordFault::Read(error) => break Some(error.to_string()),
+                _ => break Some(error.to_string()),
+            },
+        }
+    };
+    drop(reader);
+    saved.bytes = bytes;
+    if let Some(error) = unwritten {
+        saved.fault = Some(format!("cannot write: {error}"));
+    }
+    Ok(saved)
+}
+
+/// Reads from one side and writes all of it to the other.
+struct Both<'a> {
+    from: &'a UnixStream,
+    to: BufWriter<File>,
+    bytes: &'a mut u64,
+    error: &'a mut Option<io::Error>,
+}
+
+impl Read for Both<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(bytes)?;
+        let written = match count {
+            0 => self.to.flush(),
+            _ => self.to.write_all(&bytes[..count]),
+        };
+        *self.bytes += count as u64;
+        written.map_err(|error| {
+            let text = io::Error::other(error.to_string());
+            *self.error = Some(error);
+            text
+        })?;
+        Ok(count)
+    }
+}
+
+impl Drop for Both<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.to.flush()
+            && self.error.is_none()
+        {
+            *self.error = Some(error);
+        }
+    }
+}
+
+/// How often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes that are read and written at once.
+const PART: usize = 256 << 10;
