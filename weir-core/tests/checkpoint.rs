@@ -15,7 +15,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{Entry, SCHEDULERS};
-use weir_core::state::{Reader, StateError, Writer};
+use weir_core::state::{Reader, StateError, Writer, forge};
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// Calls before the checkpoint, at most, and after it.
@@ -204,22 +204,91 @@ fn continues(entry: &Entry, seed: u64) -> bool {
     true
 }
 
-#[test]
-fn a_link_continues_from_a_checkpoint_as_if_it_had_never_stopped() {
+/// Runs a law for every scheduler and seed.
+fn for_all(law: fn(&Entry, u64) -> bool) {
     let only = std::env::var("WEIR_SCHEDULER").ok();
-    for entry in SCHEDULERS {
+    let is_meant = |entry: &&Entry| only.as_ref().is_none_or(|it| it == entry.descriptor.keyword);
+    for entry in SCHEDULERS.iter().filter(is_meant) {
         let keyword = entry.descriptor.keyword;
-        if only.as_ref().is_some_and(|only| only != keyword) {
-            continue;
-        }
         let (mut built, mut seed) = (0, 0);
         while built < workloads() {
             seed += 1;
-            let ran = catch_unwind(AssertUnwindSafe(|| continues(entry, seed)));
+            let ran = catch_unwind(AssertUnwindSafe(|| law(entry, seed)));
             built += u64::from(ran.unwrap_or_else(|_| panic!("{keyword} with seed {seed}")));
             assert!(seed < 1000 + 4 * workloads(), "{keyword} refuses most plans");
         }
     }
+}
+
+#[test]
+fn a_link_continues_from_a_checkpoint_as_if_it_had_never_stopped() {
+    for_all(continues);
+}
+
+/// Changes some bytes of the state in a checkpoint, adds some or takes some out.
+fn edit(random: &mut Random, bytes: &mut Vec<u8>) {
+    // Kind, version, length and the plan's hash; and the checksum.
+    let (start, end) = (18, bytes.len() - 8);
+    for _ in 0..random.between(1, 4) {
+        let at = random.between(start as u64, end as u64 - 1) as usize;
+        match random.between(0, 9) {
+            0 => bytes.insert(at, random.next() as u8),
+            1 => drop(bytes.remove(at.min(bytes.len() - 9))),
+            2 => bytes[at] = random.next() as u8,
+            3..=5 => bytes[at] ^= 1 << random.between(0, 7),
+            6 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.between(0, 4) as usize],
+            7 => drop(bytes.splice(at..at, [0xff; 9])),
+            _ => bytes[at] = bytes[at].wrapping_add(1),
+        }
+    }
+    forge(bytes);
+}
+
+/// A forged checkpoint is refused, or the link then runs on without a panic.
+fn does_no_harm(entry: &Entry, seed: u64) -> bool {
+    let mut driver = Driver::new(entry, seed);
+    let Ok(mut link) = driver.plan.build() else { return false };
+    for step in 0..driver.random.between(0, CALLS) {
+        let call = driver.call();
+        if step % 2 == 0 {
+            driver.wait();
+        }
+        driver.make(&mut *link, &call);
+    }
+    let bytes = saved(&*link);
+    for _ in 0..20 {
+        let mut forged = bytes.clone();
+        edit(&mut driver.random, &mut forged);
+        let mut link = driver.plan.build().expect("it was built before");
+        if link.load(&mut Reader::new(&forged)).is_err() {
+            continue;
+        }
+        // Time does not go back, and a forged now may be anywhere.
+        let again = saved(&*link);
+        assert_eq!(again, forged, "what is accepted is understood");
+        let before = driver.now;
+        driver.now = now_of(&forged).max(driver.now);
+        for step in 0..30 {
+            let call = driver.call();
+            if step % 2 == 0 {
+                driver.wait();
+            }
+            driver.make(&mut *link, &call);
+        }
+        driver.now = before;
+    }
+    true
+}
+
+/// Returns the time of the link in a checkpoint, its first number.
+fn now_of(checkpoint: &[u8]) -> Instant {
+    let now = Reader::new(&checkpoint[18..]).number();
+    Instant::from_nanos(now.expect("it was read before"))
+}
+
+#[test]
+fn a_forged_checkpoint_is_refused_or_does_no_harm() {
+    for_all(does_no_harm);
 }
 
 /// A link with packets that wait.

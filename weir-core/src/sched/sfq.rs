@@ -163,7 +163,7 @@ const QUANTUM_MAX: i64 = 1 << 32;
 
 state!(Sfq { leaves, round });
 state!(Turn {
-    allotment; kept: quantum; check: |turn: &Self| turn.allotment.abs() <= 2 * QUANTUM_MAX
+    allotment; kept: quantum; check: |turn: &Self| turn.allotment.unsigned_abs() <= 2 * QUANTUM_MAX as u64
 });
 
 #[cfg(test)]
