@@ -5,6 +5,7 @@ use crate::ids::Handle;
 use crate::parameter::Params;
 use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
 use crate::sched::{Head, Scheduler, Selection, Tree};
+use crate::state::state;
 use crate::units::Rate;
 use alloc::string::ToString;
 
@@ -126,6 +127,8 @@ struct Recorder {
     waits: u32,
     completions: Vec<(u64, u64)>,
 }
+
+state!(Recorder { waits, completions });
 
 impl Discipline for Recorder {
     const DESCRIPTOR: Descriptor = Descriptor {
