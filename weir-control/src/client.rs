@@ -5,7 +5,9 @@
 
 use crate::places::denied;
 use crate::printable::{clean, printable, printable_lines};
-use crate::protocol::{ABSENT, Answer, CLASSES_DEFAULT, DESCRIPTORS_MAX, Query, Request};
+use crate::protocol::{
+    ABSENT, Answer, CLASSES_DEFAULT, Changed, DESCRIPTORS_MAX, Entry, Query, Request, Terms,
+};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
@@ -29,8 +31,8 @@ use weir_live::status::Status;
 pub fn status(path: &Path, query: &Query) -> Result<Status, String> {
     match call(path, &Request::Status(query.clone()))? {
         Answer::Status(status) => Ok(*status),
-        Answer::Done => Err(format!("`{}` gave no status", path.display())),
         Answer::Error(error) => Err(error),
+        _ => Err(format!("`{}` gave no status", path.display())),
     }
 }
 
@@ -87,9 +89,29 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             Ok(Answer::Status(status))
         }
         Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),
+        Ok(Answer::Changed(mut changed)) => {
+            clean_change(&mut changed);
+            Ok(Answer::Changed(changed))
+        }
+        Ok(Answer::Log(mut entries)) => {
+            entries.iter_mut().for_each(clean_entry);
+            Ok(Answer::Log(entries))
+        }
         Ok(answer) => Ok(answer),
         Err(error) => Err(printable(&error.to_string()).into_owned()),
     }
+}
+
+/// What is JSON is printed as JSON, which escapes characters that control a terminal.
+fn clean_change(changed: &mut Changed) {
+    let own = [&mut changed.text, &mut changed.what];
+    let ways = changed.directions.iter_mut().flat_map(|way| [&mut way.direction, &mut way.text]);
+    own.into_iter().chain(ways).for_each(|text| *text = printable_lines(text));
+}
+
+fn clean_entry(entry: &mut Entry) {
+    let texts = [&mut entry.reason, &mut entry.what];
+    texts.into_iter().for_each(|text| *text = printable(text).into_owned());
 }
 
 /// Reads any bytes as an answer, as the client does: for the fuzz target.
@@ -100,6 +122,10 @@ pub fn exercise(bytes: &[u8]) {
             status.each_text(&mut |text| assert!(clean(text), "{text:?} is fit to print"));
         }
         Ok(Answer::Error(text)) | Err(text) => assert!(clean(&text), "{text:?} is fit to print"),
+        Ok(Answer::Changed(changed)) => assert!(clean(&changed.text) && clean(&changed.what)),
+        Ok(Answer::Log(entries)) => {
+            assert!(entries.iter().all(|entry| clean(&entry.reason) && clean(&entry.what)));
+        }
         Ok(Answer::Done) => {}
     }
 }
@@ -177,6 +203,10 @@ fn answer_max(request: &Request) -> u64 {
             let classes = query.limit.unwrap_or(CLASSES_DEFAULT);
             u64::from(classes) * CLASS_BYTES_MAX + ANSWER_BYTES
         }
+        // Of a dry run of many classes: what changes in each.
+        Request::Set { terms: Terms { dry_run: true, .. }, .. }
+        | Request::Reload { terms: Terms { dry_run: true, .. }, .. }
+        | Request::Rollback { terms: Terms { dry_run: true, .. }, .. } => DIFFERENCE_BYTES,
         _ => ANSWER_BYTES,
     }
 }
@@ -235,5 +265,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 const CLASS_BYTES_MAX: u64 = 4096;
 /// More than all else in an answer takes.
 const ANSWER_BYTES: u64 = 1 << 20;
+/// More than a dry run says.
+const DIFFERENCE_BYTES: u64 = 256 << 20;
 /// Bytes that are read at once.
 const PART: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! What a server is given: where counts are, who may change the link, and what acts on requests.
 
-use crate::protocol::{Answer, Request};
+use crate::protocol::{Answer, REQUEST_MAX, Request};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +15,8 @@ pub struct Service {
     pub owner: u32,
     /// The keeper of the link, if it is a forwarder; 0 while that is gone.
     pub keeper: Option<Arc<AtomicU32>>,
+    /// The longest request line of those who may change the link.
+    pub owner_request_max: usize,
     /// Acts on a request that only reads or that comes from one who may change the link, and that
     /// the server does not answer itself. It runs on the thread of a client.
     pub act: Act,
@@ -113,6 +115,7 @@ impl Service {
             boards,
             owner,
             keeper: None,
+            owner_request_max: REQUEST_MAX,
             act: Box::new(|_, _| Reply::error("this link does not know the request")),
             refused: Box::new(drop),
             patience: Patience::default(),

@@ -52,6 +52,16 @@ pub struct Histogram {
     max: Duration,
 }
 
+/// The durations of a short time, in little memory: only buckets that counted some.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sparse {
+    buckets: Vec<(u16, u32)>,
+    count: u64,
+    sum: u128,
+    min: Duration,
+    max: Duration,
+}
+
 /// A quantile, as well as the buckets of a histogram tell it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quantile {
@@ -151,6 +161,11 @@ impl Histogram {
         }
     }
 
+    /// An empty histogram that has its memory already.
+    pub fn with_room() -> Self {
+        Self { buckets: alloc::vec![0; BUCKETS], ..Self::new() }
+    }
+
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, duration: Duration) {
@@ -180,6 +195,81 @@ impl Histogram {
         }
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Becomes equal to `other`. It costs time for the range of durations that were counted, and
+    /// takes memory only the first time.
+    pub fn copy_from(&mut self, other: &Histogram) {
+        let range = other.range();
+        if !range.is_empty() && self.buckets.is_empty() {
+            self.buckets.resize(BUCKETS, 0);
+        }
+        let own = self.range();
+        let is_inside = own.start >= range.start && own.end <= range.end;
+        if !own.is_empty() && !is_inside {
+            // The other one was cleared since.
+            self.buckets[own].fill(0);
+        }
+        if !range.is_empty() {
+            self.buckets[range.clone()].copy_from_slice(&other.buckets[range]);
+        }
+        let Histogram { buckets: _, count, sum, min, max } = *other;
+        *self = Self { buckets: core::mem::take(&mut self.buckets), count, sum, min, max };
+    }
+
+    /// Returns the buckets that may have counted something.
+    fn range(&self) -> core::ops::Range<usize> {
+        if self.count == 0 {
+            return 0..0;
+        }
+        let place = |duration: Duration| place_of(duration.as_nanos()).min(BUCKETS - 1);
+        place(self.min)..place(self.max) + 1
+    }
+
+    /// Returns the durations that were counted since `earlier`, as [`Histogram::since`] does.
+    pub fn sparse_since(&self, earlier: &Histogram) -> Sparse {
+        let is_new = earlier.count == 0 || earlier.count > self.count;
+        let before = |index: usize| {
+            let bucket = earlier.buckets.get(index).filter(|_| !is_new);
+            bucket.copied().unwrap_or(0)
+        };
+        let (mut buckets, range) = (Vec::new(), self.range());
+        for (index, now) in range.clone().zip(&self.buckets[range]) {
+            let count = now.saturating_sub(before(index));
+            if count > 0 {
+                buckets.push((index as u16, u32::try_from(count).unwrap_or(u32::MAX)));
+            }
+        }
+        let ends = buckets.first().zip(buckets.last());
+        let (min, max) = ends.map_or((Duration::ZERO, Duration::ZERO), |(first, last)| {
+            let start = usize::from(first.0).checked_sub(1).map_or(0, |one| bucket_end(one) + 1);
+            let end = Duration::from_nanos(bucket_end(last.0.into()));
+            (Duration::from_nanos(start).max(self.min), end.min(self.max))
+        });
+        Sparse {
+            count: buckets.iter().map(|(_, count)| u64::from(*count)).sum(),
+            sum: if is_new { self.sum } else { self.sum.saturating_sub(earlier.sum) },
+            buckets,
+            min,
+            max,
+        }
+    }
+
+    /// Adds durations.
+    pub fn merge_sparse(&mut self, other: &Sparse) {
+        if other.count == 0 {
+            return;
+        }
+        if self.buckets.is_empty() {
+            self.buckets.resize(BUCKETS, 0);
+        }
+        for (index, count) in &other.buckets {
+            self.buckets[usize::from(*index)] += u64::from(*count);
         }
         self.count += other.count;
         self.sum += other.sum;
@@ -220,6 +310,11 @@ impl Histogram {
     /// Returns the number of durations counted.
     pub const fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Returns the sum of all durations, in ns.
+    pub const fn sum_ns(&self) -> u128 {
+        self.sum
     }
 
     /// Returns the longest duration, exactly.
@@ -267,6 +362,18 @@ impl Histogram {
             value: Duration::from_nanos(value),
             resolution: Duration::from_nanos(resolution),
         }
+    }
+}
+
+impl Sparse {
+    /// Returns the number of durations counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the sum of all durations, in ns.
+    pub const fn sum_ns(&self) -> u128 {
+        self.sum
     }
 }
 
@@ -379,6 +486,60 @@ mod tests {
         histogram.clear();
         histogram.record(Duration::from_millis(1));
         assert_eq!(histogram.since(&earlier), histogram, "it was cleared");
+    }
+
+    #[test]
+    fn a_copy_is_equal_also_after_the_original_was_cleared() {
+        let (mut original, mut copy) = (Histogram::new(), Histogram::new());
+        let rows: [(&[u64], bool); 6] = [
+            (&[], false),
+            (&[5, 1_000_000], false),
+            (&[1 << 45], false),
+            (&[7000], true),
+            (&[3], true),
+            (&[], true),
+        ];
+        for (nanos, clears) in rows {
+            if clears {
+                original.clear();
+            }
+            nanos.iter().for_each(|nanos| original.record(Duration::from_nanos(*nanos)));
+            copy.copy_from(&original);
+            let rest =
+                |histogram: &Histogram| Histogram { buckets: Vec::new(), ..histogram.clone() };
+            assert_eq!(rest(&copy), rest(&original));
+            let counts = |histogram: &Histogram| -> Vec<_> {
+                let counts = histogram.buckets.iter().copied().enumerate();
+                counts.filter(|(_, count)| *count > 0).collect()
+            };
+            assert_eq!(counts(&copy), counts(&original), "{nanos:?}");
+        }
+    }
+
+    #[test]
+    fn sparse_durations_add_up_to_the_window_between_two_copies() {
+        let mut histogram = Histogram::new();
+        let mut window = Histogram::new();
+        histogram.record(Duration::from_millis(500));
+        let start = histogram.clone();
+        for part in 0..10_u64 {
+            let earlier = histogram.clone();
+            (1..=100).for_each(|micros| histogram.record(Duration::from_micros(micros << part)));
+            let sparse = histogram.sparse_since(&earlier);
+            assert_eq!((sparse.count(), sparse.sum_ns()), (100, 5_050_000 << part));
+            window.merge_sparse(&sparse);
+        }
+        let wanted = histogram.since(&start);
+        for per_mille in [1, 500, 990, 1000] {
+            let (one, other) = (window.quantile(per_mille), wanted.quantile(per_mille));
+            assert_eq!(one, other, "{per_mille}");
+        }
+        assert_eq!((window.count(), window.mean()), (1000, wanted.mean()));
+        let mut cleared = histogram.clone();
+        cleared.clear();
+        cleared.record(Duration::from_millis(1));
+        assert_eq!(cleared.sparse_since(&histogram).count(), 1, "it was cleared");
+        assert_eq!(histogram.sparse_since(&histogram), Sparse::default());
     }
 
     #[test]

@@ -87,6 +87,14 @@ impl Mark {
         Self(word as u64)
     }
 
+    /// The mark that writes this traffic class, or none.
+    pub const fn new(written: Option<u8>) -> Self {
+        match written {
+            Some(traffic_class) => Self(0x100 | traffic_class as u64),
+            None => Self(0),
+        }
+    }
+
     /// Returns the traffic class to write into the packet, `None` if it keeps its own.
     pub const fn written(self) -> Option<u8> {
         if self.0 > 0xff { Some(self.0 as u8) } else { None }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Random, random_length, random_plan, random_tree};
+use common::{Random, plan_with_places, random_graft, random_length};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::change::Change;
 use weir_core::event::{DropReason, Verdict};
@@ -13,8 +13,10 @@ use weir_core::queue::{Limit, QueuePlan};
 use weir_core::sched::{Entry, SCHEDULERS};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// Changes in one run.
+/// Changes in one run, and grafts, which come before each.
 const CHANGES: u32 = 1_000;
+/// Grafts before a change, at most.
+const GRAFTS: u64 = 4;
 /// Offers between two changes.
 const OFFERS: u32 = 12;
 
@@ -33,13 +35,14 @@ struct Load {
     dropped: u64,
     explained: u64,
     changes: u32,
+    grafts: u32,
+    grafted: u32,
 }
 
 impl Load {
     fn new(entry: &Entry, seed: u64) -> Option<Self> {
         let mut random = Random::new(seed);
-        let tree = random_tree(&mut random, entry.descriptor);
-        let plan = random_plan(&mut random, entry.descriptor, tree);
+        let plan = plan_with_places(&mut random, entry.descriptor);
         let mut link = plan.build().ok()?;
         link.explain(Instant::ZERO, true);
         Some(Self {
@@ -54,6 +57,8 @@ impl Load {
             dropped: 0,
             explained: 0,
             changes: 0,
+            grafts: 0,
+            grafted: 0,
         })
     }
 
@@ -63,6 +68,9 @@ impl Load {
 
     fn offer(&mut self) {
         let leaf = LeafId(self.random.between(0, self.plan.tree.leaf_count() as u64 - 1) as u32);
+        if self.plan.tree.is_vacant(leaf) {
+            return;
+        }
         let handle = Handle(self.offered.len() as u32);
         self.offered.push(self.class(leaf));
         let packet = Packet::new(handle, random_length(&mut self.random));
@@ -109,8 +117,7 @@ impl Load {
     /// Changes the link to a random plan, possibly of another scheduler.
     fn change(&mut self) {
         let entry = &SCHEDULERS[self.random.between(0, SCHEDULERS.len() as u64 - 1) as usize];
-        let tree = random_tree(&mut self.random, entry.descriptor);
-        let to = random_plan(&mut self.random, entry.descriptor, tree);
+        let to = plan_with_places(&mut self.random, entry.descriptor);
         let heir = LeafId(self.random.between(0, to.tree.leaf_count() as u64 - 1) as u32);
         let before = self.link.account();
         let change = Change { from: &self.plan, to: &to, heir };
@@ -125,6 +132,25 @@ impl Load {
         self.plan = to;
         self.changes += 1;
         self.last.clear();
+        self.check_lost();
+    }
+
+    /// Adds, retunes or removes a leaf.
+    fn graft(&mut self) {
+        self.grafts += 1;
+        let graft = random_graft(&mut self.random, &self.plan, format!("grafted{}", self.grafts));
+        let before = (self.plan.clone(), self.link.backlog());
+        if graft.apply(&mut self.plan, &mut *self.link, self.now).is_err() {
+            self.take_dropped(DropReason::Reconfigured, false);
+            assert_eq!((&self.plan, self.link.backlog()), (&before.0, before.1), "no effect");
+            return;
+        }
+        self.grafted += 1;
+        self.check_lost();
+    }
+
+    /// Checks that a change dropped only packets for which a limit has no room.
+    fn check_lost(&mut self) {
         let waited = self.waiting.len();
         let lost = self.take_dropped(DropReason::Reconfigured, true).len();
         let smallest = self.plan.queues.iter().map(QueuePlan::limit);
@@ -166,8 +192,14 @@ fn a_thousand_changes_under_load_lose_nothing() {
                 load.offer();
                 load.advance();
             }
+            for _ in 0..load.random.between(0, GRAFTS) {
+                load.graft();
+                load.offer();
+                load.check();
+            }
             load.change();
             load.check();
         }
+        assert!(load.grafted > CHANGES / 4, "{} grafts", load.grafted);
     }
 }

@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{Random, random_length, random_meter_id, random_plan, random_tree};
+use common::{Random, plan_with_places, random_graft};
+use common::{random_length, random_meter_id, random_plan, random_tree};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::LeafAccount;
 use weir_core::change::Change;
@@ -63,14 +64,20 @@ enum Call {
 impl Driver {
     fn new(entry: &Entry, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let tree = random_tree(&mut random, entry.descriptor);
-        let plan = random_plan(&mut random, entry.descriptor, tree);
+        let plan = if entry.refits && random.one_in(3) {
+            plan_with_places(&mut random, entry.descriptor)
+        } else {
+            let tree = random_tree(&mut random, entry.descriptor);
+            random_plan(&mut random, entry.descriptor, tree)
+        };
         Self { random, plan, now: Instant::ZERO, next: 0 }
     }
 
     fn packet(&mut self) -> (LeafId, Packet) {
         let random = &mut self.random;
-        let leaf = LeafId(random.between(0, self.plan.tree.leaf_count() as u64 - 1) as u32);
+        let leaves = self.plan.tree.leaf_count() as u64;
+        let mut draws = (0..100).map(|_| LeafId(random.between(0, leaves - 1) as u32));
+        let leaf = draws.find(|&leaf| !self.plan.tree.is_vacant(leaf)).unwrap_or_default();
         let packet = Packet {
             traffic_class: random.next() as u8,
             flow: random.between(0, 9) as u32,
@@ -143,6 +150,12 @@ impl Driver {
         outcome
     }
 
+    /// Adds, retunes or removes a leaf, if that can be done so.
+    fn graft(&mut self, link: &mut dyn AnyLink, step: u64) {
+        let graft = random_graft(&mut self.random, &self.plan, format!("grafted{step}"));
+        _ = graft.apply(&mut self.plan, link, self.now);
+    }
+
     /// Changes the link to another plan of the same scheduler or another.
     fn change(&mut self, link: &mut Box<dyn AnyLink>) {
         let random = &mut self.random;
@@ -172,7 +185,7 @@ fn saved(link: &dyn AnyLink) -> Vec<u8> {
 fn continues(entry: &Entry, seed: u64) -> bool {
     let mut driver = Driver::new(entry, seed);
     let Ok(mut link) = driver.plan.build() else { return false };
-    let changes = driver.random.one_in(4);
+    let (changes, grafts) = (driver.random.one_in(4), driver.random.one_in(2));
     for step in 0..driver.random.between(0, CALLS) {
         let call = driver.call();
         if step % 2 == 0 {
@@ -182,9 +195,13 @@ fn continues(entry: &Entry, seed: u64) -> bool {
         if changes && step % 40 == 20 {
             driver.change(&mut link);
         }
+        if grafts && step % 10 == 5 {
+            driver.graft(&mut *link, step);
+        }
     }
     let bytes = saved(&*link);
-    let mut again = driver.plan.build().expect("it was built before");
+    // A leaf may have been retuned to what the tree refuses to build anew.
+    let Ok(mut again) = driver.plan.build() else { return false };
     let mut from = Reader::new(&bytes);
     assert_eq!(again.load(&mut from), Ok(()));
     assert!(from.rest().is_empty(), "a checkpoint is read to its end");

@@ -7,6 +7,7 @@
 use etherparse::PacketBuilder;
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
-use weir_live::status::{Board, Status};
+use weir_live::status::{Board, Shape, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
@@ -250,6 +251,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             sorting: None,
             frames_max: FRAMES_MAX,
             sojourn_max: Vec::new(),
+            shape: Arc::new(Shape::of_plan(setup.plan)),
         },
         LaneConfig {
             name: "back".to_owned(),
@@ -261,6 +263,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
             sorting: None,
             frames_max: FRAMES_MAX,
             sojourn_max: Vec::new(),
+            shape: Arc::new(Shape::of_plan(&back)),
         },
     ])
 }

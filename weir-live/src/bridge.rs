@@ -5,23 +5,27 @@
 //! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
+mod change;
 mod watch;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use weir_core::account::Histogram;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
 use crate::carrier::CarrierPass;
+use crate::change::Inbox;
 use crate::error::{Result, SystemError};
 use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
+use crate::recorder::Taps;
 use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
@@ -180,6 +184,9 @@ pub struct Bridge {
     looked: Instant,
     refreshed: Instant,
     stalls: u64,
+    /// Whether the time before the next turn is none in which frames waited for the loop: it is the
+    /// first one, or the intake was just opened.
+    is_beginning: bool,
     /// How long turns took that found work, and those that looked for it in vain without a sleep.
     busy_ns: u64,
     polling_ns: u64,
@@ -187,6 +194,10 @@ pub struct Bridge {
     intake: bool,
     /// The last wish about the intake that was followed.
     followed: Option<Wish>,
+    /// Who gets the steps of the lanes.
+    taps: Option<Box<Taps>>,
+    /// Where changes of its policies are offered.
+    inbox_of_changes: Option<Inbox>,
 }
 
 /// The index of the lane from one port to another.
@@ -238,11 +249,14 @@ impl Bridge {
             looked: now,
             refreshed: now,
             stalls: 0,
+            is_beginning: true,
             busy_ns: 0,
             polling_ns: 0,
             watch: Watch::default(),
             intake: config.intake,
             followed: None,
+            taps: None,
+            inbox_of_changes: None,
         })
     }
 
@@ -273,11 +287,18 @@ impl Bridge {
         let mut now = monotonic_ns();
         board.intake.report(Done { number: 0, is_open: self.intake, by_all: true });
         while !stop.load(Ordering::Relaxed) {
-            self.follow_intake(&board.intake);
+            if self.follow_intake(&board.intake) {
+                now = monotonic_ns();
+            }
+            self.change_if_offered(&mut publisher);
+            if let Some(new) = board.recording.take() {
+                Taps::add(&mut self.taps, new, &mut self.lanes);
+            }
             let worked = self.turn(Instant::from_nanos(now));
             if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
                 self.looked = Instant::from_nanos(now);
                 publisher.look(self.looked, self, board);
+                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.looked));
                 if self.look_after_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
@@ -342,6 +363,9 @@ impl Bridge {
         for lane in &mut self.lanes {
             lane.flush(Instant::from_nanos(now), &mut self.pool);
         }
+        Taps::hand_over(&mut self.taps, &mut self.lanes);
+        // Its records end here.
+        self.taps = None;
         Ok(())
     }
 
@@ -352,17 +376,20 @@ impl Bridge {
     }
 
     /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
-    /// says so by its state, and tries again when it is refreshed.
-    fn follow_intake(&mut self, intake: &Intake) {
+    /// says so by its state, and tries again when it is refreshed. Returns whether it did something,
+    /// which may take long.
+    fn follow_intake(&mut self, intake: &Intake) -> bool {
         let wish = intake.wanted();
-        let Some(wish) = wish.filter(|_| wish != self.followed) else { return };
+        let Some(wish) = wish.filter(|_| wish != self.followed) else { return false };
         self.followed = Some(wish);
+        self.is_beginning |= wish.open && !self.intake;
         self.intake = wish.open;
         let mut by_all = true;
         for port in &mut self.ports {
             by_all &= port.port.set_intake(wish.open).is_ok();
         }
         intake.report(Done { number: wish.number, is_open: wish.open, by_all });
+        true
     }
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
@@ -374,14 +401,13 @@ impl Bridge {
     fn turn(&mut self, now: Instant) -> bool {
         self.lanes.iter_mut().for_each(|lane| lane.begin(now));
         if now.since(self.expected) > self.lag_max {
-            self.stalls += 1;
-            self.watch.stalled = now.since(self.expected);
+            self.count_stall(now.since(self.expected));
             let limit = now.before(self.lag_max);
             for lane in &mut self.lanes {
                 lane.forfeit_before(limit, &mut self.pool);
             }
         }
-        self.expected = now;
+        (self.expected, self.is_beginning) = (now, false);
         let mut worked = false;
         let mut seen = [None; PORTS_MAX];
         for (port, seen) in (0..self.ports.len()).zip(&mut seen) {
@@ -395,7 +421,19 @@ impl Bridge {
             lane.release_dropped(&mut self.pool);
             worked |= lane.send(&mut self.pool, self.ports[lane.to].port.as_mut());
         }
+        if self.taps.is_some() {
+            Taps::hand_over(&mut self.taps, &mut self.lanes);
+        }
         worked
+    }
+
+    /// Notes a stall, if frames may have waited for the loop.
+    fn count_stall(&mut self, length: Duration) {
+        let is_idle = !self.intake && !self.is_busy();
+        if !self.is_beginning && !is_idle {
+            self.stalls += 1;
+            self.watch.stalled = length;
+        }
     }
 
     /// Empties the rings of a port as far as one turn allows, and hands each frame to the lane it
@@ -540,13 +578,23 @@ impl Source for Bridge {
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();
         }
+        for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
+            *removed = lane.retired();
+        }
+        for (lane, found) in self.lanes.iter().zip(&mut head.found) {
+            *found = lane.found();
+        }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
             port.count(counts);
         }
     }
 
-    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts {
-        self.lanes[lane].counts(leaf, mark)
+    fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts {
+        self.lanes[lane].counts(leaf)
+    }
+
+    fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram) {
+        self.lanes[lane].copy_delays(leaf, mark, to);
     }
 }
 

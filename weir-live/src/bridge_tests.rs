@@ -104,6 +104,56 @@ fn frames_of_several_rings_count_in_the_order_in_which_they_came() {
     scene.check();
 }
 
+/// What a loop does before a turn that is late, and the stalls that it counts.
+#[test]
+fn a_late_turn_is_a_stall_only_if_frames_may_have_waited_for_the_loop() {
+    type Before = fn(&mut Scene, &Intake);
+    let rows: [(&str, Before, u64); 5] = [
+        ("the first turn", |_, _| {}, 0),
+        ("one of many", |scene, _| scene.turn(100), 1),
+        (
+            "nothing comes in",
+            |scene, intake| {
+                scene.turn(100);
+                intake.want(false);
+                scene.bridge.follow_intake(intake);
+                scene.turn(200);
+            },
+            0,
+        ),
+        (
+            "the intake was opened",
+            |scene, intake| {
+                scene.turn(100);
+                intake.want(false);
+                scene.bridge.follow_intake(intake);
+                scene.turn(200);
+                intake.want(true);
+                scene.bridge.follow_intake(intake);
+            },
+            0,
+        ),
+        (
+            "it was opened, and then the loop hung",
+            |scene, intake| {
+                intake.want(false);
+                scene.bridge.follow_intake(intake);
+                intake.want(true);
+                scene.bridge.follow_intake(intake);
+                scene.turn(200);
+            },
+            1,
+        ),
+    ];
+    for (what, before, stalls) in rows {
+        let mut scene = Scene::new(2, 100, 512);
+        before(&mut scene, &Intake::default());
+        scene.turn(900_000);
+        assert_eq!(scene.bridge.stalls, stalls, "{what}");
+        assert_eq!(scene.bridge.watch.stalled == Duration::ZERO, stalls == 0, "{what}");
+    }
+}
+
 #[test]
 fn a_class_with_a_ring_of_its_own_waits_for_no_flood() {
     let mut scene = Scene::new(2, 100_000, 100_000);

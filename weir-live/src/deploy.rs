@@ -1,10 +1,11 @@
 //! A deployment's bridges, as the run loop wants them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Rate};
@@ -14,7 +15,9 @@ use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::error::{Result, SystemError};
 use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, Sorting};
+use crate::sandbox;
 use crate::sorter::SortPlan;
+use crate::status::Shape;
 use crate::wait::{WaitPolicy, usable_cpus};
 
 /// Returns what each bridge of a deployment runs.
@@ -79,6 +82,28 @@ pub fn missing(deployment: &Deployment) -> Vec<String> {
     missing
 }
 
+/// Returns what is wrong with the user of a deployment on this machine, if something is. Another
+/// machine, for which the deployment may be, can have the user.
+pub fn missing_user(deployment: &Deployment) -> Option<String> {
+    let user = &deployment.service.user;
+    (!sandbox::is_user(user)).then(|| {
+        format!(
+            "there is no user `{user}` here, which the forwarder is to be; `weir up` will not \
+             start as root: name one that `getent passwd` lists in `user`"
+        )
+    })
+}
+
+/// Checks what a deployment needs of this process beside interfaces and files: that each CPU that
+/// it names is there, and that the forwarder can become its user.
+///
+/// # Errors
+/// When it is not; the error names the cure.
+pub fn check_host(deployment: &Deployment) -> Result<()> {
+    check_cpus(deployment)?;
+    sandbox::check_user(&deployment.service.user)
+}
+
 /// Returns the ports where a direction's frames are sorted: those whose frames all go by it.
 fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
     let has_two = |port: &&usize| {
@@ -88,11 +113,9 @@ fn sorted(deployment: &Deployment, direction: &Direction) -> Vec<InterfaceId> {
     direction.from.iter().filter(has_two).map(|port| InterfaceId(*port as u16)).collect()
 }
 
-/// Checks that each CPU that a deployment names is there for this process.
-///
-/// # Errors
-/// When one is not; the error names those that are.
-pub fn check_cpus(deployment: &Deployment) -> Result<()> {
+/// Checks that each CPU that a deployment names is there for this process; the error names those
+/// that are.
+fn check_cpus(deployment: &Deployment) -> Result<()> {
     let named = || deployment.bridges.iter().filter_map(|bridge| bridge.cpu);
     if named().next().is_none() {
         return Ok(());
@@ -178,28 +201,32 @@ fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConf
 
 /// A lane through which frames pass at once.
 fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
+    let plan = fast_link()?;
     Ok(LaneConfig {
         name,
         from,
         to,
         leaf_names: vec!["unshaped".to_owned()],
         classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-        link: fast_link()?,
+        link: plan.build().map_err(|error| unshaped_refused(error.message))?,
         sorting: None,
         frames_max,
         sojourn_max: Vec::new(),
+        shape: Arc::new(Shape::of_plan(&plan)),
     })
 }
 
 /// A link that is fast enough never to hold a frame back.
-fn fast_link() -> Result<Box<dyn AnyLink>> {
-    let refused = |why| SystemError::refused("build an unshaped link", why, "");
+fn fast_link() -> Result<LinkPlan> {
     let class = ClassSpec { name: "unshaped".to_owned(), parent: None, params: Params::new() };
     let rate = Rate::new(UNSHAPED_RATE).expect("the rate is not zero");
     let tree = Tree::new(rate, Bytes::new(UNSHAPED_MTU), Params::new(), vec![class])
-        .map_err(|error| refused(error.to_string()))?;
-    let plan = LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree);
-    plan.build().map_err(|error| refused(error.to_string()))
+        .map_err(|error| unshaped_refused(error.to_string()))?;
+    Ok(LinkPlan::new(SCHEDULERS[0].descriptor.keyword, tree))
+}
+
+fn unshaped_refused(why: String) -> SystemError {
+    SystemError::refused("build an unshaped link", why, "")
 }
 
 const UNSHAPED_RATE: u64 = 400_000_000_000;

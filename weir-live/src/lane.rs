@@ -4,6 +4,13 @@
 //! that no other leaf can take, so what must be shed is shed where it is too much.
 //! Invariant: each frame that a lane accepted waits for its turn, is in the link's queue, or is in
 //! the outbox; and each frame that it lost is counted once, by leaf and cause.
+//!
+//! Tables by leaf have one row more, for leaves that a change removed (`lane/change.rs`): frames of
+//! theirs that were in the outbox then, and what was counted of them.
+
+pub(crate) mod change;
+
+use std::sync::Arc;
 
 use weir_core::account::{Count, HISTOGRAMS_MAX, Histogram};
 use weir_core::classify::{Classifier, InterfaceId};
@@ -12,16 +19,19 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, Packet};
 use weir_core::packet::{Headers, LinkType, UnreadCounts, write_traffic_class};
 use weir_core::parameter::BuildError;
+use weir_core::sched::Regulation;
 use weir_core::units::{Duration, Instant};
 
 use weir_policy::Policy;
+use weir_record::{self as record, Fate, Pending, Step};
 
 use crate::alarm::LeafMeasures;
 use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
+use crate::recorder::{self, Steps};
 use crate::sorter::SortPlan;
-use crate::status::{Delay, LaneLabels, LeafCounts};
+use crate::status::{Found, LaneLabels, LeafCounts, Shape};
 use crate::wait::monotonic_ns;
 
 /// The policy of one direction of a bridge.
@@ -45,6 +55,8 @@ pub struct LaneConfig {
     /// For each leaf, the age from which its frames are dropped instead of sent; empty if they
     /// never are.
     pub sojourn_max: Vec<Duration>,
+    /// Its classes, as readers of the status are told.
+    pub shape: Arc<Shape>,
 }
 
 impl LaneConfig {
@@ -68,6 +80,7 @@ impl LaneConfig {
             sorting: Some(SortPlan::of_policy(policy)),
             frames_max: FRAMES_MAX_DEFAULT,
             sojourn_max: Vec::new(),
+            shape: Arc::new(Shape::of(policy)),
         })
     }
 }
@@ -92,14 +105,12 @@ pub(crate) struct Lane {
     /// The time from the kernel's stamp to handing the frame to the other interface; empty beyond
     /// [`HISTOGRAMS_MAX`] leaves.
     delays: Vec<Histogram>,
-    /// Classified frames that the link has not been offered yet.
-    arrivals: Vec<Arrival>,
+    /// Classified frames that the link has not been offered yet, and the link's time.
+    pending: Pending,
     /// The outbox.
     departures: Vec<Departure>,
-    /// The latest instant that was passed to the classifier.
-    classified: Instant,
-    /// The latest instant that was passed to the link.
-    now: Instant,
+    /// What a record gets of this turn.
+    steps: Steps,
     /// The instant at which the link must be served again.
     next: Option<Instant>,
     /// Since when frames have waited in a ring all the time.
@@ -114,6 +125,10 @@ pub(crate) struct Lane {
     forfeited: u64,
     /// Whether the frames that wait are given up: see [`Lane::flush`].
     flushed: bool,
+    limits: Limits,
+    shape: Arc<Shape>,
+    /// Since when the policy is in force.
+    since: Instant,
 }
 
 /// A cause for which a lane loses a frame outside its link.
@@ -167,7 +182,6 @@ pub type Losses = [Count; Loss::ALL.len()];
 impl Lane {
     pub(crate) fn new(config: LaneConfig) -> Self {
         let leaves = config.leaf_names.len();
-        let histograms = if leaves <= HISTOGRAMS_MAX { leaves } else { 0 };
         Self {
             name: config.name,
             from: config.from,
@@ -176,21 +190,23 @@ impl Lane {
             sojourn_max: config.sojourn_max,
             clock: Instant::ZERO,
             ring_leaves: ring_leaves(config.sorting.as_ref()),
-            marked: vec![0; leaves],
+            marked: vec![0; leaves + 1],
             losses: LossBook::new(leaves),
             forfeited: 0,
             leaf_names: config.leaf_names,
             classifier: config.classifier,
             link: config.link,
-            delays: vec![Histogram::new(); histograms],
-            arrivals: Vec::with_capacity(BATCH),
+            delays: histograms(leaves),
+            pending: Pending::at(Instant::ZERO, Instant::ZERO, BATCH),
             departures: Vec::with_capacity(BATCH),
-            classified: Instant::ZERO,
-            now: Instant::ZERO,
+            steps: Steps::default(),
             next: None,
             behind_since: None,
             unread: UnreadCounts::default(),
             flushed: false,
+            limits: Limits::new(leaves),
+            shape: config.shape,
+            since: Instant::from_nanos(monotonic_ns()),
         }
     }
 
@@ -202,30 +218,36 @@ impl Lane {
         headers: &Headers,
         port: InterfaceId,
     ) {
-        // A stamp may be a little earlier than the link's time.
-        let at = self.now.max(Instant::from_nanos(received.at_ns));
+        let at = self.pending.offer_at(Instant::from_nanos(received.at_ns));
         self.unread.add(headers);
-        // Frames of several rings are classified ring by ring.
-        self.classified = self.classified.max(at);
-        let classified = self.classifier.classify(self.classified, port, headers);
+        let classify_at = self.pending.classify_at(at);
+        let classified = self.classifier.classify(classify_at, port, headers);
         let leaf = classified.leaf;
-        let length = pool.bytes(received.frame).len() as u32;
-        let is_stale = self.oldest(leaf).as_nanos() > received.at_ns;
-        if is_stale || !self.room.take(leaf) {
-            let cause = if is_stale { Loss::StaleOnArrival } else { Loss::Pool };
-            self.losses.count(leaf, cause, u64::from(length));
-            pool.release(received.frame);
-            return;
-        }
-        pool.set_stamp(received.frame, received.at_ns);
+        let bytes = pool.bytes(received.frame);
         let packet = Packet {
             handle: Handle(received.frame.0),
-            length,
+            length: bytes.len() as u32,
             flow: headers.flow(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };
-        self.arrivals.push(Arrival { at, leaf, packet });
+        let arrival = Arrival { at, leaf, packet };
+        let is_stale = self.oldest(leaf).as_nanos() > received.at_ns;
+        let is_refused = is_stale || !self.room.take(leaf);
+        if let Some(steps) = self.steps.get() {
+            let fate = if is_refused { Fate::Refused } else { Fate::Offered };
+            let headers = record::headers_of(bytes, headers);
+            record::Arrival { at, port, leaf, packet, fate, headers }.write(steps);
+        }
+        if is_refused {
+            let cause = if is_stale { Loss::StaleOnArrival } else { Loss::Pool };
+            self.losses.count(leaf, cause, u64::from(packet.length));
+            self.steps.lost(cause, (packet.handle, leaf), packet.length, self.clock);
+            pool.release(received.frame);
+            return;
+        }
+        pool.set_stamp(received.frame, received.at_ns);
+        self.pending.push(arrival);
     }
 
     /// Begins a turn at `now`.
@@ -247,21 +269,18 @@ impl Lane {
     pub(crate) fn serve(&mut self, now: Instant, seen: Option<Instant>) {
         self.behind_since = seen.map(|_| self.behind_since.unwrap_or(now));
         let overloaded = self.behind_since.is_some_and(|since| now.since(since) > BEHIND_MAX);
-        if !self.arrivals.is_sorted_by_key(|arrival| arrival.at) {
-            self.arrivals.sort_by_key(|arrival| arrival.at);
-        }
-        let last = self.arrivals.last().map_or(now, |arrival| arrival.at);
+        let last = self.pending.last().unwrap_or(now);
         let until = match seen {
-            Some(seen) if !overloaded => seen.max(self.now),
-            _ => now.max(last).max(self.now),
+            Some(seen) if !overloaded => seen.max(self.pending.now()),
+            _ => now.max(last).max(self.pending.now()),
         };
-        let due = self.arrivals.partition_point(|arrival| arrival.at <= until);
-        for arrival in &mut self.arrivals[..due] {
-            arrival.at = arrival.at.max(self.now);
+        let (link, departures) = (&mut self.link, &mut self.departures);
+        let before = departures.len();
+        self.next = self.pending.serve(until, |due| link.serve(due, until, departures));
+        if let Some(steps) = self.steps.get() {
+            Step::Serve { until }.write(steps);
+            departures[before..].iter().for_each(|left| Step::Departure(*left).write(steps));
         }
-        self.now = until;
-        self.next = self.link.serve(&self.arrivals[..due], until, &mut self.departures);
-        self.arrivals.drain(..due);
     }
 
     /// Frees the frames that the link dropped, on arrival or when their turn came.
@@ -271,8 +290,9 @@ impl Lane {
 
     /// As [`Lane::release_dropped`]; returns how many there were.
     fn take_dropped(&mut self, pool: &mut FramePool) -> u64 {
-        let (room, mut count) = (&mut self.room, 0);
+        let (room, steps, mut count) = (&mut self.room, &mut self.steps, 0);
         self.link.take_dropped(&mut |dropped| {
+            steps.note(&Step::Dropped(dropped));
             room.give_back(dropped.leaf);
             pool.release(FrameId(dropped.handle.0));
             count += 1;
@@ -282,11 +302,13 @@ impl Lane {
 
     /// Starts the line anew after a stall, without what is of no use any more.
     pub(crate) fn forfeit_before(&mut self, limit: Instant, pool: &mut FramePool) {
-        self.now = self.now.max(limit);
+        self.pending.forfeit_before(limit);
         self.link.forfeit_before(limit);
+        self.steps.note(&Step::Forfeit { before: limit });
         let (clock, ages) = (self.clock, &self.sojourn_max);
         let oldest = |leaf: LeafId| clock.before(ages[leaf.index()]);
         if !ages.is_empty() {
+            self.steps.note(&Step::DropOlder { clock });
             self.link.drop_older(&oldest);
             self.forfeited += self.take_dropped(pool);
         }
@@ -348,7 +370,7 @@ impl Lane {
 
     /// Returns the number of frames that it holds.
     pub(crate) fn held(&self) -> usize {
-        self.arrivals.len() + self.link.backlog() as usize + self.departures.len()
+        self.pending.arrivals().len() + self.link.backlog() as usize + self.departures.len()
     }
 
     /// Gives the departures to the interface; returns whether it was done with any.
@@ -391,11 +413,14 @@ impl Lane {
         let now = Instant::from_nanos(monotonic_ns());
         for (index, departure) in batch[..sent.taken].iter().enumerate() {
             let leaf = departure.leaf.index();
+            self.room.count_found();
             self.room.give_back(departure.leaf);
             if sent.is_lost(index) {
                 self.losses.count(departure.leaf, Loss::NotSent, departure.charged.get());
+                self.steps.lost_after(Loss::NotSent, departure, now);
                 continue;
             }
+            self.steps.note(&Step::Sent { handle: departure.handle, at: now });
             if let Some(delays) = self.delays.get_mut(leaf) {
                 // The link may have counted its arrival later: see `serve`.
                 let stamp = pool.stamp(FrameId(departure.handle.0));
@@ -418,11 +443,13 @@ impl Lane {
             return;
         }
         let (clock, ages) = (self.clock, &self.sojourn_max);
-        let (room, losses) = (&mut self.room, &mut self.losses);
+        let (room, losses, steps) = (&mut self.room, &mut self.losses, &mut self.steps);
         self.departures.retain(|departure| {
-            let oldest = clock.before(ages[departure.leaf.index()]).as_nanos();
+            let age = ages.get(departure.leaf.index());
+            let oldest = age.map_or(0, |age| clock.before(*age).as_nanos());
             let is_stale = pool.stamp(FrameId(departure.handle.0)) < oldest;
             if is_stale {
+                steps.lost_after(Loss::Stale, departure, clock);
                 lose(departure, Loss::Stale, room, losses, pool);
             }
             !is_stale
@@ -433,6 +460,7 @@ impl Lane {
     fn shed(&mut self, pool: &mut FramePool) {
         let excess = self.departures.len().saturating_sub(OUTBOX_MAX);
         for departure in self.departures.drain(..excess) {
+            self.steps.lost_after(Loss::BusyPort, &departure, self.clock);
             lose(&departure, Loss::BusyPort, &mut self.room, &mut self.losses, pool);
         }
     }
@@ -443,9 +471,21 @@ impl Lane {
         self.serve(now, None);
         self.release_dropped(pool);
         for departure in self.departures.drain(..) {
+            self.steps.lost_after(Loss::Flushed, &departure, now);
             lose(&departure, Loss::Flushed, &mut self.room, &mut self.losses, pool);
         }
         self.flushed = true;
+    }
+
+    /// Returns what a record gets of this turn.
+    pub(crate) fn steps(&mut self) -> &mut Steps {
+        &mut self.steps
+    }
+
+    /// Appends what a record of this lane begins with here: its state, and the frames that wait
+    /// to be offered.
+    pub(crate) fn checkpoint(&self, out: &mut Vec<u8>) {
+        recorder::checkpoint(&self.pending, (self.link.as_ref(), &self.classifier), out);
     }
 
     /// Returns the number of frames whose header could not be read, by cause.
@@ -462,20 +502,53 @@ impl Lane {
             leaves: self.leaf_names.clone(),
             sojourn_max: self.sojourn_max.clone(),
             rings: self.ring_leaves.clone(),
+            shape: Arc::clone(&self.shape),
+            since: self.since,
+            has_delays: !self.delays.is_empty(),
         }
     }
 
-    /// Returns the counts of a leaf; with `mark`, the measurement of its delays restarts.
-    pub(crate) fn counts(&mut self, leaf: usize, mark: bool) -> LeafCounts {
-        let delay = self.delays.get(leaf).map(Delay::of).unwrap_or_default();
-        if let Some(delays) = self.delays.get_mut(leaf).filter(|_| mark) {
-            delays.clear();
+    /// Returns what was counted of leaves that changes removed.
+    pub(crate) fn retired(&self) -> LeafCounts {
+        let row = self.leaf_names.len();
+        LeafCounts {
+            account: self.link.retired(),
+            losses: self.losses.leaves[row],
+            marked: self.marked[row],
+            ..LeafCounts::default()
         }
+    }
+
+    /// Copies the delays of a leaf; with `mark`, their measurement restarts.
+    pub(crate) fn copy_delays(&mut self, leaf: usize, mark: bool, to: &mut Histogram) {
+        if let Some(delays) = self.delays.get_mut(leaf) {
+            to.copy_from(delays);
+            if mark {
+                delays.clear();
+            }
+        }
+    }
+
+    /// Returns how many leaves held frames, whenever that was counted.
+    pub(crate) fn found(&self) -> Found {
+        self.room.found
+    }
+
+    /// Looks which leaves their limits hold back, at some of them a call.
+    pub(crate) fn sample_limits(&mut self, now: Instant) {
+        // The link may be ahead, to the stamp of a frame that just came.
+        let (link, now) = (&self.link, now.max(self.pending.now()));
+        self.limits.sample(now, |leaf| link.held_by(now, leaf) != Regulation::None);
+    }
+
+    /// Returns the counts of a leaf.
+    pub(crate) fn counts(&mut self, leaf: usize) -> LeafCounts {
         let counts = LeafCounts {
             account: self.link.leaf_account(LeafId(leaf as u32)),
             losses: self.losses.leaves[leaf],
             marked: self.marked[leaf],
-            delay,
+            borrowed: self.link.borrowed(LeafId(leaf as u32)),
+            overlimit_ns: self.limits.held_ns[leaf],
         };
         if self.flushed { counts.flushed() } else { counts }
     }
@@ -489,7 +562,7 @@ struct LossBook {
 
 impl LossBook {
     fn new(leaves: usize) -> Self {
-        Self { leaves: vec![Losses::default(); leaves], total: Default::default() }
+        Self { leaves: vec![Losses::default(); leaves + 1], total: Default::default() }
     }
 
     fn count(&mut self, leaf: LeafId, cause: Loss, bytes: u64) {
@@ -498,6 +571,11 @@ impl LossBook {
         losses.bytes += bytes;
         self.total[cause as usize] += 1;
     }
+}
+
+/// Returns a histogram for each of so many leaves; none where they would be too many.
+fn histograms(leaves: usize) -> Vec<Histogram> {
+    vec![Histogram::new(); if leaves <= HISTOGRAMS_MAX { leaves } else { 0 }]
 }
 
 fn ring_leaves(sorting: Option<&SortPlan>) -> Vec<Option<LeafId>> {
@@ -520,29 +598,48 @@ fn lose(
 
 /// The frames that a lane may hold: a reserve for each leaf, and the rest for whoever comes first.
 struct Room {
-    /// For each leaf, the frames that it holds.
+    /// For each leaf, the frames that it holds. The last row is for removed leaves: it counts as if
+    /// its reserve were taken, so that it has none.
     held: Vec<u32>,
     reserve: u32,
     /// Frames held beyond the reserves.
     shared: u32,
     shared_max: u32,
+    /// The leaves that hold a frame.
+    busy: u32,
+    found: Found,
 }
 
 impl Room {
     fn new(frames_max: u32, leaves: usize) -> Self {
         let reserve = frames_max / 2 / leaves.max(1) as u32;
         let shared_max = frames_max - reserve * leaves as u32;
-        Self { held: vec![0; leaves], reserve, shared: 0, shared_max }
+        let mut held = vec![0; leaves + 1];
+        held[leaves] = reserve;
+        Self { held, reserve, shared: 0, shared_max, busy: 0, found: Found::default() }
+    }
+
+    /// Adds frames that `row` holds from now on, even if that is more than there is room for.
+    fn adopt(&mut self, row: usize, frames: u32) {
+        let beyond = |held: u32| held.saturating_sub(self.reserve);
+        let held = self.held[row];
+        self.shared += beyond(held + frames) - beyond(held);
+        self.busy += u32::from(held == 0 && frames > 0);
+        self.held[row] += frames;
     }
 
     /// Takes room for a frame of `leaf`; returns whether there was any.
     fn take(&mut self, leaf: LeafId) -> bool {
         let held = &mut self.held[leaf.index()];
         if *held >= self.reserve {
-            if self.shared == self.shared_max {
+            if self.shared >= self.shared_max {
                 return false;
             }
             self.shared += 1;
+        }
+        if *held == 0 {
+            self.found.none += u64::from(self.busy == 0);
+            self.busy += 1;
         }
         *held += 1;
         true
@@ -552,9 +649,56 @@ impl Room {
         let held = &mut self.held[leaf.index()];
         *held -= 1;
         self.shared -= u32::from(*held >= self.reserve);
+        self.busy -= u32::from(*held == 0);
+    }
+
+    /// Counts, for a frame that leaves, whether other leaves hold frames too.
+    fn count_found(&mut self) {
+        let is_alone = u64::from(self.busy <= 1);
+        self.found.one += is_alone;
+        self.found.more += 1 - is_alone;
     }
 }
 
+/// For how long limits held each leaf back, by samples: what a sample shows lasts until the next
+/// one of the same leaf.
+struct Limits {
+    held_ns: Vec<u64>,
+    /// Since when each leaf is held back, as the last sample showed.
+    held_since: Vec<Option<Instant>>,
+    /// The next leaf.
+    next: usize,
+    sampled: Instant,
+}
+
+impl Limits {
+    fn new(leaves: usize) -> Self {
+        let held_since = vec![None; leaves];
+        Self { held_ns: vec![0; leaves], held_since, next: 0, sampled: Instant::ZERO }
+    }
+
+    /// Looks at the next leaves, unless it did so a moment ago.
+    fn sample(&mut self, now: Instant, is_held: impl Fn(LeafId) -> bool) {
+        let leaves = self.held_ns.len();
+        if now.since(self.sampled) < SAMPLE_INTERVAL || leaves == 0 {
+            return;
+        }
+        self.sampled = now;
+        for _ in 0..SAMPLES.min(leaves) {
+            let since = &mut self.held_since[self.next];
+            if let Some(since) = since.take() {
+                self.held_ns[self.next] += now.since(since).as_nanos();
+            }
+            *since = is_held(LeafId(self.next as u32)).then_some(now);
+            self.next = (self.next + 1) % leaves;
+        }
+    }
+}
+
+/// The shortest time between two looks at limits, and the leaves that one look is for: it takes a
+/// few microseconds.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
+const SAMPLES: usize = 64;
 /// The most frames that wait for a busy interface; beyond, the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
 /// How long a lane may stay behind its rings before it counts as overloaded: longer than it takes
@@ -576,6 +720,42 @@ mod tests {
         assert!(room.take(voice) && !room.take(bulk));
         (0..11).for_each(|_| room.give_back(bulk));
         (0..5).for_each(|_| room.give_back(voice));
-        assert_eq!((room.shared, room.held.iter().sum()), (0, 0));
+        assert_eq!((room.shared, room.held.as_slice()), (0, [0, 0, 4].as_slice()));
+    }
+
+    #[test]
+    fn it_is_counted_whether_one_leaf_holds_frames_or_several() {
+        // `a` and `b` take a frame, `A` and `B` send one.
+        let rows = [("", [0, 0, 0]), ("aA", [1, 1, 0]), ("aAbB", [2, 2, 0]), ("abAB", [1, 1, 1])];
+        for (calls, [none, one, more]) in rows.into_iter().chain([("aabABA", [1, 1, 2])]) {
+            let mut room = Room::new(16, 2);
+            for call in calls.chars() {
+                let leaf = LeafId(u32::from(call.eq_ignore_ascii_case(&'b')));
+                if call.is_lowercase() {
+                    assert!(room.take(leaf));
+                } else {
+                    room.count_found();
+                    room.give_back(leaf);
+                }
+            }
+            assert_eq!(room.found, Found { none, one, more }, "{calls}");
+            assert_eq!(room.busy, 0);
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_leaf_is_held_back_is_what_samples_show() {
+        let mut limits = Limits::new(2);
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        // Held from the sample at 10 ms to that at 40 ms; the one at 40.5 ms comes too soon.
+        for (millis, held) in [(5, false), (10, true), (20, true), (40, false), (60, false)] {
+            limits.sample(at(millis), |leaf| held && leaf == LeafId(1));
+            limits.sample(at(millis).after(Duration::from_micros(500)), |_| true);
+        }
+        assert_eq!(limits.held_ns, [0, 30_000_000]);
+        let mut many = Limits::new(10 * SAMPLES);
+        (0..100).for_each(|millis| many.sample(at(10 + millis), |_| true));
+        // Each leaf is looked at each 10 ms.
+        assert!(many.held_ns.iter().all(|ns| (80_000_000..=90_000_000).contains(ns)));
     }
 }

@@ -93,6 +93,17 @@ pub fn lacking_for_taps() -> Vec<&'static str> {
     TAP_CAPABILITIES.iter().filter(|(bit, _)| lacks(*bit)).map(|(_, name)| *name).collect()
 }
 
+/// Returns why this process can make no tap, in words.
+///
+/// # Errors
+/// The capabilities that it lacks.
+pub fn ready_for_taps() -> Result<(), String> {
+    match lacking_for_taps().as_slice() {
+        [] => Ok(()),
+        lacking => Err(format!("this process lacks {}", lacking.join(", "))),
+    }
+}
+
 const TAP_CAPABILITIES: [(u32, &str); 4] = [
     (CAP_NET_ADMIN, "CAP_NET_ADMIN"),
     (CAP_NET_RAW, "CAP_NET_RAW"),

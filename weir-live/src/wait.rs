@@ -37,7 +37,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 /// Returns nanoseconds of CLOCK_REALTIME, the clock of the kernel's receive stamps.
-pub(crate) fn realtime_ns() -> u64 {
+pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 

@@ -9,6 +9,8 @@
 mod locked;
 #[path = "support/raw.rs"]
 mod raw;
+#[path = "support/rows.rs"]
+mod rows;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,7 +32,7 @@ use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
-use weir_live::privilege::lacking_for_taps;
+use weir_live::privilege;
 use weir_live::sorter::SortPlan;
 use weir_live::status::{Board, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
@@ -61,14 +63,8 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    let lacking = lacking_for_taps();
-    if !lacking.is_empty() {
-        println!("skipped: {} live tests: this process lacks {}", TESTS.len(), lacking.join(", "));
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(Arguments::from_args(), privilege::ready_for_taps(), rows)
 }
 
 const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };

@@ -6,6 +6,8 @@
 
 #[path = "support/raw.rs"]
 mod raw;
+#[path = "support/rows.rs"]
+mod rows;
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -38,13 +40,11 @@ const TESTS: &[Test] = &[
 fn main() -> ExitCode {
     let prepared = netns::prepare_private_networks();
     let tool = Command::new("ip").arg("-V").output().map_err(|error| format!("no `ip`: {error}"));
-    if let Err(why) = prepared.and(tool) {
-        println!("skipped: {} live tests: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    rows::run(
+        Arguments::from_args(),
+        prepared.and(tool.map(drop)),
+        TESTS.iter().map(|(name, test)| Trial::test(*name, test)),
+    )
 }
 
 /// Runs `ip` with each line of `commands` between the hosts.

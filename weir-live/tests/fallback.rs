@@ -9,6 +9,8 @@
 mod bridge;
 #[path = "support/raw.rs"]
 mod raw;
+#[path = "support/rows.rs"]
+mod rows;
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -45,16 +47,19 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    let prepared = netns::prepare_private_networks();
-    if let Err(why) = prepared.and_then(|()| loads_programs()) {
-        println!("skipped: {} live tests: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
+    let ready = netns::prepare_private_networks().and_then(|()| loads_programs());
+    if ready.is_err() {
         let refused = Trial::test("it_is_refused_where_programs_are_not_permitted", refused);
         let outcome = libtest_mimic::run(&Arguments::from_args(), vec![refused]);
-        return if required { ExitCode::FAILURE } else { outcome.exit_code() };
+        if outcome.has_failed() {
+            return outcome.exit_code();
+        }
     }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    rows::run(
+        Arguments::from_args(),
+        ready,
+        TESTS.iter().map(|(name, test)| Trial::test(*name, test)),
+    )
 }
 
 /// In a user namespace no process may load programs.

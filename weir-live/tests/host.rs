@@ -8,6 +8,8 @@
 mod bridge;
 #[path = "support/raw.rs"]
 mod raw;
+#[path = "support/rows.rs"]
+mod rows;
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -18,7 +20,7 @@ use bridge::Bridge;
 use libtest_mimic::{Arguments, Failed, Trial};
 use weir_live::netlink::Netlink;
 use weir_live::port::PortConfig;
-use weir_live::privilege::lacking_for_taps;
+use weir_live::privilege;
 use weir_live::testbed::{END, Host, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 
@@ -36,14 +38,8 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    let lacking = lacking_for_taps();
-    if !lacking.is_empty() {
-        println!("skipped: {} live tests: this process lacks {}", TESTS.len(), lacking.join(", "));
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(Arguments::from_args(), privilege::ready_for_taps(), rows)
 }
 
 /// The router's address on the server's network.

@@ -10,6 +10,8 @@ mod bridge;
 mod raw;
 #[path = "support/rings.rs"]
 mod rings;
+#[path = "support/rows.rs"]
+mod rows;
 #[path = "support/sorting.rs"]
 mod sorting;
 
@@ -68,13 +70,12 @@ const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_n
 
 fn main() -> ExitCode {
     // This must come first: a user namespace cannot be entered once there is a second thread.
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let ready = netns::prepare_private_networks();
+    rows::run(
+        Arguments::from_args(),
+        ready,
+        TESTS.iter().map(|(name, test)| Trial::test(*name, test)),
+    )
 }
 
 fn tcp(address: fn(Host) -> IpAddr, config: TestbedConfig, bytes: usize) -> Outcome {

@@ -14,6 +14,8 @@ mod frames;
 mod kinds;
 #[path = "odd_frames/lab.rs"]
 mod lab;
+#[path = "support/rows.rs"]
+mod rows;
 
 use std::process::ExitCode;
 
@@ -89,23 +91,19 @@ const ROWS: &[Row] = &[
 
 fn main() -> ExitCode {
     // This must come first: a user namespace cannot be entered once there is a second thread.
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", ROWS.len() + 2);
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
+    let ready = netns::prepare_private_networks();
     let row = |row: &'static Row| Trial::test(row.name, move || check(row));
     let mut trials: Vec<_> = ROWS.iter().map(row).collect();
-    if loads_programs() {
+    trials.push(Trial::test("carrier_is_passed_on", faults::carrier_is_passed_on));
+    trials.push(Trial::test("tcp_in_vxlan", faults::tcp_in_vxlan));
+    if ready.is_ok() && loads_programs() {
         let row =
             |row: &'static Row| Trial::test(format!("open_{}", row.name), move || check_open(row));
         trials.extend(ROWS.iter().map(row));
     } else {
         println!("skipped: {} tests of the fallback: this process loads no programs", ROWS.len());
     }
-    trials.push(Trial::test("carrier_is_passed_on", faults::carrier_is_passed_on));
-    trials.push(Trial::test("tcp_in_vxlan", faults::tcp_in_vxlan));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    rows::run(Arguments::from_args(), ready, trials.into_iter())
 }
 
 /// Whether this process may load programs; in a user namespace it may not.

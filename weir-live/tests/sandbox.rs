@@ -28,6 +28,8 @@ use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 
 #[path = "support/bridge.rs"]
 mod bridge;
+#[path = "support/rows.rs"]
+mod rows;
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -99,11 +101,6 @@ fn main() -> ExitCode {
     if let Some(part) = std::env::var_os(PART) {
         return play(&part.to_string_lossy());
     }
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", TESTS.len() + ATTEMPTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
     let tests = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
     let attempt = |(name, _, refusal): &'static (&'static str, _, Refusal)| {
         Trial::test(format!("it_cannot_{name}"), move || match refusal {
@@ -111,8 +108,8 @@ fn main() -> ExitCode {
             Killed => expect_signal(name, libc::SIGSYS),
         })
     };
-    let trials = tests.chain(ATTEMPTS.iter().map(attempt)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let ready = netns::prepare_private_networks();
+    rows::run(Arguments::from_args(), ready, tests.chain(ATTEMPTS.iter().map(attempt)))
 }
 
 /// The variable that names what a started process does.

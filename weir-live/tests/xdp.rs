@@ -7,6 +7,8 @@
 mod bridge;
 #[path = "support/raw.rs"]
 mod raw;
+#[path = "support/rows.rs"]
+mod rows;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
@@ -98,13 +100,11 @@ fn main() -> ExitCode {
     }
     let ready = netns::prepare_private_networks()
         .and_then(|()| Map::sockets("weir_probe", 1).map_err(|error| error.to_string()));
-    if let Err(why) = ready {
-        println!("skipped: {} AF_XDP tests: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    rows::run(
+        Arguments::from_args(),
+        ready.map(drop),
+        TESTS.iter().map(|(name, test)| Trial::test(*name, test)),
+    )
 }
 
 fn config(interface: &str, kind: &str) -> PortConfig {

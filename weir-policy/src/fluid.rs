@@ -112,8 +112,8 @@ fn upwards(tree: &Tree) -> Vec<usize> {
     classes
 }
 
-/// Returns the most that a class may have by its own parameters, in bit/s.
-pub(crate) fn limit(class: &ClassSpec) -> f64 {
+/// Returns the most that a class may have by its own parameters, in bit/s; infinite without one.
+pub fn limit(class: &ClassSpec) -> f64 {
     let own = rate(class, "rate").filter(|_| class.params.flag("borrow") == Some(false));
     let shares = ["rate", "ls_m2"].iter().any(|name| rate(class, name).is_some());
     let guarantee = rate(class, "rt_m2").filter(|_| !shares);

@@ -9,6 +9,7 @@ pub mod calculus;
 pub mod codes;
 pub mod deployment;
 pub mod diff;
+pub mod edit;
 pub mod file;
 pub mod finding;
 pub mod fluid;
@@ -16,6 +17,7 @@ mod lints;
 pub mod policy;
 pub mod reader;
 pub mod render;
+pub mod setting;
 pub mod translate;
 
 pub use deployment::Deployment;

@@ -5,10 +5,11 @@
 //! first of several packets that arrive together before the second arrives. Invariant: `due` is
 //! what the link returned last, so a call before that instant without arrivals needs no link.
 
-use weir_core::account::Account;
+use weir_core::account::{Account, LeafAccount};
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
+use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::units::Instant;
@@ -28,6 +29,12 @@ impl Drive {
     /// As [`LinkPlan::build`].
     pub fn new(plan: &LinkPlan) -> Result<Self, BuildError> {
         Ok(Self { link: plan.build()?, due: None, departures: Vec::new() })
+    }
+
+    /// Drives a link in which packets may wait since `now`.
+    pub fn of(link: Box<dyn AnyLink>, now: Instant) -> Self {
+        let due = (link.backlog() > 0).then_some(now);
+        Self { link, due, departures: Vec::new() }
     }
 
     /// Returns the instant before which no packet leaves unless something is offered; `None` if
@@ -61,7 +68,28 @@ impl Drive {
 
     /// Begins to explain why packets wait.
     pub fn explain(&mut self) {
-        self.link.explain(Instant::ZERO, true);
+        self.explain_from(Instant::ZERO);
+    }
+
+    /// As [`Self::explain`], at `now`.
+    pub fn explain_from(&mut self, now: Instant) {
+        self.link.explain(now, true);
+    }
+
+    /// Gives up what the line could have sent before `instant`: [`AnyLink::forfeit_before`].
+    pub fn forfeit_before(&mut self, instant: Instant) {
+        self.link.forfeit_before(instant);
+        self.due = (self.link.backlog() > 0).then_some(instant);
+    }
+
+    /// Returns what waits in a leaf, and what the leaf counted.
+    pub fn leaf(&self, leaf: LeafId) -> LeafAccount {
+        self.link.leaf_account(leaf)
+    }
+
+    /// Returns the number of packets that wait.
+    pub fn backlog(&self) -> u32 {
+        self.link.backlog()
     }
 
     /// Hands over the sojourns that ended since the last call, if they are explained.

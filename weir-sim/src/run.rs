@@ -693,7 +693,7 @@ pub(crate) fn flow_number(source: u32, headers: &Headers, key: FlowKey) -> u32 {
 }
 
 /// The lanes of `sources`; rules call their interfaces as `interface` says.
-fn lanes(
+pub(crate) fn lanes(
     sources: &[Source],
     classifier: &Classifier,
     interface: impl Fn(InterfaceId) -> InterfaceId,

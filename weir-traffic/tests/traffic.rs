@@ -1,6 +1,9 @@
 //! Streams between two private networks: what is counted is what was sent. Needs root or user
 //! namespaces; otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
@@ -321,14 +324,8 @@ fn nobody_listens() -> Outcome {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let entered = if arguments.list { Ok(()) } else { netns::prepare_private_networks() };
-    if let Err(reason) = entered {
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        println!("skipped: {} live tests: {reason}", TESTS.len());
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    let ready = if arguments.list { Ok(()) } else { netns::prepare_private_networks() };
+    rows::run(arguments, ready, TESTS.iter().map(|(name, test)| Trial::test(*name, test)))
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -78,6 +78,12 @@ pub struct Bench {
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
     #[arg(conflicts_with_all = ["scheduler", "leaves", "classify"])]
     check: bool,
+    /// Measure how long a change of a link with 50 000 classes takes while 25 000 packets wait:
+    /// what is prepared beside the link, and what its loop does. Exit 1 if the first takes more
+    /// than a second, or the second more than 10 ms.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
+    #[arg(conflicts_with_all = ["scheduler", "leaves", "classify", "check", "live"])]
+    reload: bool,
     /// Count instructions per packet under callgrind instead of measuring time, for every
     /// scheduler with 104 leaves and mixed lengths.
     #[arg(long, conflicts_with_all = ["scheduler", "leaves", "length", "rounds"])]
@@ -155,6 +161,7 @@ impl Bench {
             None if self.live => self.run_live(output),
             None if self.memory => self.weigh(output),
             None if self.check => self.time_check(output),
+            None if self.reload => self.time_reload(output),
             None if self.instructions => self.count(output),
             None if self.profile => self.profile(output),
             None if self.classify => self.measure_classifiers(output),

@@ -45,7 +45,7 @@ struct Checked<'a> {
     /// What `weir up` needs at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
-    /// Files that `weir up` would miss on this machine.
+    /// Files, and the user, that `weir up` would miss on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<String>,
 }
@@ -190,16 +190,19 @@ fn check_deployment(
     let Some(memory) = plan.map(Memory::of) else {
         return print(output, name, "deployment", outcome);
     };
-    let missing = plan.map(deploy::missing).unwrap_or_default();
+    let files = plan.map(deploy::missing).unwrap_or_default();
+    let user = plan.and_then(deploy::missing_user);
     if output.format == Format::Json {
         let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
         let memory = Some(memory);
+        let missing = files.into_iter().chain(user).collect();
         output.json(&Checked { memory, missing, ..checked(name, "deployment", outcome, bounds) });
         return Exit::Clean;
     }
     let exit = print_all(output, (name, "deployment"), outcome, rows);
     output.text(&memory.to_string());
-    missing.iter().for_each(|text| output.text(&format!("note: {text}\n")));
+    files.iter().for_each(|text| output.text(&format!("note: {text}\n")));
+    user.iter().for_each(|text| output.text(&format!("warning: {text}\n")));
     exit
 }
 

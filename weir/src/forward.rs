@@ -6,16 +6,19 @@
 //! without a word, everything goes on.
 
 mod door;
+mod policies;
 mod post;
 
 use crate::Run;
 use crate::output::{Exit, Output};
 use crate::up::reading;
 use door::Door;
+use policies::{Policies, State};
 use post::Post;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 use weir_core::units;
 use weir_live::alarm::Alarms;
@@ -76,7 +79,6 @@ impl Run for Forward {
 /// A forwarder whose ports are open and that can do nothing but forward.
 struct Prepared {
     bridges: Vec<Bridge>,
-    /// The user who started the link.
     boards: Vec<Arc<Board>>,
     listener: OwnedFd,
     courier: Courier,
@@ -93,7 +95,9 @@ struct Prepared {
     name: String,
     /// The process of the keeper; 0 while there is none.
     kept_by: Arc<AtomicU32>,
-    plan: Plan,
+    /// The user who started the link.
+    owner: u32,
+    state: Option<State>,
 }
 
 /// Reads what to run, opens it, and enters the sandbox.
@@ -102,12 +106,11 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let signals = Signals::install().map_err(text)?;
     // Its privileges go soon, and with them perhaps its user.
     let received = keeper.receive(PLAN_PATIENCE).map_err(text)?;
-    let Some((Command::Plan(mut plan), mut descriptors)) = received else {
+    let Some((Command::Plan(plan), mut descriptors)) = received else {
         return Err("the keeper does not say what to run".to_owned());
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
-    let outcome = reading::of_plan(&plan);
-    plan.files.clear();
+    let outcome = reading::of_texts(&plan.texts);
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
     go_first(&deployment, &mut warnings);
@@ -120,6 +123,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     warnings.extend(bridges.iter().flat_map(Bridge::warnings));
     let (reporter, log) = events::log();
     bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));
+    let offices = bridges.iter_mut().map(Bridge::take_changes).collect();
     let bells: Result<Vec<_>> = (0..=bridges.len()).map(|_| Bell::new().map(Arc::new)).collect();
     let bells = bells.map_err(text)?;
     let entered = sandbox::enter(&SandboxConfig::default()).map_err(text)?;
@@ -130,7 +134,14 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let user = dropped.user.map_or(String::new(), |user| format!("it is the user `{user}`; "));
     let process = format!("the forwarder (process {})", std::process::id());
     tell(&reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
-    let alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
+    let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
+    let (name, service) = (deployment.name.clone(), deployment.service.clone());
+    let Plan { texts, keeper, owner, history } = *plan;
+    let mut state = State { deployment, texts, offices, history, trial: None, is_leaving: false };
+    match state.go_on(&mut bridges, &reporter) {
+        Ok(changed) => alarms = changed.unwrap_or(alarms),
+        Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),
+    }
     let nanos = |time: units::Duration| Duration::from_nanos(time.as_nanos());
     Ok(Prepared {
         boards: bridges.iter().map(|_| Arc::new(Board::new())).collect(),
@@ -142,12 +153,13 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         log,
         alarms,
         reporter,
-        drain: nanos(deployment.service.drain),
-        watchdog: deployment.service.watchdog.map(nanos),
+        drain: nanos(service.drain),
+        watchdog: service.watchdog.map(nanos),
         warnings,
-        name: deployment.name,
-        kept_by: Arc::new(AtomicU32::new(plan.keeper)),
-        plan: *plan,
+        name,
+        kept_by: Arc::new(AtomicU32::new(keeper)),
+        owner,
+        state: Some(state),
     })
 }
 
@@ -158,10 +170,17 @@ fn tell(reporter: &Reporter, kind: Kind, subject: &str, detail: &str) {
 impl Prepared {
     /// Forwards until the keeper or a signal ends it.
     fn run(mut self, keeper: Channel) -> Result<()> {
-        let bell = Arc::clone(&self.bells[self.bridges.len()]);
+        let (wishes, arriving) = mpsc::channel();
+        let state = self.state.take().expect("it was prepared");
         let reporter = self.reporter.clone();
-        let boards = self.boards.clone();
-        let (mut service, wishes) = door::prepare(boards, self.plan.owner, reporter, bell);
+        let policies = Policies::new(state, wishes.clone(), self.bells.clone(), reporter.clone());
+        let bell = Arc::clone(&self.bells[self.bridges.len()]);
+        let mut service = door::prepare(
+            self.boards.clone(),
+            self.owner,
+            (Arc::clone(&policies), reporter),
+            (wishes, bell),
+        );
         service.keeper = Some(Arc::clone(&self.kept_by));
         let door = Door::closed(&self.listener, service)?;
         let warnings = std::mem::take(&mut self.warnings);
@@ -170,7 +189,7 @@ impl Prepared {
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();
-        let mut post = Post::new(self, keeper, (door, wishes));
+        let mut post = Post::new(self, keeper, (door, arriving), policies);
         let ran = forward(&mut bridges, &boards, &bells, &mut post);
         post.close_door();
         post.tell_last_events();

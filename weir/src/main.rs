@@ -2,8 +2,10 @@
 //!
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
+//! `change.rs` has what the verbs that change a link share;
 //! `input.rs` reads the files that a user names, and `whole_file.rs` writes them.
 
+mod change;
 mod input;
 mod kind;
 mod output;
@@ -62,6 +64,11 @@ verbs! {
     up::Up,
     forward::Forward,
     restart::Restart,
+    set::Set,
+    reload::Reload,
+    confirm::Confirm,
+    rollback::Rollback,
+    log::Log,
     status::Status,
     send::Send,
     recv::Recv,

@@ -28,7 +28,7 @@ impl Run for Restart {
     fn run(self, output: &Output) -> Exit {
         let name = self.name.unwrap_or_default();
         let socket = self.control.map_or_else(|| Places::of_process().find(&name), Ok);
-        match socket.and_then(|socket| client::call(&socket, &Request::Restart)) {
+        match socket.and_then(|socket| client::call(&socket, &Request::Restart {})) {
             Ok(Answer::Done) => {
                 match output.format {
                     Format::Text => output.text(
@@ -40,7 +40,7 @@ impl Run for Restart {
                 Exit::Clean
             }
             Ok(Answer::Error(why)) | Err(why) => output.refuse(&why),
-            Ok(Answer::Status(_)) => output.refuse("the link gave another answer than asked for"),
+            Ok(_) => output.refuse("the link gave another answer than asked for"),
         }
     }
 }

@@ -2,6 +2,9 @@
 //! network. Needs root or user namespaces and `tc`; otherwise the tests are skipped and counted, or
 //! fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::process::{Command, ExitCode, Output};
@@ -50,17 +53,13 @@ default = true
 "#;
 
 fn main() -> ExitCode {
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    if Command::new("tc").arg("-V").output().is_err() {
+    let tool = Command::new("tc").arg("-V").output();
+    if tool.is_err() {
         println!("skipped: {} live tests: there is no tc", TESTS.len());
         return ExitCode::SUCCESS;
     }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(Arguments::from_args(), netns::prepare_private_networks(), rows)
 }
 
 /// Runs a program in the network between the hosts.

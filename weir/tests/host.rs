@@ -2,7 +2,13 @@
 //! translates. Real kernel traffic between private networks. Needs root, since programs in the
 //! kernel take it; otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "common/processes.rs"]
+mod processes;
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
+
 use libtest_mimic::{Arguments, Failed, Trial};
+use processes::{children, signal};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,7 +21,7 @@ use std::time::{Duration, Instant};
 use weir_live::bpf::{Code, Hook, Kind, Program};
 use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
-use weir_live::privilege::lacking_for_taps;
+use weir_live::privilege;
 use weir_live::status::Status;
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::{ethtool, firewall};
@@ -34,17 +40,11 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    let lacking = lacking_for_taps();
-    if !lacking.is_empty() {
-        println!("skipped: {} live tests: this process lacks {}", TESTS.len(), lacking.join(", "));
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
     let mut arguments = Arguments::from_args();
     // Rates are measured.
     arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(arguments, privilege::ready_for_taps(), rows)
 }
 
 /// Megabits a second, of upload and of download.
@@ -155,30 +155,11 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // The test failed before it could stop its program. Without its keeper, a forwarder goes
-            // on.
-            let forwarders = children(child.id());
-            drop(child.kill());
-            drop(child.wait());
-            forwarders.into_iter().for_each(|process| drop(signal(process, "KILL")));
+        if let Some(child) = self.child.take() {
+            processes::end(child);
         }
         drop(fs::remove_dir_all(&self.folder));
     }
-}
-
-/// Sends a signal to a process.
-fn signal(process: u32, name: &str) -> Outcome {
-    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status()?;
-    assert!(kill.success(), "the signal {name} was sent to {process}");
-    Ok(())
-}
-
-/// Returns the children of a process.
-fn children(process: u32) -> Vec<u32> {
-    let path = format!("/proc/{process}/task/{process}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Forwards, translates, checks that answers would leave by the interface that a packet came by,

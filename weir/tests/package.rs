@@ -2,6 +2,9 @@
 //! says, and removed. Needs dpkg, and root or user namespaces; otherwise the tests are skipped and
 //! counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,17 +23,15 @@ const TESTS: &[Test] = &[("the_package_installs_runs_as_its_unit_says_and_goes",
 
 fn main() -> ExitCode {
     let missing = TOOLS.iter().find(|tool| Command::new(tool).arg("--version").output().is_err());
-    let hindrance = match (missing, netns::prepare_private_networks()) {
-        (Some(tool), _) => Some(format!("there is no `{tool}`")),
-        (None, prepared) => prepared.err(),
+    let ready = match missing {
+        Some(tool) => Err(format!("there is no `{tool}`")),
+        None => netns::prepare_private_networks(),
     };
-    if let Some(why) = hindrance {
-        println!("skipped: {} tests of the package: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    rows::run(
+        Arguments::from_args(),
+        ready,
+        TESTS.iter().map(|(name, test)| Trial::test(*name, test)),
+    )
 }
 
 /// A root folder with just what the package needs, and a place for the package.

@@ -2,6 +2,9 @@
 //! private networks. Needs root or user namespaces; otherwise the tests are skipped and counted, or
 //! fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::fs;
@@ -297,13 +300,8 @@ fn a_signal() -> Outcome {
 }
 
 fn main() -> ExitCode {
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", TESTS.len());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = TESTS.iter().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(Arguments::from_args(), netns::prepare_private_networks(), rows)
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);

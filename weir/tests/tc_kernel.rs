@@ -6,6 +6,8 @@
 
 #[path = "tc_kernel/imported.rs"]
 mod imported;
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
 #[path = "tc_kernel/script.rs"]
 mod script;
 
@@ -33,19 +35,10 @@ const SLOW: u64 = 20_000;
 const PACKETS: usize = 24;
 
 fn main() -> ExitCode {
-    let skipped = |why: &str| {
-        println!("skipped: 1 live test: {why}");
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        if required { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-    };
-    if let Err(why) = netns::prepare_private_networks() {
-        return skipped(&why);
-    }
-    if Command::new("tc").arg("-V").output().is_err() {
-        return skipped("there is no tc");
-    }
-    let trial = Trial::test("the_kernel_and_the_import_agree_on_random_scripts", agree);
-    libtest_mimic::run(&Arguments::from_args(), vec![trial]).exit_code()
+    let ready = netns::prepare_private_networks();
+    let tool = Command::new("tc").arg("-V").output().map_err(|_| "there is no tc".to_owned());
+    let row = Trial::test("the_kernel_and_the_import_agree_on_random_scripts", agree);
+    rows::run(Arguments::from_args(), ready.and(tool.map(drop)), std::iter::once(row))
 }
 
 fn agree() -> Outcome {

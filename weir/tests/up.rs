@@ -14,10 +14,15 @@ mod deaths;
 mod events;
 #[path = "up/probe.rs"]
 mod probe;
+#[path = "common/processes.rs"]
+mod processes;
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
 #[path = "up/told.rs"]
 mod told;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use processes::{children, signal};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -60,13 +65,8 @@ fn all() -> impl Iterator<Item = &'static Test> {
 }
 
 fn main() -> ExitCode {
-    if let Err(why) = netns::prepare_private_networks() {
-        println!("skipped: {} live tests: {why}", all().count());
-        let required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let trials = all().map(|(name, test)| Trial::test(*name, test)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let ready = netns::prepare_private_networks();
+    rows::run(Arguments::from_args(), ready, all().map(|(name, test)| Trial::test(*name, test)))
 }
 
 const POLICY: &str = r#"
@@ -254,30 +254,11 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // The test failed before it could stop its program. Without its keeper, a forwarder goes
-            // on.
-            let forwarders = children(child.id());
-            drop(child.kill());
-            drop(child.wait());
-            forwarders.into_iter().for_each(|process| drop(signal(process, "KILL")));
+        if let Some(child) = self.child.take() {
+            processes::end(child);
         }
         drop(fs::remove_dir_all(&self.folder));
     }
-}
-
-/// Sends a signal to a process.
-fn signal(process: u32, name: &str) -> Outcome {
-    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status()?;
-    assert!(kill.success(), "the signal {name} was sent to {process}");
-    Ok(())
-}
-
-/// Returns the children of a process, the oldest first.
-fn children(process: u32) -> Vec<u32> {
-    let path = format!("/proc/{process}/task/{process}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Sends datagrams from client to server until one arrives; fails after `count`.

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 18] = [
+const PARTS: [Part; 19] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -84,6 +84,11 @@ const PARTS: [Part; 18] = [
         name: "check",
         measures: "the time of `weir check` for 50 000 classes",
         run: |root| weir(root, &["bench", "--check"]),
+    },
+    Part {
+        name: "reload",
+        measures: "the time of a change of a link with 50 000 classes",
+        run: |root| weir(root, &["bench", "--reload"]),
     },
     Part {
         name: "explain",

@@ -1,5 +1,5 @@
 //! The server: a thread that accepts clients, and a thread for each client, which answers from the
-//! run loops' boards.
+//! run loops' boards; one more computes what the loops did in the last seconds.
 //!
 //! Invariant: whatever clients do, at most [`CLIENTS_MAX`] are served at once, each for a bounded
 //! time between requests and for an answer, and each takes a bounded amount of memory. Nothing
@@ -26,12 +26,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_live::peer;
-use weir_live::status::Board;
+use weir_live::status::{Board, History};
 
 /// A server at work; it ends when it is dropped.
 pub struct Server {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
+    /// What computes rates and delays of the last seconds.
+    history: Option<History>,
     /// The socket's file, where the server made it itself.
     bound: Option<Bound>,
 }
@@ -68,11 +70,12 @@ impl Server {
         // A client that disconnects at once must not let the thread wait for the next.
         fcntl_setfl(&listener, fcntl_getfl(&listener)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let history = History::begin(service.boards.clone())?;
         let (stopped, shared) =
             (Arc::clone(&stop), Shared { service, large: AtomicBool::new(false) });
         let work = move || serve(&listener, &Arc::new(shared), &stopped);
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(work)?;
-        Ok(Self { stop, thread: Some(thread), bound: None })
+        Ok(Self { stop, thread: Some(thread), history: Some(history), bound: None })
     }
 }
 
@@ -100,6 +103,7 @@ impl Drop for Server {
             // A panic of the thread was printed when it happened; the link itself is unharmed.
             drop(thread.join());
         }
+        drop(self.history.take());
         drop(self.bound.take());
     }
 }

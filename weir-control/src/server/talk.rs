@@ -18,7 +18,9 @@ pub(super) type Refusal = (Cause, String);
 /// Answers a client until it disconnects.
 pub(super) fn converse(stream: &UnixStream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
     let patience = shared.service.patience.request;
-    let mut lines = Lines { stream, patience, buffer: Vec::new(), met: 0 };
+    let is_owner = shared.service.may_change(peer);
+    let bytes_max = if is_owner { shared.service.owner_request_max } else { REQUEST_MAX };
+    let mut lines = Lines { stream, patience, bytes_max, buffer: Vec::new(), met: 0 };
     loop {
         let line = match lines.next() {
             Ok(Some(line)) => line,
@@ -63,7 +65,7 @@ impl Shared {
         }
         match request {
             Request::Status(query) => self.tell_status(stream, query),
-            Request::Mark => {
+            Request::Mark {} => {
                 service.boards.iter().for_each(|board| Board::request_mark(board));
                 self.reply(stream, Answer::Done.into())
             }
@@ -179,6 +181,8 @@ struct Lines<'a> {
     stream: &'a UnixStream,
     /// How long a line may take.
     patience: Duration,
+    /// How long a line may be.
+    bytes_max: usize,
     /// The bytes that were read beyond the last line.
     buffer: Vec<u8>,
     /// Requests that were met.
@@ -197,9 +201,9 @@ impl Lines<'_> {
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
             }
             searched = self.buffer.len();
-            if searched >= REQUEST_MAX {
-                let text =
-                    format!("the request is longer than {REQUEST_MAX} bytes; send a shorter one");
+            if searched >= self.bytes_max {
+                let max = self.bytes_max;
+                let text = format!("the request is longer than {max} bytes; send a shorter one");
                 return Err((Cause::TooLong, text));
             }
             match self.read(end) {
@@ -218,7 +222,7 @@ impl Lines<'_> {
 
     fn read(&mut self, end: Instant) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(left(end)?))?;
-        let mut bytes = [0; 4096];
+        let mut bytes = [0; 16 << 10];
         let mut stream = self.stream;
         let count = stream.read(&mut bytes)?;
         self.buffer.extend_from_slice(&bytes[..count]);

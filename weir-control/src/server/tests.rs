@@ -143,6 +143,7 @@ const USES: &[Use] = &[
     ("another type", |scene| drop(scene.say(b"[1,2]\n")), Cause::Malformed),
     ("an unknown call", |scene| drop(scene.say(b"{\"call\":\"reboot\"}\n")), Cause::Malformed),
     ("an unknown key", |scene| said(scene, "\"classes\":1"), Cause::Malformed),
+    ("a key that its call has not", other_key, Cause::Malformed),
     ("a long unknown call", long_call, Cause::Malformed),
     ("a wrong type", |scene| said(scene, "\"limit\":\"all\""), Cause::Malformed),
     ("a number beyond 32 bits", |scene| said(scene, "\"limit\":4294967296"), Cause::Malformed),
@@ -173,6 +174,10 @@ fn said(scene: &Scene, field: &str) {
 
 fn long_pattern(scene: &Scene) {
     said(scene, &format!("\"class\":\"{}\"", "*a".repeat(500)));
+}
+
+fn other_key(scene: &Scene) {
+    scene.say(b"{\"call\":\"restart\",\"path\":\"/etc/passwd\"}\n");
 }
 
 fn long_call(scene: &Scene) {
@@ -331,7 +336,7 @@ fn only_root_and_the_owner_change_the_link() {
     for (owner, is_allowed) in [(own, true), (own + 1, own == 0)] {
         let scene = Scene::with(10, |service| Service { owner, ..service });
         scene.status().expect("anyone who may connect may read");
-        let answer = client::call(&scene.path(), &Request::Mark).expect("an answer");
+        let answer = client::call(&scene.path(), &Request::Mark {}).expect("an answer");
         assert_eq!(answer == Answer::Done, is_allowed, "{answer:?}");
         let refused = scene.refusals(usize::from(!is_allowed));
         assert!(refused.iter().all(|refused| refused.cause == Cause::NotAllowed));
@@ -341,19 +346,19 @@ fn only_root_and_the_owner_change_the_link() {
 #[test]
 fn the_link_acts_on_other_requests_and_its_answer_brings_descriptors() {
     let scene = Scene::new(10);
-    let answer = client::call(&scene.path(), &Request::HandOver).expect("an answer");
+    let answer = client::call(&scene.path(), &Request::HandOver {}).expect("an answer");
     assert!(matches!(answer, Answer::Error(_)), "nothing acts on it yet: {answer:?}");
     for count in [1, 3, DESCRIPTORS_MAX] {
         let file = tempfile::tempfile().expect("a file");
         let own = file.try_clone().expect("a copy");
         let act = move |request: &Request, peer: &Peer| {
-            assert!(*request == Request::HandOver && peer.uid.is_some());
+            assert!(*request == Request::HandOver {} && peer.uid.is_some());
             let copy = |_| own.try_clone().expect("a copy").into();
             Reply { answer: Answer::Done, descriptors: (0..count).map(copy).collect() }
         };
         let scene = Scene::with(10, |service| Service { act: Box::new(act), ..service });
         let (answer, received) =
-            client::call_for_descriptors(&scene.path(), &Request::HandOver).expect("an answer");
+            client::call_for_descriptors(&scene.path(), &Request::HandOver {}).expect("an answer");
         assert_eq!((answer, received.len()), (Answer::Done, count));
         let inode = file.metadata().expect("a file").ino();
         let is_same = |fd: OwnedFd| std::fs::File::from(fd).metadata().expect("it").ino() == inode;
@@ -380,7 +385,7 @@ fn a_socket_is_for_its_user_and_a_stale_one_is_replaced() {
     drop(first);
     assert!(!path.exists(), "the socket is removed with its server");
     drop(UnixListener::bind(&path).expect("a socket that nobody will listen on"));
-    let error = client::call(&path, &Request::Mark).expect_err("nobody answers");
+    let error = client::call(&path, &Request::Mark {}).expect_err("nobody answers");
     assert!(error.contains("is stale: no process listens"), "{error}");
     let second = Server::start(&path, boards()).expect("a stale one is replaced");
     // Another one that takes its place is not removed.

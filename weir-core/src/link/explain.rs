@@ -102,9 +102,10 @@ impl Explainer {
         Self { leaves: alloc::vec![first; leaves], sojourns: Vec::new() }
     }
 
-    /// For the leaves of a changed plan, with the sojourns that were not taken yet.
-    pub(super) fn changed(self, leaves: usize, now: Instant) -> Self {
-        Self { sojourns: self.sojourns, ..Self::new(leaves, now) }
+    /// Starts anew for the leaves of a changed plan, and keeps the sojourns that were not taken yet.
+    pub(super) fn restart(&mut self, leaves: usize, now: Instant) {
+        self.leaves.clear();
+        self.leaves.resize(leaves, First { since: now, line_free: now });
     }
 
     /// A packet is first in `leaf` from `now` on; the line is free for it from `line_free` on.

@@ -9,6 +9,7 @@ pub mod change;
 mod checkpoint;
 pub mod explain;
 mod framing;
+pub mod graft;
 mod line;
 mod offer;
 mod plan;
@@ -18,9 +19,10 @@ mod serve;
 mod tests;
 
 pub use crate::packet::{Arrival, Packet};
-pub use change::{Change, Estate};
+pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
 pub use framing::{Coding, Framing};
+pub use graft::{Graft, Grafted};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};
@@ -29,7 +31,7 @@ use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::Queues;
-use crate::sched::Discipline;
+use crate::sched::{Borrowed, Discipline, RefitError, Regulation};
 use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -92,8 +94,43 @@ pub trait AnyLink: Send {
     /// Returns the account of one leaf up to now, for callers that may not read all leaves at once.
     fn leaf_account(&self, leaf: LeafId) -> LeafAccount;
 
+    /// Returns what leaves that changes removed had sent and dropped.
+    fn retired(&self) -> LeafAccount;
+
+    /// Returns what a leaf has borrowed so far, by the depth of the lender.
+    fn borrowed(&self, leaf: LeafId) -> Borrowed;
+
+    /// Returns which limit, its own or an ancestor's, holds back the first packet of `leaf` at
+    /// `now`; none if no packet waits there.
+    fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
+
+    /// Follows the plan of one leaf, which was replaced in `plan`: see [`Graft::apply`].
+    ///
+    /// # Errors
+    /// When it takes a whole change, or the values contradict each other; then the link is as it
+    /// was, but the leaf may have lost its turn.
+    fn refit_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError>;
+
+    /// Lets the packets of `leaf` wait behind those of `heir`, and its account count as that of a
+    /// removed leaf: see [`Graft::apply`].
+    ///
+    /// # Errors
+    /// When it takes a whole change; then the link is as it was.
+    fn remove_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError>;
 
     /// Writes a checkpoint: everything that decides what happens next, the packets that wait, and
     /// the accounts. Between the same calls two checkpoints are equal.
@@ -107,11 +144,12 @@ pub trait AnyLink: Send {
     /// When the bytes are damaged, of another plan, or cannot be the state of such a link.
     fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError>;
 
-    /// Hands all state to the link that replaces this one: see [`Change::apply`].
+    /// Hands all state to the link that replaces this one: see [`Prepared::apply`].
     fn retire(self: Box<Self>) -> Estate;
 
-    /// Takes over the state of another link, right after this one was built.
-    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>);
+    /// Takes over the state of another link, right after this one was built: see
+    /// [`Prepared::apply`].
+    fn inherit(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover);
 }
 
 /// A link around one scheduler.
@@ -259,8 +297,43 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.queues.leaf_account(leaf)
     }
 
+    fn retired(&self) -> LeafAccount {
+        self.retired
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.scheduler.borrowed(leaf)
+    }
+
+    fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation {
+        if self.queues.head(leaf).is_none() {
+            return Regulation::None;
+        }
+        let why = self.scheduler.why(now, leaf, now);
+        if why.released > now { why.regulation } else { Regulation::None }
+    }
+
     fn backlog(&self) -> u32 {
         self.queues.packets()
+    }
+
+    fn refit_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError> {
+        self.refit_at(now, plan, grafted)
+    }
+
+    fn remove_leaf(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError> {
+        self.remove_at(now, plan, leaf, heir)
     }
 
     fn save(&self, to: &mut Writer) {
@@ -275,7 +348,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         self.into_estate()
     }
 
-    fn inherit(&mut self, now: Instant, estate: Estate, change: Change<'_>) {
-        self.take_over(now, estate, change);
+    fn inherit(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover) {
+        self.take_over(now, estate, handover);
     }
 }

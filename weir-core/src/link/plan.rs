@@ -1,13 +1,13 @@
 //! The plan of a link: its classes, the queue of each leaf, and which lengths count.
 
 use super::{AnyLink, Framing, Link};
-use crate::ids::MeterId;
-use crate::parameter::BuildError;
+use crate::ids::{ClassId, LeafId, MeterId};
+use crate::parameter::{BuildError, Params};
 use crate::police::MeterPlan;
 use crate::queue::QueuePlan;
 use crate::sched::{self, Discipline};
 use crate::state::PlanHasher;
-use crate::tree::Tree;
+use crate::tree::{ClassSpec, Tree};
 use crate::units::Bytes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub enum Charge {
 }
 
 /// Everything that a link is built from.
-#[derive(Clone, PartialEq, Hash, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LinkPlan {
     /// The keyword of the scheduler.
     pub scheduler: &'static str,
@@ -69,9 +69,45 @@ impl LinkPlan {
 
 impl LinkPlan {
     /// Returns a number that another plan has too only by an accident of one in 2^64: checkpoints
-    /// bear it.
+    /// bear it. Each leaf adds to it, so it follows a graft without the other leaves.
     pub fn fingerprint(&self) -> u64 {
-        PlanHasher::of(self)
+        let Self {
+            scheduler,
+            tree,
+            queues: _,
+            framing,
+            charge,
+            buffer,
+            packets_max,
+            meters,
+            leaf_meters,
+            seed,
+        } = self;
+        let link = (scheduler, tree.rate(), tree.mtu(), tree.params(), framing, charge);
+        let whole = PlanHasher::of(&(link, buffer, packets_max, meters, leaf_meters, seed));
+        let class = |(id, class): (ClassId, &ClassSpec)| match tree.leaf_of(id) {
+            Some(leaf) => self.leaf_fingerprint(leaf, &class.name),
+            None => PlanHasher::of(&(id, class)),
+        };
+        tree.classes().map(class).fold(whole, u64::wrapping_add)
+    }
+
+    /// Returns what a leaf with this name adds to the fingerprint.
+    pub(super) fn leaf_fingerprint(&self, leaf: LeafId, name: &str) -> u64 {
+        let (params, queue) = (&self.tree.leaf(leaf).params, &self.queues[leaf.index()]);
+        self.leaf_fingerprint_with(leaf, name, params, queue)
+    }
+
+    /// Returns what a leaf with this name and these parameters would add to the fingerprint.
+    pub(super) fn leaf_fingerprint_with(
+        &self,
+        leaf: LeafId,
+        name: &str,
+        params: &Params,
+        queue: &QueuePlan,
+    ) -> u64 {
+        let class = self.tree.class_of(leaf);
+        PlanHasher::of(&(class, self.tree.class(class).parent, name, params, queue))
     }
 }
 

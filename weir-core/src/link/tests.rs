@@ -128,7 +128,7 @@ struct Recorder {
     completions: Vec<(u64, u64)>,
 }
 
-state!(Recorder { waits, completions });
+state!(Recorder { waits; kept: completions });
 
 impl Discipline for Recorder {
     const DESCRIPTOR: Descriptor = Descriptor {

@@ -5,7 +5,7 @@
 //! only the classes with children.
 
 use crate::ids::ClassId;
-use crate::tree::Tree;
+use crate::tree::{Kin, Tree};
 use alloc::vec::Vec;
 
 /// The classes with children of a tree, and its number of leaves.
@@ -47,6 +47,12 @@ impl Families {
     /// Returns the id of a class with children; `None` for a leaf and for the link.
     pub(crate) fn declared(&self, class: usize) -> Option<ClassId> {
         self.list.get(class.checked_sub(self.leaves())?).copied()
+    }
+
+    /// Returns the classes that both trees have: their numbers here and in `old`.
+    pub(crate) fn kin(&self, old: &Families, kin: &Kin) -> impl Iterator<Item = (u32, u32)> {
+        let leaves = kin.leaves().map(|(new, was)| (new.0, was.0));
+        leaves.chain(kin.others().map(|(new, was)| (self.number(new), old.number(was))))
     }
 
     /// Returns the ids of the classes in the order of their numbers.

@@ -36,6 +36,11 @@ impl IdSet {
         self.words.last().is_none_or(|&top| top == 0)
     }
 
+    /// Returns whether `id` is below the capacity, rounded up to whole words.
+    pub(crate) const fn has_room(&self, id: u32) -> bool {
+        id as usize / WORD < self.starts[1] as usize
+    }
+
     /// Returns whether `id` is a member.
     pub(crate) fn contains(&self, id: u32) -> bool {
         self.next(id) == Some(id)

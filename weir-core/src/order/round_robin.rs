@@ -94,6 +94,14 @@ impl RoundRobin {
         }
     }
 
+    /// Removes `leaf` wherever it is. Costs the length of the round, unless the leaf is out of it.
+    pub(crate) fn leave(&mut self, leaf: LeafId) {
+        let standing = &mut self.standings[leaf.index()];
+        if core::mem::replace(standing, Standing::Out) != Standing::Out {
+            self.queue.retain(|&other| other != leaf);
+        }
+    }
+
     /// Appends the leaves that were in `old`, in its order and without packets; calls `each` with
     /// the new and the old id of each.
     pub(crate) fn inherit(
@@ -102,10 +110,8 @@ impl RoundRobin {
         kin: &Kin,
         mut each: impl FnMut(LeafId, LeafId),
     ) {
-        let mut new_of_old = alloc::vec![None; old.standings.len()];
-        kin.leaves().for_each(|(new, before)| new_of_old[before.index()] = Some(new));
         for before in old.iter() {
-            let Some(new) = new_of_old[before.index()] else { continue };
+            let Some(new) = kin.new_leaf(before) else { continue };
             self.join(new);
             self.mark_empty(new);
             each(new, before);

@@ -140,12 +140,12 @@ impl Police {
         Ok(Self { meters, of_leaf: of_leaf.to_vec() })
     }
 
-    /// Takes over the meters of `old` whose plan is unchanged, with their state.
-    pub fn inherit(&mut self, old: Self, from: &[MeterPlan], to: &[MeterPlan]) {
-        let plans = from.iter().zip(to);
-        for ((policer, old), plans) in self.meters.iter_mut().zip(old.meters).zip(plans) {
-            if plans.0 == plans.1 {
-                *policer = old;
+    /// Takes over the meters of `old` that stay as they are, with their state; `stays` tells by
+    /// number.
+    pub fn inherit(&mut self, old: &mut Self, stays: &[bool]) {
+        for ((policer, old), stays) in self.meters.iter_mut().zip(&mut old.meters).zip(stays) {
+            if *stays {
+                core::mem::swap(policer, old);
             }
         }
     }

@@ -3,8 +3,9 @@
 use super::{AnyDropper, Dropper, Place, QueuePlan};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
-use crate::state::state;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::Tree;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The droppers of all leaves; leaves with equal plans share one that has no state.
@@ -12,6 +13,8 @@ pub(super) struct Droppers {
     list: Vec<AnyDropper>,
     /// By leaf, the index of its dropper; empty where all have the first.
     places: Vec<u32>,
+    /// The index of the dropper of each leaf that got one of its own later.
+    later: BTreeMap<LeafId, u32>,
 }
 
 impl Droppers {
@@ -39,12 +42,32 @@ impl Droppers {
         }
         list.shrink_to_fit();
         places.shrink_to_fit();
-        Ok(Self { list, places })
+        Ok(Self { list, places, later: BTreeMap::new() })
+    }
+
+    /// Gives `leaf` of so many `leaves` another dropper; the one before may serve others, too.
+    pub(super) fn replace(&mut self, leaf: LeafId, leaves: usize, dropper: AnyDropper) {
+        if self.places.is_empty() {
+            self.places.resize(leaves, 0);
+        }
+        let place = *self.later.entry(leaf).or_insert(self.list.len() as u32);
+        match self.list.get_mut(place as usize) {
+            Some(own) => *own = dropper,
+            None => self.list.push(dropper),
+        }
+        self.places[leaf.index()] = place;
     }
 
     /// Returns all droppers.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut AnyDropper> {
         self.list.iter_mut()
+    }
+
+    /// Returns the indices of the droppers with state, of which each serves one leaf.
+    fn own(&self) -> impl Iterator<Item = usize> {
+        let only = self.places.is_empty().then_some(&0);
+        let places = only.into_iter().chain(&self.places).map(|&place| place as usize);
+        places.filter(|&place| !self.list[place].keeps_nothing())
     }
 
     #[inline]
@@ -64,4 +87,14 @@ impl Droppers {
     }
 }
 
-state!(Droppers { list; kept: places });
+/// By leaf, since a leaf that was refitted has its dropper elsewhere than one that was built so.
+impl State for Droppers {
+    fn save(&self, to: &mut Writer) {
+        self.own().for_each(|place| self.list[place].save(to));
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let own: Vec<_> = self.own().collect();
+        own.into_iter().try_for_each(|place| self.list[place].load(from))
+    }
+}

@@ -42,6 +42,22 @@ impl Drops {
         *sum = sum.plus(count);
     }
 
+    /// Returns the counts of each leaf that dropped.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LeafId, &[Count; DropReason::ALL.len()])> {
+        let row = |(leaf, &place): (usize, &u32)| {
+            let counts = self.counts.get((place as usize).checked_sub(1)?)?;
+            Some((LeafId(leaf as u32), counts))
+        };
+        self.places.iter().enumerate().filter_map(row)
+    }
+
+    /// Forgets what was counted for `leaf`.
+    pub(super) fn forget(&mut self, leaf: LeafId) {
+        if let Some(&place) = self.places.get(leaf.index()).filter(|&&place| place > 0) {
+            self.counts[place as usize - 1] = Default::default();
+        }
+    }
+
     pub(super) fn of(&self, leaf: LeafId) -> [Count; DropReason::ALL.len()] {
         match self.places.get(leaf.index()) {
             None | Some(0) => Default::default(),

@@ -39,7 +39,7 @@ pub enum Limit {
 /// A limit in eight bytes, with the unit in the lowest bit; a link may have a million idle leaves,
 /// each with a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct PackedLimit(u64);
+pub(crate) struct PackedLimit(u64);
 
 /// A packet, as a dropper sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,7 +207,7 @@ impl QueuePlan {
 
 impl PackedLimit {
     /// Packs `limit`; more than 2^63 bytes count as 2^63.
-    const fn new(limit: Limit) -> Self {
+    pub(crate) const fn new(limit: Limit) -> Self {
         match limit {
             Limit::Packets(packets) => Self((packets as u64) << 1),
             Limit::Bytes(bytes) => {
@@ -218,7 +218,7 @@ impl PackedLimit {
         }
     }
 
-    const fn limit(self) -> Limit {
+    pub(crate) const fn limit(self) -> Limit {
         match self.0 & 1 {
             0 => Limit::Packets((self.0 >> 1) as u32),
             _ => Limit::Bytes(Bytes::new(self.0 >> 1)),

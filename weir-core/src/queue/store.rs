@@ -9,12 +9,17 @@ use super::droppers::Droppers;
 use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
-use super::{Admission, AnyDropper, Dropper, Entry, Limit, QueuePlan, Release, Surplus};
+use super::{
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, Place, QueuePlan,
+    Release, Surplus,
+};
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
+use crate::link::LinkPlan;
 use crate::packet::Head;
 use crate::parameter::BuildError;
+use crate::sched::RefitError;
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
@@ -426,58 +431,141 @@ impl Queues {
         self.packets_max - self.room
     }
 
-    /// Returns the packets of `leaf` in their order; with flow queues, flow by flow. Otherwise
-    /// their flow is unknown.
-    pub fn waiting(&self, leaf: LeafId) -> Vec<Entry> {
-        let state = &self.leaves[leaf.index()];
-        if state.packets == 0 {
-            return Vec::new();
+    /// Takes all packets out of `leaf` in their order; with flow queues, flow by flow. Otherwise
+    /// their flow is unknown. Its dropper is not notified.
+    pub(crate) fn empty(&mut self, leaf: LeafId, mut each: impl FnMut(Entry)) {
+        let state = &mut self.leaves[leaf.index()];
+        let mut left = core::mem::take(&mut state.packets);
+        state.bytes = 0;
+        self.room += left;
+        let flows = self.droppers.of(leaf).flows();
+        let first = state.first;
+        if left > 0 && flows.is_none_or(FlowQueues::is_chosen) {
+            let label = if flows.is_some() { first.label } else { first.label.without_flow() };
+            each(Entry { label, ..first });
+            left -= 1;
         }
-        let mut packets = alloc::vec![state.first];
-        let heads = match self.droppers.of(leaf).flows() {
-            Some(flows) => {
-                packets.truncate(usize::from(flows.is_chosen()));
-                flows.heads().collect()
+        let chain = flows.is_none().then_some(state.second);
+        for mut slot in flows.into_iter().flat_map(FlowQueues::heads).chain(chain) {
+            while slot != NONE && left > 0 {
+                let filled = &mut self.slots[slot as usize];
+                let mut entry = filled.entry;
+                if flows.is_none() {
+                    entry.label = entry.label.without_flow();
+                }
+                each(entry);
+                left -= 1;
+                let next = core::mem::replace(&mut filled.next, self.free);
+                self.free = core::mem::replace(&mut slot, next);
             }
-            None => alloc::vec![state.second],
-        };
-        for mut slot in heads {
-            while slot != NONE && packets.len() < state.packets as usize {
-                let Slot { entry, next } = self.slots[slot as usize];
-                packets.push(entry);
-                slot = next;
-            }
         }
-        if self.droppers.of(leaf).flows().is_none() {
-            packets.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
-        }
-        packets
     }
 
-    /// Takes over the accounts of leaves that are kin in `old`, and the droppers of those for which
-    /// `keeps` (new leaf, old leaf) is true. Packets are not taken over.
-    pub(crate) fn inherit(
+    /// Takes over what `leaf`, which is `before` in `old`, has sent.
+    #[inline]
+    pub(crate) fn take_account(&mut self, leaf: LeafId, old: &Queues, before: LeafId) {
+        let (state, past) = (&mut self.leaves[leaf.index()], &old.leaves[before.index()]);
+        state.sent_packets = past.sent_packets;
+        state.sent_bytes = past.sent_bytes;
+    }
+
+    /// Takes over the queue of `leaf`, which is `before` in `old`, as it is; its packets stay in
+    /// the slots that [`Queues::take_slots`] takes over. Returns false, and takes nothing, where
+    /// the packets do not fit the limit or do not wait in one chain.
+    pub(crate) fn take_queue(
         &mut self,
+        leaf: LeafId,
         old: &mut Queues,
-        kin: &Kin,
-        keeps: impl Fn(LeafId, LeafId) -> bool,
-    ) {
-        for (new, before) in kin.leaves() {
-            let (state, past) = (&mut self.leaves[new.index()], &old.leaves[before.index()]);
-            state.sent_packets = past.sent_packets;
-            state.sent_bytes = past.sent_bytes;
-            for (reason, count) in DropReason::ALL.into_iter().zip(old.drops.of(before)) {
-                self.drops.add(self.leaves.len(), new, reason, count);
-            }
-            if keeps(new, before) {
-                let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
-                core::mem::swap(mine, theirs);
-                if let Some(flows) = mine.flows_mut() {
-                    flows.forget_packets();
-                    flows.set_late(self.late);
-                }
+        before: LeafId,
+        limit: PackedLimit,
+    ) -> bool {
+        let Leaf { packets, bytes, .. } = old.leaves[before.index()];
+        let fits = match limit.limit() {
+            Limit::Packets(most) => packets <= most,
+            Limit::Bytes(most) => bytes <= most.get(),
+        };
+        let is_chain = |queues: &Queues, leaf| !queues.has_flows(leaf) && !queues.shares(leaf);
+        if !fits || !is_chain(old, before) || !is_chain(self, leaf) {
+            return false;
+        }
+        let (state, past) = (&mut self.leaves[leaf.index()], &mut old.leaves[before.index()]);
+        (state.first, state.second, state.last) = (past.first, past.second, past.last);
+        (state.packets, state.bytes) = (packets, bytes);
+        (past.packets, past.bytes) = (0, 0);
+        true
+    }
+
+    /// Takes over all slots of `old`, which has room for as many packets, with what is in them.
+    pub(crate) fn take_slots(&mut self, old: &mut Queues) {
+        assert_eq!(self.packets_max, old.packets_max, "both have as many slots");
+        core::mem::swap(&mut self.slots, &mut old.slots);
+        core::mem::swap(&mut self.free, &mut old.free);
+        core::mem::swap(&mut self.room, &mut old.room);
+    }
+
+    /// Takes over from `old` the counts of drops of leaves that are kin, and the droppers of these
+    /// leaves, new and old. Packets are not taken over.
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, droppers: &[(LeafId, LeafId)]) {
+        for (before, counts) in old.drops.iter() {
+            let Some(new) = kin.new_leaf(before) else { continue };
+            for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
+                self.drops.add(self.leaves.len(), new, reason, *count);
             }
         }
+        for &(new, before) in droppers {
+            let (mine, theirs) = (self.droppers.of_mut(new), old.droppers.of_mut(before));
+            core::mem::swap(mine, theirs);
+            if let Some(flows) = mine.flows_mut() {
+                flows.forget_packets();
+                flows.set_late(self.late);
+            }
+        }
+    }
+
+    /// Returns the dropper that a leaf gets if its plan changes from the one to the other; `None` if
+    /// it keeps the one that it has.
+    pub(crate) fn refitted_dropper(
+        &self,
+        leaf: LeafId,
+        (from, to): (&QueuePlan, &QueuePlan),
+        plan: &LinkPlan,
+        is_new: bool,
+    ) -> Result<Option<AnyDropper>, RefitError> {
+        let before = self.droppers.of(leaf);
+        if from == to && (!is_new || before.keeps_nothing()) {
+            return Ok(None);
+        }
+        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
+        let mut dropper = AnyDropper::build(to, Place { leaf, rate, mtu, seed })?;
+        if dropper.membership().is_some() || before.membership().is_some() {
+            return Err(RefitError::NeedsChange("leaves share its limit"));
+        }
+        if let Some(flows) = dropper.flows_mut() {
+            flows.set_late(self.late);
+        }
+        Ok(Some(dropper))
+    }
+
+    /// Gives `leaf`, in which no packet waits, another dropper.
+    pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) {
+        self.leaves[leaf.index()].unasked = Unasked::of(&dropper);
+        self.droppers.replace(leaf, self.leaves.len(), dropper);
+    }
+
+    /// Lets flow queues forget the packets that were taken out of `leaf`.
+    pub(crate) fn forget_flows(&mut self, leaf: LeafId) {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            flows.forget_packets();
+        }
+    }
+
+    /// Returns the account of `leaf`, in which no packet waits, and begins a new one.
+    pub(crate) fn retire(&mut self, leaf: LeafId) -> LeafAccount {
+        let account = self.leaf_account(leaf);
+        let state = &mut self.leaves[leaf.index()];
+        (state.sent_packets, state.sent_bytes) = (0, 0);
+        self.drops.forget(leaf);
+        account
     }
 
     /// Returns the account up to now.

@@ -9,8 +9,8 @@
 
 use super::service::Rounds;
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service,
-    Tree, Waiting,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -53,6 +53,8 @@ impl Discipline for Drr {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let quantum = quantum(tree, class);
@@ -68,6 +70,23 @@ impl Discipline for Drr {
             let turn = &mut self.leaves[new.index()];
             turn.deficit = old.leaves[before.index()].deficit.min(2 * turn.quantum);
         });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.quantum = quantum(tree, tree.leaf(leaf));
+        turn.deficit = turn.deficit.min(2 * turn.quantum);
+        if refit.is_new {
+            turn.empty();
+            self.round.leave(leaf);
+        }
+        Ok(())
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {

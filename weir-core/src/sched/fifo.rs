@@ -4,7 +4,8 @@
 //! nothing else matters.
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree, Waiting,
+    Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service,
+    Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::arrivals::Arrivals;
@@ -34,8 +35,22 @@ impl Discipline for Fifo {
     const PEEKS: bool = false;
     const ASKS_EMPTY_LEAVES: bool = true;
 
+    const PER_PACKET: bool = true;
+
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        _leaf: LeafId,
+        _refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        Ok(())
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {

@@ -60,11 +60,9 @@ impl Discipline for FqCodel {
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let mut names: Vec<_> = kin.leaves().map(|(now, then)| (then.0, now.0)).collect();
-        names.sort_unstable();
         for (then, is_new) in old.rounds.iter() {
-            if let Ok(place) = names.binary_search_by_key(&then, |row| row.0) {
-                self.rounds.resume(names[place].1, is_new, &old.rounds, then);
+            if let Some(now) = kin.new_leaf(LeafId(then)) {
+                self.rounds.resume(now.0, is_new, &old.rounds, then);
             }
         }
     }

@@ -4,13 +4,17 @@
 //! A scheduler decides the order of leaves. It holds no packet and does not classify: the queue
 //! layer holds packets, so droppers, limits and accounts exist once.
 
+mod loans;
 mod proportional_delay;
+mod refit;
 pub mod service;
 #[cfg(test)]
 mod twins;
 
 pub use crate::packet::Head;
 pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
+pub use loans::Borrowed;
+pub use refit::{Refit, RefitError};
 pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};
@@ -70,6 +74,11 @@ pub trait Scheduler {
     /// lender is never left out.
     fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
         Why::FREE
+    }
+
+    /// Returns what `leaf` has borrowed so far; nothing for schedulers that do not lend.
+    fn borrowed(&self, _leaf: LeafId) -> Borrowed {
+        Borrowed::default()
     }
 }
 
@@ -195,6 +204,13 @@ pub trait Discipline: Scheduler + State + Sized + Send + 'static {
     /// empty leaf does not notice that the line is idle.
     const ASKS_EMPTY_LEAVES: bool = false;
 
+    /// Whether a change must tell it of each packet that waits, by [`Scheduler::joined`]. If not,
+    /// that method does nothing, and a queue moves to a new plan as it is.
+    const PER_PACKET: bool = false;
+
+    /// Whether single leaves can be refitted while it runs.
+    const REFITS: bool = false;
+
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///
     /// # Errors
@@ -203,9 +219,26 @@ pub trait Discipline: Scheduler + State + Sized + Send + 'static {
 
     /// Takes over from `old`, built from another tree, the state of the classes that both trees
     /// have according to `kin`: balances, tokens, virtual times. Called once, right after `build`;
-    /// then `enqueued` and `joined` are called for every packet that waits. Without it, classes
-    /// start anew.
+    /// then `enqueued` is called for every leaf in which packets wait, and with
+    /// [`Discipline::PER_PACKET`] also `joined` for every packet behind the first. Without it,
+    /// classes start anew.
     fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
+
+    /// Follows the parameters of `leaf`, which are others in `tree` than before; no packet waits in
+    /// it. After that it decides as one that was built from the tree. A leaf that is not new keeps
+    /// what [`Discipline::inherit`] would take over. Called only with [`Discipline::REFITS`].
+    ///
+    /// # Errors
+    /// When it takes a whole change, or the values contradict each other; then nothing is changed.
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        _leaf: LeafId,
+        _refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        Err(RefitError::NeedsChange("the scheduler builds its classes together"))
+    }
 
     /// Whether its state, loaded from a checkpoint, can be that of a scheduler whose leaves hold
     /// what waits. Checks whatever its other functions rely on, so that a forged checkpoint is
@@ -252,6 +285,8 @@ pub struct Entry {
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,
     /// Returns what it guarantees each leaf of a tree that builds, whatever the others do.
     pub service: fn(&Tree) -> Service,
+    /// Whether single leaves can be added, removed and retuned while it runs.
+    pub refits: bool,
 }
 
 const fn entry<S: Discipline>() -> Entry {
@@ -259,6 +294,7 @@ const fn entry<S: Discipline>() -> Entry {
         descriptor: &S::DESCRIPTOR,
         build: |tree| Ok(Box::new(S::build(tree)?)),
         service: S::service,
+        refits: S::REFITS,
     }
 }
 

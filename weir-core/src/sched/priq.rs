@@ -4,8 +4,8 @@
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Scheduler, Selection, Service, Tree,
-    Waiting,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::id_set::IdSet;
@@ -62,6 +62,8 @@ impl Discipline for Priq {
 
     const PEEKS: bool = false;
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let mut leaves: [Vec<LeafId>; PRIORITIES] = Default::default();
         let mut places = Vec::with_capacity(tree.leaf_count());
@@ -74,6 +76,21 @@ impl Discipline for Priq {
         }
         let band = |leaves: Vec<_>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
         Ok(Self { bands: leaves.map(band), places, busy: 0 })
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let before = refit.before.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        let priority = tree.leaf(leaf).params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        if priority != before {
+            return Err(RefitError::NeedsChange("its priority is another"));
+        }
+        Ok(())
     }
 
     fn service(tree: &Tree) -> Service {

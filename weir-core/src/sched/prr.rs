@@ -4,7 +4,8 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -31,12 +32,27 @@ impl Discipline for Prr {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { round: RoundRobin::new(tree.leaf_count()) })
     }
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.round.inherit(&old.round, kin, |_, _| {});
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        if refit.is_new {
+            self.round.leave(leaf);
+        }
+        Ok(())
     }
 
     fn service(tree: &Tree) -> Service {

@@ -13,7 +13,8 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -55,6 +56,8 @@ impl Discipline for Sfq {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &super::ClassSpec| {
             let quantum = quantum(tree, class);
@@ -72,6 +75,23 @@ impl Discipline for Sfq {
             let turn = &mut self.leaves[new.index()];
             turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
         });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.quantum = quantum(tree, tree.leaf(leaf));
+        turn.allotment = turn.allotment.min(turn.quantum);
+        if refit.is_new {
+            turn.allotment = turn.quantum;
+            self.round.leave(leaf);
+        }
+        Ok(())
     }
 
     fn service(tree: &Tree) -> Service {

@@ -56,6 +56,8 @@ impl Discipline for Tbf {
 
     const ASKS_EMPTY_LEAVES: bool = true;
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();
         let rate = params.rate("rate").unwrap_or(tree.rate());

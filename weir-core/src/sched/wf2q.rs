@@ -17,7 +17,8 @@
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -67,6 +68,8 @@ impl Discipline for Wf2q {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
         let leaf = |&inverse: &u64| Leaf { start: 0, finish: 0, inverse };
@@ -92,6 +95,29 @@ impl Discipline for Wf2q {
             leaf.start = self.virtual_time + ahead.min(u128::from(packet)) as u64;
             self.latest = self.latest.max(leaf.start);
         }
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        if refit.before.number("weight") != tree.leaf(leaf).params.number("weight") {
+            let Weights { inverses, shift } = Weights::of(tree);
+            if shift != self.shift {
+                return Err(RefitError::NeedsChange("weights are too far apart"));
+            }
+            // First packets that wait keep their tags, those behind them have the new weights.
+            for (leaf, inverse) in self.leaves.iter_mut().zip(inverses) {
+                leaf.inverse = inverse;
+            }
+        }
+        if refit.is_new {
+            self.leaves[leaf.index()].start = 0;
+        }
+        Ok(())
     }
 
     /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.

@@ -12,8 +12,10 @@
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::service::Rounds;
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Service, Waiting};
-use super::{Scheduler, Selection, Tree};
+use super::{
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
+};
 use crate::ids::{ClassId, LeafId};
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -84,21 +86,17 @@ impl Discipline for Wrr {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let in_bytes = tree.params().choice("unit") == Some("bytes");
         let forgives = tree.params().flag("forgive") == Some(true);
         if !in_bytes {
             check_packets(tree, forgives)?;
         }
-        let step = tree.params().bytes("allotment").unwrap_or(tree.mtu()).get();
         let mut leaves = Vec::with_capacity(tree.leaf_count());
-        for (leaf, class) in tree.leaves() {
-            let weight = weight_of(class);
-            let allotment = if in_bytes {
-                allotment(tree.class_of(leaf), weight, step)?
-            } else {
-                weight as i32
-            };
+        for (leaf, _) in tree.leaves() {
+            let allotment = gain(tree, leaf, in_bytes)?;
             leaves.push(Turn { allotment, balance: 0 });
         }
         let round = RoundRobin::new(leaves.len());
@@ -117,6 +115,22 @@ impl Discipline for Wrr {
             let turn = &mut self.leaves[new.index()];
             turn.balance = balance(&old.leaves[before.index()]).min(turn.allotment);
         });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.allotment = gain(tree, leaf, self.in_bytes)?;
+        turn.balance = if refit.is_new { 0 } else { turn.balance.min(turn.allotment) };
+        if refit.is_new {
+            self.round.leave(leaf);
+        }
+        Ok(())
     }
 
     /// With `forgive` no rule holds for every mix of packets.
@@ -262,6 +276,15 @@ fn check_packets(tree: &Tree, forgives: bool) -> Result<(), BuildError> {
         return error("forgive", "true");
     }
     Ok(())
+}
+
+/// What a leaf gains at a visit, in bytes or packets.
+fn gain(tree: &Tree, leaf: LeafId, in_bytes: bool) -> Result<i32, BuildError> {
+    let (class, weight) = (tree.class_of(leaf), weight_of(tree.leaf(leaf)));
+    if !in_bytes {
+        return Ok(weight as i32);
+    }
+    allotment(class, weight, tree.params().bytes("allotment").unwrap_or(tree.mtu()).get())
 }
 
 /// The bytes per visit of a class with this weight.

@@ -4,6 +4,7 @@
 //! numbered in the order of declaration.
 
 mod kin;
+mod place;
 
 pub use kin::Kin;
 
@@ -13,6 +14,7 @@ use crate::units::{Bytes, Rate};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use place::Vacant;
 
 /// The most levels from a leaf to its root, both counted; more would slow every packet.
 pub const DEPTH_MAX: usize = 8;
@@ -20,7 +22,7 @@ pub const DEPTH_MAX: usize = 8;
 /// A class as declared.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ClassSpec {
-    /// The name, which reports show unchanged.
+    /// The name, which reports show unchanged; empty for a place that no class has (`place.rs`).
     pub name: String,
     /// The parent, `None` for a class directly under the link.
     pub parent: Option<ClassId>,
@@ -29,7 +31,7 @@ pub struct ClassSpec {
 }
 
 /// Classes, their parameters and the link that they share.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
     rate: Rate,
     mtu: Bytes,
@@ -37,6 +39,7 @@ pub struct Tree {
     classes: Vec<ClassSpec>,
     leaf_of_class: Vec<Option<LeafId>>,
     class_of_leaf: Vec<ClassId>,
+    vacant: Vacant,
 }
 
 /// Why classes do not form a tree.
@@ -78,7 +81,10 @@ impl Tree {
                 class_of_leaf.push(ClassId(index as u32));
             }
         }
-        Ok(Self { rate, mtu, params, classes, leaf_of_class, class_of_leaf })
+        let vacant = Vacant::new();
+        let mut tree = Self { rate, mtu, params, classes, leaf_of_class, class_of_leaf, vacant };
+        tree.count_places();
+        Ok(tree)
     }
 
     /// Returns the rate of the link.
@@ -97,7 +103,7 @@ impl Tree {
     }
 
     /// Returns the classes in the order of declaration.
-    pub fn classes(&self) -> impl ExactSizeIterator<Item = (ClassId, &ClassSpec)> {
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = (ClassId, &ClassSpec)> + Clone {
         self.classes.iter().enumerate().map(|(index, class)| (ClassId(index as u32), class))
     }
 
@@ -107,7 +113,7 @@ impl Tree {
     }
 
     /// Returns the leaves in the order of declaration, each with its class.
-    pub fn leaves(&self) -> impl ExactSizeIterator<Item = (LeafId, &ClassSpec)> {
+    pub fn leaves(&self) -> impl ExactSizeIterator<Item = (LeafId, &ClassSpec)> + Clone {
         let row = |(leaf, &class): (usize, &ClassId)| (LeafId(leaf as u32), self.class(class));
         self.class_of_leaf.iter().enumerate().map(row)
     }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use weir_core::ids::{ClassId, LeafId, MeterId};
-use weir_core::link::LinkPlan;
+use weir_core::link::{Graft, LinkPlan};
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::police::{AnyMeter, METERS, MeterPlan};
 use weir_core::queue::{AnyDropper, DROPPERS, Place, QueuePlan};
@@ -124,7 +124,7 @@ fn spec(index: u64, parent: Option<ClassId>) -> ClassSpec {
 }
 
 /// Draws values for some of the parameters of a table, and for all required ones.
-fn random_params(
+pub fn random_params(
     random: &mut Random,
     table: &[Parameter],
     scopes: &[Scope],
@@ -193,6 +193,61 @@ pub fn random_plan(random: &mut Random, descriptor: &Descriptor, tree: Tree) -> 
     plan.packets_max = random.wide(1, 128) as u32;
     plan.buffer = Bytes::new(if random.one_in(3) { random.wide(1, 20_000) } else { 0 });
     plan
+}
+
+/// Places reserved under each parent.
+const PLACES: usize = 3;
+
+/// Draws a plan with places under each parent that has leaves, with the parameters of such a leaf.
+pub fn plan_with_places(random: &mut Random, descriptor: &Descriptor) -> LinkPlan {
+    let tree = random_tree(random, descriptor);
+    let mut plan = random_plan(random, descriptor, tree);
+    // Leaves that share a limit are changed together.
+    for queue in plan.queues.iter_mut().filter(|queue| queue.dropper == "longest") {
+        *queue = QueuePlan::default();
+    }
+    let rows: Vec<_> = plan.tree.leaves().map(|(leaf, class)| (leaf, class.clone())).collect();
+    for (leaf, class) in rows {
+        let queue = plan.queues[leaf.index()].clone();
+        if plan.tree.vacancy(class.parent).is_none() {
+            assert!(plan.reserve(class.parent, PLACES, &class.params, &queue));
+        }
+    }
+    plan
+}
+
+/// Draws parameters for a leaf: other ones, or those of another leaf.
+fn leaf_params(random: &mut Random, plan: &LinkPlan) -> Params {
+    let entry = weir_core::sched::find(plan.scheduler).expect("registered");
+    let table = entry.descriptor.parameters;
+    if random.one_in(2) {
+        return random_params(random, table, &[Scope::Class, Scope::Leaf], plan.tree.rate());
+    }
+    plan.tree.leaf(any_leaf(random, plan)).params.clone()
+}
+
+/// Draws a leaf, which may be a place.
+pub fn any_leaf(random: &mut Random, plan: &LinkPlan) -> LeafId {
+    LeafId(random.between(0, plan.tree.leaf_count() as u64 - 1) as u32)
+}
+
+/// Draws a parent of leaves.
+pub fn any_parent(random: &mut Random, plan: &LinkPlan) -> Option<ClassId> {
+    plan.tree.leaf(any_leaf(random, plan)).parent
+}
+
+/// Draws a graft; a class that is added has this name.
+pub fn random_graft(random: &mut Random, plan: &LinkPlan, name: String) -> Graft {
+    let params = leaf_params(random, plan);
+    let queue = plan.queues[any_leaf(random, plan).index()].clone();
+    match random.between(0, 2) {
+        0 => {
+            let parent = any_parent(random, plan);
+            Graft::Add { parent, name, params, queue }
+        }
+        1 => Graft::Retune { leaf: any_leaf(random, plan), params, queue },
+        _ => Graft::Remove { leaf: any_leaf(random, plan), heir: any_leaf(random, plan) },
+    }
 }
 
 /// Draws a plan for a large tree: only busy leaves have drawn queues, and there is room for all

@@ -15,6 +15,7 @@ pub mod live;
 pub mod memory;
 pub mod peer;
 pub mod profile;
+pub mod reload;
 mod road;
 
 pub use road::Lengths;

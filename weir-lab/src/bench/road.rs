@@ -254,7 +254,7 @@ pub(crate) fn population(leaves: usize) -> usize {
 }
 
 /// bit/s: faster than any machine forwards, and so the line's pace costs what it costs live.
-const LINK_RATE: u64 = 400_000_000_000;
+pub(crate) const LINK_RATE: u64 = 400_000_000_000;
 /// The largest packet that the link is meant for, as on Ethernet: a turn in a round robin.
 const MTU: u64 = 1_514;
 /// Packets that arrive in one call at most.

@@ -7,6 +7,7 @@ use super::udp::{self, Heard};
 use crate::rig;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
 use weir_live::precedence::set_realtime;
 use weir_live::signals::StopSignal;
-use weir_live::status::{Board, Status};
+use weir_live::status::{Board, Shape, Status};
 use weir_live::testbed::{Host, Testbed, TestbedConfig};
 use weir_live::wait::{monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
@@ -138,17 +139,20 @@ fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
         sorting: None,
         frames_max: rig::FRAMES_MAX,
         sojourn_max: Vec::new(),
+        shape: Arc::new(Shape::of(policy)),
     };
+    let plan_back = way_back(policy);
     let back = LaneConfig {
         name: "back".to_owned(),
         from: vec![1],
         to: 0,
         leaf_names: vec!["all".to_owned()],
         classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-        link: build(&way_back(policy))?,
+        link: build(&plan_back)?,
         sorting: None,
         frames_max: rig::FRAMES_MAX,
         sojourn_max: Vec::new(),
+        shape: Arc::new(Shape::of_plan(&plan_back)),
     };
     Ok([forth, back])
 }

@@ -7,6 +7,7 @@
 
 pub mod act;
 mod gauge;
+mod guard;
 mod window;
 
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::events::fault::{Fault, Look, Manner, Moment};
 use crate::events::{About, Kind, Measured, Reporter};
 use crate::wait::{monotonic_ns, realtime_ns};
 pub(crate) use gauge::{Gauge, Gauged, LeafMeasures};
+pub use guard::{Broken, Guards};
 use window::Window;
 
 /// The alarms of a deployment, at work.
@@ -55,29 +57,34 @@ impl Alarms {
     /// Watches the classes that the alarms of a deployment name; `bridges` are those of the
     /// deployment, in its order, and count for it from now on.
     pub fn watch(deployment: &Deployment, bridges: &mut [Bridge], reporter: Reporter) -> Self {
+        let (alarms, gauged) = Self::plan(deployment, reporter);
+        bridges.iter_mut().zip(gauged).for_each(|(bridge, gauged)| bridge.gauge(gauged));
+        alarms
+    }
+
+    /// As [`Alarms::watch`], for bridges that count later: returns what each of them is to count.
+    pub(crate) fn plan(deployment: &Deployment, reporter: Reporter) -> (Self, Vec<Gauged>) {
         let mut watched = Vec::new();
-        let places = |watch: &Watch| {
-            let direction = &deployment.directions[watch.direction];
-            let is_its = |bridge: &weir_policy::deployment::Bridge| {
-                bridge.directions.iter().position(|way| *way == watch.direction)
-            };
-            let mut bridges = deployment.bridges.iter().enumerate();
-            // A lane for each direction comes first in its bridge.
-            let (bridge, lane) =
-                bridges.find_map(|(bridge, of)| is_its(of).map(|lane| (bridge, lane)))?;
-            Some((bridge, lane, Watched::classes(watch, &direction.policy)))
-        };
+        let mut gauged: Vec<_> = deployment.bridges.iter().map(|_| Gauged::default()).collect();
         for alarm in &deployment.alarms {
             for watch in &alarm.watches {
-                let Some((bridge, lane, classes)) = places(watch) else { continue };
-                let leaves = classes.map(|leaves| leaves.into_iter().map(|leaf| (lane, leaf)));
-                let (gauge, leaves) = bridges[bridge].gauge(leaves.map(Iterator::collect));
+                let Some(places) = Places::of(watch, deployment, &mut gauged) else { continue };
                 let direction = &deployment.directions[watch.direction];
                 let about = (direction.name.as_str(), &direction.policy);
-                watched.push(Watched::new(alarm, watch, about, (gauge, leaves)));
+                watched.push(Watched::new(alarm, watch, about, (places.gauge, places.leaves)));
             }
         }
-        Self { watched, reporter }
+        (Self { watched, reporter }, gauged)
+    }
+
+    /// Goes on with alarms that began under the policies before.
+    pub fn go_on_from(&mut self, before: Self) {
+        for old in before.watched {
+            let is_same = |new: &&mut Watched| new.name == old.name && new.when == old.when;
+            if let Some(new) = self.watched.iter_mut().find(is_same) {
+                (new.fault, new.measured) = (old.fault, old.measured);
+            }
+        }
     }
 
     /// Computes what is new, and tells which alarms began or ended. Call it a few times a second,
@@ -90,6 +97,31 @@ impl Alarms {
                 watched.look(at, counts, &self.reporter);
             }
         }
+    }
+}
+
+/// Where what a condition is about is counted.
+struct Places {
+    gauge: Arc<Gauge>,
+    /// Of the class of the measure, and of that of the goal.
+    leaves: [Vec<usize>; 2],
+}
+
+impl Places {
+    /// Has the bridge of a direction count the classes of a condition.
+    fn of(watch: &Watch, deployment: &Deployment, gauged: &mut [Gauged]) -> Option<Self> {
+        let mut bridges = deployment.bridges.iter().enumerate();
+        // A lane for each direction comes first in its bridge.
+        let (bridge, lane) = bridges.find_map(|(bridge, of)| {
+            let lane = of.directions.iter().position(|way| *way == watch.direction)?;
+            Some((bridge, lane))
+        })?;
+        let policy = &deployment.directions[watch.direction].policy;
+        let [measured, goal] = Watched::classes(watch, policy)
+            .map(|leaves| leaves.into_iter().map(|leaf| (lane, leaf)).collect::<Vec<_>>());
+        let (gauge, measured) = gauged[bridge].add(measured);
+        let leaves = [measured, gauged[bridge].add(goal).1];
+        Some(Self { gauge, leaves })
     }
 }
 

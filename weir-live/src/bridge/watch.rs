@@ -1,12 +1,9 @@
 //! What the run loop reads for the watch over its faults.
 
-use std::sync::Arc;
-
-use weir_core::ids::LeafId;
 use weir_core::units::{Duration, Instant};
 
 use super::{Bridge, OpenPort, REFRESH_INTERVAL};
-use crate::alarm::{Gauge, Gauged};
+use crate::alarm::Gauged;
 use crate::events::Reporter;
 use crate::events::watch::{LATE_MIN, LaneReading, LoopReading, Moment, Monitor, PortReading};
 use crate::lane::{Lane, Loss};
@@ -27,16 +24,17 @@ pub(super) struct Watch {
     gauged: Gauged,
 }
 
+impl Watch {
+    /// Counts other leaves from now on; `gauged` becomes what was counted.
+    pub(super) fn replace_gauged(&mut self, gauged: &mut Gauged) {
+        std::mem::swap(&mut self.gauged, gauged);
+    }
+}
+
 impl Bridge {
-    /// From now on counts these leaves of lanes for alarms; returns where the counts are left, and
-    /// the places of the leaves there.
-    pub(crate) fn gauge(
-        &mut self,
-        leaves: [Vec<(usize, LeafId)>; 2],
-    ) -> (Arc<Gauge>, [Vec<usize>; 2]) {
-        let [measured, goal] = leaves;
-        let (gauge, measured) = self.watch.gauged.add(measured);
-        (gauge, [measured, self.watch.gauged.add(goal).1])
+    /// From now on counts these leaves of lanes for alarms.
+    pub(crate) fn gauge(&mut self, mut gauged: Gauged) {
+        self.watch.replace_gauged(&mut gauged);
     }
 
     /// From now on tells faults to `reporter`.

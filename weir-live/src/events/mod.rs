@@ -126,7 +126,15 @@ kinds! {
     PortsAwaited "ports-awaited" Notice Once,
         "`{subject}` waits for interfaces that do not exist yet: {detail}";
     HungUp "hung-up" Notice Once,
-        "the terminal of `{subject}` hung up; the link goes on";
+        "`{subject}` reads its files anew because of a SIGHUP, as from a terminal that hangs up";
+    PolicyChanged "policy-changed" Notice Once,
+        "`{subject}` has other policies: {detail}";
+    ChangeConfirmed "confirmed" Notice Once,
+        "a change of `{subject}` stays: {detail}";
+    RolledBack "rolled-back" Warning Once,
+        "`{subject}` has policies of before: {detail}";
+    ReloadRefused "reload-refused" Warning Once,
+        "`{subject}` goes on with the policies that it has: {detail}";
     AlarmBegan "alarm-began" Warning Begins,
         "alarm `{subject}`: {detail}";
     AlarmEnded "alarm-ended" Notice Ends(Kind::AlarmBegan),

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::history::{Entry, History, Origin, TEXTS_MAX, Texts};
 use crate::claim::ClaimPart;
 use crate::events::Event;
 use crate::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// What the keeper tells the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,35 +40,32 @@ pub enum Command {
     Drain(Duration),
     /// What became of [`Report::Restart`].
     Restarted(std::result::Result<String, String>),
+    /// What the files contain now: the reply to [`Report::ReadAnew`], or unasked after a SIGHUP.
+    Texts(std::result::Result<Texts, String>),
 }
 
-/// A deployment with every file that it names.
+/// What a forwarder runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The deployment, under the name by which findings call it.
-    pub deployment: File,
-    /// The files that it names, under the paths by which it reads them.
-    pub files: Vec<File>,
+    /// What the keeper read: ports, and rings at them, are as this says.
+    pub texts: Texts,
     /// The process of the keeper.
     pub keeper: u32,
-    /// The user who started it: this one and root may restart the link and take it over.
+    /// The user who started it: this one and root may change the link and take it over.
     pub owner: u32,
-}
-
-/// A file as text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
-    /// Its name or path.
-    pub name: String,
-    /// What it contains.
-    pub text: String,
+    /// What was changed since; the last entry is in force.
+    pub history: History,
 }
 
 impl Plan {
-    /// Returns the text of a file that the deployment names.
-    pub fn file(&self, name: &str) -> Option<&str> {
-        let file = self.files.iter().find(|file| file.name == name)?;
-        Some(&file.text)
+    /// Notes in the history that what the files contain is in force from `at_ns` on.
+    pub fn note_start(&mut self, at_ns: u64, user: Option<u32>) {
+        // Longer ones are here once, and that is enough.
+        let texts = (self.texts.bytes() <= TEXTS_MAX).then(|| self.texts.clone());
+        let what = "the files were read".to_owned();
+        let origin = Origin::Start;
+        let start = Entry { at_ns, user, origin, what, texts, ..Entry::default() };
+        self.history.push(start);
     }
 }
 
@@ -89,11 +87,19 @@ pub enum Report {
     Event(Box<Event>),
     /// A client asks to restart the link from its file.
     Restart,
+    /// A client asks what the files contain now.
+    ReadAnew,
+    /// The policy changed: a new entry of the history, which is in force.
+    Changed(Box<Entry>),
+    /// The last change was confirmed.
+    Confirmed,
     /// It ends, for this reason.
     Failed(String),
     /// To a keeper that took over: the claim of an interface, with its descriptors.
     Held(ClaimPart),
-    /// To a keeper that took over, after all claims: the process. Descriptors: one by which to
+    /// To a keeper that took over: the policies that the link had.
+    History(Box<History>),
+    /// To a keeper that took over, after all that: the process. Descriptors: one by which to
     /// watch it, and the listener of the control socket.
     Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.

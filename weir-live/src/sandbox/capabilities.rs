@@ -46,6 +46,23 @@ pub fn drop_capabilities(user: &str, keeps_lock: bool) -> Result<Dropped> {
     Ok(dropped)
 }
 
+/// Checks that a process of root can become this user; another one does not try.
+///
+/// # Errors
+/// When there is no such user.
+pub fn check_user(name: &str) -> Result<()> {
+    // SAFETY: geteuid only returns a number.
+    if unsafe { libc::geteuid() } != 0 {
+        return Ok(());
+    }
+    Account::find(name).map(drop)
+}
+
+/// Returns whether this machine knows the user.
+pub fn is_user(name: &str) -> bool {
+    Account::find(name).is_ok()
+}
+
 /// Empties the sets of this thread.
 pub(super) fn drop_all() -> Result<()> {
     set_capabilities(0).map_err(|cause| SystemError::new(DROP, cause))

@@ -8,8 +8,10 @@ use weir_core::ids::LeafId;
 use weir_core::units::Instant;
 
 use super::Status;
-use super::counts::{Rows, Snapshot};
+use super::counts::{Labels, Rows, Snapshot};
+use super::history::{Recents, Windowed};
 use crate::intake::Intake;
+use crate::recorder::Seat;
 use crate::wait::monotonic_ns;
 
 /// The newest snapshot of a run loop, and the requests for newer ones.
@@ -23,6 +25,10 @@ pub struct Board {
     changed: Condvar,
     /// Whether the bridge's ports take frames.
     pub intake: Intake,
+    /// Who wants a record of what the loop does.
+    pub recording: Seat,
+    /// What the loop did in the last seconds.
+    pub(super) windowed: Windowed,
 }
 
 impl Board {
@@ -34,7 +40,7 @@ impl Board {
     /// Returns the status at a moment after this call; `None` if the loop gives none within
     /// `patience`.
     pub fn ask(&self, patience: Duration) -> Option<Status> {
-        self.newer(patience).map(|snapshot| whole(&snapshot))
+        self.newer(patience).map(|snapshot| self.whole(&snapshot))
     }
 
     /// As [`Board::ask`], and the measurement of delays restarts after it. Counters continue, so
@@ -53,12 +59,12 @@ impl Board {
     /// Returns the last status that the loop gave, however old, and does not wait for a newer one.
     /// `None` if it gave none yet.
     pub fn latest(&self) -> Option<Status> {
-        self.lock().as_ref().map(Arc::clone).map(|snapshot| whole(&snapshot))
+        self.lock().as_ref().map(Arc::clone).map(|snapshot| self.whole(&snapshot))
     }
 
     /// Returns a snapshot that is taken after this call; `None` if the loop gives none within
     /// `patience`.
-    fn newer(&self, patience: Duration) -> Option<Arc<Snapshot>> {
+    pub(super) fn newer(&self, patience: Duration) -> Option<Arc<Snapshot>> {
         let ticket = self.tickets.fetch_add(1, Ordering::AcqRel) + 1;
         let is_older = |published: &mut Option<Arc<Snapshot>>| {
             published.as_ref().is_none_or(|snapshot| snapshot.ticket < ticket)
@@ -111,13 +117,20 @@ impl Board {
         self.changed.notify_all();
         true
     }
-}
 
-/// Makes the status of all classes of a snapshot.
-pub(crate) fn whole(snapshot: &Snapshot) -> Status {
-    let rows = |lane: usize, first: usize| {
-        let leaves = 0..snapshot.labels.lanes[lane].leaves.len() as u32;
-        Rows::new(snapshot, (lane, first), leaves.map(LeafId))
-    };
-    snapshot.status(Instant::from_nanos(monotonic_ns()), rows, Rows::left_out).whole()
+    /// Returns what the loop did in the last seconds; `None` if that is not known, or of a time
+    /// with other labels.
+    pub(super) fn recents(&self, labels: &Arc<Labels>) -> Option<Arc<Recents>> {
+        self.windowed.of(labels)
+    }
+
+    /// Makes the status of all classes of a snapshot.
+    fn whole(&self, snapshot: &Snapshot) -> Status {
+        let recents = self.recents(&snapshot.labels);
+        let rows = |lane: usize, first: usize| {
+            let leaves = 0..snapshot.labels.lanes[lane].leaves.len() as u32;
+            Rows::new(snapshot, recents.as_deref(), (lane, first), leaves.map(LeafId))
+        };
+        snapshot.status(Instant::from_nanos(monotonic_ns()), recents.as_deref(), rows).whole()
+    }
 }

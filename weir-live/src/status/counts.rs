@@ -6,13 +6,16 @@
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use weir_core::account::{Histogram, LeafAccount};
+use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
+use weir_core::sched::Borrowed;
 use weir_core::units::{Duration, Instant};
 
-use super::{Amount, ClassStatus, Delays, LaneStatus, PortStatus, Status};
+use super::history::{Lent, Recents};
+use super::shape::{Inner, Shape};
+use super::{Amount, ClassStatus, Delays, Found, LaneStatus, Loan, PortStatus, Recent, Status};
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
 use crate::stations::Route;
@@ -40,6 +43,11 @@ pub(crate) struct LaneLabels {
     pub sojourn_max: Vec<Duration>,
     /// For each ring of its ports, the leaf that has it.
     pub rings: Vec<Option<LeafId>>,
+    /// Its classes, and since when they are in force.
+    pub shape: Arc<Shape>,
+    pub since: Instant,
+    /// Whether delays are measured.
+    pub has_delays: bool,
 }
 
 /// The counts of a bridge.
@@ -55,6 +63,8 @@ pub(crate) struct Snapshot {
     pub head: Head,
     /// The leaves of all lanes, in their order.
     pub leaves: Vec<LeafCounts>,
+    /// Their delays; one that is empty where they are not measured.
+    pub delays: Vec<Histogram>,
 }
 
 /// What is counted once in a bridge, and not for each leaf.
@@ -67,6 +77,9 @@ pub(crate) struct Head {
     pub ports: Vec<PortCounts>,
     /// For each lane.
     pub unread: Vec<UnreadCounts>,
+    /// For each lane, what was counted of leaves that changes removed.
+    pub removed: Vec<LeafCounts>,
+    pub found: Vec<Found>,
 }
 
 /// What is counted of one port.
@@ -96,7 +109,8 @@ pub(crate) struct LeafCounts {
     pub account: LeafAccount,
     pub losses: Losses,
     pub marked: u64,
-    pub delay: Delay,
+    pub borrowed: Borrowed,
+    pub overlimit_ns: u64,
 }
 
 /// A histogram of delays, as far as readers are told.
@@ -107,6 +121,14 @@ pub(crate) struct Delay {
     mean: Duration,
 }
 
+impl LaneLabels {
+    /// Returns an empty histogram for each leaf, with its memory where delays are measured.
+    fn delays(&self) -> impl Iterator<Item = Histogram> + '_ {
+        let histogram = || if self.has_delays { Histogram::with_room() } else { Histogram::new() };
+        self.leaves.iter().map(move |_| histogram())
+    }
+}
+
 impl Snapshot {
     /// A snapshot with room for everything, so that nothing is allocated when it is filled.
     pub fn new(labels: &Arc<Labels>) -> Self {
@@ -114,24 +136,27 @@ impl Snapshot {
         // Each with room for a name, which a clone would not have.
         let ports = labels.ports.iter().map(|_| PortCounts::default()).collect();
         let unread = vec![UnreadCounts::default(); labels.lanes.len()];
+        let removed = vec![LeafCounts::default(); labels.lanes.len()];
+        let found = vec![Found::default(); labels.lanes.len()];
         Self {
             labels: Arc::clone(labels),
             begun: Instant::ZERO,
             ended: Instant::ZERO,
             ticket: 0,
-            head: Head { ports, unread, ..Head::default() },
+            head: Head { ports, unread, removed, found, ..Head::default() },
             leaves: vec![LeafCounts::default(); leaves],
+            delays: labels.lanes.iter().flat_map(LaneLabels::delays).collect(),
         }
     }
 
     /// Returns everything but the classes, at `now`; each direction has those that `rows` returns
     /// for its index and its first leaf.
-    pub fn status<C>(
+    pub(super) fn status(
         &self,
         now: Instant,
-        mut rows: impl FnMut(usize, usize) -> C,
-        left_out: impl Fn(&C) -> u64,
-    ) -> Status<C> {
+        recents: Option<&Recents>,
+        mut rows: impl FnMut(usize, usize) -> Rows,
+    ) -> Status<Rows> {
         let (head, labels) = (&self.head, &self.labels);
         let ports = head.ports.iter().zip(&labels.ports);
         let ports = ports.map(|(port, (kind, _))| (port.interface.as_str(), *kind));
@@ -146,7 +171,11 @@ impl Snapshot {
                 from: from.join(", "),
                 to: names[lane.to].clone(),
                 unread: unread_causes(&head.unread[index]),
-                left_out: left_out(&classes),
+                removed: removed(&head.removed[index]),
+                left_out: classes.left_out(),
+                inner: classes.inner.rows.clone(),
+                policy: lane.shape.policy(now.since(lane.since).as_nanos()),
+                found: head.found[index],
                 classes,
             }
         };
@@ -163,6 +192,8 @@ impl Snapshot {
             frames_max: labels.frames_max,
             ports: head.ports.iter().zip(&labels.ports).map(port_status).collect(),
             lanes: labels.lanes.iter().enumerate().map(&mut lane).collect(),
+            frame_ns: recents.map_or(0.0, |recents| recents.frame_ns),
+            windows: recents.map(|recents| recents.windows(now)).unwrap_or_default(),
         }
     }
 
@@ -185,22 +216,44 @@ pub struct Rows {
     labels: Arc<Labels>,
     lane: usize,
     overruns: Vec<(LeafId, u64)>,
-    rows: Vec<(LeafId, LeafCounts)>,
+    inner: Inner,
+    rows: Vec<Row>,
+}
+
+/// A leaf with its counts.
+#[derive(Clone, Debug)]
+struct Row {
+    leaf: LeafId,
+    counts: LeafCounts,
+    delay: Delay,
+    recent: Option<(Recent, Lent)>,
 }
 
 impl Rows {
     /// The counts of these leaves of a lane whose first leaf is number `first` of all.
-    pub(crate) fn new(
+    pub(super) fn new(
         snapshot: &Snapshot,
+        recents: Option<&Recents>,
         (lane, first): (usize, usize),
         leaves: impl Iterator<Item = LeafId>,
     ) -> Self {
-        let counts = |leaf: LeafId| (leaf, snapshot.leaves[first + leaf.index()]);
+        let row = |leaf: LeafId| {
+            let number = first + leaf.index();
+            Row {
+                leaf,
+                counts: snapshot.leaves[number],
+                delay: Delay::of(&snapshot.delays[number]),
+                recent: recents.and_then(|recents| recents.leaf(number)).copied(),
+            }
+        };
+        let rows: Vec<_> = leaves.map(row).collect();
+        let shape = &snapshot.labels.lanes[lane].shape;
         Self {
             labels: Arc::clone(&snapshot.labels),
             lane,
             overruns: snapshot.overruns(lane),
-            rows: leaves.map(counts).collect(),
+            inner: shape.inner(rows.iter().map(|row| row.leaf)),
+            rows,
         }
     }
 
@@ -222,13 +275,32 @@ impl Rows {
     /// Makes the status of each.
     pub fn each(&self) -> impl Iterator<Item = ClassStatus> {
         let lane = &self.labels.lanes[self.lane];
-        self.rows.iter().map(move |(leaf, counts)| {
-            let mut class = class_status(lane, *leaf, counts);
+        self.rows.iter().map(move |row| {
+            let mut class = class_status(lane, row);
+            self.place(lane, row, &mut class);
             // What a ring lost belongs to the leaf that has it; to none where leaves share it.
-            let own = self.overruns.iter().filter(|(owner, _)| owner == leaf);
+            let own = self.overruns.iter().filter(|(owner, _)| *owner == row.leaf);
             class.lost.extend(own.map(|(_, frames)| ("ring overrun".to_owned(), *frames)));
             class
         })
+    }
+
+    /// Adds where a class is in the tree, and which classes lent to it.
+    fn place(&self, lane: &LaneLabels, row: &Row, class: &mut ClassStatus) {
+        let above = lane.shape.above(row.leaf);
+        class.parent = above.last().and_then(|parent| self.inner.place(*parent));
+        let bytes = row.counts.borrowed.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+        let loan = |(depth, bytes): (usize, &u64)| Loan {
+            // The link has depth 0.
+            lender: depth.checked_sub(1).and_then(|at| self.inner.place(*above.get(at)?)),
+            bytes: *bytes,
+            recent_bps: row.recent.as_ref().map_or(0.0, |(_, lent)| lent[depth].into()),
+        };
+        class.borrowed = bytes.map(loan).collect();
+        if let Some(leaf) = lane.shape.leaf(row.leaf) {
+            (class.share_bps, class.ceiling_bps) = (leaf.share_bps, leaf.ceiling_bps);
+            class.parameters = leaf.parameters.to_vec();
+        }
     }
 }
 
@@ -238,22 +310,37 @@ impl Serialize for Rows {
     }
 }
 
-fn class_status(lane: &LaneLabels, leaf: LeafId, counts: &LeafCounts) -> ClassStatus {
+fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
+    let age = lane.sojourn_max.get(row.leaf.index());
+    ClassStatus {
+        name: lane.leaves[row.leaf.index()].clone(),
+        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
+        delay: row.delay.into(),
+        recent: row.recent.map(|(recent, _)| recent),
+        ..counted(&row.counts)
+    }
+}
+
+/// Returns what was counted of removed leaves, if there was any.
+fn removed(counts: &LeafCounts) -> Option<Box<ClassStatus>> {
+    let is_any = counts.account.offered.packets > 0 || counts.lost_total() > 0;
+    is_any.then(|| Box::new(counted(counts)))
+}
+
+/// Returns the status of a class without a name and without delays.
+fn counted(counts: &LeafCounts) -> ClassStatus {
     let account = &counts.account;
     let reason = |reason: &DropReason| {
         (reason.name().to_owned(), Amount::from(account.dropped[*reason as usize]))
     };
-    let age = lane.sojourn_max.get(leaf.index());
     let mut class = ClassStatus {
-        name: lane.leaves[leaf.index()].clone(),
         offered: account.offered.into(),
         sent: account.sent.into(),
         marked: counts.marked,
         dropped: DropReason::ALL.iter().map(reason).collect(),
-        lost: Vec::new(),
-        sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
         backlog: account.backlog.into(),
-        delay: counts.delay.into(),
+        overlimit_ns: counts.overlimit_ns,
+        ..ClassStatus::default()
     };
     add_losses(&mut class, &counts.losses);
     class
@@ -287,6 +374,14 @@ impl LeafCounts {
         let flushed = &mut self.losses[Loss::Flushed as usize];
         *flushed = flushed.plus(backlog);
         self
+    }
+
+    /// Returns what was sent and not lost behind the link.
+    pub fn sent(&self) -> Count {
+        Loss::AFTER.iter().fold(self.account.sent, |sent, cause| {
+            let Count { packets, bytes } = self.losses[*cause as usize];
+            Count { packets: sent.packets - packets, bytes: sent.bytes - bytes }
+        })
     }
 
     /// Returns the frames that were dropped or lost for any reason.

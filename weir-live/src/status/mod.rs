@@ -7,17 +7,21 @@
 
 pub mod board;
 mod counts;
+mod history;
 pub mod publisher;
 pub mod query;
+mod recent;
+mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use board::Board;
 pub use counts::Rows;
-pub(crate) use counts::{
-    Delay, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names,
-};
+pub(crate) use counts::{Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names};
+pub use history::History;
 pub(crate) use publisher::{Publisher, Source};
+pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
+pub use shape::Shape;
 
 use serde::{Deserialize, Serialize};
 use weir_core::account::Count;
@@ -53,6 +57,12 @@ pub struct Status<C = Vec<ClassStatus>> {
     pub ports: Vec<PortStatus>,
     /// The directions of the bridge.
     pub lanes: Vec<LaneStatus<C>>,
+    /// The processor time that a received frame took on average in the last second, in ns.
+    #[serde(default)]
+    pub frame_ns: f64,
+    /// The windows that [`Recent`] tells of.
+    #[serde(default)]
+    pub windows: Windows,
 }
 
 /// The processes of a link, by their numbers.
@@ -123,6 +133,18 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// The number of leaves that are not among them.
     #[serde(default)]
     pub left_out: u64,
+    /// What was counted of leaves that changes of the policy removed, in all and without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Box<ClassStatus>>,
+    /// The classes above its leaves, each behind its parent.
+    #[serde(default)]
+    pub inner: Vec<InnerStatus>,
+    /// What forwards here.
+    #[serde(default)]
+    pub policy: PolicyStatus,
+    /// How many classes had frames inside.
+    #[serde(default)]
+    pub found: Found,
 }
 
 /// One leaf.
@@ -149,6 +171,29 @@ pub struct ClassStatus {
     pub backlog: Amount,
     /// Delay from the kernel's receive stamp to sending, since the start or the last mark.
     pub delay: Delays,
+    /// The place of its parent in [`LaneStatus::inner`]; `None` directly below the link.
+    #[serde(default)]
+    pub parent: Option<u32>,
+    /// What it gets while all classes want more than they get, in bit/s; `None` where that is not
+    /// known.
+    #[serde(default)]
+    pub share_bps: Option<f64>,
+    /// The most that it may have by its own limits, in bit/s; `None` without one.
+    #[serde(default)]
+    pub ceiling_bps: Option<f64>,
+    /// Its parameters, by name, as a policy writes their values.
+    #[serde(default)]
+    pub parameters: Vec<(String, String)>,
+    /// What it sent on the account of others, by lender.
+    #[serde(default)]
+    pub borrowed: Vec<Loan>,
+    /// For how long packets waited and limits, its own or those of classes above it, held them
+    /// back, since the start; measured by samples.
+    #[serde(default)]
+    pub overlimit_ns: u64,
+    /// What it did in the last seconds; `None` in the first second.
+    #[serde(default)]
+    pub recent: Option<Recent>,
 }
 
 /// Packets and charged bytes.
@@ -188,6 +233,8 @@ impl<C> Status<C> {
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);
         self.lanes.extend(other.lanes);
+        self.frame_ns = self.frame_ns.max(other.frame_ns);
+        self.windows = self.windows.with(other.windows);
         self
     }
 
@@ -200,6 +247,10 @@ impl<C> Status<C> {
             unread: lane.unread,
             classes: each(lane.classes),
             left_out: lane.left_out,
+            removed: lane.removed,
+            inner: lane.inner,
+            policy: lane.policy,
+            found: lane.found,
         };
         Status {
             processes: self.processes,
@@ -213,6 +264,8 @@ impl<C> Status<C> {
             frames_max: self.frames_max,
             ports: self.ports,
             lanes: self.lanes.into_iter().map(&mut lane).collect(),
+            frame_ns: self.frame_ns,
+            windows: self.windows,
         }
     }
 }
@@ -235,13 +288,28 @@ impl Status {
         }
         for lane in &mut self.lanes {
             lane.unread.iter_mut().for_each(|(cause, _)| each(cause));
-            [&mut lane.name, &mut lane.from, &mut lane.to].into_iter().for_each(&mut *each);
-            for class in &mut lane.classes {
+            let policy = &mut lane.policy;
+            let texts = [&mut lane.name, &mut lane.from, &mut lane.to];
+            texts.into_iter().for_each(&mut *each);
+            [&mut policy.identity, &mut policy.scheduler].into_iter().for_each(&mut *each);
+            for inner in &mut lane.inner {
+                each(&mut inner.name);
+                each_parameter(&mut inner.parameters, each);
+            }
+            for class in lane.classes.iter_mut().chain(lane.removed.as_deref_mut()) {
                 each(&mut class.name);
+                each_parameter(&mut class.parameters, each);
                 class.dropped.iter_mut().for_each(|(reason, _)| each(reason));
                 class.lost.iter_mut().for_each(|(cause, _)| each(cause));
             }
         }
+    }
+}
+
+fn each_parameter(parameters: &mut [(String, String)], each: &mut dyn FnMut(&mut String)) {
+    for (name, value) in parameters {
+        each(name);
+        each(value);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use weir_core::account::Histogram;
 use weir_core::units::{Duration, Instant};
 
 use super::board::Board;
@@ -22,8 +23,11 @@ pub(crate) trait Source {
     /// Writes what is not counted for each leaf, into memory that is large enough.
     fn head(&mut self, head: &mut Head);
 
-    /// Returns the counts of a leaf of a lane; with `mark`, the measurement of its delays restarts.
-    fn leaf(&mut self, lane: usize, leaf: usize, mark: bool) -> LeafCounts;
+    /// Returns the counts of a leaf of a lane.
+    fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts;
+
+    /// Copies the delays of a leaf; with `mark`, their measurement restarts.
+    fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram);
 }
 
 /// Publishes snapshots of a source on a board.
@@ -62,8 +66,12 @@ struct Place {
 impl Publisher {
     /// Allocates what looks need.
     pub fn new(source: &impl Source) -> Self {
-        let labels = Arc::new(source.labels());
-        let snapshot = || Arc::new(Snapshot::new(&labels));
+        Self::of(&Arc::new(source.labels()))
+    }
+
+    /// Allocates what looks need of a source with these labels.
+    pub fn of(labels: &Arc<Labels>) -> Self {
+        let snapshot = || Arc::new(Snapshot::new(labels));
         Self {
             snapshots: [snapshot(), snapshot()],
             state: State::Idle,
@@ -139,7 +147,9 @@ impl Publisher {
                 (place.lane, place.leaf) = (place.lane + 1, 0);
                 continue;
             }
-            draft.leaves[place.number] = source.leaf(place.lane, place.leaf, place.mark);
+            draft.leaves[place.number] = source.leaf(place.lane, place.leaf);
+            let delays = &mut draft.delays[place.number];
+            source.delays(place.lane, place.leaf, place.mark, delays);
             place.leaf += 1;
             place.number += 1;
             copied += 1;

@@ -10,7 +10,7 @@ use weir_core::units::Instant;
 
 use super::Status;
 use super::board::Board;
-use super::counts::{LeafCounts, Rows, Snapshot};
+use super::counts::{Delay, Rows, Snapshot};
 use crate::wait::monotonic_ns;
 
 /// The classes of an answer, unless a query says otherwise.
@@ -85,10 +85,11 @@ impl Sort {
         ("backlog", Self::Backlog),
     ];
 
-    fn key(self, counts: &LeafCounts) -> u64 {
+    fn key(self, snapshot: &Snapshot, number: usize) -> u64 {
+        let counts = &snapshot.leaves[number];
         match self {
             Self::Rate => counts.account.sent.bytes,
-            Self::Delay => counts.delay.p99().as_nanos(),
+            Self::Delay => Delay::of(&snapshot.delays[number]).p99().as_nanos(),
             Self::Drops => counts.lost_total(),
             Self::Backlog => counts.account.backlog.bytes,
         }
@@ -104,11 +105,13 @@ pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<
     let chosen = choose(&snapshots, query);
     let now = Instant::from_nanos(monotonic_ns());
     let of = |(index, snapshot): (usize, &Arc<Snapshot>)| {
+        let recents = boards[index].recents(&snapshot.labels);
         let rows = |lane: usize, first: usize| {
             let here = chosen.iter().filter(|leaf| (leaf.snapshot, leaf.lane) == (index, lane));
-            Rows::new(snapshot, (lane, first), here.map(|leaf| leaf.leaf))
+            let leaves = here.map(|leaf| leaf.leaf);
+            Rows::new(snapshot, recents.as_deref(), (lane, first), leaves)
         };
-        snapshot.status(now, rows, Rows::left_out)
+        snapshot.status(now, recents.as_deref(), rows)
     };
     snapshots.iter().enumerate().map(of).reduce(Status::join)
 }
@@ -132,8 +135,7 @@ fn choose(snapshots: &[Arc<Snapshot>], query: &Query) -> Vec<Candidate> {
             number += labels.leaves.len();
             labels.leaves.iter().enumerate().filter(|(_, name)| query.matches(name)).map(
                 move |(leaf, _)| {
-                    let counts = &snapshot.leaves[first + leaf];
-                    let key = query.sort.map_or(0, |sort| sort.key(counts));
+                    let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
                     Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
                 },
             )

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Patience;
 
-use weir_core::account::{Count, LeafAccount};
+use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::units::{Duration, Instant};
 
 use super::counts::Snapshot;
@@ -77,9 +77,12 @@ impl Source for Leaves {
         }
     }
 
-    fn leaf(&mut self, _lane: usize, leaf: usize, mark: bool) -> LeafCounts {
-        self.counted[leaf] += 1;
+    fn delays(&mut self, _lane: usize, _leaf: usize, mark: bool, _to: &mut Histogram) {
         self.marked += usize::from(mark);
+    }
+
+    fn leaf(&mut self, _lane: usize, leaf: usize) -> LeafCounts {
+        self.counted[leaf] += 1;
         let count = |packets: u64| Count { packets, bytes: 100 * packets };
         let packets = self.counted[leaf] * leaf as u64;
         let account = LeafAccount { offered: count(packets), ..LeafAccount::default() };
@@ -234,6 +237,7 @@ fn a_query_chooses_classes() {
 fn every_text_of_a_status_can_be_changed() {
     let text = || "\u{9b}31m".to_owned();
     let causes = || vec![(text(), 1)];
+    let parameters = vec![(text(), text())];
     let port = PortStatus {
         interface: text(),
         kind: text(),
@@ -248,6 +252,7 @@ fn every_text_of_a_status_can_be_changed() {
         name: text(),
         dropped: vec![(text(), Amount::default())],
         lost: causes(),
+        parameters: parameters.clone(),
         ..ClassStatus::default()
     };
     let lane = LaneStatus {
@@ -256,7 +261,9 @@ fn every_text_of_a_status_can_be_changed() {
         to: text(),
         unread: causes(),
         classes: vec![class],
-        left_out: 0,
+        inner: vec![InnerStatus { name: text(), parameters, ..InnerStatus::default() }],
+        policy: PolicyStatus { identity: text(), scheduler: text(), ..PolicyStatus::default() },
+        ..LaneStatus::default()
     };
     let mut status = Status { ports: vec![port], lanes: vec![lane], ..Status::default() };
     status.each_text(&mut |text| *text = text.replace('\u{9b}', "?"));
@@ -270,5 +277,5 @@ fn a_leaf_takes_a_bounded_number_of_bytes() {
     let labels = Arc::new(Leaves::new(1000).labels());
     let snapshot = Snapshot::new(&labels);
     assert_eq!(snapshot.leaves.capacity(), 1000);
-    assert!(size_of::<LeafCounts>() <= 336, "{} bytes", size_of::<LeafCounts>());
+    assert!(size_of::<LeafCounts>() <= 368, "{} bytes", size_of::<LeafCounts>());
 }

@@ -122,21 +122,40 @@ fn watches(
     directions: &[Direction],
     report: &mut Report,
 ) -> Option<Vec<Watch>> {
-    let mut refuse = |message: &str, cure: &str| {
+    let found = match node.value().as_str() {
+        Some(text) => watches_among(text, among, directions),
+        None => Err(("is not a text".to_owned(), EXAMPLE.to_owned())),
+    };
+    let refuse = |(message, cure): (String, String)| {
         report.push(node.draft(&codes::BAD_ALARM, message).cure(cure));
-        None
     };
-    let condition = match node.value().as_str().map(promise::read) {
-        None => return refuse("is not a text", EXAMPLE),
-        Some(Ok(condition)) => condition,
-        Some(Err(error)) => {
-            let (message, cure) = error.rsplit_once("; ").unwrap_or((&error, EXAMPLE));
-            return refuse(message, cure);
-        }
+    found.map_err(refuse).ok()
+}
+
+/// Reads a condition such as `voice.delay.p99 < 10 ms`, and looks its classes up in each of these
+/// directions.
+///
+/// # Errors
+/// When it is no condition, or no direction has its classes; the text has the cure.
+pub fn watch(text: &str, directions: &[Direction]) -> Result<Vec<Watch>, String> {
+    let among: Vec<_> = (0..directions.len()).collect();
+    let refuse = |(message, cure): (String, String)| format!("{message}; {cure}");
+    watches_among(text, &among, directions).map_err(refuse)
+}
+
+/// As [`watch`]; the error is what is wrong, and the cure.
+fn watches_among(
+    text: &str,
+    among: &[usize],
+    directions: &[Direction],
+) -> Result<Vec<Watch>, (String, String)> {
+    let condition = promise::read(text).map_err(|error| {
+        let (message, cure) = error.rsplit_once("; ").unwrap_or((&error, EXAMPLE));
+        (message.to_owned(), cure.to_owned())
+    })?;
+    let Some(classes) = names(&condition) else {
+        return Err(("fairness is known of simulated runs only".to_owned(), EXAMPLE.to_owned()));
     };
-    if names(&condition).is_none() {
-        return refuse("fairness is known of simulated runs only", EXAMPLE);
-    }
     let of = |way: &usize| {
         let policy: &Policy = &directions[*way].policy;
         let when = condition.clone().map(|class| policy.class(class))?;
@@ -144,10 +163,10 @@ fn watches(
     };
     let watches: Vec<_> = among.iter().filter_map(of).collect();
     if watches.is_empty() {
-        let message = missing(&names(&condition).unwrap_or_default(), among, directions);
-        return refuse(&message, "name classes of the direction's policy");
+        let message = missing(&classes, among, directions);
+        return Err((message, "name classes of the direction's policy".to_owned()));
     }
-    Some(watches)
+    Ok(watches)
 }
 
 /// Says which of these classes the directions do not have; none has them all.

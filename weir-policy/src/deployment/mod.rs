@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
 pub use crate::file::ReadFile;
-pub use alarm::{ALARMS_MAX, Alarm, Watch, Webhook};
+pub use alarm::{ALARMS_MAX, Alarm, Watch, Webhook, watch};
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use service::{OnExit, Patience, Priority, Restart, Service};
 

@@ -7,6 +7,7 @@
 pub(crate) mod class;
 mod classifier;
 pub(crate) mod demand;
+mod identity;
 pub(crate) mod link;
 mod police;
 pub(crate) mod promise;
@@ -22,16 +23,20 @@ use crate::lints;
 use crate::reader::{Document, Table};
 use class::ClassDraft;
 use link::LinkSection;
+use std::cell::RefCell;
+use std::path::Path;
 use tree::Shape;
 use weir_core::classify::{Classifier, ClassifierPlan, Rule, Target};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 
 pub use demand::{Arrival, Demand};
+pub use identity::Identity;
+pub use promise::read as read_promise;
 pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 
 /// A checked policy.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// The plan of the link.
     pub link: LinkPlan,
@@ -47,6 +52,8 @@ pub struct Policy {
     pub demands: Vec<Demand>,
     /// The promises.
     pub promises: Vec<Promise>,
+    /// Tells this policy from others: computed from the text of its file and its lists.
+    pub identity: Identity,
 }
 
 /// Checks the policy `text` of the file `name`; lists of its templates are not read. Interfaces are
@@ -73,6 +80,17 @@ pub fn of_document(
     read_file: ReadFile<'_>,
 ) -> Outcome<Policy> {
     document.read(|top, report| build(top, report, ports, read_file))
+}
+
+impl PartialEq for Policy {
+    /// Policies are equal if they do the same, however they are written.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { link, rules, search, default, interfaces, demands, promises, identity: _ } =
+            self;
+        let same_rules = (rules, search, default) == (&other.rules, &other.search, &other.default);
+        let same_link = (link, interfaces) == (&other.link, &other.interfaces);
+        same_rules && same_link && (demands, promises) == (&other.demands, &other.promises)
+    }
 }
 
 impl Policy {
@@ -111,7 +129,13 @@ pub fn build(
     let promises = promise::read_all(top, report);
     let written = class::nodes(top, report);
     let templates = template::Section::read(top, report);
-    let files = templates.files(read_file, report);
+    let identity = RefCell::new(Identity::of(report.source().text().as_bytes()));
+    let read_file = |path: &Path| {
+        let bytes = read_file(path)?;
+        identity.borrow_mut().add(&bytes);
+        Ok(bytes)
+    };
+    let files = templates.files(&read_file, report);
     let made = templates.expand(&files, &written, report)?;
     let nodes = written.into_iter().chain(made.classes()).collect();
     let basis = link.as_ref().map_or((None, None), LinkSection::basis);
@@ -142,7 +166,8 @@ pub fn build(
     let link = plan;
     let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
     let default = Target { leaf, meter: None, spread: class.spread, flow: class.queue.flow_key() };
-    Some(Policy { link, rules, search, default, interfaces, demands, promises })
+    let identity = identity.into_inner();
+    Some(Policy { link, rules, search, default, interfaces, demands, promises, identity })
 }
 
 /// Reports a missing default class, or more than one.

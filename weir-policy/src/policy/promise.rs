@@ -174,7 +174,7 @@ impl fmt::Display for Comparison {
 
 impl<C> Promised<C> {
     /// Maps the classes; `None` if `of` returns none for one of them.
-    pub(crate) fn map<D>(self, mut of: impl FnMut(C) -> Option<D>) -> Option<Promised<D>> {
+    pub fn map<D>(self, mut of: impl FnMut(C) -> Option<D>) -> Option<Promised<D>> {
         let measure = self.measure.map(&mut of)?;
         let goal = match self.goal {
             Goal::Value(value) => Goal::Value(value),

@@ -4,7 +4,7 @@
 
 mod parallel;
 
-pub use parallel::{Outcome, cores, each};
+pub use parallel::{Outcome, cores, each, map};
 
 use crate::network::OutletReport;
 use crate::report::{ClassReport, Report};

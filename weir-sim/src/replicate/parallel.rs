@@ -48,6 +48,31 @@ pub fn each(
     outcomes
 }
 
+/// Returns `work(0)` to `work(count - 1)`, computed on so many threads, in this order.
+pub fn map<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync, threads: usize) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let share = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
+                return done;
+            }
+            done.push((place, work(place)));
+        }
+    };
+    let mut results = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(share)).collect();
+        let mut results = share();
+        for other in others {
+            results.extend(other.join().expect("a thread that panicked has reported it"));
+        }
+        results
+    });
+    results.sort_by_key(|row| row.0);
+    results.into_iter().map(|row| row.1).collect()
+}
+
 /// The runs, and the next to begin.
 struct Work<F> {
     count: usize,

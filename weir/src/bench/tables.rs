@@ -4,7 +4,7 @@ use super::{Bench, Exit, Output, Table};
 use std::path::Path;
 use weir_lab::bench::classify::{self, Limit};
 use weir_lab::bench::figure::Figure;
-use weir_lab::bench::{self, Row, check, explain, memory, peer};
+use weir_lab::bench::{self, Row, check, explain, memory, peer, reload};
 
 impl Bench {
     pub(super) fn measure(&self, output: &Output) -> Result<Exit, String> {
@@ -92,6 +92,21 @@ impl Bench {
             table.row(&format!("{scheduler:<12} {class_bytes:>12.1} {packet_bytes:>17.1}"));
         })?;
         Ok(table.end(&rows, &memory::figures(&rows)))
+    }
+
+    pub(super) fn time_reload(&self, output: &Output) -> Result<Exit, String> {
+        let titles = "from      to        packets  prepare ms  apply ms  free ms";
+        let table = Table::begin(output, reload::CHANGES.len(), titles);
+        let rows = reload::measure(self.rounds(7), reload::CLASSES, |row| {
+            let reload::Row {
+                from, to, packets, prepare_millis, apply_millis, free_millis, ..
+            } = row;
+            table.row(&format!(
+                "{from:<9} {to:<9} {packets:>7} {prepare_millis:>11.1} {apply_millis:>9.2} \
+                 {free_millis:>8.2}"
+            ));
+        });
+        Ok(table.end(&rows, &reload::figures(&rows)))
     }
 
     pub(super) fn time_check(&self, output: &Output) -> Result<Exit, String> {

@@ -1,17 +1,21 @@
 //! The control socket of a forwarder. What clients may ask for beside the status goes to the first
 //! thread.
 
+use super::policies::Policies;
 use super::tell;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
-use weir_control::protocol::{Answer, Request};
+use weir_control::protocol::{Answer, OWNER_REQUEST_MAX, Request};
 use weir_control::server::Server;
 use weir_control::service::{Act, Refused, Reply, Service};
+use weir_live::alarm::Alarms;
+use weir_live::change::history::Texts;
 use weir_live::error::SystemError;
 use weir_live::events::{Kind, Reporter};
+use weir_live::keeper::messages::Report;
 use weir_live::keeper::watch::Bell;
 use weir_live::status::Board;
 
@@ -21,6 +25,12 @@ pub enum Wish {
     Restart(Sender<Result<String, String>>),
     /// To be its keeper from now on, with these descriptors.
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
+    /// What the files of the link contain now.
+    ReadAnew(Sender<Result<Texts, String>>),
+    /// That the keeper is told this.
+    Tell(Box<Report>),
+    /// That these alarms are watched from now on.
+    Alarms(Box<Alarms>),
 }
 
 /// The control socket. Clients wait in front of it until it is opened: another forwarder may serve
@@ -61,37 +71,44 @@ impl Door {
     }
 }
 
-/// Returns what the server of the control socket is given, and where wishes arrive; `bell` wakes
-/// the thread that takes them.
+/// Returns what the server of the control socket is given; `bell` wakes the thread that takes
+/// wishes.
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
-    reporter: Reporter,
-    bell: Arc<Bell>,
-) -> (Service, Receiver<Wish>) {
-    let (wishes, arriving) = mpsc::channel();
-    let act: Act = Box::new(move |request, _peer| match request {
-        Request::Restart => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
+    (policies, reporter): (Arc<Policies>, Reporter),
+    (wishes, bell): (Sender<Wish>, Arc<Bell>),
+) -> Service {
+    let act: Act = Box::new(move |request, peer| match request {
+        Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
             Ok(_) => Answer::Done.into(),
             Err(why) => Reply::error(why),
         },
-        Request::HandOver => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
+        Request::HandOver {} => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
-        Request::Status(_) | Request::Mark => Reply::error("the server itself answers this"),
+        Request::Status(_) | Request::Mark {} => Reply::error("the server itself answers this"),
+        request => policies.meet(request, peer),
     });
     let refused = move |refused: Refused| {
         let user = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
         tell(&reporter, Kind::ControlRefused, &user, &detail);
     };
-    let service = Service { act, refused: Box::new(refused), ..Service::of(boards, owner) };
-    (service, arriving)
+    Service {
+        act,
+        refused: Box::new(refused),
+        owner_request_max: OWNER_REQUEST_MAX,
+        ..Service::of(boards, owner)
+    }
 }
 
 /// Has a wish granted by the first thread.
-fn ask<T>(
+///
+/// # Errors
+/// When it is not granted, or not in time.
+pub fn ask<T>(
     wishes: &Sender<Wish>,
     bell: &Bell,
     wish: fn(Sender<Result<T, String>>) -> Wish,

@@ -1,6 +1,7 @@
 //! The first thread of a forwarder: it listens to the keeper, and tells it what happens.
 
 use super::door::{Door, Wish};
+use super::policies::Policies;
 use super::{Prepared, tell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -12,12 +13,13 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
+use weir_live::change::history::Texts;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
 use weir_live::events::write::Form;
 use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
-use weir_live::keeper::messages::{Command, Plan, Report};
+use weir_live::keeper::messages::{Command, Report};
 use weir_live::keeper::watch::{self, Bell};
 use weir_live::sandbox::Denials;
 use weir_live::signals::{Asked, Signals};
@@ -36,7 +38,7 @@ pub struct Post {
     name: String,
     /// The process of the keeper; 0 while there is none.
     kept_by: Arc<AtomicU32>,
-    plan: Plan,
+    policies: Arc<Policies>,
     signals: Signals,
     courier: Courier,
     boards: Vec<Arc<Board>>,
@@ -49,6 +51,8 @@ pub struct Post {
     door: Door,
     /// What clients of it ask for.
     wishes: Receiver<Wish>,
+    /// Those who wait for what the files contain.
+    readers: Vec<Sender<Result<Texts, String>>>,
     /// Who waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
     listener: OwnedFd,
@@ -74,6 +78,7 @@ impl Post {
         prepared: Prepared,
         keeper: Channel,
         (door, wishes): (Door, Receiver<Wish>),
+        policies: Arc<Policies>,
     ) -> Self {
         let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
         Self {
@@ -83,7 +88,7 @@ impl Post {
             loss: None,
             name: prepared.name,
             kept_by: prepared.kept_by,
-            plan: prepared.plan,
+            policies,
             signals: prepared.signals,
             courier: prepared.courier,
             looks: vec![0; prepared.boards.len()],
@@ -93,6 +98,7 @@ impl Post {
             spare: Vec::new(),
             door,
             wishes,
+            readers: Vec::new(),
             restarter: None,
             listener: prepared.listener,
             log: prepared.log,
@@ -131,6 +137,7 @@ impl Post {
                 return false;
             }
         }
+        self.policies.look();
         if !self.is_kept && self.intake == Some(false) {
             // It was closed for a forwarder that has not begun, and now never will.
             self.set_intake(true);
@@ -194,19 +201,36 @@ impl Post {
                 self.claim.push((part, descriptors));
             }
             Command::Spare { keeper } => {
-                self.plan.keeper = keeper;
                 self.kept_by.store(keeper, Ordering::Relaxed);
                 self.spare = descriptors;
             }
             Command::Restarted(outcome) => {
+                self.policies.set_leaving(outcome.is_ok());
                 if let Some(reply) = self.restarter.take() {
                     // The client may have gone.
                     let _gone = reply.send(outcome);
                 }
             }
+            Command::Texts(read) => self.hear_texts(read),
             Command::Plan(_) => {}
         }
         true
+    }
+
+    /// The keeper read the files: for clients who asked, or else because of a signal.
+    fn hear_texts(&mut self, read: Result<Texts, String>) {
+        if !self.readers.is_empty() {
+            for reader in self.readers.drain(..) {
+                // The client may have gone.
+                let _gone = reader.send(read.clone());
+            }
+            return;
+        }
+        let policies = Arc::clone(&self.policies);
+        let work = move || policies.reload(read);
+        if let Err(error) = std::thread::Builder::new().name("change".to_owned()).spawn(work) {
+            tell(&self.reporter, Kind::ReloadRefused, &self.name, &error.to_string());
+        }
     }
 
     /// Does what a client of the control socket asks for.
@@ -221,7 +245,21 @@ impl Post {
             }
             Wish::Restart(reply) => {
                 self.restarter = Some(reply);
+                self.policies.set_leaving(true);
                 self.tell(&Report::Restart);
+            }
+            Wish::ReadAnew(reply) if !self.is_kept => {
+                let why = "its keeper is gone, which reads its files; name the deployment";
+                let _gone = reply.send(Err(why.to_owned()));
+            }
+            Wish::ReadAnew(reply) => {
+                self.readers.push(reply);
+                self.tell(&Report::ReadAnew);
+            }
+            Wish::Tell(report) => self.tell(&report),
+            Wish::Alarms(mut alarms) => {
+                std::mem::swap(&mut self.alarms, &mut *alarms);
+                self.alarms.go_on_from(*alarms);
             }
             Wish::HandOver(reply) => {
                 // A client that is gone by now closes the channels, which is a keeper's end.
@@ -233,7 +271,8 @@ impl Post {
     /// Makes the next keeper's channels those to the keeper; returns its ends, authority first.
     fn hand_over(&mut self) -> Result<Vec<OwnedFd>, String> {
         if self.is_kept {
-            return Err(format!("its keeper, process {}, runs", self.plan.keeper));
+            let keeper = self.kept_by.load(Ordering::Relaxed);
+            return Err(format!("its keeper, process {keeper}, runs"));
         }
         let spare: Result<[OwnedFd; SPARE], _> = std::mem::take(&mut self.spare).try_into();
         let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
@@ -246,6 +285,8 @@ impl Post {
             let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
             let _gone = self.keeper.send(&Report::Held(part.clone()), &copies);
         }
+        let history = Report::History(Box::new(self.policies.history()));
+        let _gone = self.keeper.send(&history, &[]);
         let kept = Report::Kept(std::process::id());
         let _gone = self.keeper.send(&kept, &[process.as_fd(), self.listener.as_fd()]);
         if let Some(loss) = self.loss.take() {

@@ -52,7 +52,7 @@ mod tests {
             let path = path.clone();
             std::thread::spawn(move || client::call(&path, &request))
         };
-        let asked = [ask(Request::Status(Query::default())), ask(Request::Restart)];
+        let asked = [ask(Request::Status(Query::default())), ask(Request::Restart {})];
         while asked.iter().any(|client| !client.is_finished()) {
             answer(&listener);
         }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weir_control::listen::Bound;
 use weir_live::authority::Desk;
 use weir_live::claim::Claim;
+use weir_live::deploy;
 use weir_live::error::SystemError;
 use weir_live::events::write::PRINT_PATIENCE;
 use weir_live::events::{Event, Kind};
@@ -29,6 +30,7 @@ use weir_live::keeper::watch;
 use weir_live::port::PortConfig;
 use weir_live::signals::{Asked, Signals};
 use weir_live::status::Status;
+use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, OnExit, Restart};
 
 /// What a keeper keeps.
@@ -100,6 +102,7 @@ impl Keeper<'_> {
             death: None,
             passing: None,
             awaits: false,
+            before: None,
         };
         if !shift.forwarders.is_empty() {
             shift.tell_start(0);
@@ -138,6 +141,15 @@ struct Shift<'a> {
     passing: Option<Event>,
     /// Whether a forwarder is to be started once the interfaces are there.
     awaits: bool,
+    /// What was read before, while a forwarder of files that were read anew begins.
+    before: Option<Files>,
+}
+
+/// What was read from files.
+struct Files {
+    deployment: Deployment,
+    plan: Plan,
+    ports: Vec<PortConfig>,
 }
 
 impl Shift<'_> {
@@ -201,7 +213,7 @@ impl Shift<'_> {
     fn obey(&mut self, asked: Asked) {
         let now = Instant::now();
         match (asked, self.stopping) {
-            (Asked::HangUp, _) => drop(self.keeper.journal.tell(Kind::HungUp, "")),
+            (Asked::HangUp, _) => self.hang_up(),
             (Asked::Mark, _) => self.forwarders.iter().for_each(|one| one.tell(&Command::Mark)),
             (Asked::Stop(_), None) => self.stop(now),
             (Asked::Stop(signal), Some(since)) if now.duration_since(since) >= SAME_STOP => {
@@ -209,6 +221,23 @@ impl Shift<'_> {
             }
             (Asked::Stop(_), Some(_)) => {}
         }
+    }
+
+    /// Lets the forwarder that carries traffic put in force what the files contain now.
+    fn hang_up(&mut self) {
+        self.keeper.journal.tell(Kind::HungUp, "");
+        let texts = self.texts_now();
+        if let Some(one) = self.forwarders.iter().find(|one| one.carries()) {
+            one.tell(&texts);
+        }
+    }
+
+    /// Returns what the files contain now. The forwarder checks it.
+    fn texts_now(&self) -> Command {
+        let path = &self.keeper.path;
+        let read = Reading::anew(path).map_err(|error| error.to_string());
+        let texts = read.and_then(Reading::into_texts);
+        Command::Texts(texts.map_err(|why| format!("cannot read {}: {why}", path.display())))
     }
 
     /// Lets every forwarder send what it holds and end.
@@ -240,10 +269,13 @@ impl Shift<'_> {
                 Report::Beat => {}
                 Report::Event(event) => self.keeper.journal.write(&event),
                 Report::Restart => self.restart(index),
+                Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
+                Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
+                Report::Confirmed => drop(self.keeper.plan.history.confirm()),
                 Report::Failed(why) => self.forwarders[index].failure = Some(why),
                 Report::Ended(status) => self.note_end(*status),
                 // Only a keeper that takes over is told these, before it begins.
-                Report::Held(_) | Report::Kept(_) => {}
+                Report::Held(_) | Report::History(_) | Report::Kept(_) => {}
             }
         }
     }
@@ -310,6 +342,7 @@ impl Shift<'_> {
         let checked = self.read_anew();
         let started = checked.and_then(|()| self.start(process::program_at(&program)));
         if let Err(why) = started {
+            self.forget_files();
             // Who asked gets all of it.
             let headline = why.lines().next().unwrap_or_default();
             self.keeper.journal.tell(Kind::RestartRefused, headline);
@@ -340,7 +373,7 @@ impl Shift<'_> {
         if reading.outcome.failed() {
             return Err(reading.describe());
         }
-        let (deployment, plan, ports) = reading.split();
+        let (deployment, mut plan, ports) = reading.split();
         let now = &self.keeper.deployment;
         if !fits(now, &deployment) {
             return Err(format!(
@@ -349,10 +382,27 @@ impl Shift<'_> {
                 now.name
             ));
         }
+        deploy::check_host(&deployment).map_err(|error| error.to_string())?;
         self.keeper.journal.heed(&deployment)?;
+        plan.history = self.keeper.plan.history.clone();
+        plan.note_start(realtime_ns(), None);
+        let keeper = &mut self.keeper;
+        self.before = Some(Files {
+            deployment: std::mem::replace(&mut keeper.deployment, deployment),
+            plan: std::mem::replace(&mut keeper.plan, plan),
+            ports: std::mem::replace(&mut keeper.ports, ports),
+        });
+        Ok(())
+    }
+
+    /// A forwarder of files that were read anew did not come to forward: what was in force before
+    /// stays so.
+    fn forget_files(&mut self) {
+        let Some(Files { deployment, plan, ports }) = self.before.take() else { return };
+        // The threads of alarms are there already.
+        let _as_before = self.keeper.journal.heed(&deployment);
         (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
         self.keeper.ports = ports;
-        Ok(())
     }
 
     /// Sees to the forwarders that have ended.
@@ -382,6 +432,7 @@ impl Shift<'_> {
         }
         let number = dead.process.number();
         if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
+            self.forget_files();
             let text = format!("the new forwarder (process {number}) ended: {why}");
             self.keeper.journal.tell(Kind::RestartRefused, &text);
             self.asker = None;
@@ -393,6 +444,10 @@ impl Shift<'_> {
         let detail = format!("process {number}: {why}");
         if self.death.is_none() {
             self.death = Some(self.keeper.journal.tell(Kind::ForwarderDied, &detail));
+        }
+        let died = "the forwarder died before it was confirmed";
+        if self.keeper.plan.history.give_up_trial(realtime_ns(), died) {
+            self.keeper.journal.tell(Kind::RolledBack, died);
         }
         // One that was about to take over does so now.
         match self.forwarders.iter().position(|one| one.phase == Phase::Ready) {
@@ -495,6 +550,7 @@ impl Shift<'_> {
             self.keeper.journal.tell(Kind::HandedOver, &format!("process {number}"));
         }
         self.keeper.journal.end(&mut self.death);
+        self.before = None;
         self.has_run = true;
     }
 

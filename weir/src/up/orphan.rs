@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request};
 use weir_live::authority::Desk;
+use weir_live::change::history::History;
 use weir_live::channel::Channel;
 use weir_live::claim::ClaimPart;
 use weir_live::error::SystemError;
@@ -25,15 +26,17 @@ pub struct Orphan {
     pub listener: UnixListener,
     /// What it holds of the claim of its interfaces.
     pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
+    /// The policies that it had.
+    pub history: History,
 }
 
-/// A forwarder, its control socket, and what it holds of the claim.
-pub type Parts = (Option<Running>, Option<UnixListener>, Vec<(ClaimPart, Vec<OwnedFd>)>);
+/// A forwarder with its control socket, what it holds of the claim, and the policies that it had.
+pub type Parts = (Option<(Running, UnixListener)>, Vec<(ClaimPart, Vec<OwnedFd>)>, History);
 
 impl Orphan {
     /// Returns its parts.
     pub fn split(self) -> Parts {
-        (Some(self.forwarder), Some(self.listener), self.claim)
+        (Some((self.forwarder, self.listener)), self.claim, self.history)
     }
 
     /// Takes over the link that listens at `path`, if there is one and it has no keeper.
@@ -47,7 +50,7 @@ impl Orphan {
             return Ok(None);
         }
         let Ok((Answer::Done, descriptors)) =
-            client::call_for_descriptors(path, &Request::HandOver)
+            client::call_for_descriptors(path, &Request::HandOver {})
         else {
             // Nothing listens, or it has a keeper: the claim will say so.
             return Ok(None);
@@ -64,11 +67,12 @@ impl Orphan {
         let [authority, commands] =
             channels.map_err(|_| refused("it gives other descriptors than expected"))?;
         let (authority, commands) = (Channel::from(authority), Channel::from(commands));
-        let mut claim = Vec::new();
+        let (mut claim, mut history) = (Vec::new(), History::default());
         loop {
             let received = commands.receive::<Report>(PATIENCE)?;
             match received.ok_or_else(|| refused("it does not answer"))? {
                 (Report::Held(part), copies) => claim.push((part, copies)),
+                (Report::History(known), _none) => history = *known,
                 (Report::Kept(number), mut descriptors) => {
                     let (listener, process) = (descriptors.pop(), descriptors.pop());
                     let (Some(listener), Some(process)) = (listener, process) else {
@@ -77,7 +81,7 @@ impl Orphan {
                     let process = Process::adopt(number, process);
                     let desk = Desk::new(ports.to_vec());
                     let forwarder = Running::adopt(process, (authority, commands), desk)?;
-                    return Ok(Self { forwarder, listener: listener.into(), claim });
+                    return Ok(Self { forwarder, listener: listener.into(), claim, history });
                 }
                 _ => return Err(refused("it says what no forwarder says")),
             }

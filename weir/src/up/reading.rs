@@ -4,8 +4,9 @@ use crate::input;
 use std::cell::RefCell;
 use std::io;
 use std::path::Path;
+use weir_live::change::history::{File, History, Texts};
 use weir_live::deploy;
-use weir_live::keeper::messages::{File, Plan};
+use weir_live::keeper::messages::Plan;
 use weir_live::keeper::process;
 use weir_live::port::PortConfig;
 use weir_policy::deployment::{self, Deployment};
@@ -72,21 +73,30 @@ impl Reading {
         deployment.directions = Vec::new();
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
         let plan = Plan {
-            deployment: File { name: self.name, text },
-            files: self.files,
+            texts: Texts { deployment: File { name: self.name, text }, files: self.files },
             keeper: std::process::id(),
             owner: process::user(),
+            history: History::default(),
         };
         (deployment, plan, ports)
     }
+
+    /// Returns what was read, which may have errors.
+    ///
+    /// # Errors
+    /// When the deployment is no text.
+    pub fn into_texts(self) -> Result<Texts, String> {
+        let text = String::from_utf8(self.bytes).map_err(|error| error.to_string())?;
+        Ok(Texts { deployment: File { name: self.name, text }, files: self.files })
+    }
 }
 
-/// Checks a deployment again from what the keeper read.
-pub fn of_plan(plan: &Plan) -> Outcome<Deployment> {
+/// Checks a deployment again from what was read.
+pub fn of_texts(texts: &Texts) -> Outcome<Deployment> {
     let read = |path: &Path| {
-        let text = plan.file(&path.display().to_string());
+        let text = texts.file(&path.display().to_string());
         text.map(|text| text.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
-    let File { name, text } = &plan.deployment;
+    let File { name, text } = &texts.deployment;
     deployment::parse(text.as_bytes(), name, &read)
 }

@@ -15,6 +15,7 @@ use weir_live::status::Status;
 pub const TESTS: &[Test] = &[
     ("json_has_one_object_a_line", json_has_one_object_a_line),
     ("a_processor_that_is_not_there_starts_nothing", a_missing_processor_starts_nothing),
+    ("a_user_that_is_not_there_starts_nothing", a_missing_user_starts_nothing),
     ("two_signals_at_once_are_one_stop", two_signals_at_once_are_one_stop),
     ("a_reader_that_does_not_read_holds_up_nothing", a_reader_that_does_not_read),
     ("only_the_loop_is_a_real_time_thread", only_the_loop_is_real_time),
@@ -62,6 +63,23 @@ fn a_missing_processor_starts_nothing() -> Outcome {
     let says = ["CPU 1023", "`cpu` or `cpus`", "may run on CPU"];
     assert!(says.iter().all(|part| err.contains(part)), "{err}");
     assert!(!scene.folder.join("weir.sock").exists(), "nothing listens");
+    Ok(())
+}
+
+/// In a private network the test is root, so the forwarder would become that user.
+fn a_missing_user_starts_nothing() -> Outcome {
+    let scene = Scene::new("user", POLICY)?;
+    configure(&scene, "user = \"no-such-user\"")?;
+    let output = scene.run_up()?;
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*out), (Some(2), ""), "{err}");
+    assert!(err.contains("`no-such-user`") && err.contains("getent passwd"), "{err}");
+    assert!(!scene.folder.join("weir.sock").exists(), "nothing listens");
+    let checked = scene.weir(&["check", "link.toml"]).output()?;
+    let text = String::from_utf8_lossy(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(0), "another machine may have it: {text}");
+    assert!(text.contains("warning: there is no user `no-such-user` here"), "{text}");
     Ok(())
 }
 

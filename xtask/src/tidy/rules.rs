@@ -72,9 +72,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-policy", &["weir-core"]),
     ("weir-import", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-policy"]),
-    ("weir-live", &["weir-core", "weir-policy"]),
-    ("weir-control", &["weir-core", "weir-policy", "weir-live"]),
+    ("weir-record", &["weir-core"]),
+    ("weir-sim", &["weir-core", "weir-policy", "weir-record"]),
+    ("weir-live", &["weir-core", "weir-policy", "weir-record"]),
+    ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
     (
         "weir-lab",
@@ -83,6 +84,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-record",
             "weir-live",
             "weir-control",
             "weir-traffic",
@@ -95,6 +97,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-record",
             "weir-live",
             "weir-control",
             "weir-traffic",
@@ -109,6 +112,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-record",
             "weir-live",
             "weir-control",
             "weir-traffic",
@@ -183,7 +187,8 @@ pub struct Absence {
 }
 
 /// The crates below the ports: same calls, same decisions, to the bit.
-const DETERMINISTIC: &[&str] = &["weir-core", "weir-policy", "weir-import", "weir-sim"];
+const DETERMINISTIC: &[&str] =
+    &["weir-core", "weir-policy", "weir-import", "weir-record", "weir-sim"];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[

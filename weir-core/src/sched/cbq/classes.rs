@@ -5,12 +5,14 @@
 //! itself.
 
 use super::meter::Meter;
+use super::quanta::Quanta;
 use super::ring::CREDIT_BITS;
 use crate::ids::{ClassId, LeafId};
 use crate::order::families::Families;
-use crate::parameter::BuildError;
+use crate::parameter::{BuildError, Params};
+use crate::sched::loans::Loans;
 use crate::sched::service::Bucket;
-use crate::sched::{ClassSpec, Kin, Regulation, Waiting, Why};
+use crate::sched::{ClassSpec, Kin, Refit, RefitError, Regulation, Waiting, Why};
 use crate::state::state;
 use crate::tree::{DEPTH_MAX, Tree};
 use crate::units::{Bytes, Instant, Rate};
@@ -25,6 +27,14 @@ pub(super) struct Classes {
     pub priorities: usize,
     /// Credit for one largest packet.
     pub packet: i32,
+    /// The number of classes from each up to its top class, both counted; 0 for the link.
+    depths: Vec<u8>,
+    pub loans: Loans,
+    mtu: u64,
+    /// The quanta among unsatisfied classes of a level.
+    level_quanta: Quanta,
+    /// The quanta among siblings that borrow, by family; the link's children last.
+    family_quanta: Quanta,
 }
 
 /// A class as the sharing rules see it, in one line of memory.
@@ -56,24 +66,27 @@ impl Classes {
     /// The classes of `tree`.
     pub fn build(tree: &Tree) -> Result<Self, BuildError> {
         let link = tree.classes().len();
-        let (rates, levels, ranks) = (rates(tree)?, levels(tree), ranks(tree));
-        let parent = |(_, spec): (ClassId, &ClassSpec)| spec.parent.map_or(link, ClassId::index);
-        let parents: Vec<_> = tree.classes().map(parent).collect();
-        let mtu = tree.mtu().get().clamp(MTU_MIN, MTU_MAX);
-        let level_quanta = quanta(&rates, mtu, LEVEL_TURN_MAX, |class| levels[class].into());
-        let family_quanta = quanta(&rates, mtu, FAMILY_TURN_MAX, |class| parents[class]);
+        let rates: Vec<_> = tree.classes().map(rate).collect::<Result<_, _>>()?;
+        let (levels, ranks) = (levels(tree), ranks(tree));
         let families = Families::new(tree);
+        let group = |(_, spec): (ClassId, &ClassSpec)| group_of(&families, spec.parent);
+        let groups: Vec<_> = tree.classes().map(group).collect();
+        let mtu = tree.mtu().get().clamp(MTU_MIN, MTU_MAX);
+        let packet = mtu << CREDIT_BITS;
+        let by_level = (0..link).map(|class| (levels[class].into(), rates[class]));
+        let level_quanta = Quanta::new(by_level, DEPTH_MAX + 1, packet, LEVEL_TURN_MAX);
+        let by_family = (0..link).map(|class| (groups[class], rates[class]));
+        let family_quanta = Quanta::new(by_family, families.len() + 1, packet, FAMILY_TURN_MAX);
         let mut list = Vec::with_capacity(link + 1);
         for id in families.order(tree) {
             let (at, params) = (id.index(), &tree.class(id).params);
-            let burst = params.bytes("burst").unwrap_or(Bytes::new(BURST_PACKETS * mtu));
-            let debt = (family_quanta[at] >> CREDIT_BITS) as u32 + (DEBT_PACKETS * mtu) as u32;
+            let family_quantum = family_quanta.of(groups[at], rates[at]);
             list.push(Class {
-                meter: Meter::new(rates[at], burst, debt),
+                meter: Meter::new(rates[at], burst(params, mtu), debt(family_quantum, mtu)),
                 parent: tree.class(id).parent.map_or(link as u32, |id| families.number(id)),
                 head: 0,
-                level_quantum: level_quanta[at],
-                family_quantum: family_quanta[at],
+                level_quantum: level_quanta.of(levels[at].into(), rates[at]),
+                family_quantum,
                 level: levels[at],
                 rank: ranks[priority(tree.class(id))],
                 borrows: params.flag("borrow").unwrap_or(true),
@@ -85,7 +98,73 @@ impl Classes {
         let (meter, level) = (Meter::new(tree.rate(), Bytes::ZERO, 0), levels[link]);
         list.push(Class { meter, parent: link as u32, level, rank: 0, borrows: false, ..list[0] });
         let priorities = usize::from(ranks[PRIORITY_MAX as usize]) + 1;
-        Ok(Self { list, families, priorities, packet: (mtu << CREDIT_BITS) as i32 })
+        let packet = packet as i32;
+        let depths = families.order(tree).map(|id| tree.path(id).count() as u8);
+        let depths = depths.chain([0]).collect();
+        let loans = Loans::new(tree);
+        Ok(Self {
+            list,
+            families,
+            priorities,
+            packet,
+            depths,
+            loans,
+            mtu,
+            level_quanta,
+            family_quanta,
+        })
+    }
+
+    /// Follows the parameters of `leaf`, which is idle, in `tree`.
+    pub fn refit(
+        &mut self,
+        now: Instant,
+        (tree, leaf): (&Tree, LeafId),
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let (id, spec) = (tree.class_of(leaf), tree.leaf(leaf));
+        if priority_of(&spec.params) != priority_of(refit.before) {
+            return Err(RefitError::NeedsChange("its priority is another"));
+        }
+        let rate = rate((id, spec))?;
+        self.requote(tree, leaf, refit.before.rate("rate").unwrap_or(rate));
+        let mtu = self.mtu;
+        let class = &mut self.list[leaf.index()];
+        let before = class.meter;
+        class.borrows = spec.params.flag("borrow").unwrap_or(true);
+        class.meter = Meter::new(rate, burst(&spec.params, mtu), debt(class.family_quantum, mtu));
+        if !refit.is_new {
+            class.meter.inherit(now, &before);
+        }
+        Ok(())
+    }
+
+    /// Sets the quanta of `leaf`, whose rate was `before`, and of the classes that take turns with
+    /// it if they are others now: those of its level, the leaves, and its siblings.
+    fn requote(&mut self, tree: &Tree, leaf: LeafId, before: Rate) {
+        let parent = tree.leaf(leaf).parent;
+        let group = group_of(&self.families, parent);
+        let rate = rate_of(tree.leaf(leaf));
+        let leaves = tree.leaves().map(|(leaf, spec)| (leaf.index(), rate_of(spec)));
+        if self.level_quanta.replace(0, before, rate) {
+            self.list[leaf.index()].level_quantum = self.level_quanta.of(0, rate);
+        } else {
+            self.level_quanta.recount(0, leaves.clone().map(|row| row.1));
+            for (class, rate) in leaves {
+                self.list[class].level_quantum = self.level_quanta.of(0, rate);
+            }
+        }
+        if self.family_quanta.replace(group, before, rate) {
+            self.list[leaf.index()].family_quantum = self.family_quanta.of(group, rate);
+            return;
+        }
+        let siblings = tree.classes().filter(|(_, spec)| spec.parent == parent);
+        self.family_quanta.recount(group, siblings.clone().map(|(_, spec)| rate_of(spec)));
+        for (id, spec) in siblings {
+            let class = &mut self.list[self.families.number(id) as usize];
+            class.family_quantum = self.family_quanta.of(group, rate_of(spec));
+            class.meter.set_debt(debt(class.family_quantum, self.mtu));
+        }
     }
 
     /// Returns what each leaf may always send.
@@ -142,15 +221,26 @@ impl Classes {
 
     /// Returns the classes that both trees have according to `kin`: their numbers here and in
     /// `old`.
-    pub fn kin(&self, old: &Classes, kin: &Kin) -> Vec<(usize, usize)> {
-        let number = |classes: &Classes, id| classes.families.number(id) as usize;
-        kin.classes().map(|(new, was)| (number(self, new), number(old, was))).collect()
+    pub fn kin(&self, old: &Classes, kin: &Kin) -> impl Iterator<Item = (usize, usize)> {
+        let rows = self.families.kin(&old.families, kin);
+        rows.map(|(new, was)| (new as usize, was as usize))
     }
 
     /// Takes over the meters of the classes that `old` had.
     pub fn inherit(&mut self, now: Instant, old: &Classes, kin: &Kin) {
-        for (new, was) in self.kin(old, kin) {
+        for (new, was) in self.families.kin(&old.families, kin) {
+            let (new, was) = (new as usize, was as usize);
             self.list[new].meter.inherit(now, &old.list[was].meter);
+        }
+        self.loans.inherit(&old.loans, kin);
+    }
+
+    /// Counts a packet of `leaf` for which `lender` lends, unless that is the leaf itself.
+    #[inline]
+    pub fn count_loan(&mut self, leaf: usize, lender: usize, sent: u32) {
+        if lender != leaf {
+            let depth = usize::from(self.depths[lender]);
+            self.loans.count(LeafId(leaf as u32), depth, Bytes::new(sent.into()));
         }
     }
 
@@ -193,15 +283,32 @@ pub(super) fn counted(bytes: Bytes) -> u32 {
     bytes.get().min(u64::from(u32::MAX)) as u32
 }
 
-fn rates(tree: &Tree) -> Result<Vec<Rate>, BuildError> {
-    let rate = |(id, spec): (ClassId, &ClassSpec)| {
-        let missing = || {
-            let message = format!("class {} has no rate; give it one: `rate = ...`", spec.name);
-            BuildError::in_class(id, "rate", message)
-        };
-        spec.params.rate("rate").ok_or_else(missing)
+/// The rate of a class.
+fn rate((id, spec): (ClassId, &ClassSpec)) -> Result<Rate, BuildError> {
+    let missing = || {
+        let message = format!("class {} has no rate; give it one: `rate = ...`", spec.name);
+        BuildError::in_class(id, "rate", message)
     };
-    tree.classes().map(rate).collect()
+    spec.params.rate("rate").ok_or_else(missing)
+}
+
+/// The rate of a class that has one.
+fn rate_of(spec: &ClassSpec) -> Rate {
+    spec.params.rate("rate").unwrap_or(Rate::MIN)
+}
+
+/// The group of the children of a class, or of the link.
+fn group_of(families: &Families, parent: Option<ClassId>) -> usize {
+    parent.map_or(families.len(), |id| families.number(id) as usize - families.leaves())
+}
+
+fn burst(params: &Params, mtu: u64) -> Bytes {
+    params.bytes("burst").unwrap_or(Bytes::new(BURST_PACKETS * mtu))
+}
+
+/// The most bytes that a class with this quantum may be in debt.
+fn debt(family_quantum: i32, mtu: u64) -> u32 {
+    (family_quantum >> CREDIT_BITS) as u32 + (DEBT_PACKETS * mtu) as u32
 }
 
 /// The level of each class, of the link last [algorithms §1].
@@ -220,7 +327,11 @@ fn levels(tree: &Tree) -> Vec<u8> {
 }
 
 fn priority(class: &ClassSpec) -> usize {
-    class.params.number("priority").unwrap_or(PRIORITY_DEFAULT).min(PRIORITY_MAX) as usize
+    priority_of(&class.params)
+}
+
+fn priority_of(params: &Params) -> usize {
+    params.number("priority").unwrap_or(PRIORITY_DEFAULT).min(PRIORITY_MAX) as usize
 }
 
 /// The rank of each priority among those in use, so that unused ones cost nothing.
@@ -234,33 +345,6 @@ fn ranks(tree: &Tree) -> [u8; PRIORITY_MAX as usize + 1] {
         seen += u8::from(used);
         seen.saturating_sub(1)
     })
-}
-
-/// The quanta of all classes: in proportion to the rates inside each group.
-///
-/// The lightest of a group has a quantum of one largest packet [algorithms §3.15]. If the heaviest
-/// would then hold the turn for more than `turn_max` packets, it gets that, and the lighter ones
-/// collect credit over up to [`ROUNDS_MAX`] rounds for a packet; beyond that proportions are cut.
-fn quanta(rates: &[Rate], mtu: u64, turn_max: u64, group: impl Fn(usize) -> usize) -> Vec<i32> {
-    let mut bounds = alloc::vec![(u64::MAX, 0u64); rates.len().max(DEPTH_MAX) + 1];
-    for (class, rate) in rates.iter().enumerate() {
-        let bound = &mut bounds[group(class)];
-        let rate = rate.bits_per_second();
-        *bound = (bound.0.min(rate), bound.1.max(rate));
-    }
-    let packet = mtu << CREDIT_BITS;
-    let quantum = |(class, rate): (usize, &Rate)| {
-        let (lightest, heaviest) = bounds[group(class)];
-        let (turn, whole) = if heaviest / turn_max <= lightest {
-            (u128::from(packet), lightest)
-        } else {
-            (u128::from(packet) * u128::from(turn_max), heaviest)
-        };
-        let quantum = turn * u128::from(rate.bits_per_second()) / u128::from(whole);
-        // At most 127 packets of 2^16 bytes, even where rates are a few bit/s.
-        (quantum as i32).max((packet / ROUNDS_MAX) as i32)
-    };
-    rates.iter().enumerate().map(quantum).collect()
 }
 
 /// Highest priority, as in ALTQ.
@@ -279,12 +363,13 @@ const MTU_MAX: u64 = 1 << 16;
 const LEVEL_TURN_MAX: u64 = 4;
 /// The longest turn among borrowing siblings, in largest packets.
 const FAMILY_TURN_MAX: u64 = 64;
-/// The most rounds that a class collects credit for a largest packet.
-const ROUNDS_MAX: u64 = 64;
 
 const _: () = assert!(size_of::<Class>() == 64, "a class is one line of memory");
 
-state!(Classes { list; kept: families, priorities, packet });
+state!(Classes {
+    list, loans;
+    kept: families, priorities, packet, depths, mtu, level_quanta, family_quanta
+});
 state!(Class {
     meter, head, active, overlimit;
     kept: parent, level_quantum, family_quantum, level, rank, borrows

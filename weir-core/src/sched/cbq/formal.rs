@@ -12,9 +12,9 @@ use super::classes::{Class, Classes, counted};
 use super::ring::{General, Rings};
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
-use crate::sched::{Head, Kin, Selection, Waiting, Why};
+use crate::sched::{Head, Kin, Refit, RefitError, Selection, Waiting, Why};
 use crate::state::{Reader, State, StateError, Writer, state};
-use crate::tree::DEPTH_MAX;
+use crate::tree::{DEPTH_MAX, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -114,6 +114,22 @@ impl Formal {
         }
     }
 
+    /// Follows the parameters of `leaf`, which is idle, in `tree`.
+    pub fn refit(
+        &mut self,
+        now: Instant,
+        place: (&Tree, LeafId),
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        self.classes.refit(now, place, refit)?;
+        let leaf = place.1.index();
+        for rank in self.classes.ranks(leaf).filter(|_| refit.is_new) {
+            self.turns[rank].level.set_debt(leaf, 0);
+            self.turns[rank].family.set_debt(leaf, 0);
+        }
+        Ok(())
+    }
+
     /// Returns the overlimit class with the earliest undertime; beyond `limit` the undertime may be
     /// early.
     fn first_overlimit(&mut self, limit: Instant) -> Option<(Instant, usize)> {
@@ -153,7 +169,8 @@ impl Formal {
     /// children send at their own rates would get these on top of its part of an excess.
     fn pay(&mut self, now: Instant, leaf: usize, sent: u32) -> bool {
         let rank = self.classes.at(leaf).rank;
-        let (mut at, mut lent, mut exceeds) = (leaf, false, false);
+        let (mut at, mut lender, mut exceeds) = (leaf, self.classes.link(), false);
+        let mut lent = false;
         while at != self.classes.link() {
             let class = self.classes.at(at);
             if class.active != 0 && (class.overlimit || !lent) {
@@ -163,7 +180,7 @@ impl Formal {
                 match self.lends_at(class) {
                     Some(level) if !lent => {
                         self.turns[rank].level.pay(level, at, sent);
-                        lent = true;
+                        (lender, lent) = (at, true);
                     }
                     None if class.borrows => {
                         self.turns[rank].family.pay(self.classes.parent_family(class), at, sent);
@@ -176,6 +193,7 @@ impl Formal {
             exceeds |= is_overlimit && !class.overlimit;
             at = class.parent as usize;
         }
+        self.classes.count_loan(leaf, lender, sent);
         exceeds
     }
 

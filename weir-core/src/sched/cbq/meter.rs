@@ -34,6 +34,11 @@ impl Meter {
         Bytes::new(self.debt as u64)
     }
 
+    /// Sets how much of the borrowed bytes counts beyond the burst.
+    pub const fn set_debt(&mut self, debt: u32) {
+        self.debt = debt;
+    }
+
     /// The instant from which on the class is not overlimit if it sends nothing more.
     pub const fn undertime(&self) -> Instant {
         self.theoretical.minus(self.pace.span(self.burst)).round_up()

@@ -12,6 +12,7 @@
 mod classes;
 mod formal;
 mod meter;
+mod quanta;
 mod ring;
 mod scan;
 #[cfg(test)]
@@ -19,8 +20,8 @@ mod tests;
 
 use super::service::{Buckets, Excess};
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
-    Waiting, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -56,6 +57,8 @@ impl Discipline for Cbq {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let classes = Classes::build(tree)?;
         let general = match tree.params().choice("general") {
@@ -87,6 +90,19 @@ impl Discipline for Cbq {
             (Engine::Scan(engine), Engine::Formal(old)) => {
                 engine.classes.inherit(now, &old.classes, kin);
             }
+        }
+    }
+
+    fn refit(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.refit(now, (tree, leaf), refit),
+            Engine::Scan(_) => Err(RefitError::NeedsChange("its `sharing` is not `formal`")),
         }
     }
 
@@ -148,6 +164,13 @@ impl Scheduler for Cbq {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),
             Engine::Scan(engine) => engine.why(now, leaf),
+        }
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        match &self.engine {
+            Engine::Formal(engine) => engine.classes.loans.of(leaf),
+            Engine::Scan(engine) => engine.classes.loans.of(leaf),
         }
     }
 }

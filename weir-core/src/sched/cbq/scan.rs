@@ -100,6 +100,9 @@ impl Scan {
             class.meter.charge(now, Bytes::new(sent.into()));
             at = class.parent as usize;
         }
+        // Without a lender the link would otherwise idle.
+        let lends = lender.unwrap_or(self.classes.link());
+        self.classes.count_loan(leaf.index(), lends, sent);
         if let Some(lender) = lender {
             self.depart(now, lender, next.is_none());
         }

@@ -28,8 +28,10 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+use super::loans::Loans;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Waiting, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree,
+    Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
@@ -55,6 +57,9 @@ pub struct CbqAltq {
     calls: (Instant, u32),
     /// The packets that have not left the wire, under `update_at = "tx-complete"`.
     downstream: VecDeque<Sent>,
+    /// The number of classes from each up to its top class, both counted; 0 for a root of the link.
+    depths: Vec<u8>,
+    loans: Loans,
 }
 
 /// A packet that the estimators have yet to count.
@@ -101,10 +106,16 @@ impl Discipline for CbqAltq {
 
     const COMPLETIONS: bool = true;
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let switches = Switches::new(tree.params());
         let mut sharing = Sharing::build(tree, switches)?;
         let rounds = Rounds::build(tree, &mut sharing.classes, &switches);
+        let mut depths = alloc::vec![0; sharing.classes.list.len()];
+        for (id, _) in tree.classes() {
+            depths[sharing.classes.number(id)] = tree.path(id).count() as u8;
+        }
         Ok(Self {
             sharing,
             rounds,
@@ -113,6 +124,8 @@ impl Discipline for CbqAltq {
             arrival: Arrival::None,
             calls: (Instant::ZERO, 0),
             downstream: VecDeque::new(),
+            depths,
+            loans: Loans::new(tree),
         })
     }
 
@@ -121,6 +134,7 @@ impl Discipline for CbqAltq {
         let pair = |(new, was)| (numbers(&self.sharing, new), numbers(&old.sharing, was));
         let pairs: Vec<_> = kin.classes().map(pair).collect();
         self.sharing.inherit(&old.sharing, pairs.into_iter());
+        self.loans.inherit(&old.loans, kin);
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {
@@ -195,6 +209,10 @@ impl Scheduler for CbqAltq {
         let (state, plan) = self.sharing.classes.at_with_plan(class);
         self.rounds.pay(plan.place.priority, (class, state), length, first == Some(class));
         self.remove_one(leaf, next);
+        if let Some(lender) = choice.permission.lender {
+            let depth = usize::from(self.depths[lender as usize]);
+            self.loans.count(leaf, depth, sent);
+        }
         let sent = Sent { class, length, lender: choice.permission.lender };
         if !self.sharing.switches.at_completion {
             return self.account(now, sent);
@@ -231,6 +249,10 @@ impl Scheduler for CbqAltq {
             _ => None,
         };
         self.sharing.why(Stamp::at(now), class, lender)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
     }
 }
 
@@ -378,7 +400,8 @@ fn length(bytes: Bytes) -> i64 {
 const LENGTH_MAX: u64 = 1 << 24;
 
 state!(CbqAltq {
-    sharing, rounds, backlogged, outcome, arrival, calls, downstream;
+    sharing, rounds, backlogged, outcome, arrival, calls, downstream, loans;
+    kept: depths;
     check: CbqAltq::is_sound
 });
 state!(Sent { class, length, lender });

@@ -14,8 +14,8 @@ mod tests;
 pub use rules::{Answer, Rules};
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Tree,
-    Waiting, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection,
+    Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -52,6 +52,8 @@ impl Discipline for CbqRef {
             cost: Cost::Linear,
         },
     };
+
+    const PER_PACKET: bool = true;
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let wakes = tree.params().choice("wake") != Some("arrivals-only");
@@ -108,6 +110,10 @@ impl Scheduler for CbqRef {
             return Why { lender, ..Why::FREE };
         }
         Why { released, regulation: Regulation::Undertime, lender }
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.rules.borrowed(leaf)
     }
 }
 

@@ -8,8 +8,10 @@
 use super::class::{Class, Maxidle, Plan, Plans};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
-use crate::sched::{ClassSpec, Kin, Tree, Waiting};
+use crate::sched::loans::Loans;
+use crate::sched::{Borrowed, ClassSpec, Kin, Tree, Waiting};
 use crate::state::{Reader, State, StateError, Writer, state};
+use crate::units::Bytes;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -34,6 +36,9 @@ pub struct Rules {
     free_at: f64,
     /// The result of `select` at an instant, as long as nothing has happened since.
     answer: Option<(f64, Answer)>,
+    /// The number of classes from each up to its top class, both counted.
+    depths: Vec<u8>,
+    loans: Loans,
 }
 
 /// Which leaf may send.
@@ -95,6 +100,8 @@ impl Rules {
             answer: None,
             classes,
             plans,
+            depths: tree.classes().map(|(id, _)| tree.path(id).count() as u8).collect(),
+            loans: Loans::new(tree),
         };
         for (leaf, _) in tree.leaves() {
             this.insert(this.of_leaf(leaf));
@@ -224,6 +231,12 @@ impl Rules {
         self.active[priority] = Some(active);
         let time = 8.0 * length as f64 / self.bandwidth;
         self.free_at = now + time;
+        let lender_class = lender.map(ClassId::index);
+        if lender_class != Some(class) {
+            // Without a lender it is the link that would otherwise idle.
+            let depth = lender_class.map_or(0, |lender| usize::from(self.depths[lender]));
+            self.loans.count(leaf, depth, Bytes::new(length));
+        }
         if let Some(lender) = lender {
             let mut above = Some(class);
             while let Some(at) = above {
@@ -422,6 +435,11 @@ impl Rules {
         }
     }
 
+    /// Returns what `leaf` has borrowed.
+    pub(super) fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
+    }
+
     /// Takes over the state of the classes that exist in both links: as ns-2's `newallot` where
     /// only shares differ [algorithms §2.7].
     pub fn inherit(&mut self, old: &Self, kin: &Kin) {
@@ -438,6 +456,7 @@ impl Rules {
                 self.active[priority] = Some(new);
             }
         }
+        self.loans.inherit(&old.loans, kin);
         self.toplevel = old.toplevel;
         self.free_at = old.free_at;
         let same = kin.classes().count() == self.classes.len().max(old.classes.len());
@@ -560,6 +579,8 @@ impl State for Rules {
             waiting,
             free_at,
             answer,
+            depths: _,
+            loans,
         } = self;
         classes.save(to);
         // A change of the tree may have kept what an earlier tree derived.
@@ -576,6 +597,7 @@ impl State for Rules {
         waiting.save(to);
         free_at.save(to);
         save_answer(answer, to);
+        loans.save(to);
     }
 
     fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
@@ -598,7 +620,7 @@ impl State for Rules {
         self.waiting.load(from)?;
         self.free_at.load(from)?;
         self.answer = load_answer(from)?;
-        Ok(())
+        self.loans.load(from)
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Curves {
 }
 
 /// The number of a curve, from 1, so that an optional one takes no more room.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct CurveId(NonZeroU32);
 
 impl Spec {
@@ -184,12 +184,25 @@ impl Curves {
         })
     }
 
+    /// The number of the curve of `spec`, if a class has or had it.
+    pub(super) fn number(&self, spec: Spec) -> Option<CurveId> {
+        self.known.get(&spec).copied()
+    }
+
+    /// Returns whether another curve may be added while `classes` classes may have one each.
+    pub(super) fn has_room(&self, classes: usize) -> bool {
+        self.table.len() < classes + SPARE
+    }
+
     /// The curve of that number.
     #[inline]
     pub(super) fn at(&self, number: CurveId) -> &Curve {
         &self.table[number.0.get() as usize - 1]
     }
 }
+
+/// Curves that no class has any more, after leaves got others.
+const SPARE: usize = 1 << 16;
 
 /// The time of a byte, rounded up; below 2^73 at 1 bit/s.
 fn byte_time(rate: Rate) -> i128 {

@@ -13,7 +13,7 @@ use super::params::ClassPlan;
 use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};
 use crate::order::heap::Heaps;
-use crate::sched::{Kin, Tree};
+use crate::sched::{Kin, Refit, Tree};
 use crate::state::state;
 use crate::units::Instant;
 use alloc::vec::Vec;
@@ -381,6 +381,53 @@ impl LinkShare {
             family.has_risen = above.has_risen;
         }
         resumes
+    }
+
+    /// Returns whether a leaf's class can have the curves of `plan`: there is room for those of the
+    /// kinds that it had, and no other class's limit depends on them.
+    pub(super) fn fits(&self, class: ClassId, plan: &ClassPlan) -> bool {
+        let this = &self.classes[class.index()];
+        let is_limited = self.limit(class.0).is_some_and(|limit| limit.curve.is_some());
+        if this.curve.is_some() != plan.link_share.is_some()
+            || is_limited != plan.upper_limit.is_some()
+            || !self.curves.has_room(self.classes.len())
+            || !self.limit_curves.has_room(self.classes.len())
+        {
+            return false;
+        }
+        // The credit of a class under a limit follows from the shares of its siblings and of those
+        // of each class above it.
+        let is_beside = |family: &Family| {
+            let parent = family.parent.map(|parent| &self.classes[parent as usize]);
+            parent.is_some_and(|parent| parent.family == this.family)
+        };
+        let shares_as_before = this.curve.zip(plan.link_share);
+        let shares_as_before =
+            shares_as_before.is_none_or(|(curve, spec)| self.curves.number(spec) == Some(curve));
+        shares_as_before || self.limits.is_empty() || !self.families.iter().any(is_beside)
+    }
+
+    /// Gives a leaf's class, which is idle, the curves of `plan`; under another curve it starts
+    /// anew.
+    pub(super) fn refit(
+        &mut self,
+        tree: &Tree,
+        class: ClassId,
+        plan: &ClassPlan,
+        refit: Refit<'_>,
+    ) {
+        let this = &mut self.classes[class.index()];
+        let curve = plan.link_share.map(|spec| self.curves.add(spec));
+        if refit.is_new || curve != this.curve {
+            (this.curve, this.runtime, this.turn) = (curve, Runtime::IDLE, Turn::default());
+        }
+        let Some((number, spec)) = this.limit.zip(plan.upper_limit) else { return };
+        let limit = &mut self.limits[number as usize];
+        let curve = Some(self.limit_curves.add(spec));
+        if refit.is_new || curve != limit.curve {
+            (limit.curve, limit.runtime, limit.fit) = (curve, Runtime::IDLE, Instant::ZERO);
+        }
+        limit.follow(tree, refit.before, spec);
     }
 
     fn inherit_limit(&mut self, old: &Self, new: ClassId, from: ClassId) {

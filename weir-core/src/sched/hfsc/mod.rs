@@ -30,8 +30,8 @@ mod tests;
 mod upper_limit;
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection, Service,
-    Tree, Waiting, Why,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Regulation, Scheduler,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
@@ -78,6 +78,8 @@ impl Discipline for Hfsc {
         },
     };
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let plan = |(class, _)| ClassPlan::new(tree, class);
         let plans = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
@@ -96,6 +98,23 @@ impl Discipline for Hfsc {
         let leaves = self.real_time.inherit(&old.real_time, kin);
         let classes = self.share.inherit(&old.share, kin);
         self.resuming = Some(Resuming { at: now, leaves, classes });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let class = tree.class_of(leaf);
+        let plan = ClassPlan::new(tree, class)?;
+        if !self.real_time.fits(leaf, &plan) || !self.share.fits(class, &plan) {
+            return Err(RefitError::NeedsChange("its curves are of other kinds than before"));
+        }
+        self.real_time.refit(leaf, &plan, refit.is_new);
+        self.share.refit(tree, class, &plan, refit);
+        Ok(())
     }
 
     fn service(tree: &Tree) -> Service {

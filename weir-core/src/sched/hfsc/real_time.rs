@@ -113,6 +113,21 @@ impl RealTime {
         this.curve.map(|curve| (eligible(curve), this.deadline))
     }
 
+    /// Returns whether `leaf` can have the curve of `plan`: there is room if it had one before.
+    pub(super) fn fits(&self, leaf: LeafId, plan: &ClassPlan) -> bool {
+        let has_curve = self.leaves[leaf.index()].curve.is_some();
+        has_curve == plan.real_time.is_some() && self.curves.has_room(self.leaves.len())
+    }
+
+    /// Gives `leaf`, which is idle, the curve of `plan`; under another curve it starts anew.
+    pub(super) fn refit(&mut self, leaf: LeafId, plan: &ClassPlan, is_new: bool) {
+        let this = &mut self.leaves[leaf.index()];
+        let curve = plan.real_time.map(|spec| self.curves.add(spec));
+        if is_new || curve != this.curve {
+            (this.curve, this.runtime) = (curve, Runtime::IDLE);
+        }
+    }
+
     /// Whether it knows whether packets wait in a leaf.
     pub(super) fn knows(&self, leaf: LeafId, waits: bool) -> bool {
         let guaranteed = self.leaves[leaf.index()].curve.is_some();

@@ -13,9 +13,10 @@
 //! and a packet [algorithms §6.7]; so a limit of at least *s* with that much credit never holds it
 //! back. Invariant: `credit_max` is at least `credit_left`.
 
-use super::curve::{CurveId, Curves, Runtime, fine, round_up};
+use super::curve::{CurveId, Curves, Runtime, Spec, fine, round_up};
 use super::params::ClassPlan;
 use crate::ids::ClassId;
+use crate::parameter::Params;
 use crate::sched::Tree;
 use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -43,6 +44,25 @@ impl UpperLimit {
         credit_max: Duration::ZERO,
         credit_left: Duration::ZERO,
     };
+
+    /// Follows another limit of its class, whose parameters were those of `before`. The credit is
+    /// what siblings may cost the class, which stays, and a largest packet at its limit.
+    pub(super) fn follow(&mut self, tree: &Tree, before: &Params, spec: Spec) {
+        let packet = |rate: Rate| rate.transmit_time(tree.mtu());
+        let was = before.rate("ul_m2").map_or(Duration::ZERO, packet);
+        let other = |credit: Duration| {
+            let wait = Duration::from_nanos(credit.as_nanos().saturating_sub(was.as_nanos()));
+            wait.plus(packet(spec.m2))
+        };
+        match tree.params().choice("limit_credit") {
+            Some("linux") => {}
+            Some("altq") => self.credit_max = packet(spec.m2),
+            _ => {
+                (self.credit_max, self.credit_left) =
+                    (other(self.credit_max), other(self.credit_left))
+            }
+        }
+    }
 
     /// The class becomes active.
     pub(super) fn init(&mut self, curves: &Curves, now: Instant) {

@@ -14,7 +14,10 @@ use crate::ids::{ClassId, LeafId};
 use crate::order::families::Families;
 use crate::order::heap::Heaps;
 use crate::parameter::BuildError;
-use crate::sched::{Head, Kin, Regulation, Scheduler, Selection, Tree, Waiting, Why};
+use crate::sched::loans::Loans;
+use crate::sched::{
+    Borrowed, Head, Kin, Refit, RefitError, Regulation, Scheduler, Selection, Tree, Waiting, Why,
+};
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::collections::BTreeMap;
@@ -38,6 +41,7 @@ pub struct Engine<P> {
     levels: u8,
     backlogged: u32,
     served: Served,
+    loans: Loans,
 }
 
 pub(super) struct Class {
@@ -59,6 +63,8 @@ struct Shared {
     rates: Rates,
     /// Of leaves.
     quantum: u32,
+    /// How many classes have it.
+    users: u32,
 }
 
 /// The resolution of an engine's times and lengths.
@@ -130,6 +136,10 @@ impl<P: Precision> Scheduler for Engine<P> {
         assert_eq!(self.served.leaf, leaf, "the leaf that was selected sends");
         let level = self.served.level;
         self.count_turn(leaf, level, sent);
+        if level > 0 {
+            // A top class is at the highest level.
+            self.loans.count(leaf, LEVELS - usize::from(level), sent);
+        }
         // Before the charge, as in Linux: a leaf that empties leaves rows and feeds in its old
         // mode.
         self.head_changed(now, leaf, next);
@@ -152,6 +162,10 @@ impl<P: Precision> Scheduler for Engine<P> {
             return Why::FREE;
         }
         self.why_held(now, leaf, from)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans.of(leaf)
     }
 }
 
@@ -221,13 +235,14 @@ impl<P: Precision> Engine<P> {
             levels,
             backlogged: 0,
             served: Served { leaf: LeafId(0), level: 0 },
+            loans: Loans::new(tree),
         })
     }
 
     /// Takes over tokens, as times, and deficits; the order of turns starts anew.
     pub(in crate::sched) fn take_over(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        for (new, was) in kin.classes() {
-            let (new, was) = (self.families.number(new), old.of(was));
+        for (new, was) in self.families.kin(&old.families, kin) {
+            let was = &old.classes[was as usize];
             let class = &mut self.classes[new as usize];
             let rates = &self.rates[class.rates as usize].rates;
             class.buckets.take_over(rates, &was.buckets);
@@ -240,6 +255,7 @@ impl<P: Precision> Engine<P> {
                 self.waits.insert(usize::from(class.level), new, due);
             }
         }
+        self.loans.inherit(&old.loans, kin);
         let each = self.deficits_each.min(old.deficits_each);
         for (new, was) in kin.leaves() {
             let quantum = self.rates[self.classes[new.index()].rates as usize].quantum;
@@ -251,15 +267,81 @@ impl<P: Precision> Engine<P> {
         }
     }
 
+    /// See [`crate::sched::Discipline::refit`].
+    pub(in crate::sched) fn refit_leaf(
+        &mut self,
+        now: Instant,
+        (tree, leaf): (&Tree, LeafId),
+        refit: Refit<'_>,
+        defaults: &Defaults,
+    ) -> Result<(), RefitError> {
+        let id = tree.class_of(leaf);
+        let plan = ClassPlan::new(tree, id, defaults)?;
+        let LeafPlan { quantum, priority } = LeafPlan::new(tree, id, plan.own.0, defaults);
+        if !self.has_turns(leaf, priority) {
+            return Err(RefitError::NeedsChange("no class had its priority"));
+        }
+        let rates = Rates::new(plan.own, plan.ceiling);
+        self.share_rates(leaf, Shared { rates, quantum, users: 1 });
+        let class = &mut self.classes[leaf.index()];
+        class.priority = priority;
+        let (before, was) = (class.buckets, class.mode);
+        class.buckets = Buckets::full(&rates);
+        if refit.is_new {
+            class.mode = Mode::CanSend;
+        } else {
+            class.buckets.take_over(&rates, &before);
+        }
+        let hysteresis = self.precision.hysteresis();
+        let (mode, wait) = class.buckets.mode(&rates, now, class.mode, hysteresis);
+        class.mode = mode;
+        if was != Mode::CanSend {
+            self.waits.remove(0, leaf.0);
+        }
+        if mode != Mode::CanSend {
+            self.waits.insert(0, leaf.0, self.precision.event(now, wait));
+        }
+        let most = if refit.is_new { 0 } else { quantum as i32 };
+        for deficit in &mut self.deficits[leaf.index() * self.deficits_each..][..self.deficits_each]
+        {
+            *deficit = (*deficit).min(most);
+        }
+        Ok(())
+    }
+
+    /// Returns whether there are rows and feeds for `leaf` at this priority, up to the top.
+    fn has_turns(&self, leaf: LeafId, priority: u8) -> bool {
+        let mut at = leaf.0;
+        loop {
+            let Class { parent, level, .. } = self.classes[at as usize];
+            let family = (parent != NONE).then(|| self.family(parent));
+            if !self.turns.has_room(at, family, (level, priority)) {
+                return false;
+            }
+            if parent == NONE {
+                return true;
+            }
+            at = parent;
+        }
+    }
+
+    /// Gives `leaf` these rates, in the place of its own if no other class shares them.
+    fn share_rates(&mut self, leaf: LeafId, shared: Shared) {
+        let number = &mut self.classes[leaf.index()].rates;
+        let before = &mut self.rates[*number as usize];
+        if before.users == 1 {
+            *before = shared;
+            return;
+        }
+        before.users -= 1;
+        *number = self.rates.len() as u32;
+        self.rates.push(shared);
+    }
+
     /// The number of the family of a class with children.
     #[inline]
     fn family(&self, class: u32) -> usize {
         class as usize - self.families.leaves()
-    }
-
-    /// The class that was declared as `id`.
-    fn of(&self, id: ClassId) -> &Class {
-        &self.classes[self.families.number(id) as usize]
     }
 
     /// Returns until when the tokens of its rate and of its ceil hold a class back; the epoch if
@@ -453,8 +535,10 @@ impl Tables {
         let LeafPlan { quantum, priority } = LeafPlan::new(tree, id, plan.own.0, defaults);
         let rates = *self.rates_of.entry((plan, quantum)).or_insert(self.rates.len() as u32);
         if rates as usize == self.rates.len() {
-            self.rates.push(Shared { rates: Rates::new(plan.own, plan.ceiling), quantum });
+            let rates = Rates::new(plan.own, plan.ceiling);
+            self.rates.push(Shared { rates, quantum, users: 0 });
         }
+        self.rates[rates as usize].users += 1;
         let parent = tree.class(id).parent;
         self.classes.push(Class {
             buckets: Buckets::full(&self.rates[rates as usize].rates),
@@ -523,13 +607,15 @@ impl<P: Precision> State for Engine<P> {
             backlogged: _,
             // The next choice replaces it.
             served: _,
+            loans,
         } = self;
         classes.save(to);
         let leaves = &classes[..families.leaves()];
         leaves.iter().for_each(|leaf| (leaf.active != 0).save(to));
         deficits.save(to);
         waits.save(to);
-        turns.save(to);
+        turns.save(self.used(), to);
+        loans.save(to);
     }
 
     fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
@@ -548,11 +634,18 @@ impl<P: Precision> State for Engine<P> {
         if !self.waits_are_sound() {
             return Err(StateError::Invalid("events"));
         }
-        self.turns.load(from)
+        self.turns.load(self.used(), from)?;
+        self.loans.load(from)
     }
 }
 
 impl<P: Precision> Engine<P> {
+    /// Returns a bit for each priority that a leaf has.
+    fn used(&self) -> u8 {
+        let leaves = &self.classes[..self.families.leaves()];
+        leaves.iter().fold(0, |used, leaf| used | 1 << leaf.priority)
+    }
+
     /// Whether exactly the classes wait for an event that may not send at their own rate, each in
     /// the lane of its level.
     fn waits_are_sound(&self) -> bool {

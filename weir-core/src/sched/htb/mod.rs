@@ -22,7 +22,10 @@ pub(in crate::sched) mod params;
 mod turns;
 
 use super::service::{Buckets, Excess};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree, Waiting};
+use super::{
+    Cost, Descriptor, Discipline, Kin, Promises, Refit, RefitError, Service, Tree, Waiting,
+};
+use crate::ids::LeafId;
 use crate::parameter::{BuildError, Parameter};
 use crate::units::{Bytes, Duration, Instant};
 use engine::{Engine, Precision};
@@ -77,12 +80,25 @@ impl Discipline for Htb {
 
     const PEEKS: bool = false;
 
+    const REFITS: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Engine::new(tree, Exact, &Self::defaults(tree))
     }
 
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.take_over(now, old, kin);
+    }
+
+    fn refit(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let defaults = Self::defaults(tree);
+        self.refit_leaf(now, (tree, leaf), refit, &defaults)
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {

@@ -165,6 +165,13 @@ impl Fluid {
         self.virtual_time
     }
 
+    /// Returns virtual time with the work that it does not show yet. While no leaf is drained or
+    /// begins to drain, that is all work.
+    pub(super) fn reached(&self) -> u64 {
+        let passed = self.saved.checked_div(self.work_for(1)).unwrap_or(0);
+        self.virtual_time.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
     /// Takes over the work that `old` still had to do, in this fluid's units.
     pub(super) fn inherit(&mut self, now: Instant, old: &Fluid) {
         self.time = now;

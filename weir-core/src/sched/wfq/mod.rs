@@ -69,6 +69,8 @@ impl Discipline for Wfq {
         },
     };
 
+    const PER_PACKET: bool = true;
+
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let weights = Weights::of(tree);
         let leaf = Leaf { start: 0, head: None, number: 0, last: 0, starts: Queue::EMPTY };
@@ -87,7 +89,7 @@ impl Discipline for Wfq {
         self.fluid.inherit(now, &old.fluid);
         for (new, before) in kin.leaves() {
             let start = old.leaves[before.index()].start;
-            let ahead = start.saturating_sub(old.fluid.virtual_time());
+            let ahead = start.saturating_sub(old.fluid.reached());
             let ahead = u128::from(ahead) << self.shift >> old.shift;
             let ahead = ahead.min(1 << AHEAD_BITS) as u64;
             if ahead > 0 {

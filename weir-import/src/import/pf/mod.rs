@@ -342,7 +342,7 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
     };
     let mut written = Once::default();
     while let Some(word) = words.take() {
-        written.check(&word, &SINGLE, reading)?;
+        written.check(&word, &QUEUE_WORDS, reading)?;
         match word.text.as_str() {
             "on" => {
                 let others = words.accept("!");
@@ -708,8 +708,8 @@ const A_LIMIT: &str = "a number of packets up to 65535";
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
 /// The longest name of a queue in pf.
 const QUEUE_NAME_MAX: usize = 63;
-/// Options that a queue has once.
-const SINGLE: [&str; 13] = [
+/// Options of a queue, each at most once.
+const QUEUE_WORDS: [&str; 13] = [
     "on",
     "parent",
     "bandwidth",
@@ -753,21 +753,6 @@ const OPTIONS: [&str; 12] = [
     "minburst",
     "maxburst",
     "cleardscp",
-];
-const QUEUE_WORDS: [&str; 13] = [
-    "on",
-    "parent",
-    "bandwidth",
-    "min",
-    "max",
-    "priority",
-    "qlimit",
-    "cbq",
-    "hfsc",
-    "priq",
-    "default",
-    "flows",
-    "quantum",
 ];
 /// Words that look like options and so are not taken for the single child of a queue.
 const OPTION_LIKE: [&str; 6] = ["(", ")", "}", "burst", "for", "="];

@@ -1,0 +1,270 @@
+//! Adds, retunes or removes one leaf of a running link, without a rebuild of the rest.
+//!
+//! A leaf that is added takes a place that its plan reserved ([`LinkPlan::reserve`]), so no table
+//! grows and no other leaf has another number; a leaf that is removed leaves its place. The plan
+//! follows, so that a link built from it, or changed from it, is the link that runs. What only a
+//! [`Change`](super::Change) can do is refused with [`RefitError::NeedsChange`]. Invariant: no
+//! other leaf is touched, but the heir of a removed one; a packet is lost only where a limit has no
+//! room for it.
+
+use super::{AnyLink, Link, LinkPlan};
+use crate::ids::{ClassId, LeafId};
+use crate::parameter::Params;
+use crate::queue::{PackedLimit, QueueEntry, QueuePlan};
+use crate::sched::{Discipline, Refit, RefitError};
+use crate::units::Instant;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What is done to one leaf.
+#[derive(Clone, Debug)]
+pub enum Graft {
+    /// A class takes a place that is reserved under a parent, `None` for the link.
+    Add {
+        /// The parent, which has children already.
+        parent: Option<ClassId>,
+        /// The name of the class, which no other has.
+        name: String,
+        /// The scheduler's parameters of the class.
+        params: Params,
+        /// Its queue.
+        queue: QueuePlan,
+    },
+    /// A leaf gets other parameters and another queue.
+    Retune {
+        /// The leaf.
+        leaf: LeafId,
+        /// The scheduler's parameters of its class.
+        params: Params,
+        /// Its queue.
+        queue: QueuePlan,
+    },
+    /// A class leaves its place.
+    Remove {
+        /// Its leaf.
+        leaf: LeafId,
+        /// The leaf that takes the packets that wait, behind its own.
+        heir: LeafId,
+    },
+}
+
+/// A leaf whose plan was replaced, and what it had before.
+#[derive(Clone, Copy, Debug)]
+pub struct Grafted<'a> {
+    /// The leaf.
+    pub leaf: LeafId,
+    /// The scheduler's parameters that it had.
+    pub params: &'a Params,
+    /// The queue that it had.
+    pub queue: &'a QueuePlan,
+    /// Whether another class takes the place.
+    pub is_new: bool,
+}
+
+impl Graft {
+    /// Does it to `link`, which was built from `plan` or changed to it, at `now`, and to the plan.
+    /// Returns the leaf. The link must have been served up to now.
+    ///
+    /// # Errors
+    /// When it takes a whole change, or the values contradict each other; then nothing is changed.
+    pub fn apply(
+        self,
+        plan: &mut LinkPlan,
+        link: &mut dyn AnyLink,
+        now: Instant,
+    ) -> Result<LeafId, RefitError> {
+        match self {
+            Graft::Add { parent, name, params, queue } => {
+                let free = plan.tree.vacancy(parent).filter(|_| !name.is_empty());
+                let leaf = free.ok_or(NO_PLACE)?;
+                refit(plan, link, now, (leaf, name, params, queue))?;
+                Ok(leaf)
+            }
+            Graft::Retune { leaf, params, queue } => {
+                let name = named(plan, leaf)?;
+                refit(plan, link, now, (leaf, name, params, queue))?;
+                Ok(leaf)
+            }
+            Graft::Remove { leaf, heir } => {
+                named(plan, leaf)?;
+                named(plan, heir)?;
+                link.remove_leaf(now, plan, leaf, heir)?;
+                let params = plan.tree.leaf(leaf).params.clone();
+                plan.tree.replace(leaf, String::new(), params);
+                Ok(leaf)
+            }
+        }
+    }
+}
+
+/// Gives a leaf another plan, in `plan` and in `link`, or in neither.
+fn refit(
+    plan: &mut LinkPlan,
+    link: &mut dyn AnyLink,
+    now: Instant,
+    (leaf, name, params, queue): (LeafId, String, Params, QueuePlan),
+) -> Result<(), RefitError> {
+    let class = plan.tree.replace(leaf, name, params);
+    let queue = core::mem::replace(&mut plan.queues[leaf.index()], queue);
+    let is_new = class.name.is_empty();
+    let grafted = Grafted { leaf, params: &class.params, queue: &queue, is_new };
+    link.refit_leaf(now, plan, grafted).inspect_err(|_| {
+        plan.tree.replace(leaf, class.name, class.params);
+        plan.queues[leaf.index()] = queue;
+    })
+}
+
+/// Returns the name of a leaf that is not just a place.
+fn named(plan: &LinkPlan, leaf: LeafId) -> Result<String, RefitError> {
+    let is_known = leaf.index() < plan.tree.leaf_count();
+    let name = if is_known { &plan.tree.leaf(leaf).name } else { "" };
+    if name.is_empty() {
+        return Err(RefitError::NeedsChange("there is no such leaf"));
+    }
+    Ok(name.into())
+}
+
+impl LinkPlan {
+    /// Reserves `count` places for leaves under `parent`, with these parameters and this queue, so
+    /// that as many can be added by [`Graft::Add`]. Returns false, and reserves none, if the parent
+    /// is a leaf.
+    #[must_use]
+    pub fn reserve(
+        &mut self,
+        parent: Option<ClassId>,
+        count: usize,
+        params: &Params,
+        queue: &QueuePlan,
+    ) -> bool {
+        let reserved = self.tree.reserve(parent, count, params);
+        self.queues.resize(self.tree.leaf_count(), queue.clone());
+        reserved
+    }
+}
+
+impl<S: Discipline> Link<S> {
+    /// See [`AnyLink::refit_leaf`].
+    pub(super) fn refit_at(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        grafted: Grafted<'_>,
+    ) -> Result<(), RefitError> {
+        self.check_graft(now)?;
+        let Grafted { leaf, params: before, queue, is_new } = grafted;
+        let to = &plan.queues[leaf.index()];
+        let dropper = self.queues.refitted_dropper(leaf, (queue, to), plan, is_new)?;
+        let is_tuned = is_new || *before != plan.tree.leaf(leaf).params;
+        let refit = Refit { before, is_new };
+        // A leaf that the scheduler need not know anew stays in its turn, and one in which packets
+        // wait leaves it for as long as it is refitted.
+        let waiting = if dropper.is_some() { self.take_out(now, leaf) } else { Vec::new() };
+        let head = self.queues.head(leaf).filter(|_| is_tuned);
+        if head.is_some() {
+            self.leave(now, leaf);
+        }
+        let done =
+            if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
+        if let (Ok(()), Some(dropper)) = (&done, dropper) {
+            self.queues.set_dropper(leaf, dropper);
+        }
+        if head.is_some() {
+            self.rejoin(now, leaf);
+        }
+        if done.is_ok() {
+            let name = plan.tree.leaf(leaf).name.as_str();
+            let past = if is_new { "" } else { name };
+            let past = plan.leaf_fingerprint_with(leaf, past, before, queue);
+            self.follow_plan(past, plan.leaf_fingerprint(leaf, name));
+        }
+        let limit = if done.is_ok() { to.limit() } else { queue.limit() };
+        self.put_back(now, leaf, &waiting, PackedLimit::new(limit));
+        self.due = now;
+        done
+    }
+
+    /// See [`AnyLink::remove_leaf`].
+    pub(super) fn remove_at(
+        &mut self,
+        now: Instant,
+        plan: &LinkPlan,
+        leaf: LeafId,
+        heir: LeafId,
+    ) -> Result<(), RefitError> {
+        self.check_graft(now)?;
+        let is_plain = |leaf| !self.queues.has_flows(leaf) && !self.queues.shares(leaf);
+        let is_empty = self.queues.backlog(leaf).packets == 0;
+        if heir == leaf || !(is_empty || is_plain(leaf) && is_plain(heir)) {
+            return Err(RefitError::NeedsChange(
+                "its packets cannot wait behind those of its heir",
+            ));
+        }
+        let waiting = self.take_out(now, leaf);
+        self.put_back(now, heir, &waiting, PackedLimit::new(plan.queues[heir.index()].limit()));
+        self.retired = self.retired.plus_past(&self.queues.retire(leaf));
+        let name = plan.tree.leaf(leaf).name.as_str();
+        let past = plan.leaf_fingerprint(leaf, name);
+        self.follow_plan(past, plan.leaf_fingerprint(leaf, ""));
+        self.due = now;
+        Ok(())
+    }
+
+    /// Lets the plan's fingerprint follow that of one leaf.
+    fn follow_plan(&mut self, before: u64, now: u64) {
+        self.plan = self.plan.wrapping_sub(before).wrapping_add(now);
+    }
+
+    fn check_graft(&mut self, now: Instant) -> Result<(), RefitError> {
+        if !S::REFITS {
+            return Err(RefitError::NeedsChange("the scheduler builds its classes together"));
+        }
+        // Also where the graft is refused then, no call is due before now.
+        self.skip_to(now);
+        Ok(())
+    }
+
+    /// Takes all packets out of `leaf`.
+    fn take_out(&mut self, now: Instant, leaf: LeafId) -> Vec<QueueEntry> {
+        if self.queues.backlog(leaf).packets == 0 {
+            return Vec::new();
+        }
+        self.leave(now, leaf);
+        let mut waiting = Vec::new();
+        self.queues.empty(leaf, |entry| waiting.push(entry));
+        self.queues.forget_flows(leaf);
+        // A flow would overtake its packets of which the flow is not known.
+        if waiting.iter().any(|entry: &QueueEntry| !entry.label.has_flow()) {
+            waiting.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
+        }
+        waiting
+    }
+
+    /// Tells the scheduler that no packet waits in `leaf`, in which some do.
+    fn leave(&mut self, now: Instant, leaf: LeafId) {
+        if S::PER_PACKET {
+            for _ in 1..self.queues.backlog(leaf).packets {
+                self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+            }
+        }
+        self.scheduler.head_changed(now, leaf, None);
+    }
+
+    /// Tells the scheduler again of the packets of `leaf`.
+    fn rejoin(&mut self, now: Instant, leaf: LeafId) {
+        let Some(head) = self.queues.head(leaf) else { return };
+        self.scheduler.enqueued(now, leaf, head);
+        if S::PER_PACKET {
+            let behind = self.queues.backlog(leaf).packets - 1;
+            (0..behind).for_each(|_| self.scheduler.joined(now, leaf, head.length));
+        }
+    }
+
+    /// Appends packets that were taken out to `leaf`, as far as its limit lets them.
+    fn put_back(&mut self, now: Instant, leaf: LeafId, entries: &[QueueEntry], limit: PackedLimit) {
+        for entry in entries {
+            self.readmit(now, leaf, *entry, Some(limit));
+        }
+    }
+}
+
+const NO_PLACE: RefitError = RefitError::NeedsChange("no place is reserved under its parent");

@@ -1,0 +1,116 @@
+//! Guards of a change: conditions that must hold after it.
+//!
+//! A guard is measured as an alarm is, second by second; the first second that breaks it is enough,
+//! since what follows is only that the policy of before comes back.
+
+use std::sync::Arc;
+
+use weir_core::ids::ClassId;
+use weir_core::units::Instant;
+use weir_policy::deployment::{Deployment, Watch, watch};
+use weir_policy::policy::{Goal, Measure, Metric, Promised};
+
+use super::window::{self, Window};
+use super::{Gauge, Gauged, LeafMeasures, Places};
+
+/// The guards of a change.
+#[derive(Debug, Default)]
+pub struct Guards {
+    guards: Vec<Guard>,
+}
+
+/// A guard that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The guard, where it was broken, and what was measured.
+    pub text: String,
+}
+
+#[derive(Debug)]
+struct Guard {
+    /// As written, and in which direction.
+    text: String,
+    condition: Promised<ClassId>,
+    gauge: Arc<Gauge>,
+    leaves: [Vec<usize>; 2],
+    before: Option<(Instant, Vec<LeafMeasures>)>,
+}
+
+impl Guards {
+    /// Has the bridges of a deployment count what these guards are about.
+    ///
+    /// # Errors
+    /// When one is no condition, or no direction has its classes; the text has the cure.
+    pub(crate) fn plan(
+        texts: &[String],
+        deployment: &Deployment,
+        gauged: &mut [Gauged],
+    ) -> Result<Self, String> {
+        let mut guards = Vec::new();
+        for text in texts {
+            let watches = watch(text, &deployment.directions);
+            let watches = watches.map_err(|why| format!("guard `{text}`: {why}"))?;
+            let mut one = |watch: &Watch| Guard::new(text, watch, deployment, gauged);
+            guards.extend(watches.iter().filter_map(&mut one));
+        }
+        Ok(Self { guards })
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.guards.is_empty()
+    }
+
+    /// Measures what is new; returns the first guard that is broken. Call it a few times a second.
+    pub fn look(&mut self) -> Option<Broken> {
+        self.guards.iter_mut().find_map(Guard::look)
+    }
+}
+
+impl Guard {
+    fn new(
+        text: &str,
+        watch: &Watch,
+        deployment: &Deployment,
+        gauged: &mut [Gauged],
+    ) -> Option<Self> {
+        let places = Places::of(watch, deployment, gauged)?;
+        let way = &deployment.directions[watch.direction].name;
+        Some(Self {
+            text: format!("`{text}` in `{way}`"),
+            condition: watch.when.clone(),
+            gauge: places.gauge,
+            leaves: places.leaves,
+            before: None,
+        })
+    }
+
+    fn look(&mut self) -> Option<Broken> {
+        let known = self.before.as_ref().map(|before| before.0);
+        let (at, counts) = self.gauge.newer(known)?;
+        let (since, before) = self.before.replace((at, counts))?;
+        let (_, now) = self.before.as_ref()?;
+        let window = |class: usize| {
+            let leaves = self.leaves[class].iter().map(|leaf| (&before[*leaf], &now[*leaf]));
+            Window::of(at.since(since), leaves)
+        };
+        let measured = breach(&self.condition, [window(0), window(1)])?;
+        Some(Broken { text: format!("{}: it was {measured}", self.text) })
+    }
+}
+
+/// Returns what was measured if the windows of the class and of the class of the goal break the
+/// condition. What was not measured, because no packet left, breaks none; nor does a class that
+/// sends less than it should because it has no more to send.
+fn breach(condition: &Promised<ClassId>, windows: [Window; 2]) -> Option<String> {
+    let Measure::Class(_, metric) = condition.measure else { return None };
+    let value = windows[0].measure(metric)?;
+    let goal = match &condition.goal {
+        Goal::Value(value) => *value,
+        Goal::Part(part, Measure::Class(_, metric)) => windows[1].measure(*metric)? * part,
+        Goal::Part(_, Measure::Fairness) => return None,
+    };
+    let is_idle = metric == Metric::Rate && !condition.comparison.wants_less() && !windows[0].waits;
+    let is_broken = !is_idle && !condition.comparison.holds(value, goal);
+    is_broken.then(|| window::text(metric, value))
+}

@@ -1,0 +1,36 @@
+//! The bridge's side of a change of its policies: see [`crate::change`].
+
+use std::sync::Arc;
+
+use super::Bridge;
+use crate::change::{BridgeChange, Office, mailbox};
+use crate::status::{Publisher, Source};
+
+impl Bridge {
+    /// From now on takes changes of its policies from the office that this returns.
+    pub fn take_changes(&mut self) -> Office {
+        let (office, inbox) = mailbox(Arc::new(self.labels()));
+        self.inbox_of_changes = Some(inbox);
+        office
+    }
+
+    /// Makes the change that is offered, if one is.
+    pub(super) fn change_if_offered(&mut self, publisher: &mut Publisher) {
+        let Some(inbox) = self.inbox_of_changes.take() else { return };
+        if let Some(mut change) = inbox.take() {
+            self.change(&mut change);
+            std::mem::swap(publisher, &mut change.publisher);
+            inbox.give_back(change);
+        }
+        self.inbox_of_changes = Some(inbox);
+    }
+
+    /// Exchanges the policies of all directions that `change` names.
+    pub(crate) fn change(&mut self, change: &mut BridgeChange) {
+        for (lane, change) in &mut change.lanes {
+            self.lanes[*lane].change(change, &mut self.pool);
+        }
+        self.watch.replace_gauged(&mut change.gauged);
+        self.lag_max = change.lag_max;
+    }
+}

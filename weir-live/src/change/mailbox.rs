@@ -1,0 +1,111 @@
+//! Between a run loop and the thread that changes its policies: an offer goes in, and what was
+//! replaced comes back.
+//!
+//! Invariant: the loop takes no lock, waits for nothing, and frees nothing. Two bounded queues of
+//! one place carry the parts; a second offer is made only when the first came back.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::BridgeChange;
+use crate::status::Labels;
+
+/// The side of the thread that changes policies.
+pub struct Office {
+    offers: SyncSender<Box<BridgeChange>>,
+    returned: Receiver<Box<BridgeChange>>,
+    /// What the loop has now.
+    pub(super) labels: Arc<Labels>,
+    /// What was replaced last. Readers of the status may still have a part of it, and the loop must
+    /// not be the one that frees it.
+    replaced: Option<(Instant, Box<BridgeChange>)>,
+    is_offered: bool,
+}
+
+/// The loop's side.
+pub(crate) struct Inbox {
+    offers: Receiver<Box<BridgeChange>>,
+    returned: SyncSender<Box<BridgeChange>>,
+}
+
+/// The loop did not take an offer in time: it hangs or has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotTaken;
+
+/// Makes the two sides for a bridge with these labels.
+pub(crate) fn mailbox(labels: Arc<Labels>) -> (Office, Inbox) {
+    let (offers, offered) = sync_channel(1);
+    let (back, returned) = sync_channel(1);
+    let office = Office { offers, returned, labels, replaced: None, is_offered: false };
+    (office, Inbox { offers: offered, returned: back })
+}
+
+impl Office {
+    /// Offers a change; the loop makes it between two turns: wake it.
+    ///
+    /// # Panics
+    /// If the change before was not taken.
+    pub(super) fn offer(&mut self, change: Box<BridgeChange>) {
+        assert!(!self.is_offered, "one change at a time");
+        self.labels = Arc::clone(change.labels());
+        // A loop that ended has no use for it.
+        self.is_offered = self.offers.try_send(change).is_ok();
+    }
+
+    /// Waits until the change is made; returns when the loop made it.
+    ///
+    /// # Errors
+    /// When the loop does not take it within `patience`. It will when it runs again.
+    pub(super) fn wait(&mut self, patience: Duration) -> Result<(), NotTaken> {
+        if !self.is_offered {
+            return Ok(());
+        }
+        match self.returned.recv_timeout(patience) {
+            Ok(replaced) => {
+                self.is_offered = false;
+                self.replaced = Some((Instant::now(), replaced));
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => Err(NotTaken),
+            // The loop has ended, and the link with it.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.is_offered = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns whether a change is still on its way.
+    pub(super) fn is_busy(&mut self) -> bool {
+        self.is_offered && self.wait(Duration::ZERO).is_err()
+    }
+
+    /// Frees what was replaced, once no reader can have a part of it. Call it now and then.
+    pub fn tidy(&mut self) {
+        if self.replaced.as_ref().is_some_and(|(at, _)| at.elapsed() > READERS_MAX) {
+            self.replaced = None;
+        }
+    }
+}
+
+impl Inbox {
+    /// Returns the change that is offered, if one is.
+    pub(crate) fn take(&self) -> Option<Box<BridgeChange>> {
+        match self.offers.try_recv() {
+            Ok(change) => Some(change),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+
+    /// Gives back what the change replaced.
+    pub(crate) fn give_back(&self, change: Box<BridgeChange>) {
+        if let Err(unwanted) = self.returned.try_send(change) {
+            // The other side is gone: the process ends, and frees all.
+            std::mem::forget(unwanted);
+        }
+    }
+}
+
+/// How long a reader may take for a status.
+const READERS_MAX: Duration = Duration::from_secs(3);

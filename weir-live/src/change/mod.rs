@@ -1,0 +1,213 @@
+//! Changes what a running link does: other policies for its directions, as one transaction.
+//!
+//! A thread that does not forward makes everything that the new policies need ([`Transaction`]):
+//! links, classifiers, tables, the memory for the status. Each bridge's loop takes its part from a
+//! mailbox and exchanges it between two turns, all directions of the bridge at once; several
+//! bridges follow each as its loop comes to it. Whatever can fail fails before the first loop is
+//! asked. Invariant: the loop neither allocates nor frees for a change, and waits for nobody.
+
+pub mod history;
+mod mailbox;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_core::units;
+use weir_policy::deployment::{self, Deployment, Direction};
+
+use crate::alarm::{Alarms, Gauged, Guards};
+use crate::bridge::Bridge;
+use crate::events::Reporter;
+use crate::lane::change::{LaneChange, Way};
+use crate::status::{Labels, Publisher};
+pub(crate) use mailbox::{Inbox, mailbox};
+pub use mailbox::{NotTaken, Office};
+
+/// What one bridge exchanges. After the change it holds what was replaced.
+pub struct BridgeChange {
+    /// With the number of the lane.
+    pub(crate) lanes: Vec<(usize, Box<LaneChange>)>,
+    pub(crate) publisher: Publisher,
+    pub(crate) gauged: Gauged,
+    pub(crate) lag_max: units::Duration,
+    labels: Arc<Labels>,
+}
+
+/// A change of all bridges of a deployment, made and not yet in force.
+pub struct Transaction {
+    bridges: Vec<Box<BridgeChange>>,
+    /// The alarms of the deployment, over the new policies.
+    pub alarms: Alarms,
+    /// What is to hold after the change.
+    pub guards: Guards,
+}
+
+/// Why a deployment cannot replace the one that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// This key of the deployment stays as it is as long as the process runs.
+    Fixed(String),
+    /// A link cannot be built.
+    Build(String),
+    /// A guard cannot be watched; what is wrong, and the cure.
+    Guard(String),
+}
+
+impl Transaction {
+    /// Makes a change from `old` to `new` for the loops behind `offices`, which run the bridges of
+    /// `old` in its order.
+    ///
+    /// # Errors
+    /// When only a restart can make the change, a link cannot be built, or a guard is none.
+    pub fn prepare(
+        (old, new): (&Deployment, &Deployment),
+        guards: &[String],
+        offices: &[Office],
+        reporter: &Reporter,
+    ) -> Result<Self, Refusal> {
+        if let Some(key) = fixed_key(old, new) {
+            return Err(Refusal::Fixed(key));
+        }
+        let (alarms, mut gauged) = Alarms::plan(new, reporter.clone());
+        let guards = Guards::plan(guards, new, &mut gauged).map_err(Refusal::Guard)?;
+        let each = new.bridges.iter().zip(offices).zip(gauged);
+        let bridges: Result<Vec<_>, _> = each
+            .map(|((bridge, office), gauged)| bridge_change((old, new), bridge, office, gauged))
+            .collect();
+        Ok(Self { bridges: bridges?, alarms, guards })
+    }
+
+    /// Puts the change in force: gives each loop its part, and waits until each has made it. `wake`
+    /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the change
+    /// when it goes on, and `NotTaken` says so.
+    pub fn put_in_force(
+        self,
+        offices: &mut [Office],
+        wake: impl Fn(),
+        patience: Duration,
+    ) -> (Alarms, Guards, Result<(), NotTaken>) {
+        for (office, change) in offices.iter_mut().zip(self.bridges) {
+            office.offer(change);
+        }
+        wake();
+        let made = offices.iter_mut().map(|office| office.wait(patience)).fold(Ok(()), Result::and);
+        (self.alarms, self.guards, made)
+    }
+
+    /// Puts the change in force in bridges that do not run as yet.
+    pub fn put_into(self, bridges: &mut [Bridge], offices: &mut [Office]) -> Alarms {
+        let each = bridges.iter_mut().zip(offices).zip(self.bridges);
+        for ((bridge, office), mut change) in each {
+            bridge.change(&mut change);
+            office.labels = change.labels;
+        }
+        self.alarms
+    }
+}
+
+/// Returns whether a change is still on its way to a loop.
+pub fn is_busy(offices: &mut [Office]) -> bool {
+    offices.iter_mut().any(Office::is_busy)
+}
+
+fn bridge_change(
+    (old, new): (&Deployment, &Deployment),
+    bridge: &deployment::Bridge,
+    office: &Office,
+    gauged: Gauged,
+) -> Result<Box<BridgeChange>, Refusal> {
+    let mut labels = Labels::clone(&office.labels);
+    let mut lanes = Vec::new();
+    // A lane for each direction comes first in its bridge.
+    for (lane, way) in bridge.directions.iter().enumerate() {
+        let (before, now) = (&old.directions[*way], &new.directions[*way]);
+        if is_same(before, now) {
+            continue;
+        }
+        let policy =
+            Way { policy: &now.policy, sojourn_max: &now.sojourn_max, frames_max: now.pool };
+        let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
+        let change = change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
+        labels.lanes[lane] = change.labels(&labels.lanes[lane]);
+        lanes.push((lane, change));
+    }
+    let labels = Arc::new(labels);
+    let publisher = Publisher::of(&labels);
+    Ok(Box::new(BridgeChange { lanes, publisher, gauged, lag_max: new.lag_max, labels }))
+}
+
+/// Returns whether nothing changes in a direction.
+fn is_same(old: &Direction, new: &Direction) -> bool {
+    old.sojourn_max == new.sojourn_max && old.policy == new.policy
+}
+
+/// Returns the first key of a deployment that differs and cannot change while the link runs: it is
+/// part of what was opened, or belongs to the keeper.
+fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
+    let keys = [
+        ("deployment.name", old.name == new.name),
+        ("deployment.ports", old.ports == new.ports),
+        ("deployment.wait", old.wait == new.wait),
+        ("deployment.nice", old.nice == new.nice),
+        ("deployment.control", old.control == new.control),
+        ("deployment.pool", old.pool == new.pool),
+        ("deployment.carrier", old.carrier == new.carrier),
+        ("deployment.take", old.take == new.take),
+        ("deployment.alarm", is_alike(old, new)),
+        ("deployment.cpus", old.bridges == new.bridges),
+    ];
+    if let Some((key, _)) = keys.into_iter().find(|(_, same)| !same) {
+        return Some(key.to_owned());
+    }
+    if old.service != new.service {
+        return Some("a key of [deployment] about its processes".to_owned());
+    }
+    if old.directions.len() != new.directions.len() {
+        return Some("the number of directions".to_owned());
+    }
+    let mut ways = old.directions.iter().zip(&new.directions);
+    ways.find_map(|(old, new)| {
+        let key = if (&old.name, &old.from, old.to) != (&new.name, &new.from, new.to) {
+            "its name, `from` or `to`"
+        } else if old.pool != new.pool {
+            "`pool`"
+        } else {
+            return None;
+        };
+        Some(format!("{key} in direction `{}`", old.name))
+    })
+}
+
+/// Returns whether the alarms are the same, but for the numbers of classes.
+fn is_alike(old: &Deployment, new: &Deployment) -> bool {
+    let one = |alarm: &deployment::Alarm| {
+        (alarm.name.clone(), alarm.when.clone(), alarm.lasts, alarm.run.clone())
+    };
+    let hooks = |all: &Deployment| -> Vec<_> {
+        all.alarms.iter().map(|alarm| alarm.webhook.clone()).collect()
+    };
+    let all = |of: &Deployment| -> Vec<_> { of.alarms.iter().map(one).collect() };
+    all(old) == all(new) && hooks(old) == hooks(new)
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(key) => write!(
+                f,
+                "{key} cannot change while the link runs; write it to the file and use \
+                 `weir restart`"
+            ),
+            Self::Build(why) => write!(f, "cannot build the policy: {why}; see `weir check`"),
+            Self::Guard(why) => f.write_str(why),
+        }
+    }
+}
+
+impl BridgeChange {
+    /// Returns the labels of the bridge after the change.
+    fn labels(&self) -> &Arc<Labels> {
+        &self.labels
+    }
+}

@@ -1,0 +1,159 @@
+//! The tree of classes of a lane, as readers of its status are told: it changes only with the
+//! policy.
+//!
+//! Invariant: a class comes behind its parent in a path, and there are at most [`DEPTH_MAX`] of them.
+
+use weir_core::ids::{ClassId, LeafId};
+use weir_core::link::LinkPlan;
+use weir_core::parameter::Value;
+use weir_core::sched::{ClassSpec, DEPTH_MAX};
+use weir_policy::Policy;
+use weir_policy::calculus::Effective;
+use weir_policy::fluid;
+
+use super::recent::{InnerStatus, PolicyStatus};
+
+/// The classes of a policy, with what they may have.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    identity: String,
+    scheduler: String,
+    rate_bps: f64,
+    classes: Vec<Class>,
+    /// The class of each leaf.
+    leaves: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    parent: Option<u32>,
+    told: InnerStatus,
+}
+
+/// What is told of a leaf beside its counts.
+pub(super) struct Leaf<'a> {
+    pub share_bps: Option<f64>,
+    pub ceiling_bps: Option<f64>,
+    pub parameters: &'a [(String, String)],
+}
+
+impl Shape {
+    /// That of a policy.
+    pub fn of(policy: &Policy) -> Self {
+        let identity = policy.identity.to_string();
+        Self { identity, ..Self::of_plan(&policy.link) }
+    }
+
+    /// That of a plan for which there is no policy.
+    pub fn of_plan(plan: &LinkPlan) -> Self {
+        let tree = &plan.tree;
+        let shares = shares(plan);
+        let class = |(id, spec): (ClassId, &ClassSpec)| {
+            let limit = Some(fluid::limit(spec)).filter(|limit| limit.is_finite());
+            let parameter = |(name, value): &(&str, Value)| ((*name).to_owned(), text(value));
+            let told = InnerStatus {
+                name: spec.name.clone(),
+                parent: None,
+                share_bps: shares[id.index()],
+                ceiling_bps: limit,
+                parameters: spec.params.iter().map(parameter).collect(),
+            };
+            Class { parent: spec.parent.map(|parent| parent.0), told }
+        };
+        Self {
+            identity: String::new(),
+            scheduler: plan.scheduler.to_owned(),
+            rate_bps: tree.rate().bits_per_second() as f64,
+            classes: tree.classes().map(class).collect(),
+            leaves: tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect(),
+        }
+    }
+
+    /// Returns what is told of the policy, in force for `age_ns`.
+    pub(super) fn policy(&self, age_ns: u64) -> PolicyStatus {
+        PolicyStatus {
+            identity: self.identity.clone(),
+            age_ns,
+            scheduler: self.scheduler.clone(),
+            rate_bps: self.rate_bps,
+        }
+    }
+
+    /// Returns what is told of a leaf; nothing where the tree is not known.
+    pub(super) fn leaf(&self, leaf: LeafId) -> Option<Leaf<'_>> {
+        let class = &self.classes[*self.leaves.get(leaf.index())? as usize];
+        let InnerStatus { share_bps, ceiling_bps, ref parameters, .. } = class.told;
+        Some(Leaf { share_bps, ceiling_bps, parameters })
+    }
+
+    /// Returns the classes above a leaf, the nearest to the link first.
+    pub(super) fn above(&self, leaf: LeafId) -> Vec<u32> {
+        let own = self.leaves.get(leaf.index()).map(|class| *class as usize);
+        let parent = own.and_then(|own| self.classes[own].parent);
+        let up = std::iter::successors(parent, |at| self.classes[*at as usize].parent);
+        let mut above: Vec<_> = up.take(DEPTH_MAX).collect();
+        above.reverse();
+        above
+    }
+
+    /// Returns the classes above some leaves, each behind its parent, with their places.
+    pub(super) fn inner(&self, leaves: impl Iterator<Item = LeafId>) -> Inner {
+        let mut inner = Inner { places: vec![None; self.classes.len()], rows: Vec::new() };
+        for class in leaves.flat_map(|leaf| self.above(leaf)) {
+            let Class { parent, told } = &self.classes[class as usize];
+            if inner.places[class as usize].is_none() {
+                inner.places[class as usize] = Some(inner.rows.len() as u32);
+                let parent = parent.and_then(|parent| inner.places[parent as usize]);
+                inner.rows.push(InnerStatus { parent, ..told.clone() });
+            }
+        }
+        inner
+    }
+}
+
+/// Classes with children.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inner {
+    /// The place of each class in the rows.
+    places: Vec<Option<u32>>,
+    pub rows: Vec<InnerStatus>,
+}
+
+impl Inner {
+    /// Returns the place of a class.
+    pub fn place(&self, class: u32) -> Option<u32> {
+        self.places.get(class as usize).copied().flatten()
+    }
+}
+
+/// Returns what each class gets while all want more than they get, in bit/s, where that is known.
+fn shares(plan: &LinkPlan) -> Vec<Option<f64>> {
+    let tree = &plan.tree;
+    if tree.leaf_count() > SHARES_MAX {
+        let rate = |(_, spec): (ClassId, &ClassSpec)| {
+            spec.params.rate("rate").map(|rate| rate.bits_per_second() as f64)
+        };
+        return tree.classes().map(rate).collect();
+    }
+    let greedy = Effective::of(plan).greedy;
+    let mut shares = vec![Some(0.0); tree.classes().len()];
+    for (leaf, _) in tree.leaves() {
+        for class in tree.path(tree.class_of(leaf)) {
+            let share = &mut shares[class.index()];
+            *share = share.zip(greedy[leaf.index()]).map(|(sum, own)| sum + own);
+        }
+    }
+    shares
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Quantity(quantity) => quantity.to_string(),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Choice(word) => (*word).to_owned(),
+    }
+}
+
+/// With more leaves the shares are the classes' rates, so that a large policy is not computed at
+/// each change.
+const SHARES_MAX: usize = 4096;

@@ -1,0 +1,421 @@
+//! The policies that a forwarder has in force, and how they change while it forwards.
+//!
+//! A change is made on the thread of the client that asks for it: texts are edited and checked,
+//! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is made
+//! at a time, and a change on trial is followed only by its confirmation or its return.
+
+mod texts;
+
+use super::door::{self, Wish};
+use super::tell;
+use crate::diff;
+use crate::up::reading;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+use weir_control::protocol::{Answer, Changed, Difference, Request, Terms};
+use weir_control::service::{Peer, Reply};
+use weir_live::alarm::{Alarms, Guards};
+use weir_live::bridge::Bridge;
+use weir_live::change::history::{Entry, History, Origin, Texts};
+use weir_live::change::{self, Office, Transaction};
+use weir_live::events::{Kind, Reporter};
+use weir_live::keeper::messages::Report;
+use weir_live::keeper::watch::Bell;
+use weir_live::wait::realtime_ns;
+use weir_policy::Severity;
+use weir_policy::deployment::Deployment;
+use weir_policy::finding::Outcome;
+use weir_policy::render;
+
+/// See the module.
+pub struct Policies {
+    state: Mutex<State>,
+    wishes: Sender<Wish>,
+    /// For each bridge, and for the first thread.
+    bells: Vec<Arc<Bell>>,
+    reporter: Reporter,
+}
+
+/// What is in force.
+pub struct State {
+    /// The deployment with its policies.
+    pub deployment: Deployment,
+    /// What it was read from.
+    pub texts: Texts,
+    /// The loops.
+    pub offices: Vec<Office>,
+    /// What was in force.
+    pub history: History,
+    /// The last change, if it may still return.
+    pub trial: Option<Trial>,
+    /// Whether another process is about to take over, which would not know of a change.
+    pub is_leaving: bool,
+}
+
+/// A change that returns if a guard is broken, and if it is not confirmed.
+pub struct Trial {
+    until: Instant,
+    guards: Guards,
+    /// Without it, the change stays when the time is over.
+    needs_confirmation: bool,
+}
+
+/// What a change leads to, and who wants it.
+struct Wanted {
+    texts: Texts,
+    origin: Origin,
+    user: Option<u32>,
+}
+
+/// What a change is made of, once it was checked.
+struct Checked {
+    deployment: Deployment,
+    transaction: Transaction,
+    changed: Changed,
+}
+
+impl Policies {
+    /// The policies of a forwarder whose loops these bells wake; the last one wakes the thread that
+    /// takes wishes.
+    pub fn new(
+        state: State,
+        wishes: Sender<Wish>,
+        bells: Vec<Arc<Bell>>,
+        reporter: Reporter,
+    ) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(state), wishes, bells, reporter })
+    }
+
+    /// Meets a request of a client.
+    pub fn meet(&self, request: &Request, peer: &Peer) -> Reply {
+        let met = match request {
+            Request::Set { settings, terms } => {
+                self.change(terms, Origin::Set, peer.uid, |state| {
+                    texts::edited(&state.texts, &state.deployment, settings)
+                })
+            }
+            Request::Reload { texts, terms } => self
+                .read(texts.as_deref())
+                .and_then(|texts| self.change(terms, Origin::Reload, peer.uid, |_| Ok(texts))),
+            Request::Rollback { number, terms } => {
+                self.change(terms, Origin::Rollback, peer.uid, |state| state.texts_of(*number))
+            }
+            Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
+            Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
+            _ => Err("the link does not know the request".to_owned()),
+        };
+        met.map_or_else(Reply::error, Reply::of)
+    }
+
+    /// Puts texts in force that the keeper read because of a SIGHUP.
+    pub fn reload(&self, read: Result<Texts, String>) {
+        let terms = Terms { reason: "SIGHUP".to_owned(), ..Terms::default() };
+        let refused = match self.change(&terms, Origin::Reload, None, |_| read) {
+            Ok(Answer::Changed(changed)) if changed.errors > 0 => changed.text,
+            Err(why) => why,
+            Ok(_) => return,
+        };
+        let name = self.lock().deployment.name.clone();
+        tell(
+            &self.reporter,
+            Kind::ReloadRefused,
+            &name,
+            refused.lines().next().unwrap_or_default(),
+        );
+    }
+
+    /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is
+    /// done on another thread. Call it a few times a second.
+    pub fn look(self: &Arc<Self>) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // A change is being made.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        state.offices.iter_mut().for_each(Office::tidy);
+        let Some(trial) = &mut state.trial else { return };
+        let broken = trial.guards.look().map(|broken| format!("guard {}", broken.text));
+        let is_over = trial.until <= Instant::now();
+        let why = match broken {
+            Some(why) => why,
+            None if is_over && trial.needs_confirmation => "it was not confirmed".to_owned(),
+            None if is_over => {
+                drop(state);
+                // It cannot fail: only this thread ends a trial that needs no confirmation.
+                let _stays = self.confirm(None);
+                return;
+            }
+            None => return,
+        };
+        state.trial = None;
+        drop(state);
+        let own = Arc::clone(self);
+        let work = move || own.take_back(&why);
+        // Without a thread the change stays, and the event says so.
+        if std::thread::Builder::new().name("change".to_owned()).spawn(work).is_err() {
+            let name = self.lock().deployment.name.clone();
+            tell(&self.reporter, Kind::ReloadRefused, &name, "there is no thread to undo a change");
+        }
+    }
+
+    /// Puts the policies in force that were before the last change.
+    fn take_back(&self, why: &str) {
+        let terms = Terms { reason: why.to_owned(), ..Terms::default() };
+        let texts = |state: &State| state.texts_of(None);
+        if let Err(error) = self.change(&terms, Origin::Returned, None, texts) {
+            let name = self.lock().deployment.name.clone();
+            tell(&self.reporter, Kind::ReloadRefused, &name, &error);
+        }
+    }
+
+    /// Returns all changes, for another keeper.
+    pub fn history(&self) -> History {
+        self.lock().history.clone()
+    }
+
+    /// From now on refuses changes, because another process takes over; or makes them again.
+    pub fn set_leaving(&self, is_leaving: bool) {
+        self.lock().is_leaving = is_leaving;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn first_bell(&self) -> &Bell {
+        self.bells.last().expect("the first thread has one")
+    }
+
+    /// Returns these texts, or what the files of the link contain.
+    fn read(&self, texts: Option<&Texts>) -> Result<Texts, String> {
+        match texts {
+            Some(texts) => Ok(texts.clone()),
+            None => door::ask(&self.wishes, self.first_bell(), Wish::ReadAnew, READ_PATIENCE),
+        }
+    }
+
+    /// Lets the first thread do something.
+    fn wish(&self, wish: Wish) {
+        // Without it, the process ends.
+        let _ending = self.wishes.send(wish);
+        self.first_bell().ring();
+    }
+
+    fn confirm(&self, user: Option<u32>) -> Result<(), String> {
+        let mut state = self.lock();
+        if state.trial.take().is_none() {
+            return Err("no change waits to be confirmed; see `weir log`".to_owned());
+        }
+        state.history.confirm();
+        let number = state.history.last().map_or(0, |last| last.number);
+        let by =
+            user.map_or_else(|| "no guard was broken".to_owned(), |user| format!("by user {user}"));
+        let detail = format!("change {number}: {by}");
+        tell(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
+        drop(state);
+        self.wish(Wish::Tell(Box::new(Report::Confirmed)));
+        Ok(())
+    }
+
+    /// Makes a change to the texts that `wanted` returns.
+    fn change(
+        &self,
+        terms: &Terms,
+        origin: Origin,
+        user: Option<u32>,
+        wanted: impl FnOnce(&State) -> Result<Texts, String>,
+    ) -> Result<Answer<weir_live::status::Status<weir_live::status::Rows>>, String> {
+        let start = Instant::now();
+        let mut state = self.lock();
+        state.check(origin)?;
+        let wanted = Wanted { texts: wanted(&state)?, origin, user };
+        let outcome = reading::of_texts(&wanted.texts);
+        let mut changed = found(&outcome);
+        let Some(deployment) = outcome.plan.filter(|_| changed.errors == 0) else {
+            return Ok(Answer::Changed(Box::new(changed)));
+        };
+        changed.what = what(&state.deployment, &deployment);
+        let both = (&state.deployment, &deployment);
+        let transaction = Transaction::prepare(both, &terms.guards, &state.offices, &self.reporter);
+        let transaction = transaction.map_err(|refusal| refusal.to_string())?;
+        if terms.dry_run {
+            changed.directions = differences(&state.deployment, &deployment);
+        } else if state.deployment != deployment || !terms.guards.is_empty() {
+            let checked = Checked { deployment, transaction, changed };
+            changed = self.put_in_force(&mut state, wanted, checked, terms)?;
+        }
+        changed.took_us = start.elapsed().as_micros() as u64;
+        Ok(Answer::Changed(Box::new(changed)))
+    }
+
+    /// Lets the loops make the change, and tells everyone of it.
+    fn put_in_force(
+        &self,
+        state: &mut State,
+        wanted: Wanted,
+        checked: Checked,
+        terms: &Terms,
+    ) -> Result<Changed, String> {
+        let Checked { deployment, transaction, mut changed } = checked;
+        let wake = || self.bells.iter().for_each(|bell| bell.ring());
+        let (alarms, guards, made) =
+            transaction.put_in_force(&mut state.offices, wake, LOOP_PATIENCE);
+        if wanted.origin == Origin::Reload {
+            changed.replaced = state.history.set_since_files();
+        }
+        let trial = trial(terms, guards);
+        let entry = Entry {
+            number: state.history.next_number(),
+            at_ns: realtime_ns(),
+            user: wanted.user,
+            origin: wanted.origin,
+            reason: terms.reason.clone(),
+            what: changed.what.clone(),
+            on_trial: trial.is_some(),
+            texts: Some(wanted.texts.clone()),
+        };
+        state.history.push(entry.clone());
+        changed.number = Some(entry.number);
+        changed.trial_ms = trial
+            .as_ref()
+            .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
+        (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
+        self.tell_change(&state.deployment.name, &entry);
+        self.wish(Wish::Alarms(Box::new(alarms)));
+        self.wish(Wish::Tell(Box::new(Report::Changed(Box::new(entry)))));
+        made.map(|()| changed)
+            .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
+    }
+
+    fn tell_change(&self, name: &str, entry: &Entry) {
+        let Entry { number, reason, what, .. } = entry;
+        let by = entry.user.map(|user| format!(" by user {user}")).unwrap_or_default();
+        let why = if reason.is_empty() { String::new() } else { format!(", because: {reason}") };
+        let kind = match entry.origin {
+            Origin::Rollback | Origin::Returned => Kind::RolledBack,
+            _ => Kind::PolicyChanged,
+        };
+        let detail = format!("change {number}{by} ({}): {what}{why}", entry.origin.word());
+        tell(&self.reporter, kind, name, &detail);
+    }
+}
+
+impl State {
+    /// Puts in force what was in force last, if that is not what the files say: the forwarder
+    /// before died. Returns the alarms over it.
+    ///
+    /// # Errors
+    /// When that is not possible; then nothing was changed.
+    pub fn go_on(
+        &mut self,
+        bridges: &mut [Bridge],
+        reporter: &Reporter,
+    ) -> Result<Option<Alarms>, String> {
+        let last = self.history.last().and_then(|last| last.texts.clone());
+        let Some(texts) = last.filter(|texts| *texts != self.texts) else { return Ok(None) };
+        let outcome = reading::of_texts(&texts);
+        let deployment = outcome.plan.ok_or("the policies that were in force have errors now")?;
+        let both = (&self.deployment, &deployment);
+        let transaction = Transaction::prepare(both, &[], &self.offices, reporter);
+        let transaction = transaction.map_err(|refusal| refusal.to_string())?;
+        let alarms = transaction.put_into(bridges, &mut self.offices);
+        (self.deployment, self.texts) = (deployment, texts);
+        Ok(Some(alarms))
+    }
+
+    /// Returns whether a change may be made now.
+    fn check(&mut self, origin: Origin) -> Result<(), String> {
+        if self.is_leaving {
+            return Err("the link restarts; try again when that is done".to_owned());
+        }
+        if change::is_busy(&mut self.offices) {
+            return Err("a loop of the link hangs, and has not made the last change yet".to_owned());
+        }
+        if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload) {
+            let number = self.history.last().map_or(0, |last| last.number);
+            return Err(format!(
+                "change {number} is on trial; `weir confirm` keeps it, and `weir rollback` undoes it"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the texts after a change, or those before the last one.
+    fn texts_of(&self, number: Option<u64>) -> Result<Texts, String> {
+        let entry = match number {
+            Some(number) => self.history.entry(number),
+            None => self.history.before_last(),
+        };
+        let entry = entry.ok_or_else(|| match number {
+            Some(number) => {
+                format!("change {number} is not known; `weir log` lists those that are")
+            }
+            None => "nothing was changed yet".to_owned(),
+        })?;
+        entry.texts.clone().ok_or_else(|| {
+            format!("the texts of change {} are not kept any more; use `weir reload`", entry.number)
+        })
+    }
+}
+
+fn trial(terms: &Terms, guards: Guards) -> Option<Trial> {
+    let needs_confirmation = terms.confirm_ms.is_some();
+    if !needs_confirmation && guards.is_empty() {
+        return None;
+    }
+    let time = terms.confirm_ms.map_or(GUARD_TIME, Duration::from_millis).min(TRIAL_MAX);
+    Some(Trial { until: Instant::now() + time, guards, needs_confirmation })
+}
+
+/// Returns the findings as `weir check` prints them.
+fn found(outcome: &Outcome<Deployment>) -> Changed {
+    let findings = &outcome.findings;
+    let mut text = render::render(findings, &outcome.sources, false);
+    if !findings.is_empty() {
+        text += &format!("{}\n", render::summary(findings));
+    }
+    let json = |finding| serde_json::to_value(finding).expect("findings have a form in JSON");
+    Changed {
+        errors: outcome.count(Severity::Error),
+        text,
+        findings: findings.iter().map(json).collect(),
+        ..Changed::default()
+    }
+}
+
+/// Returns what changes, in a line.
+fn what(old: &Deployment, new: &Deployment) -> String {
+    let several = old.directions.len() > 1;
+    let of = |(old, new): (&weir_policy::deployment::Direction, &_)| -> Option<String> {
+        let weir_policy::deployment::Direction { name, policy, .. } = new;
+        let line = diff::line(&old.policy, policy)?;
+        Some(if several { format!("{name}: {line}") } else { line })
+    };
+    let mut parts: Vec<_> = old.directions.iter().zip(&new.directions).filter_map(of).collect();
+    if parts.is_empty() && old != new {
+        parts.push("the deployment's own values".to_owned());
+    } else if parts.is_empty() {
+        parts.push("nothing".to_owned());
+    }
+    parts.join("; ")
+}
+
+fn differences(old: &Deployment, new: &Deployment) -> Vec<Difference> {
+    let ways = old.directions.iter().zip(&new.directions);
+    let of = ways.filter(|(old, new)| old.policy != new.policy).map(|(old, new)| {
+        let (text, difference) = diff::both(&old.policy, &new.policy);
+        Difference { direction: new.name.clone(), text, difference }
+    });
+    of.collect()
+}
+
+/// How long a keeper may take to read its files.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a loop may take to come to a change.
+const LOOP_PATIENCE: Duration = Duration::from_secs(5);
+/// How long guards are watched where no confirmation is asked for.
+const GUARD_TIME: Duration = Duration::from_secs(60);
+/// The longest trial.
+const TRIAL_MAX: Duration = Duration::from_secs(24 * 3600);

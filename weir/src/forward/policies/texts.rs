@@ -1,0 +1,135 @@
+//! The texts of a deployment with single values set: what `weir set` does.
+
+use std::path::Path;
+use weir_control::protocol::Setting;
+use weir_live::change::history::Texts;
+use weir_policy::deployment::{Deployment, Direction};
+use weir_policy::edit::{self, Edit};
+
+/// Returns the texts with these values.
+///
+/// # Errors
+/// When a key is none, or it is open which policy is meant.
+pub fn edited(
+    texts: &Texts,
+    deployment: &Deployment,
+    settings: &[Setting],
+) -> Result<Texts, String> {
+    let mut texts = texts.clone();
+    // One file after another, so that each is read once.
+    let mut rest: Vec<(String, Edit<'_>)> = Vec::new();
+    for setting in settings {
+        let file = file_of(setting, &texts, deployment)?;
+        rest.push((file, Edit { key: &setting.key, value: &setting.value }));
+    }
+    while let Some((name, _)) = rest.first() {
+        let name = name.clone();
+        let (own, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|row| row.0 == name);
+        let edits: Vec<_> = own.iter().map(|row| row.1).collect();
+        let file = texts.files.iter_mut().find(|file| file.name == name);
+        let file = file.unwrap_or(&mut texts.deployment);
+        file.text = edit::set_all(&file.text, &edits).map_err(|why| format!("{name}: {why}"))?;
+        rest = others;
+    }
+    Ok(texts)
+}
+
+/// Returns the name of the file that has the key of a setting.
+fn file_of(setting: &Setting, texts: &Texts, deployment: &Deployment) -> Result<String, String> {
+    let key = &setting.key;
+    let is_own = ["deployment.", "direction."].iter().any(|table| key.starts_with(table));
+    let ways = &deployment.directions;
+    let named = |way: &&Direction| Some(&way.name) == setting.direction.as_ref();
+    let (way, others) = match (&setting.direction, ways.as_slice()) {
+        _ if is_own => return Ok(texts.deployment.name.clone()),
+        (Some(name), _) => {
+            let way = ways.iter().find(named).ok_or_else(|| {
+                let known: Vec<_> = ways.iter().map(|way| way.name.as_str()).collect();
+                format!("there is no direction `{name}`; the link has {}", known.join(", "))
+            })?;
+            (way, ways.iter().filter(|other| other.name != way.name).collect::<Vec<_>>())
+        }
+        (None, [first, rest @ ..]) => {
+            if let Some(other) = rest.iter().find(|other| other.path != first.path) {
+                return Err(format!(
+                    "directions `{}` and `{}` have different policies; write `{}:{key}=...`, or \
+                     name one by --direction",
+                    first.name, other.name, first.name
+                ));
+            }
+            (first, Vec::new())
+        }
+        (None, []) => return Err("the link has no directions".to_owned()),
+    };
+    if let Some(twin) = others.into_iter().find(|other| other.path == way.path) {
+        return Err(format!(
+            "directions `{}` and `{}` have the policy {} together; leave the direction out to \
+             change it for both, or give each a file of its own and use `weir reload`",
+            way.name,
+            twin.name,
+            shown(&way.path)
+        ));
+    }
+    Ok(shown(&way.path))
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::up::reading;
+    use weir_live::change::history::File;
+
+    /// A deployment of two directions with these policies.
+    fn texts(up: &str, down: &str) -> Texts {
+        let deployment = format!(
+            "[deployment]\nname = 'd'\nports = {{ a = 'a0', b = 'b0' }}\n\
+             [direction.up]\nfrom = 'a'\nto = 'b'\npolicy = '{up}'\n\
+             [direction.down]\nfrom = 'b'\nto = 'a'\npolicy = '{down}'\n"
+        );
+        let policy = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = true\n";
+        let file = |name: &str| File { name: name.to_owned(), text: policy.to_owned() };
+        let files = [up, down].map(file);
+        let deployment = File { name: "d.toml".to_owned(), text: deployment };
+        Texts { deployment, files: files[..1 + usize::from(up != down)].to_vec() }
+    }
+
+    /// Sets `key=value` of a direction; checks which files have the value then, or the refusal.
+    fn check(
+        policies: (&str, &str),
+        way: Option<&str>,
+        key: &str,
+        expected: Result<&[&str], &str>,
+    ) {
+        let texts = texts(policies.0, policies.1);
+        let outcome = reading::of_texts(&texts);
+        let deployment = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
+        let direction = way.map(str::to_owned);
+        let setting = Setting { direction, key: key.to_owned(), value: "77 ms".to_owned() };
+        match (edited(&texts, &deployment, &[setting]), expected) {
+            (Ok(edited), Ok(names)) => {
+                let all = edited.files.iter().chain([&edited.deployment]);
+                let changed = all.filter(|file| file.text.contains("77 ms"));
+                let changed: Vec<_> = changed.map(|file| file.name.as_str()).collect();
+                assert_eq!(changed, names, "{key} of {way:?}");
+            }
+            (Err(error), Err(part)) => assert!(error.contains(part), "{key}: {error}"),
+            (outcome, _) => panic!("{key} of {way:?}: {outcome:?}"),
+        }
+    }
+
+    #[test]
+    fn a_setting_goes_to_the_file_that_has_its_key() {
+        let (one, two) = (("p.toml", "p.toml"), ("p.toml", "q.toml"));
+        check(one, None, "link.x", Ok(&["p.toml"]));
+        check(one, Some("up"), "link.x", Err("leave the direction out"));
+        check(two, None, "link.x", Err("write `up:link.x=...`"));
+        check(two, Some("down"), "link.x", Ok(&["q.toml"]));
+        check(two, Some("dwn"), "link.x", Err("the link has up, down"));
+        check(two, None, "deployment.lag_max", Ok(&["d.toml"]));
+        check(two, None, "direction.up.sojourn_max", Ok(&["d.toml"]));
+    }
+}
