@@ -5,6 +5,7 @@
 
 pub mod brief;
 mod capture;
+mod checkpoint;
 mod control;
 mod draw;
 mod import;
@@ -19,6 +20,7 @@ mod scheduler;
 mod sorter;
 
 pub use capture::capture;
+pub use checkpoint::checkpoint;
 pub use control::control;
 pub use import::{altq, pf, tc};
 pub use mark::mark;
@@ -37,6 +39,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
+    ("checkpoint", checkpoint),
     ("control", control),
     ("mark", mark),
     ("offload", offload),
