@@ -5,6 +5,7 @@
 
 pub mod brief;
 mod capture;
+mod checkpoint;
 mod control;
 mod draw;
 mod http;
@@ -22,6 +23,7 @@ mod scheduler;
 mod sorter;
 
 pub use capture::capture;
+pub use checkpoint::checkpoint;
 pub use control::control;
 pub use http::http;
 pub use import::{altq, pf, tc};
@@ -43,6 +45,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
+    ("checkpoint", checkpoint),
     ("control", control),
     ("desk", desk),
     ("http", http),

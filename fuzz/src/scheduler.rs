@@ -36,7 +36,7 @@ pub fn scheduler(input: &[u8]) {
 }
 
 /// Returns the scheduler of this keyword; every other text also selects one.
-fn named(keyword: &[u8]) -> &'static Entry {
+pub fn named(keyword: &[u8]) -> &'static Entry {
     let is_named = |entry: &&Entry| entry.descriptor.keyword.as_bytes() == keyword;
     let sum = keyword.iter().fold(0usize, |sum, &byte| sum * 7 % 1009 + usize::from(byte));
     SCHEDULERS.iter().find(is_named).unwrap_or(&SCHEDULERS[sum % SCHEDULERS.len()])

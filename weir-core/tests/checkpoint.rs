@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{Random, random_length, random_meter_id, random_plan, random_tree};
+use common::{Random, plan_with_places, random_graft};
+use common::{random_length, random_meter_id, random_plan, random_tree};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::LeafAccount;
 use weir_core::change::Change;
@@ -15,7 +16,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{Entry, SCHEDULERS};
-use weir_core::state::{Reader, StateError, Writer};
+use weir_core::state::{Reader, StateError, Writer, forge};
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// Calls before the checkpoint, at most, and after it.
@@ -63,14 +64,20 @@ enum Call {
 impl Driver {
     fn new(entry: &Entry, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let tree = random_tree(&mut random, entry.descriptor);
-        let plan = random_plan(&mut random, entry.descriptor, tree);
+        let plan = if entry.refits && random.one_in(3) {
+            plan_with_places(&mut random, entry.descriptor)
+        } else {
+            let tree = random_tree(&mut random, entry.descriptor);
+            random_plan(&mut random, entry.descriptor, tree)
+        };
         Self { random, plan, now: Instant::ZERO, next: 0 }
     }
 
     fn packet(&mut self) -> (LeafId, Packet) {
         let random = &mut self.random;
-        let leaf = LeafId(random.between(0, self.plan.tree.leaf_count() as u64 - 1) as u32);
+        let leaves = self.plan.tree.leaf_count() as u64;
+        let mut draws = (0..100).map(|_| LeafId(random.between(0, leaves - 1) as u32));
+        let leaf = draws.find(|&leaf| !self.plan.tree.is_vacant(leaf)).unwrap_or_default();
         let packet = Packet {
             traffic_class: random.next() as u8,
             flow: random.between(0, 9) as u32,
@@ -143,6 +150,12 @@ impl Driver {
         outcome
     }
 
+    /// Adds, retunes or removes a leaf, if that can be done so.
+    fn graft(&mut self, link: &mut dyn AnyLink, step: u64) {
+        let graft = random_graft(&mut self.random, &self.plan, format!("grafted{step}"));
+        _ = graft.apply(&mut self.plan, link, self.now);
+    }
+
     /// Changes the link to another plan of the same scheduler or another.
     fn change(&mut self, link: &mut Box<dyn AnyLink>) {
         let random = &mut self.random;
@@ -172,7 +185,7 @@ fn saved(link: &dyn AnyLink) -> Vec<u8> {
 fn continues(entry: &Entry, seed: u64) -> bool {
     let mut driver = Driver::new(entry, seed);
     let Ok(mut link) = driver.plan.build() else { return false };
-    let changes = driver.random.one_in(4);
+    let (changes, grafts) = (driver.random.one_in(4), driver.random.one_in(2));
     for step in 0..driver.random.between(0, CALLS) {
         let call = driver.call();
         if step % 2 == 0 {
@@ -182,9 +195,13 @@ fn continues(entry: &Entry, seed: u64) -> bool {
         if changes && step % 40 == 20 {
             driver.change(&mut link);
         }
+        if grafts && step % 10 == 5 {
+            driver.graft(&mut *link, step);
+        }
     }
     let bytes = saved(&*link);
-    let mut again = driver.plan.build().expect("it was built before");
+    // A leaf may have been retuned to what the tree refuses to build anew.
+    let Ok(mut again) = driver.plan.build() else { return false };
     let mut from = Reader::new(&bytes);
     assert_eq!(again.load(&mut from), Ok(()));
     assert!(from.rest().is_empty(), "a checkpoint is read to its end");
@@ -204,22 +221,91 @@ fn continues(entry: &Entry, seed: u64) -> bool {
     true
 }
 
-#[test]
-fn a_link_continues_from_a_checkpoint_as_if_it_had_never_stopped() {
+/// Runs a law for every scheduler and seed.
+fn for_all(law: fn(&Entry, u64) -> bool) {
     let only = std::env::var("WEIR_SCHEDULER").ok();
-    for entry in SCHEDULERS {
+    let is_meant = |entry: &&Entry| only.as_ref().is_none_or(|it| it == entry.descriptor.keyword);
+    for entry in SCHEDULERS.iter().filter(is_meant) {
         let keyword = entry.descriptor.keyword;
-        if only.as_ref().is_some_and(|only| only != keyword) {
-            continue;
-        }
         let (mut built, mut seed) = (0, 0);
         while built < workloads() {
             seed += 1;
-            let ran = catch_unwind(AssertUnwindSafe(|| continues(entry, seed)));
+            let ran = catch_unwind(AssertUnwindSafe(|| law(entry, seed)));
             built += u64::from(ran.unwrap_or_else(|_| panic!("{keyword} with seed {seed}")));
             assert!(seed < 1000 + 4 * workloads(), "{keyword} refuses most plans");
         }
     }
+}
+
+#[test]
+fn a_link_continues_from_a_checkpoint_as_if_it_had_never_stopped() {
+    for_all(continues);
+}
+
+/// Changes some bytes of the state in a checkpoint, adds some or takes some out.
+fn edit(random: &mut Random, bytes: &mut Vec<u8>) {
+    // Kind, version, length and the plan's hash; and the checksum.
+    let (start, end) = (18, bytes.len() - 8);
+    for _ in 0..random.between(1, 4) {
+        let at = random.between(start as u64, end as u64 - 1) as usize;
+        match random.between(0, 9) {
+            0 => bytes.insert(at, random.next() as u8),
+            1 => drop(bytes.remove(at.min(bytes.len() - 9))),
+            2 => bytes[at] = random.next() as u8,
+            3..=5 => bytes[at] ^= 1 << random.between(0, 7),
+            6 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.between(0, 4) as usize],
+            7 => drop(bytes.splice(at..at, [0xff; 9])),
+            _ => bytes[at] = bytes[at].wrapping_add(1),
+        }
+    }
+    forge(bytes);
+}
+
+/// A forged checkpoint is refused, or the link then runs on without a panic.
+fn does_no_harm(entry: &Entry, seed: u64) -> bool {
+    let mut driver = Driver::new(entry, seed);
+    let Ok(mut link) = driver.plan.build() else { return false };
+    for step in 0..driver.random.between(0, CALLS) {
+        let call = driver.call();
+        if step % 2 == 0 {
+            driver.wait();
+        }
+        driver.make(&mut *link, &call);
+    }
+    let bytes = saved(&*link);
+    for _ in 0..20 {
+        let mut forged = bytes.clone();
+        edit(&mut driver.random, &mut forged);
+        let mut link = driver.plan.build().expect("it was built before");
+        if link.load(&mut Reader::new(&forged)).is_err() {
+            continue;
+        }
+        // Time does not go back, and a forged now may be anywhere.
+        let again = saved(&*link);
+        assert_eq!(again, forged, "what is accepted is understood");
+        let before = driver.now;
+        driver.now = now_of(&forged).max(driver.now);
+        for step in 0..30 {
+            let call = driver.call();
+            if step % 2 == 0 {
+                driver.wait();
+            }
+            driver.make(&mut *link, &call);
+        }
+        driver.now = before;
+    }
+    true
+}
+
+/// Returns the time of the link in a checkpoint, its first number.
+fn now_of(checkpoint: &[u8]) -> Instant {
+    let now = Reader::new(&checkpoint[18..]).number();
+    Instant::from_nanos(now.expect("it was read before"))
+}
+
+#[test]
+fn a_forged_checkpoint_is_refused_or_does_no_harm() {
+    for_all(does_no_harm);
 }
 
 /// A link with packets that wait.

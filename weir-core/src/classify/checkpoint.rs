@@ -19,8 +19,8 @@ impl Classifier {
     }
 
     /// Continues from a checkpoint of a classifier with the same targets, default and fragment
-    /// policy, for a link with this many leaves: with the same rules, it decides from now on as that
-    /// one did. After an error it must not be used.
+    /// policy, for a link with this many leaves: with the same rules, it decides from now on as
+    /// that one did. After an error it must not be used.
     ///
     /// # Errors
     /// When the bytes are damaged, of another plan, or send a packet to a leaf that is not there.

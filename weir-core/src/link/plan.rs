@@ -7,7 +7,7 @@ use crate::police::MeterPlan;
 use crate::queue::QueuePlan;
 use crate::sched::{self, Discipline};
 use crate::state::PlanHasher;
-use crate::tree::Tree;
+use crate::tree::{ClassSpec, Tree};
 use crate::units::Bytes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub enum Charge {
 }
 
 /// Everything that a link is built from.
-#[derive(Clone, PartialEq, Hash, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LinkPlan {
     /// The keyword of the scheduler.
     pub scheduler: &'static str,
@@ -69,10 +69,20 @@ impl LinkPlan {
 
 impl LinkPlan {
     /// Returns a number that another plan has too only by an accident of one in 2^64: checkpoints
-    /// bear it.
+    /// bear it. Each leaf adds to it, so it follows a graft without the other leaves.
     pub fn fingerprint(&self) -> u64 {
-        let Self { scheduler, tree, queues: _, framing, charge, buffer, packets_max, .. } = self;
-        let Self { meters, leaf_meters, seed, .. } = self;
+        let Self {
+            scheduler,
+            tree,
+            queues: _,
+            framing,
+            charge,
+            buffer,
+            packets_max,
+            meters,
+            leaf_meters,
+            seed,
+        } = self;
         let parents: Vec<_> = tree.classes().filter(|row| tree.leaf_of(row.0).is_none()).collect();
         let link = (tree.rate(), tree.mtu(), tree.params(), parents);
         let rest = (framing, charge, buffer, packets_max, meters, leaf_meters, seed);

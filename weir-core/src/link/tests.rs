@@ -5,6 +5,7 @@ use crate::ids::Handle;
 use crate::parameter::Params;
 use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
 use crate::sched::{Head, Scheduler, Selection, Tree};
+use crate::state::state;
 use crate::units::Rate;
 use alloc::string::ToString;
 
@@ -127,7 +128,7 @@ struct Recorder {
     completions: Vec<(u64, u64)>,
 }
 
-crate::state::state!(Recorder { waits; kept: completions });
+state!(Recorder { waits; kept: completions });
 
 impl Discipline for Recorder {
     const DESCRIPTOR: Descriptor = Descriptor {

@@ -80,14 +80,16 @@ impl Drops {
     /// Reads the counts of a link with this many leaves.
     pub(super) fn load(&mut self, leaves: usize, from: &mut Reader<'_>) -> Result<(), StateError> {
         *self = Self::default();
+        let mut next = 0;
         for place in 1..=from.count(leaves, "leaves that dropped")? {
             let leaf = from.index(leaves, "leaf that dropped")?;
             if self.places.is_empty() {
                 self.places = alloc::vec![0; leaves];
             }
-            if self.places[leaf] != 0 {
-                return Err(StateError::Invalid("leaf that dropped"));
+            if leaf < next {
+                return Err(StateError::Invalid("order of leaves that dropped"));
             }
+            next = leaf + 1;
             let mut counts = <[Count; DropReason::ALL.len()]>::default();
             counts.load(from)?;
             self.places[leaf] = place as u32;

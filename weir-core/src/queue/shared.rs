@@ -167,7 +167,8 @@ impl Shared {
                 }
                 None => member.bytes == 0,
             };
-            member.weight == 0 || holds && is_placed && member.since <= self.began
+            let is_sound = holds && is_placed && member.since <= self.began;
+            if member.weight == 0 { (member.bytes, member.since) == (0, 0) } else { is_sound }
         };
         in_order && self.members.iter().enumerate().all(member)
     }

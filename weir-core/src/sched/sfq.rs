@@ -183,7 +183,9 @@ const QUANTUM_MAX: i64 = 1 << 32;
 
 state!(Sfq { leaves, round });
 state!(Turn {
-    allotment; kept: quantum; check: |turn: &Self| turn.allotment.abs() <= 2 * QUANTUM_MAX
+    allotment;
+    kept: quantum;
+    check: |turn: &Self| (-2 * QUANTUM_MAX..=2 * QUANTUM_MAX).contains(&turn.allotment)
 });
 
 #[cfg(test)]

@@ -36,8 +36,8 @@ impl fmt::Display for StateError {
                 f.write_str("the checkpoint is damaged: its checksum is wrong; take another one")
             }
             StateError::OtherPlan => f.write_str(
-                "the checkpoint is that of another policy: scheduler, classes, queues and seed must \
-                 be the same; load it with the policy that was in force when it was taken",
+                "the checkpoint is that of another policy: scheduler, classes, queues and seed \
+                 must be the same; load it with the policy that was in force when it was taken",
             ),
             StateError::Invalid(what) => {
                 write!(f, "the checkpoint is damaged: no `{what}` can be so; take another one")

@@ -14,6 +14,7 @@ mod writer;
 
 pub use error::StateError;
 pub use reader::Reader;
+pub use seal::forge;
 pub(crate) use seal::{Kind, PlanHasher, open, seal};
 pub(crate) use values::{load_rows, save_rows};
 pub use writer::Writer;

@@ -63,12 +63,31 @@ pub(crate) fn open<'b>(
     Ok(body)
 }
 
+/// Gives a checkpoint whose state was edited the length and the checksum of what it holds now. A
+/// checkpoint thus forged has to be refused, or do no harm: tests use this.
+pub fn forge(checkpoint: &mut [u8]) {
+    let sum_at = checkpoint.len().saturating_sub(WORD);
+    if let Some(length) = checkpoint.get_mut(LENGTH_AT..LENGTH_AT + WORD) {
+        let body = sum_at.saturating_sub(LENGTH_AT + WORD) as u64;
+        length.copy_from_slice(&body.to_le_bytes());
+    }
+    let (sealed, sum) = checkpoint.split_at_mut(sum_at);
+    if sum.len() == WORD {
+        sum.copy_from_slice(&checksum(sealed).to_le_bytes());
+    }
+}
+
 /// Returns the checksum of `bytes`.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = PlanHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
+
+/// Where the length is: behind the kind and a version of one byte.
+const LENGTH_AT: usize = 2;
+/// The bytes of a word.
+const WORD: usize = 8;
 
 /// Hashes a plan, on every machine to the same number. Each step mixes as SplitMix64 does.
 pub(crate) struct PlanHasher(u64);

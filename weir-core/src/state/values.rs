@@ -47,7 +47,6 @@ values! {
     usize: |value, to| to.number(value as u64), |from| narrow(from.number()?.try_into())?;
     i32: |value, to| to.signed(value.into()), |from| narrow(from.signed()?.try_into())?;
     i64: |value, to| to.signed(value), |from| from.signed()?;
-    f64: |value, to| to.word(value.to_bits()), |from| f64::from_bits(from.word()?);
     bool: |value, to| to.byte(value.into()), |from| from.index(2, "bool")? == 1;
     Instant: |value, to| to.number(value.as_nanos()), |from| Instant::from_nanos(from.number()?);
     Duration: |value, to| to.number(value.as_nanos()), |from| Duration::from_nanos(from.number()?);

@@ -31,7 +31,7 @@ pub struct ClassSpec {
 }
 
 /// Classes, their parameters and the link that they share.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
     rate: Rate,
     mtu: Bytes,

@@ -357,7 +357,14 @@ impl Formal {
         let is_waiting = |class: &Class| class.active != 0 && class.overlimit;
         let in_heap = |class: usize| self.overlimit.contains(class as u32);
         let mut heaped = 0..self.classes.link();
+        // A key may be older than the undertime, and is smaller then.
+        let is_older =
+            |(key, class): (Instant, u32)| key <= self.classes.at(class as usize).meter.undertime();
+        // The link itself is never charged.
+        let link = self.classes.at(self.classes.link());
         self.classes.knows(waiting)
+            && !link.overlimit
+            && self.overlimit.items(0).all(is_older)
             && heaped.all(|class| in_heap(class) == is_waiting(self.classes.at(class)))
             && (0..self.turns.len()).all(|rank| self.rank_is_sound(rank))
     }

@@ -161,7 +161,7 @@ const START: i64 = 1_000_000;
 const WATCHDOG_TICKS: i64 = 10;
 
 state!(Stamp { seconds, micros; check: |stamp: &Self| {
-    (0..=SECONDS_MAX).contains(&stamp.seconds) && stamp.micros.abs() <= SECOND
+    (0..=SECONDS_MAX).contains(&stamp.seconds) && (-SECOND..=SECOND).contains(&stamp.micros)
 } });
 state!(Stored(word) check: |stored: &Self| {
     (-SECONDS_MAX..=SECONDS_MAX).contains(&stored.stamp().seconds)

@@ -4,7 +4,7 @@
 //! there [ns2 queue/cbq.cc]. No value here can be undefined: a share is at least one part in 10⁹.
 
 use crate::ids::{ClassId, LeafId};
-use crate::state::state;
+use crate::state::{Reader, State, StateError, Writer, state};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -260,6 +260,18 @@ state!(Class {
     kept: parent, leaf, next, plan;
     check: |class: &Self| class.is_finite()
 });
+
+// No other part of the core has floats.
+impl State for f64 {
+    fn save(&self, to: &mut Writer) {
+        to.word(self.to_bits());
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        *self = f64::from_bits(from.word()?);
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -588,7 +588,8 @@ const NONE: u32 = u32::MAX;
 /// Each feed restarts at most once on the way to a leaf, with one descent before and one after it.
 const STEPS_PER_CLASS: usize = 4 * LEVELS;
 
-state!(Class { buckets, mode, active; kept: parent, rates, level, priority });
+// Which leaves are active is written beside the classes.
+state!(Class { buckets, mode; kept: parent, rates, level, priority, active });
 
 /// Tokens, modes, events and deficits, and which leaves wait. Which classes are active, and their
 /// rows and feeds, follow from that; the pointers do not.
@@ -597,7 +598,7 @@ impl<P: Precision> State for Engine<P> {
         let Self {
             precision: _,
             classes,
-            families: _,
+            families,
             rates: _,
             deficits,
             deficits_each: _,
@@ -610,37 +611,42 @@ impl<P: Precision> State for Engine<P> {
             loans,
         } = self;
         classes.save(to);
+        let leaves = &classes[..families.leaves()];
+        leaves.iter().for_each(|leaf| (leaf.active != 0).save(to));
         deficits.save(to);
         waits.save(to);
-        turns.save(to);
+        turns.save(self.used(), to);
         loans.save(to);
     }
 
     fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
         self.classes.load(from)?;
+        for leaf in 0..self.families.leaves() {
+            let (mut is_active, class) = (false, &mut self.classes[leaf]);
+            is_active.load(from)?;
+            if is_active {
+                class.active = 1 << class.priority;
+                self.backlogged += 1;
+                self.activate(leaf as u32);
+            }
+        }
         self.deficits.load(from)?;
         self.waits.load(from)?;
         if !self.waits_are_sound() {
             return Err(StateError::Invalid("events"));
         }
-        let (leaves, families) = self.classes.split_at_mut(self.families.leaves());
-        families.iter_mut().for_each(|class| class.active = 0);
-        let is_active = |class: &Class| class.active == 1 << class.priority;
-        if !leaves.iter().all(|class| class.active == 0 || is_active(class)) {
-            return Err(StateError::Invalid("priority of a leaf"));
-        }
-        for leaf in 0..self.families.leaves() {
-            if self.classes[leaf].active != 0 {
-                self.backlogged += 1;
-                self.activate(leaf as u32);
-            }
-        }
-        self.turns.load(from)?;
+        self.turns.load(self.used(), from)?;
         self.loans.load(from)
     }
 }
 
 impl<P: Precision> Engine<P> {
+    /// Returns a bit for each priority that a leaf has.
+    fn used(&self) -> u8 {
+        let leaves = &self.classes[..self.families.leaves()];
+        leaves.iter().fold(0, |used, leaf| used | 1 << leaf.priority)
+    }
+
     /// Whether exactly the classes wait for an event that may not send at their own rate, each in
     /// the lane of its level.
     fn waits_are_sound(&self) -> bool {

@@ -277,30 +277,32 @@ pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
 const RIGHT_END: u32 = u32::MAX;
 
 impl Turns {
-    /// Writes the pointers; the members follow from the modes and activity of classes.
-    pub(super) fn save(&self, to: &mut Writer) {
-        let Self {
-            rows,
-            busy: _,
-            feeds: _,
-            families: _,
-            family_feeds,
-            feed_of: _,
-            feeds_each: _,
-            slots: _,
-        } = self;
+    /// Writes the pointers, those of feeds for the priorities in `used`; the members follow from the
+    /// modes and activity of classes. A leaf that was retuned may have been the last of a priority.
+    pub(super) fn save(&self, used: u8, to: &mut Writer) {
+        let Self { rows, busy: _, feeds: _, families, family_feeds, feed_of, feeds_each, slots: _ } =
+            self;
         rows.iter().for_each(|row| row.pointer.save(to));
-        family_feeds.iter().for_each(|feed| feed.pointer.save(to));
+        for family in 0..families.len() {
+            for which in bits(used).map(|priority| usize::from(feed_of[priority])) {
+                family_feeds[family * *feeds_each as usize + which].pointer.save(to);
+            }
+        }
     }
 
     /// Reads the pointers, when all members are in their rows and feeds.
-    pub(super) fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+    pub(super) fn load(&mut self, used: u8, from: &mut Reader<'_>) -> Result<(), StateError> {
         for Row { members, pointer } in &mut self.rows {
             pointer.load(from)?;
             if *pointer != RIGHT_END && members.next(*pointer) != Some(*pointer) {
                 return Err(StateError::Invalid("pointer of a row"));
             }
         }
-        self.family_feeds.iter_mut().try_for_each(|feed| feed.pointer.load(from))
+        for family in 0..self.families.len() {
+            for priority in bits(used) {
+                self.feed(family, priority).pointer.load(from)?;
+            }
+        }
+        Ok(())
     }
 }
