@@ -33,7 +33,12 @@ fn plans(entry: &Entry) -> impl Iterator<Item = (Random, LinkPlan)> {
 }
 
 /// Draws a batch of arrivals after `now`; at most a few at one instant.
-fn arrivals(random: &mut Random, plan: &LinkPlan, now: &mut Instant, next: &mut u32) -> Vec<Arrival> {
+fn arrivals(
+    random: &mut Random,
+    plan: &LinkPlan,
+    now: &mut Instant,
+    next: &mut u32,
+) -> Vec<Arrival> {
     let gap = plan.tree.rate().transmit_time(Bytes::new(1_000)).as_nanos().clamp(1, 1 << 40);
     let mut rows = Vec::new();
     for _ in 0..random.between(0, 6) {

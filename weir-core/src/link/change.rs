@@ -186,12 +186,7 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    pub(super) fn take_over(
-        &mut self,
-        now: Instant,
-        estate: &mut Estate,
-        handover: &mut Handover,
-    ) {
+    pub(super) fn take_over(&mut self, now: Instant, estate: &mut Estate, handover: &mut Handover) {
         assert!(now >= estate.now, "time never goes back");
         let leaves = estate.queues.leaf_count();
         assert_eq!(handover.kin.old_leaves(), leaves, "the change was prepared for this plan");

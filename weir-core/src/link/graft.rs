@@ -10,7 +10,7 @@
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use crate::queue::{PackedLimit, QueueEntry, QueuePlan};
+use crate::queue::{PackedLimit, Place, QueueEntry, QueuePlan};
 use crate::sched::{Discipline, Refit, RefitError};
 use crate::units::Instant;
 use alloc::string::String;
@@ -164,7 +164,9 @@ impl<S: Discipline> Link<S> {
         self.check_graft(now)?;
         let Grafted { leaf, params: before, queue, is_new, fingerprint } = grafted;
         let to = &plan.queues[leaf.index()];
-        let dropper = self.queues.refitted_dropper(leaf, (queue, to), plan, is_new)?;
+        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
+        let place = Place { leaf, rate, mtu, seed };
+        let dropper = self.queues.refitted_dropper(place, (queue, to), is_new)?;
         let is_tuned = is_new || *before != plan.tree.leaf(leaf).params;
         let refit = Refit { before, is_new };
         // A leaf that the scheduler need not know anew stays in its turn, and one in which packets
@@ -174,7 +176,8 @@ impl<S: Discipline> Link<S> {
         if head.is_some() {
             self.leave(now, leaf);
         }
-        let done = if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
+        let done =
+            if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
         if let (Ok(()), Some(dropper)) = (&done, dropper) {
             self.queues.set_dropper(leaf, dropper);
         }
@@ -201,7 +204,9 @@ impl<S: Discipline> Link<S> {
         let is_plain = |leaf| !self.queues.has_flows(leaf) && !self.queues.shares(leaf);
         let is_empty = self.queues.backlog(leaf).packets == 0;
         if heir == leaf || !(is_empty || is_plain(leaf) && is_plain(heir)) {
-            return Err(RefitError::NeedsChange("its packets cannot wait behind those of its heir"));
+            return Err(RefitError::NeedsChange(
+                "its packets cannot wait behind those of its heir",
+            ));
         }
         let waiting = self.take_out(now, leaf);
         let limit = PackedLimit::new(plan.queues[heir.index()].limit());

@@ -21,8 +21,8 @@ mod tests;
 pub use crate::packet::{Arrival, Packet};
 pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
-pub use graft::{Graft, Grafted};
 pub use framing::{Coding, Framing};
+pub use graft::{Graft, Grafted};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};

@@ -16,10 +16,8 @@ use super::{
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
-use crate::link::LinkPlan;
 use crate::packet::Head;
-use crate::parameter::BuildError;
-use crate::sched::RefitError;
+use crate::parameter::{BuildError, RefitError};
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
@@ -505,12 +503,7 @@ impl Queues {
 
     /// Takes over from `old` the counts of drops of leaves that are kin, and the droppers of these
     /// leaves, new and old. Packets are not taken over.
-    pub(crate) fn inherit(
-        &mut self,
-        old: &mut Queues,
-        kin: &Kin,
-        droppers: &[(LeafId, LeafId)],
-    ) {
+    pub(crate) fn inherit(&mut self, old: &mut Queues, kin: &Kin, droppers: &[(LeafId, LeafId)]) {
         for (before, counts) in old.drops.iter() {
             let Some(new) = kin.new_leaf(before) else { continue };
             for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
@@ -527,21 +520,19 @@ impl Queues {
         }
     }
 
-    /// Returns the dropper that a leaf gets if its plan changes from the one to the other; `None` if
-    /// it keeps the one that it has.
+    /// Returns the dropper that a leaf gets if its plan changes from one to the other; `None` if it
+    /// keeps the one that it has.
     pub(crate) fn refitted_dropper(
         &self,
-        leaf: LeafId,
+        place: Place,
         (from, to): (&QueuePlan, &QueuePlan),
-        plan: &LinkPlan,
         is_new: bool,
     ) -> Result<Option<AnyDropper>, RefitError> {
-        let before = self.droppers.of(leaf);
+        let before = self.droppers.of(place.leaf);
         if from == to && (!is_new || before.keeps_nothing()) {
             return Ok(None);
         }
-        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
-        let mut dropper = AnyDropper::build(to, Place { leaf, rate, mtu, seed })?;
+        let mut dropper = AnyDropper::build(to, place)?;
         if dropper.membership().is_some() || before.membership().is_some() {
             return Err(RefitError::NeedsChange("leaves share its limit"));
         }

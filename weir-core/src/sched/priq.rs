@@ -4,7 +4,8 @@
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree, Waiting,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::id_set::IdSet;

@@ -4,7 +4,8 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree, Waiting,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};

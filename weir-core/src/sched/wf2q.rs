@@ -17,7 +17,8 @@
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree, Waiting,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;

@@ -12,7 +12,10 @@
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::service::Rounds;
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree, Waiting};
+use super::{
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
+};
 use crate::ids::{ClassId, LeafId};
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};

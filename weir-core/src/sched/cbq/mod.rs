@@ -20,7 +20,8 @@ mod tests;
 
 use super::service::{Buckets, Excess};
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree, Waiting, Why,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};

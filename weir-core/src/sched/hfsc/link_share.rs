@@ -409,7 +409,13 @@ impl LinkShare {
 
     /// Gives a leaf's class, which is idle, the curves of `plan`; under another curve it starts
     /// anew.
-    pub(super) fn refit(&mut self, tree: &Tree, class: ClassId, plan: &ClassPlan, refit: Refit<'_>) {
+    pub(super) fn refit(
+        &mut self,
+        tree: &Tree,
+        class: ClassId,
+        plan: &ClassPlan,
+        refit: Refit<'_>,
+    ) {
         let this = &mut self.classes[class.index()];
         let curve = plan.link_share.map(|spec| self.curves.add(spec));
         if refit.is_new || curve != this.curve {

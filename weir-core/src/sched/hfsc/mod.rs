@@ -30,7 +30,8 @@ mod tests;
 mod upper_limit;
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Regulation, Scheduler, Selection, Service, Tree, Waiting, Why,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Regulation, Scheduler,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;

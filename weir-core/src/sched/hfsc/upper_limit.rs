@@ -57,8 +57,10 @@ impl UpperLimit {
         match tree.params().choice("limit_credit") {
             Some("linux") => {}
             Some("altq") => self.credit_max = packet(spec.m2),
-            _ => (self.credit_max, self.credit_left) =
-                (other(self.credit_max), other(self.credit_left)),
+            _ => {
+                (self.credit_max, self.credit_left) =
+                    (other(self.credit_max), other(self.credit_left))
+            }
         }
     }
 
