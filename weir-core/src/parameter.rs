@@ -187,3 +187,29 @@ impl fmt::Display for BuildError {
 }
 
 impl core::error::Error for BuildError {}
+
+/// Why a leaf cannot be refitted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RefitError {
+    /// It takes a change of the whole link, for this reason.
+    NeedsChange(&'static str),
+    /// The values contradict each other, as a whole change would say, too.
+    Refused(BuildError),
+}
+
+impl From<BuildError> for RefitError {
+    fn from(error: BuildError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl fmt::Display for RefitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeedsChange(reason) => write!(f, "needs a change of the whole link: {reason}"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for RefitError {}

@@ -182,24 +182,32 @@ impl Load {
     }
 }
 
-#[test]
-fn a_thousand_changes_under_load_lose_nothing() {
-    for (index, entry) in SCHEDULERS.iter().enumerate() {
-        let mut loads = (index as u64 * 100..).filter_map(|seed| Load::new(entry, seed));
-        let mut load = loads.next().expect("some plan builds");
-        while load.changes < CHANGES {
-            for _ in 0..OFFERS {
-                load.offer();
-                load.advance();
-            }
-            for _ in 0..load.random.between(0, GRAFTS) {
-                load.graft();
-                load.offer();
-                load.check();
-            }
-            load.change();
+/// Changes a link of this scheduler as often, and checks after each.
+fn run(index: usize, entry: &Entry, changes: u32) {
+    let mut loads = (index as u64 * 100..).filter_map(|seed| Load::new(entry, seed));
+    let mut load = loads.next().expect("some plan builds");
+    while load.changes < changes {
+        for _ in 0..OFFERS {
+            load.offer();
+            load.advance();
+        }
+        for _ in 0..load.random.between(0, GRAFTS) {
+            load.graft();
+            load.offer();
             load.check();
         }
-        assert!(load.grafted > CHANGES / 4, "{} grafts", load.grafted);
+        load.change();
+        load.check();
     }
+    assert!(load.grafted > changes / 4, "{} grafts", load.grafted);
+}
+
+#[test]
+fn a_thousand_changes_under_load_lose_nothing() {
+    SCHEDULERS.iter().enumerate().for_each(|(index, entry)| run(index, entry, CHANGES));
+}
+
+#[test]
+fn ten_thousand_changes_of_one_link_lose_nothing() {
+    run(SCHEDULERS.len(), &SCHEDULERS[0], 10 * CHANGES);
 }

@@ -104,7 +104,7 @@ impl Explainer {
         Self { leaves: alloc::vec![first; leaves], sojourns: Vec::new() }
     }
 
-    /// Starts anew for the leaves of a changed plan, and keeps the sojourns that were not taken yet.
+    /// Starts anew for the leaves of a changed plan; keeps the sojourns that were not taken yet.
     pub(super) fn restart(&mut self, leaves: usize, now: Instant) {
         self.leaves.clear();
         self.leaves.resize(leaves, First { since: now, line_free: now });

@@ -10,7 +10,7 @@
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use crate::queue::{PackedLimit, QueueEntry, QueuePlan};
+use crate::queue::{PackedLimit, Place, QueueEntry, QueuePlan};
 use crate::sched::{Discipline, Refit, RefitError};
 use crate::units::Instant;
 use alloc::string::String;
@@ -164,7 +164,9 @@ impl<S: Discipline> Link<S> {
         self.check_graft(now)?;
         let Grafted { leaf, params: before, queue, is_new, fingerprint } = grafted;
         let to = &plan.queues[leaf.index()];
-        let dropper = self.queues.refitted_dropper(leaf, (queue, to), plan, is_new)?;
+        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
+        let place = Place { leaf, rate, mtu, seed };
+        let dropper = self.queues.refitted_dropper(place, (queue, to), is_new)?;
         let is_tuned = is_new || *before != plan.tree.leaf(leaf).params;
         let refit = Refit { before, is_new };
         // A leaf that the scheduler need not know anew stays in its turn, and one in which packets
@@ -213,11 +215,6 @@ impl<S: Discipline> Link<S> {
         self.plan = self.plan.wrapping_add(grafted.fingerprint);
         self.due = now;
         Ok(())
-    }
-
-    /// Lets the plan's fingerprint follow that of one leaf.
-    fn follow_plan(&mut self, before: u64, now: u64) {
-        self.plan = self.plan.wrapping_sub(before).wrapping_add(now);
     }
 
     fn check_graft(&mut self, now: Instant) -> Result<(), RefitError> {

@@ -7,7 +7,7 @@ use crate::police::MeterPlan;
 use crate::queue::QueuePlan;
 use crate::sched::{self, Discipline};
 use crate::state::PlanHasher;
-use crate::tree::{ClassSpec, Tree};
+use crate::tree::Tree;
 use crate::units::Bytes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

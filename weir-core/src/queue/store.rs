@@ -16,10 +16,8 @@ use super::{
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
-use crate::link::LinkPlan;
 use crate::packet::Head;
-use crate::parameter::BuildError;
-use crate::sched::RefitError;
+use crate::parameter::{BuildError, RefitError};
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
@@ -522,21 +520,19 @@ impl Queues {
         }
     }
 
-    /// Returns the dropper that a leaf gets if its plan changes from the one to the other; `None` if
-    /// it keeps the one that it has.
+    /// Returns the dropper that a leaf gets if its plan changes from one to the other; `None` if it
+    /// keeps the one that it has.
     pub(crate) fn refitted_dropper(
         &self,
-        leaf: LeafId,
+        place: Place,
         (from, to): (&QueuePlan, &QueuePlan),
-        plan: &LinkPlan,
         is_new: bool,
     ) -> Result<Option<AnyDropper>, RefitError> {
-        let before = self.droppers.of(leaf);
+        let before = self.droppers.of(place.leaf);
         if from == to && (!is_new || before.keeps_nothing()) {
             return Ok(None);
         }
-        let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
-        let mut dropper = AnyDropper::build(to, Place { leaf, rate, mtu, seed })?;
+        let mut dropper = AnyDropper::build(to, place)?;
         if dropper.membership().is_some() || before.membership().is_some() {
             return Err(RefitError::NeedsChange("leaves share its limit"));
         }

@@ -12,9 +12,10 @@ pub mod service;
 mod twins;
 
 pub use crate::packet::Head;
+pub use crate::parameter::RefitError;
 pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
 pub use loans::Borrowed;
-pub use refit::{Refit, RefitError};
+pub use refit::Refit;
 pub use service::Service;
 
 use crate::ids::{ClassId, LeafId};

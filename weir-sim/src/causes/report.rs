@@ -53,7 +53,8 @@ impl Causes {
         let mut table = Table::new(head).words(&[1, 5, 6, 7]);
         for row in &self.drops {
             let (fewest, most) = row.queued;
-            let queued = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+            let queued =
+                if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
             table.row([
                 row.class.clone(),
                 row.reason.to_owned(),
