@@ -72,7 +72,15 @@ fn link_settings(document: &DocumentMut, plan: &LinkPlan, settings: &mut Vec<Set
     let rate = Quantity::Rate(plan.tree.rate());
     let range = (1, u64::MAX);
     let path = ["link", "rate"].map(str::to_owned).to_vec();
-    settings.push(Setting { path, class: None, now: rate, written: true, range, steps: false, cost: LINK_COST });
+    settings.push(Setting {
+        path,
+        class: None,
+        now: rate,
+        written: true,
+        range,
+        steps: false,
+        cost: LINK_COST,
+    });
     let Some(entry) = sched::find(plan.scheduler) else { return };
     let keyword = entry.descriptor.keyword;
     let link = document.get("link").and_then(Item::as_table_like);

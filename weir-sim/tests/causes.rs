@@ -60,12 +60,13 @@ fn check(packets: &[(u32, u64)], packet: u64, sentence: &str) -> Causes {
 fn a_packet_waits_for_the_ceiling_of_the_class_above() {
     // A packet takes 1 ms on the line. The ceiling of `calls` has tokens for 1600 bytes at first,
     // and gains 100 bytes a ms: after two packets it owes 200 bytes at 2 ms, which take 2 ms.
+    // Its rate and that of `voice` are used up for longer, so `line` lends.
     let causes = check(
         &[(0, 0), (0, 0), (0, 0), (1, 1500)],
         3,
         "voice's packet 3 (1000 B, offered at 0.000000 s) waited 4.000 ms: 2.000 ms behind 2 \
          packets (2000 B) of its own queue, 2.000 ms because of the ceiling of `calls`. Meanwhile \
-         others sent: rest 1 packet (1000 B).",
+         others sent: rest 1 packet (1000 B). `line` lent for it.",
     );
     assert_eq!(causes.packets, 4);
 }

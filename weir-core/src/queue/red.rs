@@ -140,7 +140,7 @@ impl Dropper for Red {
     fn reading(&self) -> Option<Reading> {
         let in_bytes = self.0.curve.in_bytes;
         let what = if in_bytes { "average in bytes" } else { "average in packets" };
-        let average = self.0.average.max(0) as u128 * 1000 >> FRACTION;
+        let average = (self.0.average.max(0) as u128 * 1000) >> FRACTION;
         Some(Reading { what, thousandths: average as u64 })
     }
 }
