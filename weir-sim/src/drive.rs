@@ -12,6 +12,7 @@ use weir_core::explain::Sojourn;
 use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
+use weir_core::queue::Reading;
 use weir_core::units::Instant;
 
 /// A link, and when it acts by itself next.
@@ -90,6 +91,11 @@ impl Drive {
     /// Returns what waits in a leaf, and what the leaf counted.
     pub fn leaf(&self, leaf: LeafId) -> LeafAccount {
         self.link.leaf_account(leaf)
+    }
+
+    /// Returns the number that the decisions of a leaf's dropper rest on.
+    pub fn reading(&self, leaf: LeafId) -> Option<Reading> {
+        self.link.reading(leaf)
     }
 
     /// Returns the number of packets that wait.

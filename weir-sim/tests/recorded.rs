@@ -21,6 +21,7 @@ use weir_record::{
     Arrival, Change, End, Fate, File, Head, LaneHead, Pending, RecordReader, RecordWriter, Step,
     headers_of,
 };
+use weir_sim::load::{Detail, Happened, Load};
 use weir_sim::recorded::{RecordReport, policy_of, replay};
 
 /// A lane that records, without ports: what `weir-live` does with frames, in virtual time.
@@ -199,6 +200,45 @@ fn frame(random: &mut Random) -> Vec<u8> {
 fn check(bytes: &[u8]) -> RecordReport {
     let reader = RecordReader::new(bytes).expect("it was written as a record");
     replay(reader).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Reads the load of a record, drives a link through it, and compares what leaves with what the
+/// record says, as far as it goes.
+fn check_load(bytes: &[u8], detail: Detail) {
+    let mut reader = RecordReader::new(bytes).expect("it was written as a record");
+    let (mut recorded, mut dropped) = (Vec::new(), 0);
+    while let Ok(Some((_, step))) = reader.next_step() {
+        match step {
+            Step::Departure(left) => recorded.push((left.leaf, left.arrived, left.at)),
+            Step::Dropped(_) => dropped += 1,
+            _ => {}
+        }
+    }
+    let load = Load::of_record(bytes, None).expect("it holds packets");
+    let (mut left, mut drops) = (Vec::new(), 0);
+    let still = load.replay(&load.plans(), detail, &mut |happened| match happened {
+        Happened::Left(one) => left.push((one.leaf, one.arrived, one.at)),
+        Happened::Dropped(..) => drops += 1,
+        _ => {}
+    });
+    let still = still.expect("the plans build") as usize;
+    assert_eq!(left.len() + drops + still, load.arrivals.len());
+    assert!(drops >= dropped, "{drops} of {dropped} drops");
+    assert_eq!(left[..recorded.len()], recorded);
+}
+
+#[test]
+fn the_load_of_a_record_leaves_as_recorded() {
+    let mut random = Random::new(22, 0);
+    let fine = Detail { single: true, explained: true };
+    for scheduler in ["fifo", "htb", "drr", "hfsc", "cbq", "priq"] {
+        let text = policy(scheduler, "codel", CLASSIFIERS[0].keyword, &mut random);
+        let new = policies::text("drr", &mut random);
+        let Some(recording) = Recording::new(&text, 3) else { panic!("{scheduler}: {text}") };
+        let bytes = recording.run(200, Some(&new));
+        check_load(&bytes, Detail::default());
+        check_load(&bytes, fine);
+    }
 }
 
 /// Returns a policy of this scheduler, with this dropper and this classifier.

@@ -60,6 +60,7 @@ verbs! {
     diff::Diff,
     test::Test,
     replay::Replay,
+    explain::Explain,
     sim::Sim,
     up::Up,
     forward::Forward,

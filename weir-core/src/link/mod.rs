@@ -30,7 +30,7 @@ use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
-use crate::queue::Queues;
+use crate::queue::{Queues, Reading};
 use crate::sched::{Borrowed, Discipline, RefitError, Regulation};
 use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
@@ -103,6 +103,9 @@ pub trait AnyLink: Send {
     /// Returns which limit, its own or an ancestor's, holds back the first packet of `leaf` at
     /// `now`; none if no packet waits there.
     fn held_by(&self, now: Instant, leaf: LeafId) -> Regulation;
+
+    /// Returns the number that the decisions of a leaf's dropper rest on, for people.
+    fn reading(&self, leaf: LeafId) -> Option<Reading>;
 
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
@@ -311,6 +314,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         }
         let why = self.scheduler.why(now, leaf, now);
         if why.released > now { why.regulation } else { Regulation::None }
+    }
+
+    fn reading(&self, leaf: LeafId) -> Option<Reading> {
+        self.queues.reading(leaf)
     }
 
     fn backlog(&self) -> u32 {

@@ -9,8 +9,8 @@
 //! Invariant: with at most one packet waiting no packet is dropped early.
 
 use super::{
-    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place, limit,
-    packets, row,
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
+    Reading, limit, packets, row,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -100,6 +100,12 @@ impl Dropper for Blue {
 
     fn emptied(&mut self, now: Instant) {
         self.0.idle_since = Some(now);
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let State { probability, parts, .. } = &*self.0;
+        let thousandths = u64::from(*probability) * 1000 / u64::from(*parts).max(1);
+        Some(Reading { what: "probability", thousandths })
     }
 }
 

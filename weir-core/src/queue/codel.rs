@@ -5,7 +5,7 @@
 use super::lateness::{INTERVAL, Lateness, Patience, TARGET};
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
-    Release, limit,
+    Reading, Release, limit,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -55,6 +55,11 @@ impl Dropper for CoDel {
 
     fn emptied(&mut self, _now: Instant) {
         self.0.lateness.emptied();
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let thousandths = u64::from(self.0.lateness.drops()) * 1000;
+        Some(Reading { what: "drops since it began", thousandths })
     }
 }
 

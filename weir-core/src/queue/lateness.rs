@@ -46,6 +46,13 @@ pub(super) struct Lateness {
     count_before: u32,
 }
 
+impl Lateness {
+    /// Returns the drops since dropping began; none while it does not drop.
+    pub(super) fn drops(&self) -> u32 {
+        if self.dropping { self.count } else { 0 }
+    }
+}
+
 impl Patience {
     /// The parameters in `params`; `ecn` is the default of marks.
     pub(super) fn from_params(params: &Params, place: Place, ecn: bool) -> Self {

@@ -77,6 +77,15 @@ pub enum Release {
     Drop(DropReason),
 }
 
+/// A number that a dropper's decisions rest on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// What it is.
+    pub what: &'static str,
+    /// Its value in thousandths.
+    pub thousandths: u64,
+}
+
 /// Decides about admission to one leaf. `backlog` is what waits there: without the arriving packet,
 /// but with the departing one.
 pub trait Dropper {
@@ -96,6 +105,12 @@ pub trait Dropper {
     /// Returns a backlog up to which, with the arriving packet, it accepts and releases everything,
     /// so that the queue need not call it. With `None` the queue calls it for every packet.
     fn unasked_below(&self) -> Option<Limit> {
+        None
+    }
+
+    /// Returns the number that its decisions rest on, for people; `None` if it decides by the
+    /// backlog alone.
+    fn reading(&self) -> Option<Reading> {
         None
     }
 
@@ -304,6 +319,12 @@ macro_rules! droppers {
             fn unasked_below(&self) -> Option<Limit> {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                }
+            }
+
+            fn reading(&self) -> Option<Reading> {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.reading(),)*
                 }
             }
 

@@ -15,7 +15,7 @@
 
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
-    Release, limit, refused, row,
+    Reading, Release, limit, refused, row,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -160,6 +160,11 @@ impl Dropper for Pie {
 
     fn emptied(&mut self, _now: Instant) {
         self.0.delay = 0;
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let thousandths = (u128::from(self.0.probability) * 1000 / u128::from(ONE)) as u64;
+        Some(Reading { what: "probability", thousandths })
     }
 }
 

@@ -11,8 +11,8 @@
 //! the average is below `min`.
 
 use super::{
-    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place, limit,
-    refused, row,
+    Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
+    Reading, limit, refused, row,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -135,6 +135,13 @@ impl Dropper for Red {
 
     fn emptied(&mut self, now: Instant) {
         self.0.idle_since = Some(now);
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        let in_bytes = self.0.curve.in_bytes;
+        let what = if in_bytes { "average in bytes" } else { "average in packets" };
+        let average = (self.0.average.max(0) as u128 * 1000) >> FRACTION;
+        Some(Reading { what, thousandths: average as u64 })
     }
 }
 

@@ -11,7 +11,7 @@ use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
     Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, Place, QueuePlan,
-    Release, Surplus,
+    Reading, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
@@ -568,6 +568,11 @@ impl Queues {
     pub fn account(&self) -> Account {
         let leaf = |index| self.leaf_account(LeafId(index as u32));
         Account::new((0..self.leaves.len()).map(leaf).collect())
+    }
+
+    /// Returns the number that the decisions of a leaf's dropper rest on.
+    pub fn reading(&self, leaf: LeafId) -> Option<Reading> {
+        self.droppers.of(leaf).reading()
     }
 
     /// Returns the account of one leaf up to now.

@@ -1,10 +1,11 @@
 //! Drops, with the state that caused them.
 
-use crate::load::Load;
+use crate::load::{Held, Load};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::event::{DropReason, Dropped};
 use weir_core::ids::LeafId;
+use weir_core::queue::Reading;
 use weir_core::units::{Instant, Quantity};
 use weir_policy::Policy;
 
@@ -21,6 +22,9 @@ pub struct DropGroup {
     pub between_s: (f64, f64),
     /// The fewest and the most packets that waited in the leaf after a drop.
     pub queued: (u64, u64),
+    /// The number that the dropper's decisions rest on, and its least and its largest value after
+    /// a drop.
+    pub reading: Option<(&'static str, f64, f64)>,
     /// The limit of the leaf.
     pub limit: String,
     /// The dropper of the leaf, with the parameters that the policy writes.
@@ -40,6 +44,7 @@ struct Group {
     first: Instant,
     last: Instant,
     queued: (u64, u64),
+    reading: Option<(Reading, Reading)>,
     limit: String,
     dropper: String,
     meter: Option<String>,
@@ -50,8 +55,8 @@ impl<'a> Drops<'a> {
         Self { load, groups: BTreeMap::new() }
     }
 
-    /// Adds a drop, after which its leaf holds `held` packets.
-    pub fn add(&mut self, stage: usize, dropped: &Dropped, held: u64) {
+    /// Adds a drop, after which its leaf is as `held` says.
+    pub fn add(&mut self, stage: usize, dropped: &Dropped, held: Held) {
         let policy = &self.load.stages[stage].policy;
         let class = policy.leaf_name(dropped.leaf).to_owned();
         let load = self.load;
@@ -62,7 +67,8 @@ impl<'a> Drops<'a> {
                 packets: 0,
                 first: dropped.at,
                 last: dropped.at,
-                queued: (held, held),
+                queued: (held.packets, held.packets),
+                reading: held.reading.map(|reading| (reading, reading)),
                 limit: limit(policy, dropped.leaf),
                 dropper: written(queue.dropper, queue.params.iter()),
                 meter: is_metered.then(|| meter(load, policy, dropped)).flatten(),
@@ -70,7 +76,11 @@ impl<'a> Drops<'a> {
         });
         group.packets += 1;
         group.last = dropped.at;
-        group.queued = (group.queued.0.min(held), group.queued.1.max(held));
+        group.queued = (group.queued.0.min(held.packets), group.queued.1.max(held.packets));
+        if let (Some((least, most)), Some(now)) = (&mut group.reading, held.reading) {
+            least.thousandths = least.thousandths.min(now.thousandths);
+            most.thousandths = most.thousandths.max(now.thousandths);
+        }
     }
 
     pub fn finish(self) -> Vec<DropGroup> {
@@ -82,6 +92,10 @@ impl<'a> Drops<'a> {
             packets: group.packets,
             between_s: (seconds(group.first), seconds(group.last)),
             queued: group.queued,
+            reading: group.reading.map(|(least, most)| {
+                let value = |reading: Reading| reading.thousandths as f64 / 1000.0;
+                (least.what, value(least), value(most))
+            }),
             limit: group.limit,
             dropper: group.dropper,
             meter: group.meter,

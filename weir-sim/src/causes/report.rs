@@ -1,6 +1,6 @@
 //! Causes as sentences and tables.
 
-use super::{Causes, Story, Turns};
+use super::{Causes, DropGroup, Story, Turns};
 use crate::shown::{Table, megabits, millis};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +40,7 @@ impl Causes {
             pairs.entry(pair).or_insert_with(|| vec![0; bins])[bin(loan.from_s)] += loan.bytes;
         }
         let head = (0..bins).map(|at| format!("{:.3} s", at as f64 * self.bin_s));
-        let mut table = Table::new(std::iter::once("from".to_owned()).chain(head));
+        let mut table = Table::new(std::iter::once("class from lender".to_owned()).chain(head));
         for (pair, bytes) in pairs {
             let rate = |&bytes: &u64| megabits(bytes as f64 * 8.0 / self.bin_s);
             table.row(std::iter::once(pair).chain(bytes.iter().map(rate)));
@@ -63,10 +63,21 @@ impl Causes {
                 format!("{:.3}", row.between_s.1),
                 queued,
                 row.limit.clone(),
-                row.meter.clone().unwrap_or_else(|| row.dropper.clone()),
+                row.by(),
             ]);
         }
         table
+    }
+}
+
+impl DropGroup {
+    /// What dropped the packets, and what it went by.
+    fn by(&self) -> String {
+        let by = self.meter.as_ref().unwrap_or(&self.dropper);
+        match self.reading {
+            Some((what, least, most)) => format!("{by}; {what} {least} to {most}"),
+            None => by.clone(),
+        }
     }
 }
 
@@ -112,9 +123,12 @@ impl Story {
     /// Each part that is not zero, as a clause.
     fn clauses(&self) -> Vec<String> {
         let parts = &self.parts_ms;
-        let own = &self.own;
+        let own = match self.own.packets {
+            0 => "while the line sent the packet before it in its own queue".to_owned(),
+            _ => format!("behind {} of its own queue", self.own.text()),
+        };
         let rows = [
-            (parts.own_leaf, format!("behind {} of its own queue", own.text())),
+            (parts.own_leaf, own),
             (parts.line_busy, "first in its queue while the line was busy".to_owned()),
             (parts.tokens, self.rule(Regulation::Tokens)),
             (parts.undertime, self.rule(Regulation::Undertime)),

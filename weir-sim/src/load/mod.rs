@@ -9,7 +9,7 @@
 mod record;
 mod staged;
 
-pub use record::ARRIVALS_MAX;
+pub use record::{ARRIVALS_MAX, directions};
 
 use crate::drive::Drive;
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ use weir_core::explain::Sojourn;
 use weir_core::ids::Handle;
 use weir_core::link::{Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
+use weir_core::queue::Reading;
 use weir_core::state::Reader;
 use weir_core::units::{Duration, Instant};
 use weir_policy::policy::{self, Policy};
@@ -32,7 +33,8 @@ pub struct Load {
     pub stages: Vec<Stage>,
     /// The packets in the order of their instants; the leaf is one of the stage in force.
     pub arrivals: Vec<Arrival>,
-    /// What else happened, in the order of time: when, and after how many arrivals.
+    /// What else happened, in the order of time: up to when the link was served before it, and
+    /// after how many arrivals.
     pub events: Vec<(Instant, usize, Event)>,
     /// When it begins.
     pub start: Instant,
@@ -78,8 +80,8 @@ pub struct Stage {
 /// What happens to a link besides arrivals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The link gives up what it could have sent before.
-    Forfeit,
+    /// The link gives up what it could have sent before this instant.
+    Forfeit(Instant),
     /// The link drops what is older than the age of its leaf.
     DropOlder {
         /// The instant from which ages count back.
@@ -98,12 +100,21 @@ pub enum Happened<'a> {
     Offered(&'a Arrival),
     /// A packet left.
     Left(&'a Departure),
-    /// A packet was dropped, and its leaf holds so many now.
-    Dropped(&'a Dropped, u64),
+    /// A packet was dropped, and this is what its leaf holds now.
+    Dropped(&'a Dropped, Held),
     /// Why a packet waited that left or was dropped.
     Waited(&'a Sojourn),
     /// The plan of this stage is in force.
     Stage(usize),
+}
+
+/// A leaf after a drop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The packets that wait there.
+    pub packets: u64,
+    /// The number that the decisions of its dropper rest on.
+    pub reading: Option<Reading>,
 }
 
 /// What a replay looks at.
@@ -168,9 +179,29 @@ fn read(
 }
 
 impl Load {
+    /// A load of these arrivals under one policy, between two instants.
+    pub fn new(stage: Stage, arrivals: Vec<Arrival>, (start, end): (Instant, Instant)) -> Self {
+        Self {
+            stages: vec![stage],
+            arrivals,
+            events: Vec::new(),
+            start,
+            end,
+            begin: None,
+            late: Vec::new(),
+            lost: BTreeMap::new(),
+            fault: None,
+        }
+    }
+
     /// Returns how long it lasts.
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
+    }
+
+    /// Returns whether a policy of it has this class.
+    pub fn has_class(&self, name: &str) -> bool {
+        self.stages.iter().any(|stage| stage.policy.class(name).is_some())
     }
 
     /// Returns the packet that a handle of a replay stands for; `None` for one that waited when the
@@ -212,9 +243,10 @@ impl Load {
             replay.drive.explain_from(self.start);
         }
         let mut from = 0;
-        for (at, until, event) in &self.events {
+        for (served, until, event) in &self.events {
             replay.offer(from..*until);
-            replay.event(*at, event)?;
+            replay.serve(&[], *served);
+            replay.event(event)?;
             from = *until;
         }
         replay.offer(from..self.arrivals.len());
@@ -274,11 +306,18 @@ impl Replay<'_> {
     fn serve(&mut self, arrivals: &[Arrival], until: Instant) {
         let each = &mut self.each;
         self.drive.serve(arrivals, until).iter().for_each(|left| each(Happened::Left(left)));
+        self.settle();
+    }
+
+    /// Reports what the link dropped, and why packets waited.
+    fn settle(&mut self) {
+        let each = &mut self.each;
         let mut dropped = Vec::new();
         self.drive.take_dropped(&mut |one| dropped.push(one));
         for one in dropped {
-            let held = self.drive.leaf(one.leaf).backlog.packets;
-            each(Happened::Dropped(&one, held));
+            let (packets, reading) =
+                (self.drive.leaf(one.leaf).backlog.packets, self.drive.reading(one.leaf));
+            each(Happened::Dropped(&one, Held { packets, reading }));
         }
         if self.detail.explained {
             self.drive.take_sojourns(&mut |all| {
@@ -287,18 +326,17 @@ impl Replay<'_> {
         }
     }
 
-    fn event(&mut self, at: Instant, event: &Event) -> Result<(), BuildError> {
+    fn event(&mut self, event: &Event) -> Result<(), BuildError> {
         match event {
-            Event::Forfeit => self.drive.forfeit_before(at),
+            Event::Forfeit(before) => self.drive.forfeit_before(*before),
             Event::DropOlder { clock, ages } => {
                 self.drive.drop_older(&|leaf| match ages.get(leaf.index()) {
                     Some(&age) => clock.before(age),
                     None => Instant::ZERO,
                 });
-                self.serve(&[], at);
             }
             &Event::Stage(next) => {
-                self.serve(&[], at);
+                let at = self.load.stages[next].at;
                 let (from, to) = (&self.plans[self.stage], &self.plans[next]);
                 let heir = self.load.stages[next].policy.default.leaf;
                 self.drive.change(at, Change { from, to, heir })?;
@@ -306,6 +344,7 @@ impl Replay<'_> {
                 (self.each)(Happened::Stage(next));
             }
         }
+        self.settle();
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{Begin, Event, HANDLES_FROM, Load, Stage};
 use std::collections::BTreeMap;
+use std::io::Read;
 use weir_core::ids::Handle;
 use weir_core::units::{Duration, Instant};
 use weir_record::{Change, Fate, File, Head, Pending, RecordReader, Step};
@@ -15,10 +16,8 @@ impl Load {
     /// # Errors
     /// When the record has no such direction, holds no packet, or its policy has errors. A record
     /// that is cut gives what precedes the cut.
-    pub fn of_record(
-        mut reader: RecordReader<'_>,
-        direction: Option<&str>,
-    ) -> Result<Self, String> {
+    pub fn of_record(record: impl Read, direction: Option<&str>) -> Result<Self, String> {
+        let mut reader = RecordReader::new(record).map_err(|error| error.to_string())?;
         let head = reader.head().clone();
         let lane = lane(&head, direction)?;
         let mut reading = Reading::new(&head, lane)?;
@@ -40,6 +39,15 @@ impl Load {
         }
         reading.finish()
     }
+}
+
+/// Returns the names of a record's directions.
+///
+/// # Errors
+/// When it is no record.
+pub fn directions(record: impl Read) -> Result<Vec<String>, String> {
+    let reader = RecordReader::new(record).map_err(|error| error.to_string())?;
+    Ok(reader.head().lanes.iter().map(|lane| lane.name.clone()).collect())
 }
 
 fn lane(head: &Head, direction: Option<&str>) -> Result<usize, String> {
@@ -70,19 +78,8 @@ impl Reading {
     fn new(head: &Head, lane: usize) -> Result<Self, String> {
         let lane = &head.lanes[lane];
         let stage = stage(Instant::ZERO, (&lane.policy, &head.files), head)?;
-        let load = Load {
-            stages: vec![stage],
-            arrivals: Vec::new(),
-            events: Vec::new(),
-            start: Instant::MAX,
-            end: Instant::ZERO,
-            begin: None,
-            late: Vec::new(),
-            lost: BTreeMap::new(),
-            fault: None,
-        };
         Ok(Self {
-            load,
+            load: Load::new(stage, Vec::new(), (Instant::MAX, Instant::ZERO)),
             pending: Pending::default(),
             places: BTreeMap::new(),
             served: Instant::ZERO,
@@ -116,12 +113,11 @@ impl Reading {
             Step::Sent { handle, at } => self.sent(*handle, *at),
             Step::Forfeit { before } => {
                 self.pending.forfeit_before(*before);
-                self.event(*before, Event::Forfeit);
+                self.event(Event::Forfeit(*before));
             }
             Step::DropOlder { clock } => {
-                let now = self.pending.now();
                 let ages = self.ages.clone();
-                self.event(now, Event::DropOlder { clock: *clock, ages });
+                self.event(Event::DropOlder { clock: *clock, ages });
             }
             Step::Change(change) => self.change(change, head)?,
             Step::Lost(loss) => *self.load.lost.entry(loss.name()).or_default() += 1,
@@ -168,18 +164,19 @@ impl Reading {
         }
     }
 
-    fn event(&mut self, at: Instant, event: Event) {
-        self.load.events.push((at, self.load.arrivals.len(), event));
+    fn event(&mut self, event: Event) {
+        self.load.events.push((self.served, self.load.arrivals.len(), event));
     }
 
     fn change(&mut self, change: &Change, head: &Head) -> Result<(), String> {
-        let stage = stage(change.at, (&change.policy, &change.files), head)?;
+        // The reader of a damaged record may find any instant.
+        let at = change.at.max(self.pending.now());
+        let stage = stage(at, (&change.policy, &change.files), head)?;
         self.load.stages.push(stage);
         self.ages = change.sojourn_max.clone();
         // The frames that wait to be offered follow, with their new leaves.
         self.pending.arrivals_mut().clear();
-        let at = change.at.max(self.pending.now());
-        self.event(at, Event::Stage(self.load.stages.len() - 1));
+        self.event(Event::Stage(self.load.stages.len() - 1));
         Ok(())
     }
 

@@ -4,7 +4,6 @@ use super::{Load, Stage};
 use crate::run::lanes;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
-use std::collections::BTreeMap;
 use weir_core::link::Arrival;
 use weir_core::units::Instant;
 
@@ -31,16 +30,6 @@ impl Load {
         for (place, arrival) in arrivals.iter_mut().enumerate() {
             arrival.packet.handle = Load::handle(place);
         }
-        Ok(Self {
-            stages: vec![stage],
-            arrivals,
-            events: Vec::new(),
-            start: Instant::ZERO,
-            end,
-            begin: None,
-            late: Vec::new(),
-            lost: BTreeMap::new(),
-            fault: None,
-        })
+        Ok(Self::new(stage, arrivals, (Instant::ZERO, end)))
     }
 }

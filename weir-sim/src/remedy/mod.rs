@@ -31,6 +31,13 @@ pub struct Remedies {
     pub broken_left: usize,
 }
 
+impl Remedies {
+    /// Returns whether a condition was broken.
+    pub fn is_broken(&self) -> bool {
+        self.conditions.iter().any(|row| row.kept == Some(false))
+    }
+}
+
 /// Judges the conditions of a load's policy and those of `asked`, and finds a remedy for each that
 /// is broken.
 ///

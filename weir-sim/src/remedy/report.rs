@@ -96,6 +96,7 @@ impl fmt::Display for Remedy {
         if !best.keeps_also.is_empty() {
             write!(f, "It also keeps {}. ", best.keeps_also.join(", "))?;
         }
+        write!(f, "`weir set NAME '{}={}'` makes it so. ", best.setting, best.to)?;
         self.effort(f)?;
         write!(f, "\n{}", best.table())?;
         if self.proposals.len() > 1 {
@@ -120,12 +121,18 @@ impl Remedy {
     }
 
     fn others(&self) -> Table {
-        let head = ["setting", "from", "to", "change %", "costs a class %"];
+        let head = ["setting", "from", "to", "size", "costs a class %"];
         let mut table = Table::new(head).words(&[1, 2]);
         for row in &self.proposals[1..] {
             let harm = format!("{:.1}", row.harm * 100.0);
             let Proposal { setting, from, to, .. } = row;
-            table.row([setting.clone(), from.clone(), to.clone(), row.percent(), harm]);
+            table.row([
+                setting.clone(),
+                from.clone(),
+                to.clone(),
+                format!("{:.3}", row.size),
+                harm,
+            ]);
         }
         table
     }
@@ -135,10 +142,6 @@ impl Proposal {
     /// The change as the beginning of a sentence.
     fn sentence(&self) -> String {
         format!("`{}` of {} instead of {}", self.setting, self.to, self.from)
-    }
-
-    fn percent(&self) -> String {
-        format!("{:.1}", self.size * 100.0)
     }
 
     /// A row for each class whose figures it changes.

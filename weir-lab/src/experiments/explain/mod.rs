@@ -12,6 +12,7 @@ use super::{Experiment, Own};
 use crate::rows::{Options, Row};
 use oracle::Grid;
 use staged::{Case, cases};
+use std::time::Duration;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -22,9 +23,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let grid = if options.duration < DENSE_FROM { Grid::Coarse } else { Grid::Dense };
     let mut rows = Vec::new();
     for case in cases()?.iter().filter(|case| options.wants(&case.name)) {
-        let row = row(case, Grid::Dense);
+        let row = row(case, grid);
         progress(&row);
         rows.push(row);
     }
@@ -43,6 +45,8 @@ fn row(case: &Case, grid: Grid) -> Row {
     }
 }
 
+/// With less time for a measurement, only sizes are tried that would show a fault.
+const DENSE_FROM: Duration = Duration::from_secs(2);
 /// How many times as large as the smallest change a proposed one may be.
 const TIMES_MAX: f64 = 2.0;
 
