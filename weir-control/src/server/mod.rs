@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_live::peer;
 use weir_live::status::Board;
 
@@ -92,10 +92,18 @@ pub fn exercise(line: &[u8]) {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
+impl Server {
+    /// Accepts no further clients, and ends the conversations once answers that are on their way
+    /// have left.
+    pub fn finish(&self) {
         // An eventfd takes any number below 2^64 - 1.
         let _written = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.finish();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed when it happened; the link itself is unharmed.
             drop(thread.join());
@@ -131,8 +139,22 @@ fn serve(listener: &UnixListener, shared: &Arc<Shared>, stop: &OwnedFd) {
             Err(_) => std::thread::sleep(ACCEPT_PAUSE),
         }
     }
-    for client in clients {
+    end(clients);
+}
+
+/// Ends the conversations. An answer that is on its way may still leave: that of a restart, for
+/// example, comes just before the end.
+fn end(clients: Vec<Client>) {
+    for client in &clients {
         // Ends the client's reading; an error means that it has disconnected already.
+        let _ = client.stream.shutdown(Shutdown::Read);
+    }
+    let start = Instant::now();
+    let is_answering = |client: &Client| !client.thread.is_finished();
+    while clients.iter().any(is_answering) && start.elapsed() < LAST_ANSWERS {
+        std::thread::sleep(LAST_LOOK);
+    }
+    for client in clients {
         let _ = client.stream.shutdown(Shutdown::Both);
         // A panic of the thread was printed when it happened; the link itself is unharmed.
         drop(client.thread.join());
@@ -196,5 +218,8 @@ impl Drop for Large<'_> {
 pub const CLIENTS_MAX: usize = 16;
 /// So many of them are only for root and the user who runs the link.
 pub const CLIENTS_RESERVED: usize = 4;
+/// How long answers may take that are on their way when the server ends.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
+const LAST_LOOK: Duration = Duration::from_millis(2);
 /// The pause after a client that could not be accepted, and the longest wait to turn one away.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
