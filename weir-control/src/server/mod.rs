@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_live::peer;
 use weir_live::status::{Board, History};
 pub(crate) use wire::Wire;
@@ -110,10 +110,18 @@ pub fn exercise(line: &[u8]) {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
+impl Server {
+    /// Accepts no further clients, and ends the conversations once answers that are on their way
+    /// have left.
+    pub fn finish(&self) {
         // An eventfd takes any number below 2^64 - 1.
         let _written = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.finish();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed when it happened; the link itself is unharmed.
             drop(thread.join());
@@ -153,8 +161,19 @@ fn serve(listener: &UnixListener, shared: &Arc<Shared>, stop: &OwnedFd) {
         }
     }
     shared.ending.store(true, Ordering::Relaxed);
-    for client in clients.into_iter().chain(web_clients) {
-        // Ends the client's reading.
+    end(clients.into_iter().chain(web_clients).collect());
+}
+
+/// Ends the conversations. An answer that is on its way may still leave: that of a restart, for
+/// example, comes just before the end.
+fn end(clients: Vec<Client>) {
+    clients.iter().for_each(|client| client.stream.end_reading());
+    let start = Instant::now();
+    let is_answering = |client: &Client| !client.thread.is_finished();
+    while clients.iter().any(is_answering) && start.elapsed() < LAST_ANSWERS {
+        std::thread::sleep(LAST_LOOK);
+    }
+    for client in clients {
         client.stream.end();
         // A panic of the thread was printed when it happened; the link itself is unharmed.
         drop(client.thread.join());
@@ -284,5 +303,8 @@ pub const CLIENTS_MAX: usize = 16;
 pub const CLIENTS_RESERVED: usize = 4;
 /// So many may read events as they happen, which takes as long as they like.
 pub const STREAMS_MAX: usize = 8;
+/// How long answers may take that are on their way when the server ends.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
+const LAST_LOOK: Duration = Duration::from_millis(2);
 /// The pause after a client that could not be accepted, and the longest wait to turn one away.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

@@ -38,20 +38,27 @@ impl Stream {
         }
     }
 
-    /// Ends both directions; one that has ended already stays so.
+    /// Ends both directions.
     pub(super) fn end(&self) {
+        self.shutdown(Shutdown::Both);
+    }
+
+    /// A direction that has ended already stays so.
+    fn shutdown(&self, how: Shutdown) {
         let _ended = match self {
-            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
-            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
         };
     }
 
-    /// Ends the direction to the client; it may have ended already.
+    /// Ends the direction to the client.
     pub(super) fn end_writing(&self) {
-        let _ended = match self {
-            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
-            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
-        };
+        self.shutdown(Shutdown::Write);
+    }
+
+    /// Ends the direction from the client.
+    pub(super) fn end_reading(&self) {
+        self.shutdown(Shutdown::Read);
     }
 
     /// Waits until `end` for the first byte, and leaves it to be read; `None` at the end.

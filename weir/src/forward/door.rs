@@ -40,7 +40,7 @@ pub enum Door {
     /// With what will answer.
     Closed(UnixListener, Box<Service>),
     /// Clients are served.
-    Open(#[expect(dead_code, reason = "it serves until it is dropped")] Server),
+    Open(Server),
     /// For good.
     Gone,
 }
@@ -54,6 +54,13 @@ impl Door {
         let copy = listener.try_clone();
         let copy = copy.map_err(|cause| SystemError::new(SERVE, cause))?;
         Ok(Self::Closed(copy.into(), Box::new(service)))
+    }
+
+    /// Leaves further clients to another forwarder; those that wait for an answer get it.
+    pub fn finish(&self) {
+        if let Self::Open(server) = self {
+            server.finish();
+        }
     }
 
     /// Serves clients from now on; one that is open stays so.

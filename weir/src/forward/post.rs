@@ -185,6 +185,8 @@ impl Post {
     fn lose_keeper(&mut self) {
         self.is_kept = false;
         self.kept_by.store(0, Ordering::Relaxed);
+        // They are told that nothing came.
+        self.readers.clear();
         let about = About { subject: &self.name, ..About::default() };
         let loss = Event::now(Kind::KeeperLost, about);
         say(&loss);
@@ -213,6 +215,10 @@ impl Post {
             }
             Command::Restarted(outcome) => {
                 self.policies.set_leaving(outcome.is_ok());
+                if outcome.is_ok() {
+                    // Before the client knows, who may ask again at once.
+                    self.door.finish();
+                }
                 if let Some(reply) = self.restarter.take() {
                     // The client may have gone.
                     let _gone = reply.send(outcome);
