@@ -18,6 +18,8 @@ mod probe;
 mod processes;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
+#[path = "up/screen.rs"]
+mod screen;
 #[path = "up/told.rs"]
 mod told;
 
@@ -61,7 +63,7 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
-    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
+    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS).chain(screen::TESTS)
 }
 
 fn main() -> ExitCode {
