@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_live::status::Status;
@@ -43,6 +43,9 @@ rate = "6 Mbit/s"
 default = true
 "#;
 
+/// How many terminals were started.
+static SCREENS: AtomicU32 = AtomicU32::new(0);
+
 /// A terminal of 80 columns and 24 lines.
 struct Screen {
     socket: PathBuf,
@@ -51,7 +54,9 @@ struct Screen {
 impl Screen {
     /// Runs the program in a shell, which says how it ended.
     fn start(scene: &Scene) -> Result<Self, Failed> {
-        let screen = Self { socket: scene.folder.join("tmux.sock") };
+        // A server that was ended may still hold its socket.
+        let number = SCREENS.fetch_add(1, Ordering::Relaxed);
+        let screen = Self { socket: scene.folder.join(format!("tmux-{number}.sock")) };
         let weir = env!("CARGO_BIN_EXE_weir");
         let line = format!("'{weir}' top --control weir.sock; echo It ended with $?; sleep 600");
         let mut command = screen.tmux(&["-u", "-f", "/dev/null", "new-session", "-d"]);
@@ -163,12 +168,12 @@ fn a_terminal_shows_the_link() -> Outcome {
     screen.press(&["x", "Home", "j", "j", "e"])?;
     screen.until("the rate to change", |text| text.contains("set: rate=1 Mbit/s"))?;
     screen.press(&["-N", "8", "BSpace"])?;
-    screen.press(&["-l", "2 Mbit/s"])?;
+    screen.press(&["-l", "900 kbit/s"])?;
     screen.press(&["Enter"])?;
     screen.until("a dry run", |text| text.contains("dry run") && text.contains("y: put it"))?;
     screen.press(&["y"])?;
     screen.until("the change", |text| text.contains("is in force"))?;
-    screen.until("the new rate", |text| text.contains("rate 2 Mbit/s"))?;
+    screen.until("the new rate", |text| text.contains("rate 900 kbit/s"))?;
     let resized = screen.tmux(&["resize-window", "-x", "120", "-y", "40"]).output()?;
     assert!(resized.status.success(), "{resized:?}");
     screen.until("more columns", |text| text.contains("p50 ms"))?;
