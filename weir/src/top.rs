@@ -1,10 +1,11 @@
 //! `weir top`: a running link on one screen, each second.
 //!
-//! A thread reads the status (`reader.rs`); what is shown of it, and where the reader of the screen
-//! is, is a [`View`]; `rows.rs` makes rows of the tree of classes, and `draw.rs` draws them. Nothing
-//! here does more to the link than to ask for its status, unless a key asks for more.
+//! A thread reads the status (`reader.rs`). What is shown of it, and where the user is, is a
+//! [`View`]; `rows.rs` makes rows of the tree of classes, and `draw.rs` draws them. Nothing here
+//! does more to the link than to ask for its status, unless a key asks for more.
 
 mod draw;
+mod edit;
 mod keys;
 mod reader;
 mod rows;
@@ -46,7 +47,8 @@ pub struct Top {
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
     /// At most so many classes [default: 1000].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CLASSES_MAX as i64))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CLASSES_MAX)))]
     limit: Option<u32>,
 }
 
@@ -99,19 +101,16 @@ fn show(mut view: View, reader: &Reader) -> io::Result<()> {
             }
         }
         if let Some(request) = view.request.take() {
-            view.say(&ask(reader, &request));
+            edit::answered(&mut view, ask(reader, &request));
             changed = true;
         }
     }
     Ok(())
 }
 
-/// Sends a request to the link; returns what came of it.
-fn ask(reader: &Reader, request: &Request) -> String {
-    match reader.find().and_then(|socket| client::call(&socket, request)) {
-        Ok(Answer::Error(error)) | Err(error) => error,
-        Ok(_) => "done".to_owned(),
-    }
+/// Sends a request to the link.
+fn ask(reader: &Reader, request: &Request) -> Result<Answer, String> {
+    reader.find().and_then(|socket| client::call(&socket, request))
 }
 
 /// How often signals and new counts are looked for while no key is pressed.

@@ -24,6 +24,8 @@ mod processes;
 mod records;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
+#[path = "up/screen.rs"]
+mod screen;
 #[path = "up/told.rs"]
 mod told;
 
@@ -68,7 +70,8 @@ const TESTS: &[Test] = &[
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
     let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
-    second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS)
+    let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
+    third.chain(screen::TESTS)
 }
 
 fn main() -> ExitCode {

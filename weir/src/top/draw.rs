@@ -38,8 +38,10 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
         frame.render_widget(Paragraph::new(tell(view)), details);
     }
     frame.render_widget(Paragraph::new(foot(view)), footer);
-    if view.mode == Mode::Help {
-        help(frame, area);
+    match (view.mode, &view.edit) {
+        (Mode::Help, _) => help(frame, area),
+        (Mode::Decide, Some(edit)) => decide(frame, area, &edit.difference),
+        _ => {}
     }
 }
 
@@ -235,7 +237,8 @@ fn tell_class(lane: &LaneStatus, class: &ClassStatus) -> Vec<String> {
         ),
         format!("dropped and lost since the start: {losses}"),
         format!(
-            "10 s: p50 {:.3} p90 {:.3} p99 {:.3} max {:.3} jitter {:.3} ms; 1 min: {}bit/s, {} lost/s",
+            "10 s: p50 {:.3} p90 {:.3} p99 {:.3} max {:.3} jitter {:.3} ms; 1 min: {}bit/s, {} \
+             lost/s",
             delay.p50_us / 1e3,
             delay.p90_us / 1e3,
             delay.p99_us / 1e3,
@@ -293,6 +296,9 @@ fn foot(view: &View) -> Line<'static> {
     if view.mode == Mode::Filter {
         return Line::from(format!("filter: {}_", view.filter)).style(bold());
     }
+    if let (Mode::Edit, Some(edit)) = (view.mode, &view.edit) {
+        return Line::from(format!("set: {}_  {}", edit.text, view.message)).style(bold());
+    }
     let filter =
         if view.filter.is_empty() { String::new() } else { format!("  [filter: {}]", view.filter) };
     let keys = format!("q quit  ? help  s sort: {}  / filter  space fold", view.sort.word());
@@ -307,6 +313,17 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Clear, place);
     let block = Block::bordered().title("keys and signs (any key goes back)");
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), place);
+}
+
+/// Shows what a change would do, and asks.
+fn decide(frame: &mut Frame<'_>, area: Rect, difference: &[String]) {
+    let question = "y: put it in force   t: for 60 s, unless c keeps it   any other key: do not";
+    let mut lines: Vec<_> = difference.iter().cloned().map(Line::from).collect();
+    lines.push(Line::from(question).style(bold()));
+    let height = (lines.len() as u16 + 2).min(area.height);
+    let place = Rect { height, y: area.y + (area.height - height) / 2, ..area };
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title("dry run")), place);
 }
 
 /// Returns a text in exactly so many columns; what is cut ends with `~`.

@@ -1,19 +1,21 @@
 //! What each key does.
 
+use super::edit;
 use super::view::{Mode, View};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use weir_control::protocol::Request;
 
 /// The keys, for the help.
-pub const HELP: [(&str, &str); 12] = [
+pub const HELP: [(&str, &str); 13] = [
     ("up down PgUp PgDn Home End", "move (j and k, too)"),
     ("space, enter", "fold or unfold a class; left folds, right unfolds"),
     ("F", "fold all classes with children, or unfold all"),
     ("s", "next order: policy, rate, delay, losses, backlog"),
     ("/", "filter by a part of the name; enter keeps it, Esc clears it"),
     ("m", "mark: the measurement of delays since the start restarts"),
-    ("e", "change a rate or weight of the class"),
-    ("r", "record"),
+    ("e", "change a rate or weight: a dry run first, then y, or t for 60 s on trial"),
+    ("c", "keep the change that is on trial"),
+    ("r", "record (from here not yet)"),
     ("?", "this help"),
     ("q, Ctrl-C", "leave; the link goes on"),
     ("of ceiling", "█ up to its share, ▒ above it, │ where the share ends"),
@@ -30,6 +32,8 @@ pub fn press(view: &mut View, key: KeyEvent) {
     match view.mode {
         Mode::Help => view.mode = Mode::Tree,
         Mode::Filter => write(view, key.code),
+        Mode::Edit => edit::write(view, key.code),
+        Mode::Decide => edit::decide(view, key.code),
         Mode::Tree => act(view, key.code),
     }
 }
@@ -68,9 +72,9 @@ fn act(view: &mut View, key: KeyCode) {
         KeyCode::Home => view.select(0),
         KeyCode::End => view.select(usize::MAX),
         KeyCode::Char('m') => view.request = Some(Request::Mark {}),
-        KeyCode::Char('e' | 'r') => {
-            view.say("this link cannot do that; it needs a newer `weir up`")
-        }
+        KeyCode::Char('e') => edit::begin(view),
+        KeyCode::Char('c') => view.request = Some(Request::Confirm {}),
+        KeyCode::Char('r') => view.say("recording cannot be begun from here yet"),
         _ => {}
     }
 }

@@ -2,11 +2,12 @@
 
 use super::reader::Update;
 use super::view::{Mode, View};
-use super::{draw, keys};
+use super::{draw, edit, keys};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
+use weir_control::protocol::{Answer, Changed, Difference, Request, Setting, Terms};
 use weir_live::status::{
     Amount, ClassStatus, InnerStatus, LaneStatus, Loan, PolicyStatus, Rates, Recent, Status,
     Windows,
@@ -270,10 +271,56 @@ fn any_size_and_any_status_is_drawn() {
 #[test]
 fn keys_ask_the_link_or_say_that_they_cannot() {
     let mut view = view(status());
-    press(&mut view, "m");
-    assert!(view.request.take().is_some());
-    press(&mut view, "e");
-    assert!(view.request.is_none() && view.message.contains("cannot"), "{}", view.message);
+    for (pressed, wanted) in [("m", Request::Mark {}), ("c", Request::Confirm {})] {
+        press(&mut view, pressed);
+        assert_eq!(view.request.take(), Some(wanted));
+    }
+    press(&mut view, "^e");
+    assert!(view.message.contains("select a class"), "{}", view.message);
+    press(&mut view, "r");
+    assert!(view.request.is_none() && view.message.contains("not"), "{}", view.message);
     press(&mut view, "q");
     assert!(view.is_done);
+}
+
+#[test]
+fn a_change_is_shown_as_a_dry_run_before_it_is_made() {
+    let set = |terms: Terms| {
+        let (direction, key) = (Some("up".to_owned()), "class.bulk.rate".to_owned());
+        let setting = Setting { direction, key, value: "7 Mbit/s".to_owned() };
+        Request::Set { settings: vec![setting], terms }
+    };
+    let answer = |errors, number: Option<u64>, text: &str| {
+        let text_of_way = "bulk: rate 6 to 7 Mbit/s".to_owned();
+        let way = Difference { text: text_of_way, ..Difference::default() };
+        let (text, directions) = (text.to_owned(), vec![way]);
+        let changed = Changed { errors, number, text, directions, ..Changed::default() };
+        Ok(Answer::Changed(Box::new(changed)))
+    };
+    let dry = Terms { dry_run: true, ..Terms::default() };
+    let made = Terms { reason: "from weir top".to_owned(), ..Terms::default() };
+    let trial = Terms { confirm_ms: Some(60_000), ..made.clone() };
+    // The key that decides, and what is asked of the link then.
+    for (key, asked) in [("y", Some(made)), ("t", Some(trial)), ("n", None), ("\u{1b}", None)] {
+        let mut view = view(status());
+        press(&mut view, "$e");
+        assert!(lines(&mut view, (80, 24))[23].contains("set: rate=6 Mbit/s_"));
+        press(&mut view, &"<".repeat(8));
+        press(&mut view, "7 Mbit/s\n");
+        assert_eq!(view.request.take(), Some(set(dry.clone())), "first a dry run");
+        edit::answered(&mut view, answer(1, None, "\nerror: too much\n  more"));
+        assert_eq!((view.mode, view.message.as_str()), (Mode::Edit, "error: too much"));
+        press(&mut view, "\n");
+        assert_eq!(view.request.take(), Some(set(dry.clone())));
+        edit::answered(&mut view, answer(0, None, ""));
+        let text = lines(&mut view, (80, 24)).join("\n");
+        assert!(text.contains("bulk: rate 6 to 7") && text.contains("y: put it"), "{text}");
+        press(&mut view, key);
+        assert_eq!(view.request.take(), asked.clone().map(set), "{key}");
+        if asked.is_some() {
+            edit::answered(&mut view, answer(0, Some(3), ""));
+            assert!(view.message.contains("change 3"), "{}", view.message);
+        }
+        assert_eq!((view.mode, view.edit), (Mode::Tree, None));
+    }
 }

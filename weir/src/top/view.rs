@@ -1,5 +1,6 @@
 //! What is on the screen: the last status, the course of each class, and where its reader is.
 
+use super::edit::Edit;
 use super::reader::Update;
 use super::rows::{self, Key, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,6 +29,8 @@ pub struct View {
     pub filter: String,
     pub mode: Mode,
     pub message: String,
+    /// The change that is being made.
+    pub edit: Option<Edit>,
     /// What a key asks of the link.
     pub request: Option<Request>,
     pub is_done: bool,
@@ -50,6 +53,10 @@ pub enum Mode {
     Filter,
     /// Any of them closes the help.
     Help,
+    /// They write a change.
+    Edit,
+    /// They decide whether it is made.
+    Decide,
 }
 
 /// The order of siblings.
@@ -104,6 +111,7 @@ impl View {
             filter: String::new(),
             mode: Mode::default(),
             message: String::new(),
+            edit: None,
             request: None,
             is_done: false,
             folded: BTreeSet::new(),

@@ -1,0 +1,237 @@
+//! `weir top` in a real terminal: tmux runs it beside a link that forwards, and what it draws is
+//! read from the screen. Also `weir status --watch` in a pipe.
+
+use super::{Host, Outcome, PATIENCE, Scene, Test, children, signal};
+use libtest_mimic::Failed;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use weir_live::status::Status;
+
+pub const TESTS: &[Test] = &[
+    ("a_terminal_shows_the_link_and_follows_keys", a_terminal_shows_the_link),
+    ("a_terminal_is_given_back_when_the_program_is_ended", a_terminal_is_given_back),
+    ("a_pipe_gets_a_line_a_second_until_the_link_ends", a_pipe_gets_lines),
+];
+
+const TREE: &str = r#"
+[link]
+rate = "10 Mbit/s"
+scheduler = "htb"
+
+[class.home]
+rate = "4 Mbit/s"
+
+[class.voice]
+parent = "home"
+rate = "1 Mbit/s"
+ceil = "8 Mbit/s"
+match = [{ proto = "udp", dport = "5004" }]
+
+[class.web]
+parent = "home"
+rate = "3 Mbit/s"
+match = [{ proto = "udp", dport = "5005" }]
+
+[class.rest]
+rate = "6 Mbit/s"
+default = true
+"#;
+
+/// How many terminals were started.
+static SCREENS: AtomicU32 = AtomicU32::new(0);
+
+/// A terminal of 80 columns and 24 lines.
+struct Screen {
+    socket: PathBuf,
+}
+
+impl Screen {
+    /// Runs the program in a shell, which says how it ended.
+    fn start(scene: &Scene) -> Result<Self, Failed> {
+        // A server that was ended may still hold its socket.
+        let number = SCREENS.fetch_add(1, Ordering::Relaxed);
+        let screen = Self { socket: scene.folder.join(format!("tmux-{number}.sock")) };
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let line = format!("'{weir}' top --control weir.sock; echo It ended with $?; sleep 600");
+        let mut command = screen.tmux(&["-u", "-f", "/dev/null", "new-session", "-d"]);
+        command.args(["-x", "80", "-y", "24", &line]).current_dir(&scene.folder);
+        command.env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").env_remove("TMUX");
+        let made = command.output()?;
+        assert!(made.status.success(), "{made:?}");
+        Ok(screen)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn press(&self, keys: &[&str]) -> Outcome {
+        let pressed = self.tmux(&[&["send-keys"], keys].concat()).output()?;
+        assert!(pressed.status.success(), "{pressed:?}");
+        Ok(())
+    }
+
+    fn text(&self) -> Result<String, Failed> {
+        let captured = self.tmux(&["capture-pane", "-p"]).output()?;
+        Ok(String::from_utf8_lossy(&captured.stdout).into_owned())
+    }
+
+    /// Waits until the screen is so.
+    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> Outcome {
+        let start = Instant::now();
+        loop {
+            let text = self.text()?;
+            if is_so(&text) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{what}: not within {PATIENCE:?}:\n{text}").into());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        drop(self.tmux(&["kill-server"]).output());
+    }
+}
+
+/// Returns the row of a class, as words.
+fn row(text: &str, class: &str) -> Vec<String> {
+    let names = |line: &&str| {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        first.trim_start_matches(['-', '+']) == class
+    };
+    let line = text.lines().skip(3).take(16).find(names).unwrap_or_default();
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn shows(text: &str, class: &str) -> bool {
+    !row(text, class).is_empty()
+}
+
+/// Sends about 2 Mbit/s for `voice` until it is told to end.
+fn talk(scene: &Scene) -> Result<(Arc<AtomicBool>, JoinHandle<()>), Failed> {
+    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let server = scene.testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), 5004)))??;
+    let done = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&done);
+    let sender = thread::spawn(move || {
+        // Open, so that no answer of the kernel says that the port is closed.
+        let _open = server;
+        while !ended.load(Ordering::Relaxed) {
+            // While an interface is missing it cannot be sent.
+            let _sent = client.send_to(&[0; 1000], (Host::Server.ip4(), 5004));
+            thread::sleep(Duration::from_millis(4));
+        }
+    });
+    Ok((done, sender))
+}
+
+fn a_terminal_shows_the_link() -> Outcome {
+    let mut scene = Scene::new("screen", TREE)?;
+    scene.start()?;
+    let screen = Screen::start(&scene)?;
+    let names = ["upload:", "home", "voice", "web", "rest"];
+    screen.until("the tree", |text| names.iter().all(|name| shows(text, name)))?;
+    let (done, sender) = talk(&scene)?;
+    let is_busy = |text: &str| {
+        let row = row(text, "voice");
+        let (rate, has_bar) = (row.get(1), row.iter().any(|word| word.contains('█')));
+        rate.is_some_and(|rate| rate.ends_with('M')) && has_bar && row.contains(&"<home".to_owned())
+    };
+    screen.until("a rate, a bar, and a loan", is_busy)?;
+    done.store(true, Ordering::Relaxed);
+    sender.join().map_err(|_| "the sender panicked")?;
+    let rate = |text: &str| row(text, "voice").get(1).cloned();
+    screen.until("the rate falls", |text| rate(text).is_some_and(|rate| rate == "0"))?;
+    screen.press(&["/", "vo", "Enter"])?;
+    screen.until("filtered", |text| shows(text, "voice") && !shows(text, "rest"))?;
+    screen.press(&["Escape"])?;
+    screen.until("no filter", |text| shows(text, "rest"))?;
+    screen.press(&["F"])?;
+    screen.until("folded", |text| shows(text, "home") && !shows(text, "voice"))?;
+    screen.press(&["F", "s"])?;
+    screen.until("sorted", |text| text.contains("sort: rate") && shows(text, "voice"))?;
+    screen.press(&["s", "s", "s", "s", "?"])?;
+    screen.until("help", |text| text.contains("keys and signs"))?;
+    screen.press(&["x", "Home", "j", "j", "e"])?;
+    screen.until("the rate to change", |text| text.contains("set: rate=1 Mbit/s"))?;
+    screen.press(&["-N", "8", "BSpace"])?;
+    screen.press(&["-l", "900 kbit/s"])?;
+    screen.press(&["Enter"])?;
+    screen.until("a dry run", |text| text.contains("dry run") && text.contains("y: put it"))?;
+    screen.press(&["y"])?;
+    screen.until("the change", |text| text.contains("is in force"))?;
+    screen.until("the new rate", |text| text.contains("rate 900 kbit/s"))?;
+    let resized = screen.tmux(&["resize-window", "-x", "120", "-y", "40"]).output()?;
+    assert!(resized.status.success(), "{resized:?}");
+    screen.until("more columns", |text| text.contains("p50 ms"))?;
+    scene.stop()?;
+    screen.until("the end", |text| text.contains("DOES NOT ANSWER") && shows(text, "voice"))?;
+    scene.start()?;
+    let is_back = |text: &str| text.contains("restarted") || text.contains("answers again");
+    screen.until("it is back", |text| !text.contains("DOES NOT ANSWER") && is_back(text))?;
+    screen.press(&["q"])?;
+    screen.until("left", |text| text.contains("It ended with 0") && !shows(text, "voice"))?;
+    scene.stop()?;
+    Ok(())
+}
+
+fn a_terminal_is_given_back() -> Outcome {
+    let mut scene = Scene::new("given", TREE)?;
+    scene.start()?;
+    for ends in ["TERM", "INT", "C-c"] {
+        let screen = Screen::start(&scene)?;
+        screen.until("the tree", |text| shows(text, "voice"))?;
+        if ends == "C-c" {
+            screen.press(&["C-c"])?;
+        } else {
+            let shell = screen.tmux(&["list-panes", "-F", "#{pane_pid}"]).output()?;
+            let shell = String::from_utf8_lossy(&shell.stdout).trim().parse()?;
+            let top = children(shell).first().copied().ok_or("the program does not run")?;
+            signal(top, ends)?;
+        }
+        screen.until(ends, |text| text.contains("It ended with 0") && !shows(text, "voice"))?;
+        // What is typed is echoed again, and a line is a line.
+        screen.press(&["typed"])?;
+        screen.until("echoed", |text| text.contains("typed"))?;
+    }
+    scene.stop()?;
+    Ok(())
+}
+
+fn a_pipe_gets_lines() -> Outcome {
+    let mut scene = Scene::new("pipe", TREE)?;
+    scene.start()?;
+    let (done, sender) = talk(&scene)?;
+    let arguments = ["--format", "json", "status", "--control", "weir.sock", "--watch"];
+    let mut watch = scene.weir(&[&arguments[..], &["--interval", "200ms"]].concat()).spawn()?;
+    let mut lines = BufReader::new(watch.stdout.take().ok_or("it is piped")?).lines();
+    let start = Instant::now();
+    let mut seen = 0;
+    while start.elapsed() < PATIENCE && seen < 3 {
+        let line = lines.next().ok_or("it ended")??;
+        let status: Status = serde_json::from_str(&line)?;
+        let voice = status.lanes[0].classes.iter().find(|class| class.name == "voice");
+        let recent = voice.and_then(|voice| voice.recent).unwrap_or_default();
+        seen += usize::from(recent.second.sent_bps > 1e6 && recent.second.borrowed_bps > 0.0);
+    }
+    assert_eq!(seen, 3, "each has the rate of the last second");
+    done.store(true, Ordering::Relaxed);
+    sender.join().map_err(|_| "the sender panicked")?;
+    scene.stop()?;
+    let rest = lines.map_while(Result::ok).count();
+    assert!(watch.wait()?.success() && rest < 50, "it ends with the link: {rest}");
+    Ok(())
+}
