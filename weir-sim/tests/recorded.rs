@@ -180,7 +180,7 @@ impl Recording {
 
 /// A datagram to one of some ports, of any length; some are fragments, some other frames.
 fn frame(random: &mut Random) -> Vec<u8> {
-    let length = 60 + random.below(1440) as usize;
+    let length = 60 + random.below(policies::MTU - 60) as usize;
     let mut frame = vec![0; length];
     frame[12] = 8;
     frame[14..16].copy_from_slice(&[0x45, [0, 1, 2, 0xb8][random.below(4) as usize]]);
