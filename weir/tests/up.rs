@@ -62,7 +62,12 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS).chain(bridges::TESTS);
+    let first = TESTS
+        .iter()
+        .chain(api::TESTS)
+        .chain(asked::TESTS)
+        .chain(before::TESTS)
+        .chain(bridges::TESTS);
     first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
 }
 

@@ -98,6 +98,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     assert!(value["panels"].as_array().is_some_and(|panels| panels.len() > 5));
     let names = names();
     let asked: BTreeSet<_> = mentioned(dashboard).collect();
-    let unknown: Vec<_> = asked.iter().filter(|name| !names.contains(&(**name).to_owned())).collect();
+    let unknown: Vec<_> =
+        asked.iter().filter(|name| !names.contains(&(**name).to_owned())).collect();
     assert!(unknown.is_empty() && asked.len() > 10, "no metric is called {unknown:?}");
 }

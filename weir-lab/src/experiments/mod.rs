@@ -79,6 +79,7 @@ experiments! {
     sharing_sim,
     overload,
     faults,
+    api,
     packet_size,
     simulator_speed,
     ns2,
