@@ -9,6 +9,7 @@ mod control;
 mod draw;
 mod http;
 mod import;
+mod keeper;
 mod mark;
 mod offload;
 mod packet;
@@ -23,6 +24,7 @@ pub use capture::capture;
 pub use control::control;
 pub use http::http;
 pub use import::{altq, pf, tc};
+pub use keeper::{desk, report};
 pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
@@ -40,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
     ("control", control),
+    ("desk", desk),
     ("http", http),
     ("mark", mark),
     ("offload", offload),
@@ -47,6 +50,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pf", pf),
     ("policy", policy),
     ("records", records),
+    ("report", report),
     ("scenario", scenario),
     ("scheduler", scheduler),
     ("sorter", sorter),

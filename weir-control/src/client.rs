@@ -74,7 +74,7 @@ pub(crate) fn receive(
     stream: &UnixStream,
     request: &Request,
 ) -> Result<(Answer, Vec<OwnedFd>), String> {
-    let mut incoming = Incoming::new(stream, answer_max(request));
+    let mut incoming = Incoming::new(stream, answer_max(request), patience(request));
     let answer = read_answer(&mut incoming)?;
     Ok((answer, incoming.descriptors))
 }
@@ -215,19 +215,30 @@ fn answer_max(request: &Request) -> u64 {
     }
 }
 
+/// Returns how long a link may take for what a request asks for.
+fn patience(request: &Request) -> Duration {
+    match request {
+        Request::Set { .. } | Request::Reload { .. } | Request::Rollback { .. } => CHANGE_PATIENCE,
+        Request::Restart {} => CHANGE_PATIENCE,
+        _ => PATIENCE,
+    }
+}
+
 /// The bytes of an answer, as many and as long as is sensible, and the descriptors among them.
 struct Incoming<'a> {
     stream: &'a UnixStream,
     descriptors: Vec<OwnedFd>,
     /// Bytes that may still come.
     room: u64,
+    /// The longest wait for the next part.
+    patience: Duration,
     end: Instant,
 }
 
 impl<'a> Incoming<'a> {
-    fn new(stream: &'a UnixStream, room: u64) -> Self {
-        let end = Instant::now() + ANSWER_PATIENCE;
-        Self { stream, descriptors: Vec::new(), room, end }
+    fn new(stream: &'a UnixStream, room: u64, patience: Duration) -> Self {
+        let end = Instant::now() + ANSWER_PATIENCE.max(patience);
+        Self { stream, descriptors: Vec::new(), room, patience, end }
     }
 }
 
@@ -240,7 +251,7 @@ impl Read for Incoming<'_> {
         if self.room == 0 {
             return Err(io::Error::other("it is longer than any answer to this request"));
         }
-        let wait = left.clamp(Duration::from_millis(1), PATIENCE);
+        let wait = left.clamp(Duration::from_millis(1), self.patience);
         self.stream.set_read_timeout(Some(wait))?;
         let wanted = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -263,6 +274,8 @@ impl Read for Incoming<'_> {
 const LISTEN: Duration = Duration::from_millis(50);
 /// The longest wait for the next part of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for other policies to be in force, which may have a million classes.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(90);
 /// The longest time that an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// More than a class takes in an answer.

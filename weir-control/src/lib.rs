@@ -10,8 +10,9 @@ pub mod http;
 pub mod listen;
 pub mod metrics;
 pub mod places;
-pub mod printable;
 pub mod protocol;
 pub mod server;
 pub mod service;
 pub mod web;
+
+pub use weir_live::printable;

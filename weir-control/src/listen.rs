@@ -59,6 +59,16 @@ impl Bound {
         let there = fs::symlink_metadata(path)?;
         Ok(Self { path: path.to_owned(), file: (there.dev(), there.ino()) })
     }
+
+    /// From now on lets the user of this process connect, and the members of `group` if there is
+    /// one.
+    ///
+    /// # Errors
+    /// When the file is gone, or the group may not be set; the text says so.
+    pub fn allow(&self, group: Option<u32>) -> Result<(), String> {
+        allow(&self.path, group)
+            .map_err(|error| format!("cannot set who may use `{}`: {error}", self.path.display()))
+    }
 }
 
 /// Why a path cannot be bound.
@@ -105,12 +115,19 @@ fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     )?;
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind_to(&socket, &SocketAddrUnix::new(path)?)?;
-    if let Some(group) = group {
-        std::os::unix::fs::chown(path, None, Some(group))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    if group.is_some() {
+        allow(path, group)?;
     }
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
+}
+
+fn allow(path: &Path, group: Option<u32>) -> io::Result<()> {
+    let Some(group) = group else {
+        return fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+    };
+    std::os::unix::fs::chown(path, None, Some(group))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))
 }
 
 impl Drop for Bound {

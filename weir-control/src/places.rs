@@ -3,7 +3,8 @@
 //!
 //! A link of root listens at `/run/weir/NAME.sock`. That of another user listens below
 //! `$XDG_RUNTIME_DIR/weir`, else below `/run/user/UID/weir`, else in `/tmp/weir-UID`, which only
-//! that user may enter. Looking for a link tries all of them.
+//! that user may enter. There UID is the user outside of a user namespace, in which many are root.
+//! Looking for a link tries all of them.
 
 use crate::client::{Contact, contact};
 use crate::printable::printable;
@@ -22,6 +23,8 @@ pub const LINKS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Places {
     uid: u32,
+    /// The same user outside of the user namespace.
+    outside: u32,
     /// `$XDG_RUNTIME_DIR`.
     runtime: Option<PathBuf>,
     /// What stands for `/`.
@@ -69,8 +72,10 @@ impl State {
 impl Places {
     /// The places of the user of this process.
     pub fn of_process() -> Self {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         Self {
             uid: own_uid(),
+            outside: outside(own_uid(), &map),
             runtime: std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
             top: PathBuf::from("/"),
         }
@@ -141,7 +146,7 @@ impl Places {
 
     /// Returns the folders for links of this user, best first.
     fn own(&self) -> Vec<PathBuf> {
-        let temporary = self.top.join(format!("tmp/weir-{}", self.uid));
+        let temporary = self.top.join(format!("tmp/weir-{}", self.outside));
         if self.uid == 0 {
             // In a user namespace root may not be allowed to write the first.
             return vec![self.top.join("run/weir"), temporary];
@@ -187,6 +192,38 @@ impl Places {
             return Err(io::Error::other("other users may enter it; remove it, or `chmod 700` it"));
         }
         Ok(())
+    }
+}
+
+/// Returns the number that a user of this user namespace has outside of it, by the map of the
+/// namespace [user_namespaces(7)].
+fn outside(uid: u32, map: &str) -> u32 {
+    let row = |line: &str| -> Option<u32> {
+        let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>().ok());
+        let [first, outside, count] = [numbers.next()??, numbers.next()??, numbers.next()??];
+        let at = uid.checked_sub(first).filter(|at| *at < count)?;
+        outside.checked_add(at)
+    };
+    map.lines().find_map(row).unwrap_or(uid)
+}
+
+/// Removes the private folder of a socket below `/tmp` when it is dropped, unless something is left
+/// in it.
+pub struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    /// The folder of this socket.
+    pub fn of(socket: &Path) -> Self {
+        Self(socket.parent().unwrap_or(socket).to_owned())
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        if self.0.file_name().is_some_and(|name| private_uid(name).is_some()) {
+            // Another link may be in it.
+            let _used = fs::remove_dir(&self.0);
+        }
     }
 }
 
@@ -368,6 +405,7 @@ mod tests {
             }
             let places = Places {
                 uid: uid.unwrap_or_else(own_uid),
+                outside: uid.unwrap_or_else(own_uid),
                 runtime: runtime.map(|runtime| top.path().join(runtime)),
                 top: top.path().to_owned(),
             };
@@ -425,6 +463,27 @@ mod tests {
         fs::set_permissions(path.parent().expect("a folder"), open).expect("its own folder");
         let error = scene.places.prepare("home").expect_err("it is open");
         assert!(error.contains("other users may enter it"), "{error}");
+        // It goes with the last link.
+        fs::write(&path, "").expect("its own folder");
+        drop(PrivateFolder::of(&path));
+        fs::remove_file(&path).expect("a folder that is not empty stays");
+        drop(PrivateFolder::of(&path));
+        assert!(!path.parent().is_some_and(Path::exists), "an empty one goes");
+    }
+
+    #[test]
+    fn root_of_a_user_namespace_has_the_folder_of_its_user_outside() {
+        let rows = [
+            (0, "         0          0 4294967295\n", 0),
+            (0, "0 1000 1\n", 1000),
+            (1001, "0 1000 1\n1000 100000 65536\n", 100_001),
+            (7, "0 1000 1\n", 7),
+            (7, "", 7),
+            (7, "6 4294967295 5\nx\n", 7),
+        ];
+        for (uid, map, wanted) in rows {
+            assert_eq!(outside(uid, map), wanted, "{uid} by {map:?}");
+        }
     }
 
     #[test]

@@ -43,7 +43,9 @@ const ROWS: &[(&str, Guarantee)] = &[
     ("htb", |bits| Params::new().with("rate", rate(bits))),
     ("hfsc", |bits| Params::new().with("rate", rate(bits))),
     ("cbq", |bits| Params::new().with("rate", rate(bits))),
-    ("drr", |bits| Params::new().with("quantum", Quantity::Bytes(Bytes::new(MTU * bits / UNIT / 4)))),
+    ("drr", |bits| {
+        Params::new().with("quantum", Quantity::Bytes(Bytes::new(MTU * bits / UNIT / 4)))
+    }),
     ("wf2q+", |bits| Params::new().with("weight", Quantity::Number(bits / UNIT))),
     ("qfq", |bits| Params::new().with("weight", Quantity::Number(bits / UNIT))),
     ("wfq", |bits| Params::new().with("weight", Quantity::Number(bits / UNIT))),
@@ -62,9 +64,15 @@ struct Run {
 }
 
 /// A plan in which the others have these rates.
-fn plan(random: &mut Random, (scheduler, guarantee): (&'static str, Guarantee), parts: &[u64]) -> LinkPlan {
-    let class = |(name, bits): (String, u64)| ClassSpec { name, parent: None, params: guarantee(bits) };
-    let others = parts.iter().enumerate().map(|(index, part)| (format!("other{index}"), part * UNIT));
+fn plan(
+    random: &mut Random,
+    (scheduler, guarantee): (&'static str, Guarantee),
+    parts: &[u64],
+) -> LinkPlan {
+    let class =
+        |(name, bits): (String, u64)| ClassSpec { name, parent: None, params: guarantee(bits) };
+    let others =
+        parts.iter().enumerate().map(|(index, part)| (format!("other{index}"), part * UNIT));
     let mut classes: Vec<_> = others.map(class).collect();
     let at = random.between(0, classes.len() as u64) as usize;
     classes.insert(at, class(("watched".to_owned(), WATCHED)));
@@ -95,7 +103,8 @@ fn parts(random: &mut Random) -> Vec<u64> {
 
 impl Run {
     fn watched(&self) -> LeafId {
-        let (leaf, _) = self.plan.tree.leaves().find(|row| row.1.name == "watched").expect("it stays");
+        let (leaf, _) =
+            self.plan.tree.leaves().find(|row| row.1.name == "watched").expect("it stays");
         leaf
     }
 
@@ -162,14 +171,17 @@ impl Run {
 }
 
 /// Returns the worst lag with a change, or grafts, every so many milliseconds; none with 0.
-fn worst_lag((scheduler, guarantee): (&'static str, Guarantee), every: u64, seed: u64) -> (f64, u32) {
+fn worst_lag(
+    (scheduler, guarantee): (&'static str, Guarantee),
+    every: u64,
+    seed: u64,
+) -> (f64, u32) {
     let mut random = Random::new(seed);
     let parts = parts(&mut random);
     let plan = plan(&mut random, (scheduler, guarantee), &parts);
     let link = plan.build().expect("it builds");
     let (now, next) = (Instant::ZERO, 0);
-    let mut run =
-        Run { random, plan, guarantee, link, now, next, lag: 0.0, worst: 0.0, grafts: 0 };
+    let mut run = Run { random, plan, guarantee, link, now, next, lag: 0.0, worst: 0.0, grafts: 0 };
     for _ in 0..CHANGES {
         let pause = if every == 0 { 5 } else { run.random.between(1, every) };
         (0..pause).for_each(|_| run.step());

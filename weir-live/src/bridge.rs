@@ -376,8 +376,8 @@ impl Bridge {
     }
 
     /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
-    /// says so by its state, and tries again when it is refreshed. Returns whether it did something,
-    /// which may take long.
+    /// says so by its state, and tries again when it is refreshed. Returns whether it did
+    /// something, which may take long.
     fn follow_intake(&mut self, intake: &Intake) -> bool {
         let wish = intake.wanted();
         let Some(wish) = wish.filter(|_| wish != self.followed) else { return false };

@@ -75,6 +75,12 @@ impl Channel {
         self.send_bytes(&[IN_FILE], &[], &with_file)
     }
 
+    /// Sends these bytes as they are, which may be no message; returns whether it could. For a fuzz
+    /// target.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> bool {
+        rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
+    }
+
     fn send_bytes(&self, place: &[u8], json: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         assert!(descriptors.len() <= DESCRIPTORS_MAX, "a message has few descriptors");
         let mut space = [MaybeUninit::uninit(); SPACE];

@@ -36,6 +36,7 @@ pub mod peer;
 pub mod pool;
 pub mod port;
 pub mod precedence;
+pub mod printable;
 pub mod privilege;
 pub mod probe;
 pub mod realtime;

@@ -3,8 +3,9 @@
 //!
 //! A setting has a path in the text, such as `class.voice.rate` or `class.voice.queue.limit`. The
 //! *size* of a change makes changes of different settings comparable: for most it is by how much
-//! the larger of the two values exceeds the smaller one, so doubling and halving both have size 1;
-//! for priorities, which are an order and not an amount, it is the number of steps. Invariant: what
+//! the larger of the two values exceeds the smaller one, so doubling and halving both have size 1.
+//! Priorities are an order and not an amount: each step has size 1/4. The rate of the link counts
+//! ten times, since another line costs more than another policy. Invariant: what
 //! [`Setting::moved`] returns is a value that the parameter takes, and no farther than asked.
 
 use crate::policy::Policy;
@@ -32,6 +33,8 @@ pub struct Setting {
     range: (u64, u64),
     /// Whether it is an order, of which steps are counted.
     steps: bool,
+    /// The size of a step, or of a doubling.
+    cost: f64,
 }
 
 /// Which way a value is changed.
@@ -69,7 +72,7 @@ fn link_settings(document: &DocumentMut, plan: &LinkPlan, settings: &mut Vec<Set
     let rate = Quantity::Rate(plan.tree.rate());
     let range = (1, u64::MAX);
     let path = ["link", "rate"].map(str::to_owned).to_vec();
-    settings.push(Setting { path, class: None, now: rate, written: true, range, steps: false });
+    settings.push(Setting { path, class: None, now: rate, written: true, range, steps: false, cost: LINK_COST });
     let Some(entry) = sched::find(plan.scheduler) else { return };
     let keyword = entry.descriptor.keyword;
     let link = document.get("link").and_then(Item::as_table_like);
@@ -96,8 +99,7 @@ fn class_settings(
             row.scope == Scope::Class || row.scope == Scope::Leaf && leaf.is_some()
         };
         let rows = entry.descriptor.parameters.iter().filter(here);
-        let place =
-            Place { path: &path, class: Some(id), params: &spec.params, text: Some(class) };
+        let place = Place { path: &path, class: Some(id), params: &spec.params, text: Some(class) };
         place.settings(rows, plan, settings);
     }
     let Some(leaf) = leaf else { return };
@@ -115,8 +117,7 @@ fn class_settings(
     {
         let rows = METERS.iter().find(|row| row.keyword == meter.meter);
         let path = ["class", name, "police"];
-        let place =
-            Place { path: &path, class: Some(id), params: &meter.params, text: Some(text) };
+        let place = Place { path: &path, class: Some(id), params: &meter.params, text: Some(text) };
         place.settings(rows.iter().flat_map(|row| row.parameters), plan, settings);
     }
 }
@@ -167,14 +168,15 @@ impl Place<'_> {
         let path = self.path.iter().chain([&key]).map(|&key| key.to_owned()).collect();
         let amount = amount(now);
         let has_size = steps || amount > 0;
-        has_size.then_some(Setting { path, class: self.class, now, written, range, steps })
+        let cost = if steps { STEP_COST } else { 1.0 };
+        let class = self.class;
+        has_size.then_some(Setting { path, class, now, written, range, steps, cost })
     }
 }
 
-/// Returns the value of a parameter that is not written, as far as its table says it: a value,
-/// the name of another parameter, or a number of largest packets. Of any other size it returns the
-/// largest packet, of any other rate the link's: those are what a limit that is not written stands
-/// for most nearly.
+/// Returns the value of a parameter that is not written, as far as its table says it: a value, the
+/// name of another parameter, the rate of the link, or a sum of times of the rate and of largest
+/// packets. `None` for what is no value; such a parameter is changed only where it is written.
 fn default(row: &Parameter, params: &Params, plan: &LinkPlan) -> Option<Quantity> {
     let text = row.default?;
     let fits = |quantity: &Quantity| match row.kind {
@@ -184,21 +186,36 @@ fn default(row: &Parameter, params: &Params, plan: &LinkPlan) -> Option<Quantity
         Kind::Limit => matches!(quantity, Quantity::Packets(_) | Quantity::Bytes(_)),
         Kind::Flag | Kind::Choice(_) => false,
     };
-    if let Some(quantity) = text.parse::<Quantity>().ok().filter(fits) {
-        return Some(quantity);
-    }
-    if let Some(quantity) = params.quantity(text).filter(fits) {
-        return Some(quantity);
-    }
-    let packets = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
-    let packets = packets.filter(|_| text.ends_with("largest packets")).unwrap_or(1);
-    match row.kind {
-        Kind::Size(..) => {
-            Some(Quantity::Bytes(Bytes::new(plan.tree.mtu().get().saturating_mul(packets))))
-        }
-        Kind::Quantity(Dimension::Rate) => Some(Quantity::Rate(plan.tree.rate())),
+    let name = text.trim_start_matches("as ").trim_matches('`');
+    let known = text.parse::<Quantity>().ok().or_else(|| params.quantity(name));
+    let value = known.or_else(|| match row.kind {
+        Kind::Size(..) => bytes(text, params, plan).map(Quantity::Bytes),
+        _ if LINK_RATES.contains(&text) => Some(Quantity::Rate(plan.tree.rate())),
         _ => None,
-    }
+    });
+    value.filter(fits)
+}
+
+/// Returns a size such as `4 ms of rate + the largest packet`.
+fn bytes(text: &str, params: &Params, plan: &LinkPlan) -> Option<Bytes> {
+    let packet = plan.tree.mtu().get();
+    let term = |term: &str| -> Option<u64> {
+        if term.starts_with("the largest packet") {
+            return Some(packet);
+        }
+        if let Ok(Quantity::Bytes(bytes)) = term.parse() {
+            return Some(bytes.get());
+        }
+        if let Some((time, name)) = term.split_once(" of ") {
+            // A ceiling that is not written is the rate.
+            let rate = params.rate(name).or_else(|| params.rate("rate"));
+            return Some(rate.unwrap_or(plan.tree.rate()).bytes_in(time.parse().ok()?).get());
+        }
+        let count: u64 = term.strip_suffix(" largest packets")?.parse().ok()?;
+        count.checked_mul(packet)
+    };
+    let sum = text.split(" + ").map(term).sum::<Option<u64>>()?;
+    Some(Bytes::new(sum))
 }
 
 impl Setting {
@@ -207,9 +224,9 @@ impl Setting {
         self.path.join(".")
     }
 
-    /// Returns whether changes are counted in steps.
-    pub fn is_order(&self) -> bool {
-        self.steps
+    /// Returns the size of a step, if changes are counted in steps.
+    pub fn step(&self) -> Option<f64> {
+        self.steps.then_some(self.cost)
     }
 
     /// Returns the size of a change to `value`.
@@ -217,15 +234,15 @@ impl Setting {
         let (now, then) = (amount(self.now), amount(value));
         let (low, high) = (now.min(then), now.max(then));
         if self.steps {
-            return (high - low) as f64;
+            return (high - low) as f64 * self.cost;
         }
-        high as f64 / low.max(1) as f64 - 1.0
+        (high as f64 / low.max(1) as f64 - 1.0) * self.cost
     }
 
     /// Returns the farthest value whose change has at most this size: of three digits, and one that
     /// the parameter takes. `None` if that is the value in force.
     pub fn moved(&self, way: Way, size: f64) -> Option<Quantity> {
-        let now = amount(self.now);
+        let (now, size) = (amount(self.now), size / self.cost);
         let wanted = match (self.steps, way) {
             (true, Way::Up) => now.saturating_add(size as u64),
             (true, Way::Down) => now.saturating_sub(size as u64),
@@ -330,6 +347,12 @@ fn unit(amount: u64) -> u64 {
 
 /// A share of 100 %, in billionths.
 const PPB_MAX: u64 = 1_000_000_000;
+/// Defaults that are the rate of the link, or no lower limit than it is.
+const LINK_RATES: [&str; 2] = ["the rate of the link", "no limit"];
+/// How much more a change of the link's rate counts.
+const LINK_COST: f64 = 10.0;
+/// The size of a step of a priority.
+const STEP_COST: f64 = 0.25;
 /// Numbers from 0 to below this are an order: priorities.
 const ORDER_MAX: u64 = 64;
 
@@ -371,12 +394,12 @@ mod tests {
         check("class.voice.rate", (Down, 1.0), Some(("1 Mbit/s", 1.0, voice)));
         check("class.rest.share", (Up, 0.1), Some(("66 %", 0.1, "share = \"66 %\"")));
         check("class.rest.share", (Up, 0.0001), None);
-        check("class.voice.prio", (Down, 1.5), Some(("0", 1.0, "prio = 0")));
-        check("class.voice.prio", (Down, 0.5), None);
+        check("class.voice.prio", (Down, 0.4), Some(("0", 0.25, "prio = 0")));
+        check("class.voice.prio", (Down, 0.2), None);
         let queue = "queue = { limit = \"100 packets\" }";
         check("class.voice.queue.limit", (Up, 1.0), Some(("100 packets", 1.0, queue)));
         let rate = "rate = \"10.1 Mbit/s\"";
-        check("link.rate", (Up, 0.012), Some(("10.1 Mbit/s", 0.01, rate)));
+        check("link.rate", (Up, 0.12), Some(("10.1 Mbit/s", 0.1, rate)));
         // What is not written has its default.
         check("class.rest.queue.limit", (Down, 1.0), {
             Some(("50 packets", 1.0, "queue = { limit = \"50 packets\" }"))

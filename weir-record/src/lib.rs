@@ -16,16 +16,16 @@
 mod block;
 mod error;
 mod fields;
-mod recorded;
 mod pending;
 mod read;
+mod recorded;
 mod step;
 mod write;
 
 pub use error::{RecordError, RecordFault};
-pub use recorded::{File, Head, LaneHead};
 pub use pending::Pending;
 pub use read::{RecordReader, is_record};
+pub use recorded::{File, Head, LaneHead};
 pub use step::{Arrival, Change, End, Fate, Loss, Step, headers_of};
 pub use write::RecordWriter;
 

@@ -82,6 +82,11 @@ impl Drive {
         self.due = (self.link.backlog() > 0).then_some(instant);
     }
 
+    /// Drops what came before the instant of its leaf: [`AnyLink::drop_older`].
+    pub fn drop_older(&mut self, oldest: &dyn Fn(LeafId) -> Instant) {
+        self.link.drop_older(oldest);
+    }
+
     /// Returns what waits in a leaf, and what the leaf counted.
     pub fn leaf(&self, leaf: LeafId) -> LeafAccount {
         self.link.leaf_account(leaf)

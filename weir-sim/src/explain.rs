@@ -225,7 +225,7 @@ impl Sum {
 
 impl Parts<Duration> {
     /// How a sojourn divides.
-    fn of(sojourn: &Sojourn) -> Self {
+    pub(crate) fn of(sojourn: &Sojourn) -> Self {
         let mut parts = Self {
             own_leaf: sojourn.own_leaf(),
             line_busy: sojourn.line_busy(),
@@ -245,7 +245,7 @@ impl Parts<Duration> {
 }
 
 impl<T: Copy> Parts<T> {
-    fn map<U>(self, each: impl Fn(T) -> U) -> Parts<U> {
+    pub(crate) fn map<U>(self, each: impl Fn(T) -> U) -> Parts<U> {
         Parts {
             own_leaf: each(self.own_leaf),
             line_busy: each(self.line_busy),

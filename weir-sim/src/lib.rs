@@ -10,6 +10,7 @@
 
 pub mod bins;
 pub mod capture;
+pub mod causes;
 pub mod change;
 mod classes;
 pub mod compare;

@@ -151,7 +151,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
     let Plan { texts, keeper, owner, history, api: _ } = *plan;
-    let mut state = State { deployment, texts, offices, history, trial: None, is_leaving: false };
+    let mut state = State { deployment, texts, offices, history, trial: None };
     match state.go_on(&mut bridges, &reporter) {
         Ok(changed) => alarms = changed.unwrap_or(alarms),
         Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),

@@ -70,6 +70,7 @@ verbs! {
     rollback::Rollback,
     log::Log,
     status::Status,
+    top::Top,
     api::Api,
     send::Send,
     recv::Recv,

@@ -45,6 +45,8 @@ pub struct Output {
     patience: Cell<Option<Duration>>,
     /// Whether printing failed.
     failed: Cell<bool>,
+    /// Whether the reader closed the pipe.
+    closed: Cell<bool>,
     /// Whether something was printed.
     printed: Cell<bool>,
 }
@@ -68,6 +70,7 @@ impl Output {
             by_line: Cell::new(false),
             patience: Cell::new(None),
             failed: Cell::new(false),
+            closed: Cell::new(false),
             printed: Cell::new(false),
         }
     }
@@ -86,6 +89,7 @@ impl Output {
             None => print(text),
         };
         let Err(error) = printed else { return };
+        self.closed.set(true);
         // The reader that closed the pipe wants no more. Report any other error once.
         if error.kind() != io::ErrorKind::BrokenPipe && !self.failed.replace(true) {
             self.warn(&format!("cannot print: {error}"));
@@ -105,6 +109,11 @@ impl Output {
     /// Returns the exit code, which is `exit` unless printing failed.
     pub fn end(&self, exit: Exit) -> Exit {
         if self.failed.get() { Exit::Usage } else { exit }
+    }
+
+    /// Returns whether nothing more can be printed: a command that prints for ever ends then.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     /// From now on prints each JSON value on a line of its own.

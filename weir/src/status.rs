@@ -1,24 +1,30 @@
 //! `weir status`: shows the counters of a running link.
 
+mod watch;
+
 use crate::kind::Kind;
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weir_control::client;
 use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
 use weir_control::protocol::{Query, Sort};
 use weir_core::packet::Unread;
-use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Processes, Status as LinkStatus};
+use weir_live::status::{
+    ClassStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
+};
 use weir_policy::deployment;
 use weir_sim::shown::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops; without a name, which links
 /// run.
 ///
-/// All counters and means are since the start; docs/status.md describes each.
+/// Counters and means are since the start, other rates of the last second; docs/status.md describes
+/// each.
 #[derive(clap::Args)]
 #[command(override_usage = "weir status [OPTIONS] [NAME|--control <SOCKET>]")]
 pub struct Status {
@@ -27,6 +33,13 @@ pub struct Status {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
+    /// Show the last second, again and again, until the link ends: for pipes. With `--format json`
+    /// a line is a whole status.
+    #[arg(long)]
+    watch: bool,
+    /// The time between two of them [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "watch")]
+    interval: Option<Duration>,
     #[command(flatten)]
     classes: Classes,
 }
@@ -55,6 +68,24 @@ fn sort_key(word: &str) -> Result<Sort, String> {
     found.map(|(_, sort)| sort).ok_or_else(|| format!("use one of {}", words.join(", ")))
 }
 
+/// Parses the time between two looks at a link.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let time: weir_core::units::Duration = text.parse().map_err(|error| format!("{error}"))?;
+    let time = Duration::from_nanos(time.as_nanos());
+    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&time) {
+        return Err("must be 100ms to 1h; write 1s, for example".to_owned());
+    }
+    Ok(time)
+}
+
+/// Returns the status of the link whose socket `find` finds.
+pub fn fetch(
+    find: impl Fn() -> Result<PathBuf, String>,
+    query: &Query,
+) -> Result<LinkStatus, String> {
+    client::status(&find()?, query)
+}
+
 impl Classes {
     fn query(self) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
@@ -65,14 +96,22 @@ impl Classes {
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
         let query = self.classes.query();
-        let socket = match (self.control, &self.name) {
-            (Some(socket), _) => Ok(socket),
+        if self.control.is_none() && self.name.is_none() && !self.watch && query == Query::default()
+        {
+            return list(output);
+        }
+        let find = || match (&self.control, &self.name) {
+            (Some(socket), _) => Ok(socket.clone()),
             (None, Some(name)) => Places::of_process().find(name),
-            (None, None) if query == Query::default() => return list(output),
             (None, None) => Err("name the link, or its socket with --control".to_owned()),
         };
-        let status = query.check().and(socket).and_then(|socket| client::status(&socket, &query));
-        match status {
+        if let Err(error) = query.check() {
+            return output.refuse(&error);
+        }
+        if self.watch {
+            return watch::watch(find, &query, self.interval.unwrap_or(INTERVAL), output);
+        }
+        match fetch(find, &query) {
             Ok(status) => show(&status, &query, output),
             Err(error) => {
                 let name = self.name.unwrap_or_default();
@@ -151,7 +190,7 @@ fn of_file(path: &str) -> Option<String> {
 pub fn table(status: &LinkStatus) -> String {
     let mut text = String::new();
     let seconds = status.uptime_ns as f64 / 1e9;
-    let used = status.frames_max - status.frames_free;
+    let used = status.frames_max.saturating_sub(status.frames_free);
     let part = |ns: u64| ns as f64 / (status.uptime_ns as f64).max(1.0) * 100.0;
     let _ = writeln!(
         text,
@@ -180,6 +219,7 @@ pub fn table(status: &LinkStatus) -> String {
             let see = "see --class, --top and --limit";
             let _ = writeln!(text, "{} {more} not shown; {see}", lane.left_out);
         }
+        text.push_str(&policy(lane));
         if let Some(ages) = ages(lane) {
             let _ = writeln!(text, "packets older than {ages} are dropped as stale");
         }
@@ -237,8 +277,8 @@ fn rings(overruns: &[u64]) -> String {
     let Some((shared, own)) = overruns.split_first().filter(|(_, own)| !own.is_empty()) else {
         return String::new();
     };
-    let own: u64 = own.iter().sum();
-    if shared + own == 0 {
+    let own = own.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
+    if shared.max(&own) == &0 {
         return String::new();
     }
     format!(
@@ -259,6 +299,7 @@ fn classes(lane: &LaneStatus, seconds: f64) -> Table {
         "offered",
         "sent",
         "mean Mbit/s",
+        "now Mbit/s",
         "marked",
         "dropped",
         "waiting",
@@ -266,7 +307,7 @@ fn classes(lane: &LaneStatus, seconds: f64) -> Table {
         "p99 ms",
         "max ms",
     ];
-    let mut table = Table::new(head).optional(&[4]);
+    let mut table = Table::new(head).optional(&[5]);
     for class in &lane.classes {
         table.row(row(class, seconds));
     }
@@ -286,6 +327,7 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         class.offered.packets.to_string(),
         class.sent.packets.to_string(),
         format!("{:.3}", class.sent.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
+        class.recent.map_or("-".to_owned(), |now| format!("{:.3}", now.second.sent_bps / 1e6)),
         class.marked.to_string(),
         dropped,
         class.backlog.packets.to_string(),
@@ -293,6 +335,22 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         delay(class.delay.p99_us),
         delay(class.delay.max_us),
     ]
+}
+
+/// Tells of the policy of a direction and of what its scheduler found.
+fn policy(lane: &LaneStatus) -> String {
+    let mut text = String::new();
+    let (none, one, more) = (lane.found.none, lane.found.one, lane.found.more);
+    if !lane.policy.identity.is_empty() {
+        let PolicyStatus { identity, scheduler, age_ns, .. } = &lane.policy;
+        let age = age(*age_ns as f64 / 1e3);
+        let _ = writeln!(text, "policy {identity} ({scheduler}), in force for {age}");
+    }
+    if none + one + more > 0 {
+        let _ =
+            writeln!(text, "frames inside: {none} times none, {one} of one class, {more} of more");
+    }
+    text
 }
 
 /// Returns from which age packets are stale: one, or the range of the classes'.
@@ -304,6 +362,10 @@ fn ages(lane: &LaneStatus) -> Option<String> {
     Some(if same { longest } else { format!("{shortest} to {longest}, by class,") })
 }
 
+/// The time between two looks, and its bounds.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// Counts of a run loop that runs are younger, also those of very many classes.
 const AGE_MAX_NS: u64 = 3_000_000_000;
 
@@ -347,5 +409,10 @@ mod tests {
         check(&[5], None, &["mean Mbit/s", "7 classes are not shown"], &["ring overrun", "older"]);
         check(&[5], None, &["no newer counts for 9.0 s"], &[]);
         check(&[0, 0], None, &[], &["ring overrun", "stale"]);
+        // A forwarder that was taken over may say anything.
+        let most = format!("{}", u64::MAX);
+        check(&[u64::MAX, u64::MAX, u64::MAX], None, &[&most], &[]);
+        let status = LinkStatus { frames_free: u64::MAX, ..LinkStatus::default() };
+        assert!(table(&status).contains("0 of 0 frames"));
     }
 }

@@ -10,6 +10,8 @@ mod asked;
 mod before;
 #[path = "up/bridges.rs"]
 mod bridges;
+#[path = "up/changed.rs"]
+mod changed;
 #[path = "up/deaths.rs"]
 mod deaths;
 #[path = "up/events.rs"]
@@ -62,13 +64,9 @@ const TESTS: &[Test] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Test> {
-    let first = TESTS
-        .iter()
-        .chain(api::TESTS)
-        .chain(asked::TESTS)
-        .chain(before::TESTS)
-        .chain(bridges::TESTS);
-    first.chain(events::TESTS).chain(told::TESTS).chain(deaths::TESTS)
+    let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
+    let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
+    second.chain(told::TESTS).chain(deaths::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -33,6 +33,8 @@ pub struct Sojourn {
     pub lender: Option<ClassId>,
     /// What held it back while it was [regulated](Sojourn::regulated).
     pub regulation: Regulation,
+    /// The class whose limit that was: so many levels above the leaf's own class.
+    pub level: u8,
     /// Why it was dropped, if it was.
     pub dropped: Option<DropReason>,
 }
@@ -222,12 +224,12 @@ fn sojourn(
     (first, why, dropped): (First, Why, Option<DropReason>),
 ) -> Sojourn {
     let QueueEntry { handle, arrived, .. } = *entry;
-    let Why { released, regulation, lender } = why;
-    Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, dropped }
+    let Why { released, regulation, level, lender } = why;
+    Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, level, dropped }
 }
 
 state!(First { since, line_free });
-state!(Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, dropped });
+state!(Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, level, dropped });
 state!(Explainer { leaves; rows: sojourns });
 
 const _: () = assert!(size_of::<Sojourn>() == 64);

@@ -59,6 +59,8 @@ pub struct Grafted<'a> {
     pub queue: &'a QueuePlan,
     /// Whether another class takes the place.
     pub is_new: bool,
+    /// What the fingerprint of the plan gains.
+    pub fingerprint: u64,
 }
 
 impl Graft {
@@ -86,11 +88,18 @@ impl Graft {
                 Ok(leaf)
             }
             Graft::Remove { leaf, heir } => {
-                named(plan, leaf)?;
+                let name = named(plan, leaf)?;
                 named(plan, heir)?;
-                link.remove_leaf(now, plan, leaf, heir)?;
+                let before = plan.leaf_fingerprint(leaf);
                 let params = plan.tree.leaf(leaf).params.clone();
-                plan.tree.replace(leaf, String::new(), params);
+                let class = plan.tree.replace(leaf, String::new(), params);
+                let fingerprint = plan.leaf_fingerprint(leaf).wrapping_sub(before);
+                let queue = &plan.queues[leaf.index()];
+                let (params, is_new) = (&class.params, false);
+                let grafted = Grafted { leaf, params, queue, is_new, fingerprint };
+                link.remove_leaf(now, plan, grafted, heir).inspect_err(|_| {
+                    plan.tree.replace(leaf, name, class.params);
+                })?;
                 Ok(leaf)
             }
         }
@@ -104,10 +113,12 @@ fn refit(
     now: Instant,
     (leaf, name, params, queue): (LeafId, String, Params, QueuePlan),
 ) -> Result<(), RefitError> {
+    let before = plan.leaf_fingerprint(leaf);
     let class = plan.tree.replace(leaf, name, params);
     let queue = core::mem::replace(&mut plan.queues[leaf.index()], queue);
     let is_new = class.name.is_empty();
-    let grafted = Grafted { leaf, params: &class.params, queue: &queue, is_new };
+    let fingerprint = plan.leaf_fingerprint(leaf).wrapping_sub(before);
+    let grafted = Grafted { leaf, params: &class.params, queue: &queue, is_new, fingerprint };
     link.refit_leaf(now, plan, grafted).inspect_err(|_| {
         plan.tree.replace(leaf, class.name, class.params);
         plan.queues[leaf.index()] = queue;
@@ -151,7 +162,7 @@ impl<S: Discipline> Link<S> {
         grafted: Grafted<'_>,
     ) -> Result<(), RefitError> {
         self.check_graft(now)?;
-        let Grafted { leaf, params: before, queue, is_new } = grafted;
+        let Grafted { leaf, params: before, queue, is_new, fingerprint } = grafted;
         let to = &plan.queues[leaf.index()];
         let dropper = self.queues.refitted_dropper(leaf, (queue, to), plan, is_new)?;
         let is_tuned = is_new || *before != plan.tree.leaf(leaf).params;
@@ -163,17 +174,19 @@ impl<S: Discipline> Link<S> {
         if head.is_some() {
             self.leave(now, leaf);
         }
-        let done = if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
+        let done =
+            if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
         if let (Ok(()), Some(dropper)) = (&done, dropper) {
             self.queues.set_dropper(leaf, dropper);
         }
         if head.is_some() {
             self.rejoin(now, leaf);
         }
-        let limit = if done.is_ok() { to.limit() } else { queue.limit() };
-        self.put_back(now, leaf, &waiting, PackedLimit::new(limit));
+        // What waited before waits again if nothing is changed.
+        let limit = done.is_ok().then(|| PackedLimit::new(to.limit()));
+        self.put_back(now, leaf, &waiting, limit);
         self.due = now;
-        done
+        done.map(|()| self.plan = self.plan.wrapping_add(fingerprint))
     }
 
     /// See [`AnyLink::remove_leaf`].
@@ -181,18 +194,23 @@ impl<S: Discipline> Link<S> {
         &mut self,
         now: Instant,
         plan: &LinkPlan,
-        leaf: LeafId,
+        grafted: Grafted<'_>,
         heir: LeafId,
     ) -> Result<(), RefitError> {
         self.check_graft(now)?;
+        let leaf = grafted.leaf;
         let is_plain = |leaf| !self.queues.has_flows(leaf) && !self.queues.shares(leaf);
         let is_empty = self.queues.backlog(leaf).packets == 0;
         if heir == leaf || !(is_empty || is_plain(leaf) && is_plain(heir)) {
-            return Err(RefitError::NeedsChange("its packets cannot wait behind those of its heir"));
+            return Err(RefitError::NeedsChange(
+                "its packets cannot wait behind those of its heir",
+            ));
         }
         let waiting = self.take_out(now, leaf);
-        self.put_back(now, heir, &waiting, PackedLimit::new(plan.queues[heir.index()].limit()));
+        let limit = PackedLimit::new(plan.queues[heir.index()].limit());
+        self.put_back(now, heir, &waiting, Some(limit));
         self.retired = self.retired.plus_past(&self.queues.retire(leaf));
+        self.plan = self.plan.wrapping_add(grafted.fingerprint);
         self.due = now;
         Ok(())
     }
@@ -241,10 +259,16 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// Appends packets that were taken out to `leaf`, as far as its limit lets them.
-    fn put_back(&mut self, now: Instant, leaf: LeafId, entries: &[QueueEntry], limit: PackedLimit) {
+    /// Appends packets that were taken out to `leaf`, as far as a limit lets them.
+    fn put_back(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entries: &[QueueEntry],
+        limit: Option<PackedLimit>,
+    ) {
         for entry in entries {
-            self.readmit(now, leaf, *entry, Some(limit));
+            self.readmit(now, leaf, *entry, limit);
         }
     }
 }

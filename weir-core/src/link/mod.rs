@@ -21,8 +21,8 @@ mod tests;
 pub use crate::packet::{Arrival, Packet};
 pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
-pub use graft::{Graft, Grafted};
 pub use framing::{Coding, Framing};
+pub use graft::{Graft, Grafted};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};
@@ -119,8 +119,8 @@ pub trait AnyLink: Send {
         grafted: Grafted<'_>,
     ) -> Result<(), RefitError>;
 
-    /// Lets the packets of `leaf` wait behind those of `heir`, and its account count as that of a
-    /// removed leaf: see [`Graft::apply`].
+    /// Lets the packets of a leaf, which `plan` has no more, wait behind those of `heir`, and its
+    /// account count as that of a removed leaf: see [`Graft::apply`].
     ///
     /// # Errors
     /// When it takes a whole change; then the link is as it was.
@@ -128,7 +128,7 @@ pub trait AnyLink: Send {
         &mut self,
         now: Instant,
         plan: &LinkPlan,
-        leaf: LeafId,
+        grafted: Grafted<'_>,
         heir: LeafId,
     ) -> Result<(), RefitError>;
 
@@ -330,10 +330,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         &mut self,
         now: Instant,
         plan: &LinkPlan,
-        leaf: LeafId,
+        grafted: Grafted<'_>,
         heir: LeafId,
     ) -> Result<(), RefitError> {
-        self.remove_at(now, plan, leaf, heir)
+        self.remove_at(now, plan, grafted, heir)
     }
 
     fn save(&self, to: &mut Writer) {

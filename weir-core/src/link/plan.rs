@@ -1,7 +1,7 @@
 //! The plan of a link: its classes, the queue of each leaf, and which lengths count.
 
 use super::{AnyLink, Framing, Link};
-use crate::ids::MeterId;
+use crate::ids::{LeafId, MeterId};
 use crate::parameter::BuildError;
 use crate::police::MeterPlan;
 use crate::queue::QueuePlan;
@@ -71,7 +71,19 @@ impl LinkPlan {
     /// Returns a number that another plan has too only by an accident of one in 2^64: checkpoints
     /// bear it.
     pub fn fingerprint(&self) -> u64 {
-        PlanHasher::of(self)
+        let Self { scheduler, tree, queues: _, framing, charge, buffer, packets_max, .. } = self;
+        let Self { meters, leaf_meters, seed, .. } = self;
+        let parents: Vec<_> = tree.classes().filter(|row| tree.leaf_of(row.0).is_none()).collect();
+        let link = (tree.rate(), tree.mtu(), tree.params(), parents);
+        let rest = (framing, charge, buffer, packets_max, meters, leaf_meters, seed);
+        let leaves = tree.leaves().map(|(leaf, _)| self.leaf_fingerprint(leaf));
+        leaves.fold(PlanHasher::of(&(scheduler, link, rest)), u64::wrapping_add)
+    }
+
+    /// Returns what a leaf adds to the fingerprint, so that it can be replaced without the others.
+    pub(super) fn leaf_fingerprint(&self, leaf: LeafId) -> u64 {
+        let class = self.tree.class_of(leaf);
+        PlanHasher::of(&(leaf, class, self.tree.class(class), &self.queues[leaf.index()]))
     }
 }
 

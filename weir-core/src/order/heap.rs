@@ -128,10 +128,11 @@ impl<K: Ord + Copy + Default> Heaps<K> {
         settle(heap, places, at, Entry { key, item });
     }
 
-    /// Returns the items of a lane, in no order.
-    pub(crate) fn items(&self, lane: usize) -> impl Iterator<Item = u32> {
+    /// Returns the keys and items of a lane, in no order.
+    pub(crate) fn items(&self, lane: usize) -> impl Iterator<Item = (K, u32)> {
         let Lane { start, len } = self.lanes[lane];
-        self.entries[start as usize..][..len as usize].iter().map(|entry| entry.item)
+        let entries = &self.entries[start as usize..][..len as usize];
+        entries.iter().map(|entry| (entry.key, entry.item))
     }
 
     /// Changes all keys by `change`, which may make some equal but puts none before another.

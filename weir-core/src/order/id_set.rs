@@ -4,6 +4,7 @@
 //! finding the next member cost one word a level: three words for 262 144 numbers, four for 16
 //! million. Invariant: a word is zero exactly if its bit above is.
 
+use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
 /// A set of numbers below a fixed capacity.
@@ -38,6 +39,16 @@ impl IdSet {
     /// Returns whether `id` is below the capacity, rounded up to whole words.
     pub(crate) const fn has_room(&self, id: u32) -> bool {
         id as usize / WORD < self.starts[1] as usize
+    }
+
+    /// Returns whether `id` is a member.
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        self.next(id) == Some(id)
+    }
+
+    /// Returns the members in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        core::iter::successors(self.next(0), |&member| self.next(member + 1))
     }
 
     /// Inserts `id`; no effect if it is a member.
@@ -130,6 +141,29 @@ impl IdSet {
 const WORD: usize = 64;
 /// 64^6 exceeds every `u32`.
 const LEVELS_MAX: usize = 6;
+
+/// The members in order.
+impl State for IdSet {
+    fn save(&self, to: &mut Writer) {
+        to.number(self.iter().count() as u64);
+        self.iter().for_each(|member| member.save(to));
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.words.fill(0);
+        let capacity = self.starts[1] as usize * WORD;
+        let mut next = 0;
+        for _ in 0..from.count(capacity, "set")? {
+            let member = from.index(capacity, "member of a set")? as u32;
+            if member < next {
+                return Err(StateError::Invalid("order of a set"));
+            }
+            self.insert(member);
+            next = member + 1;
+        }
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {

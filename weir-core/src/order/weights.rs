@@ -9,6 +9,7 @@
 //! changes a leaf's part by less than one in 2^23.
 
 use crate::parameter::{Kind, Parameter, Scope};
+use crate::state::state;
 use crate::tree::Tree;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
@@ -114,6 +115,8 @@ const BIT_NANOS: u128 = 8_000_000_000;
 const FRACTION_MAX: u32 = 60;
 /// More would only make tags grow faster.
 const SHIFT_MAX: u32 = 30;
+
+state!(Sending { last, span; kept: per_nano, fraction });
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! A packet as the link sees it: a handle and a length. Its bytes stay with the port.
 
 use crate::ids::{Handle, LeafId, MeterId};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// A packet as offered.
@@ -38,10 +39,12 @@ pub struct Arrival {
 }
 
 /// The packet that waits first in a leaf, as schedulers see it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Head {
     /// The length that schedulers charge.
     pub length: Bytes,
     /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
 }
+
+state!(Head { length, arrived });

@@ -61,7 +61,6 @@ struct Law {
 }
 
 /// Measures how fast the leaf drains.
-#[derive(Default)]
 struct Drain {
     /// Bytes in a second; 0 before the first measurement.
     rate: u64,
@@ -298,7 +297,8 @@ const STEPS_MAX: u32 = 1000;
 
 state!(Pie(state));
 state!(State {
-    probability, sum, delay, delay_before, burst, next, drain, random;
+    probability, sum, delay, delay_before, burst, next, random;
+    some: drain;
     kept: limit, law, ecn, by_length, mtu;
     check: |state: &Self| state.probability <= ONE && state.sum <= 10 * ONE
 });

@@ -7,11 +7,12 @@
 //! are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises};
+use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Waiting};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -66,6 +67,10 @@ impl Discipline for AltqWfq {
             let turn = &mut self.leaves[new.index()];
             turn.quota = old.leaves[before.index()].quota.min(turn.gain);
         });
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.backlogged as usize == waiting.leaves() && self.ring.agrees(waiting.heads)
     }
 }
 
@@ -162,7 +167,8 @@ const WEIGHT_MAX: u64 = 65_535;
 /// Longer packets count as this much, so that a quota never overflows.
 const LENGTH_MAX: u64 = 1 << 30;
 
-crate::state::state!(unsupported AltqWfq);
+state!(AltqWfq { leaves, ring, backlogged });
+state!(Turn { quota; kept: gain; check: |turn: &Self| turn.quota.unsigned_abs() <= 1 << 30 });
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@
 //! all others. Invariant: no packet of another class leaves while one of the first is overdue.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree};
+use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree, Waiting};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Dimension, Duration, Instant};
 
@@ -52,6 +52,10 @@ impl Discipline for Dbhpd {
         let t_safe = tree.params().duration("t_safe").unwrap_or(Duration::ZERO);
         let patience = d_max.as_nanos().saturating_sub(t_safe.as_nanos());
         Service::Deadline(Duration::from_nanos(patience))
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.knows(waiting)
     }
 }
 

@@ -5,10 +5,13 @@
 //! chooses as for any scheduler, limits the flow's queue. The two lists are in
 //! `order/rounds.rs`. Invariant: every backlogged leaf is listed there.
 
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Waiting,
+};
 use crate::ids::LeafId;
 use crate::order::rounds::{Rounds, Rules};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -63,6 +66,14 @@ impl Discipline for FqCodel {
             }
         }
     }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            self.waits[leaf] == head.is_some()
+                && (head.is_none() || self.rounds.contains(leaf as u32))
+        };
+        waiting.all(is_known)
+    }
 }
 
 impl Scheduler for FqCodel {
@@ -101,7 +112,7 @@ impl Scheduler for FqCodel {
 const QUANTUM_MIN: u64 = 64;
 const QUANTUM_MAX: u64 = 1 << 30;
 
-crate::state::state!(unsupported FqCodel);
+state!(FqCodel { rounds, waits });
 
 #[cfg(test)]
 mod tests {

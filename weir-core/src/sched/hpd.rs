@@ -6,7 +6,7 @@
 //! waits.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree};
+use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree, Waiting};
 use crate::parameter::BuildError;
 use crate::units::{Duration, Instant};
 
@@ -33,5 +33,9 @@ impl Discipline for Hpd {
 
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.take_over(old, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.knows(waiting)
     }
 }

@@ -90,6 +90,8 @@ pub struct Why {
     pub released: Instant,
     /// What held it back until then.
     pub regulation: Regulation,
+    /// The class whose limit that was: so many levels above the leaf's own class.
+    pub level: u8,
     /// The class that lends for it; `None` if it is sent at its own account.
     pub lender: Option<ClassId>,
 }
@@ -114,7 +116,7 @@ pub enum Regulation {
 impl Why {
     /// The packet was not held back, and is sent at its own account.
     pub const FREE: Why =
-        Why { released: Instant::ZERO, regulation: Regulation::None, lender: None };
+        Why { released: Instant::ZERO, regulation: Regulation::None, level: 0, lender: None };
 
     /// Returns whether both agree on the time from `from` on and on the lender.
     pub(crate) fn agrees_from(self, from: Instant, other: Why) -> bool {

@@ -4,11 +4,13 @@
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree,
+    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::id_set::IdSet;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -97,6 +99,20 @@ impl Discipline for Priq {
         let rank = |class| (PRIORITIES as u64 - 1).saturating_sub(priority(class)) as u32;
         Service::Ranks(tree.leaves().map(|(_, class)| rank(class)).collect())
     }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let Place { priority, rank } = self.places[leaf];
+            self.bands[usize::from(priority)].waiting.contains(rank) == head.is_some()
+        };
+        let is_busy = |(priority, band): (usize, &Band)| {
+            (self.busy >> priority & 1 == 1) != band.waiting.is_empty()
+        };
+        let known: usize = self.bands.iter().map(|band| band.waiting.iter().count()).sum();
+        waiting.all(is_known)
+            && known == waiting.leaves()
+            && self.bands.iter().enumerate().all(is_busy)
+    }
 }
 
 impl Scheduler for Priq {
@@ -148,7 +164,8 @@ impl Band {
 const PRIORITIES: usize = 16;
 const PRIORITY_DEFAULT: u64 = 1;
 
-crate::state::state!(unsupported Priq);
+state!(Priq { bands, busy; kept: places });
+state!(Band { waiting, turn; kept: leaves });
 
 #[cfg(test)]
 mod tests {

@@ -13,9 +13,10 @@
 //! 128. Invariant: averages stay below 2^50 ns. A choice compares all classes, so its cost grows
 //! with their number.
 
-use super::{Head, Kin, Scheduler, Selection, Tree};
+use super::{Head, Kin, Scheduler, Selection, Tree, Waiting};
 use crate::ids::LeafId;
 use crate::parameter::{Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant, Share};
 use alloc::vec::Vec;
 
@@ -92,6 +93,19 @@ impl<const BOUNDED: bool> ProportionalDelay<BOUNDED> {
             let average = old.classes[was.index()].average >> old.rule.gamma;
             self.classes[new.index()].average = average << self.rule.gamma;
         }
+    }
+
+    /// Whether averages are within their bound.
+    fn is_sound(&self) -> bool {
+        let within = |class: &Class| class.average >> self.rule.gamma <= u128::from(WAIT_MAX);
+        self.classes.iter().all(within)
+    }
+
+    /// Whether it knows which packets are first.
+    pub(super) fn knows(&self, waiting: &Waiting<'_>) -> bool {
+        let arrived = |head: Option<Head>| head.map(|head| head.arrived);
+        self.backlogged as usize == waiting.leaves()
+            && waiting.all(|leaf, head| self.classes[leaf].arrived == arrived(head))
     }
 
     /// [algorithms §8.3, rule 1] Returns whether the first class goes before all.
@@ -225,7 +239,10 @@ const WAIT_MAX: u64 = (1 << 50) - 1;
 /// An average below a microsecond counts as one where it divides.
 const ERROR_BASE: u128 = 1_000;
 
-crate::state::state!(unsupported ProportionalDelay<const BOUNDED: bool>);
+state!(ProportionalDelay<const BOUNDED: bool> {
+    classes, backlogged; kept: rule, bound; check: Self::is_sound
+});
+state!(Class { average, arrived, fresh; kept: delta });
 
 #[cfg(test)]
 mod tests {

@@ -4,11 +4,13 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::BuildError;
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// Packet round robin.
@@ -57,6 +59,10 @@ impl Discipline for Prr {
         let gains = alloc::vec![1; tree.leaf_count()];
         Service::Rounds(Rounds { gains, in_packets: true, overdraws: false, forgets: true })
     }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
+    }
 }
 
 impl Scheduler for Prr {
@@ -91,7 +97,7 @@ impl Scheduler for Prr {
     }
 }
 
-crate::state::state!(unsupported Prr);
+state!(Prr { round });
 
 #[cfg(test)]
 mod tests {

@@ -13,11 +13,13 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -95,6 +97,10 @@ impl Discipline for Sfq {
     fn service(tree: &Tree) -> Service {
         let gains = tree.leaves().map(|(_, class)| quantum(tree, class) as u64).collect();
         Service::Rounds(Rounds { gains, in_packets: false, overdraws: true, forgets: true })
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 
@@ -175,7 +181,10 @@ const QUANTUM_MIN: i64 = 64;
 /// The largest quantum: a round of a million leaves then still fits 64 bits.
 const QUANTUM_MAX: i64 = 1 << 32;
 
-crate::state::state!(unsupported Sfq);
+state!(Sfq { leaves, round });
+state!(Turn {
+    allotment; kept: quantum; check: |turn: &Self| turn.allotment.abs() <= 2 * QUANTUM_MAX
+});
 
 #[cfg(test)]
 mod tests {

@@ -10,11 +10,14 @@
 //! burst leave, or the longest packet if that is more than the burst. Invariant: a bucket is never
 //! faster than its rate, and `full_at` is at most a burst and a packet after now.
 
-use super::{Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Service};
+use super::{
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Service, Waiting,
+};
 use super::{Selection, Tree, Why};
 use crate::ids::LeafId;
 use crate::order::arrivals::Arrivals;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, FineInstant, Instant, Pace, Rate};
 use alloc::vec::Vec;
 
@@ -88,6 +91,12 @@ impl Discipline for Tbf {
     fn service(tree: &Tree) -> Service {
         let rate = tree.params().rate("rate").unwrap_or(tree.rate());
         Service::Arrivals { shaper: Some(rate) }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let length = |head: Option<Head>| head.map_or(Bytes::ZERO, |head| head.length);
+        self.arrivals.agrees(waiting.packets)
+            && waiting.all(|leaf, head| self.heads[leaf] == length(head))
     }
 }
 
@@ -226,7 +235,8 @@ const BURST_TIME: Duration = Duration::from_millis(4);
 /// A terabyte, as elsewhere; at 1 bit/s that is 2^103 units, which fit an instant.
 const BURST_MAX: u64 = 1 << 40;
 
-crate::state::state!(unsupported Tbf);
+state!(Tbf { arrivals, heads, bucket, selected; some: peak });
+state!(Bucket { full_at; kept: pace, depth });
 
 #[cfg(test)]
 mod tests {

@@ -17,12 +17,14 @@
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
 use crate::order::weights::{Sending, WEIGHT, Weights, counted, written};
 use crate::parameter::BuildError;
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
@@ -123,6 +125,17 @@ impl Discipline for Wf2q {
         let packet = tree.mtu();
         let row = |weight| Weighted { weight, ahead: packet, late: packet };
         Service::Fluid(written(tree).map(row).collect())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_placed = |lane: usize, (key, leaf): (u64, u32)| {
+            let Leaf { start, finish, .. } = self.leaves[leaf as usize];
+            let tag = if lane == ELIGIBLE { finish } else { start };
+            self.lane(LeafId(leaf)) == lane && key == tag
+        };
+        let lane_is_sound = |lane| self.waiting.items(lane).all(|row| is_placed(lane, row));
+        waiting.all(|leaf, head| self.waiting.contains(leaf as u32) == head.is_some())
+            && [EARLY, ELIGIBLE].into_iter().all(lane_is_sound)
     }
 }
 
@@ -245,8 +258,17 @@ const EARLY: usize = 0;
 const ELIGIBLE: usize = 1;
 /// At this tags are moved back; none is more than 2^60 later.
 const RENEWAL: u64 = 1 << 61;
+/// No tag is later.
+const TAG_MAX: u64 = 1 << 62;
 
-crate::state::state!(unsupported Wf2q);
+state!(Wf2q {
+    leaves, waiting, virtual_time, latest, sending, sender;
+    kept: shift;
+    check: |wf2q: &Self| wf2q.virtual_time.max(wf2q.latest) <= TAG_MAX
+});
+state!(Leaf {
+    start, finish; kept: inverse; check: |leaf: &Self| leaf.start.max(leaf.finish) <= TAG_MAX
+});
 
 #[cfg(test)]
 mod tests {

@@ -12,11 +12,14 @@
 //! Invariant: `round` holds each backlogged leaf once, so the cost does not grow with the leaves.
 
 use super::service::Rounds;
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Service};
-use super::{Refit, RefitError, Scheduler, Selection, Tree};
+use super::{
+    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
+    Selection, Service, Tree, Waiting,
+};
 use crate::ids::{ClassId, LeafId};
 use crate::order::round_robin::{RoundRobin, Standing};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::format;
 use alloc::vec::Vec;
@@ -141,6 +144,10 @@ impl Discipline for Wrr {
         let gain = |class| weight_of(class).saturating_mul(step);
         let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
         Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets, forgets: false })
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 
@@ -304,7 +311,14 @@ const ALLOTMENT_MAX: u64 = 1 << 30;
 /// Longer packets count as this much.
 const LENGTH_MAX: u64 = 1 << 30;
 
-crate::state::state!(unsupported Wrr);
+state!(Wrr {
+    leaves, round, free;
+    kept: in_bytes, cost_max, forgives;
+    check: |wrr: &Self| wrr.forgives || !wrr.free
+});
+state!(Turn {
+    balance; kept: allotment; check: |turn: &Self| turn.balance.unsigned_abs() <= 1 << 30
+});
 
 #[cfg(test)]
 mod tests {

@@ -15,8 +15,6 @@ pub enum StateError {
     Checksum,
     /// The checkpoint is that of an object with another plan.
     OtherPlan,
-    /// Checkpoints of this part are not made yet.
-    Unsupported(&'static str),
     /// What is written here cannot be the state of this part.
     Invalid(&'static str),
 }
@@ -41,9 +39,6 @@ impl fmt::Display for StateError {
                 "the checkpoint is that of another policy: scheduler, classes, queues and seed must \
                  be the same; load it with the policy that was in force when it was taken",
             ),
-            StateError::Unsupported(what) => {
-                write!(f, "checkpoints of `{what}` are not made yet; choose another")
-            }
             StateError::Invalid(what) => {
                 write!(f, "the checkpoint is damaged: no `{what}` can be so; take another one")
             }

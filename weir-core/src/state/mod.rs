@@ -31,28 +31,17 @@ pub trait State {
     fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError>;
 }
 
-/// Implements [`State`] for a struct: the state of its fields in this order, then of tables after
-/// `rows:`, whose length varies, and not of the fields after `kept:`, which stay as built: what the
-/// plan determines, and what means nothing between two calls. A function after `check:` returns
-/// whether a loaded state is possible.
+/// Implements [`State`] for a struct: the state of its fields in this order, then of the options
+/// after `some:`, where the plan determines whether they are there, then of the tables after
+/// `rows:`, whose length varies. The fields after `kept:` stay as built: what the plan determines,
+/// and what means nothing between two calls. A function after `check:` returns whether a loaded
+/// state is possible.
 ///
-/// `state!(Name { state, fields; rows: tables; kept: other, fields; check: function })`, in which
+/// `state!(Name { some, fields; some: parts; rows: tables; kept: others; check: function })`, where
 /// only the first part must be there, `state!(Name(field))` for a struct of one
 /// unnamed field, `state!(packed Name { … })` for a packed one, which must be `Copy`, and
 /// `state!(enum Name { Variant, … })` for an enum without data.
 macro_rules! state {
-    (unsupported $name:ident $(<const $param:ident: bool>)?) => {
-        impl $(<const $param: bool>)? $crate::state::State for $name $(<$param>)? {
-            fn save(&self, _to: &mut $crate::state::Writer) {}
-
-            fn load(
-                &mut self,
-                _from: &mut $crate::state::Reader<'_>,
-            ) -> Result<(), $crate::state::StateError> {
-                Err($crate::state::StateError::Unsupported(stringify!($name)))
-            }
-        }
-    };
     (enum $name:ident { $($variant:ident),+ $(,)? }) => {
         impl $crate::state::State for $name {
             fn save(&self, to: &mut $crate::state::Writer) {
@@ -114,17 +103,21 @@ macro_rules! state {
         }
     };
     (
-        $name:ident $(<$param:ident: $bound:path>)? {
+        $name:ident $(<const $param:ident: $kind:ty>)? {
             $($field:ident),* $(,)?
+            $(; some: $($some:ident),+ $(,)?)?
             $(; rows: $($rows:ident),+ $(,)?)?
             $(; kept: $($kept:ident),+ $(,)?)?
             $(; check: $check:expr)?
         }
     ) => {
-        impl $(<$param: $bound>)? $crate::state::State for $name $(<$param>)? {
+        impl $(<const $param: $kind>)? $crate::state::State for $name $(<$param>)? {
             fn save(&self, to: &mut $crate::state::Writer) {
-                let Self { $($field,)* $($($rows,)+)? $($($kept: _,)+)? } = self;
+                let Self { $($field,)* $($($some,)+)? $($($rows,)+)? $($($kept: _,)+)? } = self;
                 $($crate::state::State::save($field, to);)*
+                $($(if let Some(part) = $some {
+                    $crate::state::State::save(part, to);
+                })+)?
                 $($($crate::state::save_rows($rows, to);)+)?
                 let _ = to;
             }
@@ -133,8 +126,11 @@ macro_rules! state {
                 &mut self,
                 from: &mut $crate::state::Reader<'_>,
             ) -> Result<(), $crate::state::StateError> {
-                let Self { $($field,)* $($($rows,)+)? $($($kept: _,)+)? } = self;
+                let Self { $($field,)* $($($some,)+)? $($($rows,)+)? $($($kept: _,)+)? } = self;
                 $($crate::state::State::load($field, from)?;)*
+                $($(if let Some(part) = $some {
+                    $crate::state::State::load(part, from)?;
+                })+)?
                 $($($crate::state::load_rows($rows, from, usize::MAX)?;)+)?
                 $(if !($check)(self) {
                     return Err($crate::state::StateError::Invalid(stringify!($name)));

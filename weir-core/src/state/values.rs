@@ -6,6 +6,7 @@ use crate::units::{Bytes, Duration, FineInstant, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// Implements [`State`] for a value: how it is written, and how it is read.
 macro_rules! values {
@@ -38,6 +39,11 @@ values! {
     u64: |value, to| to.number(value), |from| from.number()?;
     u128: |value, to| { to.number(value as u64); to.number((value >> 64) as u64) },
         |from| u128::from(from.number()?) | u128::from(from.number()?) << 64;
+    i128: |value, to| ((value << 1 ^ value >> 127) as u128).save(to), |from| {
+        let mut number = 0u128;
+        number.load(from)?;
+        (number >> 1) as i128 ^ -((number & 1) as i128)
+    };
     usize: |value, to| to.number(value as u64), |from| narrow(from.number()?.try_into())?;
     i32: |value, to| to.signed(value.into()), |from| narrow(from.signed()?.try_into())?;
     i64: |value, to| to.signed(value), |from| from.signed()?;
@@ -77,6 +83,16 @@ impl<T: State + Default> State for Option<T> {
         is_some.load(from)?;
         *self = is_some.then(T::default);
         self.as_mut().map_or(Ok(()), |value| value.load(from))
+    }
+}
+
+impl<T: State> State for Reverse<T> {
+    fn save(&self, to: &mut Writer) {
+        self.0.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.0.load(from)
     }
 }
 

@@ -8,12 +8,11 @@
 use super::{ClassSpec, Tree};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// The places by parent; `None` is the link.
-pub(super) type Vacant = BTreeMap<Option<ClassId>, Vec<LeafId>>;
+pub(super) type Vacant = BTreeMap<Option<ClassId>, BTreeSet<LeafId>>;
 
 impl Tree {
     /// Reserves `count` places for leaves under `parent`, with these parameters. Returns false, and
@@ -30,7 +29,7 @@ impl Tree {
             self.classes.push(ClassSpec { name, parent, params });
             self.leaf_of_class.push(Some(leaf));
             self.class_of_leaf.push(class);
-            self.vacant.entry(parent).or_default().push(leaf);
+            self.vacant.entry(parent).or_default().insert(leaf);
         }
         true
     }
@@ -47,7 +46,7 @@ impl Tree {
 
     /// Returns a place under `parent` that no class has.
     pub fn vacancy(&self, parent: Option<ClassId>) -> Option<LeafId> {
-        self.vacant.get(&parent)?.last().copied()
+        self.vacant.get(&parent)?.first().copied()
     }
 
     /// Gives `leaf` this name, none for a place, and these parameters; returns what it had.
@@ -56,11 +55,12 @@ impl Tree {
         let fresh = ClassSpec { name, parent: class.parent, params };
         let (is_vacant, parent) = (fresh.name.is_empty(), class.parent);
         let before = core::mem::replace(class, fresh);
-        if before.name.is_empty() != is_vacant {
-            let places = self.vacant.entry(parent).or_default();
-            match is_vacant {
-                true => places.push(leaf),
-                false => places.retain(|&place| place != leaf),
+        if is_vacant {
+            self.vacant.entry(parent).or_default().insert(leaf);
+        } else if let Some(places) = self.vacant.get_mut(&parent) {
+            places.remove(&leaf);
+            if places.is_empty() {
+                self.vacant.remove(&parent);
             }
         }
         before
@@ -70,7 +70,7 @@ impl Tree {
     pub(super) fn count_places(&mut self) {
         for leaf in (0..self.class_of_leaf.len() as u32).map(LeafId) {
             if self.is_vacant(leaf) {
-                self.vacant.entry(self.leaf(leaf).parent).or_default().push(leaf);
+                self.vacant.entry(self.leaf(leaf).parent).or_default().insert(leaf);
             }
         }
     }

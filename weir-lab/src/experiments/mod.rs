@@ -80,6 +80,7 @@ experiments! {
     overload,
     faults,
     api,
+    changes,
     packet_size,
     simulator_speed,
     ns2,
@@ -89,6 +90,7 @@ experiments! {
     cost,
     risso99,
     nieminen,
+    explain,
 }
 
 #[cfg(test)]

@@ -142,11 +142,22 @@ fn tell(webhook: &Webhook, body: &str) -> Result<(), String> {
         match post(webhook, body) {
             Ok(200..=299) => return Ok(()),
             Ok(status) => why = format!("it answers {status}"),
-            Err(error) => why = error.to_string(),
+            Err(error) => why = reason(&error),
         }
     }
     let Webhook { host, port, .. } = webhook;
     Err(format!("the webhook at {host}, port {port}, does not accept it: {why}"))
+}
+
+/// Returns why a message was not accepted.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        // A socket that waits for too long says only that it would wait.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("it did not answer within {} s", HTTP_PATIENCE.as_secs())
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Posts a text of JSON; returns the status code [rfc9112 §4].

@@ -109,3 +109,48 @@ impl Served {
         Ok(&mut self.authorities[at].1)
     }
 }
+
+/// Sends the bytes of a message to a desk whose interfaces do not exist, as a forwarder that was
+/// taken over may. For a fuzz target.
+///
+/// # Panics
+/// When the desk hands out a descriptor, or says nothing to a request.
+pub fn exercise(bytes: &[u8]) {
+    let kinds = [port::AUTO, "afpacket", "afxdp"];
+    let config = |kind: &str| PortConfig { kind: kind.to_owned(), ..PortConfig::new("weir-none9") };
+    let mut desk = Desk::new(kinds.into_iter().map(config).collect());
+    let Ok((here, there)) = Channel::pair() else { return };
+    if !here.send_raw(bytes) {
+        return;
+    }
+    if desk.serve(&there).is_ok_and(|served| served) {
+        let answer = here.receive::<Answer>(Duration::ZERO).expect("the desk answers");
+        let (answer, descriptors) = answer.expect("the desk answers at once");
+        assert!(descriptors.is_empty(), "nothing is handed out: {answer:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_desk_hands_out_nothing_of_what_its_deployment_does_not_have() {
+        let asks =
+            ["{\"open\":{\"intake\":true}}", "{\"set-up\":true}", "\"attach\"", "\"follow\""];
+        for port in [0, 1, 2, 3, u64::MAX] {
+            for kind in ["afpacket", "afxdp", "afxdp-generic", "host", "auto", "", "\\u0000"] {
+                for ask in asks {
+                    let wish = format!("{{\"ask\":{ask}}}");
+                    let request = format!(
+                        "\0{{\"number\":1,\"port\":{port},\"kind\":\"{kind}\",\"wish\":{wish}}}"
+                    );
+                    exercise(request.as_bytes());
+                }
+            }
+        }
+        for bytes in [&b""[..], b"\0", b"\x01", b"\0{}", b"\x02[]", &[b'['; 70_000]] {
+            exercise(bytes);
+        }
+    }
+}

@@ -35,7 +35,7 @@ use std::vec::IntoIter;
 use serde::{Deserialize, Serialize};
 
 pub use courier::Courier;
-pub use desk::Desk;
+pub use desk::{Desk, exercise};
 
 use crate::error::{Result, SystemError};
 use crate::pool::Memory;

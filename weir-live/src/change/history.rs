@@ -114,6 +114,10 @@ impl History {
         self.entries.iter()
     }
 
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut()
+    }
+
     /// Returns what is in force.
     pub fn last(&self) -> Option<&Entry> {
         self.entries.back()

@@ -5,7 +5,7 @@
 //! one place carry the parts; a second offer is made only when the first came back.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::BridgeChange;
@@ -92,10 +92,7 @@ impl Office {
 impl Inbox {
     /// Returns the change that is offered, if one is.
     pub(crate) fn take(&self) -> Option<Box<BridgeChange>> {
-        match self.offers.try_recv() {
-            Ok(change) => Some(change),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.offers.try_recv().ok()
     }
 
     /// Gives back what the change replaced.

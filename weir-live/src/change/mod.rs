@@ -36,7 +36,7 @@ pub struct BridgeChange {
 
 /// A change of all bridges of a deployment, made and not yet in force.
 pub struct Transaction {
-    bridges: Vec<Box<BridgeChange>>,
+    bridges: Vec<BridgeChange>,
     /// The alarms of the deployment, over the new policies.
     pub alarms: Alarms,
     /// What is to hold after the change.
@@ -79,8 +79,8 @@ impl Transaction {
     }
 
     /// Puts the change in force: gives each loop its part, and waits until each has made it. `wake`
-    /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the change
-    /// when it goes on, and `NotTaken` says so.
+    /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the
+    /// change when it goes on, and `NotTaken` says so.
     pub fn put_in_force(
         self,
         offices: &mut [Office],
@@ -88,7 +88,7 @@ impl Transaction {
         patience: Duration,
     ) -> (Alarms, Guards, Result<(), NotTaken>) {
         for (office, change) in offices.iter_mut().zip(self.bridges) {
-            office.offer(change);
+            office.offer(Box::new(change));
         }
         wake();
         let made = offices.iter_mut().map(|office| office.wait(patience)).fold(Ok(()), Result::and);
@@ -116,7 +116,7 @@ fn bridge_change(
     bridge: &deployment::Bridge,
     office: &Office,
     gauged: Gauged,
-) -> Result<Box<BridgeChange>, Refusal> {
+) -> Result<BridgeChange, Refusal> {
     let mut labels = Labels::clone(&office.labels);
     let mut lanes = Vec::new();
     // A lane for each direction comes first in its bridge.
@@ -134,7 +134,7 @@ fn bridge_change(
     }
     let labels = Arc::new(labels);
     let publisher = Publisher::of(&labels);
-    Ok(Box::new(BridgeChange { lanes, publisher, gauged, lag_max: new.lag_max, labels }))
+    Ok(BridgeChange { lanes, publisher, gauged, lag_max: new.lag_max, labels })
 }
 
 /// Returns whether nothing changes in a direction.

@@ -151,6 +151,15 @@ impl<'a> ClaimConfig<'a> {
     }
 }
 
+impl ClaimPart {
+    /// Tries what is taken over of it. For a fuzz target.
+    pub(crate) fn exercise(&self) {
+        for setting in self.settings.iter().filter(|setting| quiet::is_sound(setting)) {
+            assert!(setting.1.len() <= SETTING_MAX, "a value is a number: {setting:?}");
+        }
+    }
+}
+
 impl Claim {
     /// Claims interfaces of this thread's network namespace.
     ///
@@ -215,6 +224,33 @@ impl Claim {
     /// When the system refuses.
     pub fn fallback(&self, open: bool) -> Result<()> {
         self.switch.as_ref().map_or(Ok(()), |switch| switch.set(open))
+    }
+
+    /// Makes [`Claim::fallback`] able to carry frames on, if the deployment says so now and did not
+    /// before.
+    ///
+    /// # Errors
+    /// When the kernel cannot carry frames on.
+    pub fn follow(&mut self, on_exit: OnExit) -> Result<()> {
+        let wants = on_exit == OnExit::Open && self.held.iter().any(|held| !held.is_host);
+        if !wants || self.switch.is_some() {
+            return Ok(());
+        }
+        if self.held.iter().any(|held| matches!(held.quiet, Some(Quiet::Settings(_)))) {
+            let why = "the host is kept quiet by settings, not by a program";
+            return Err(cannot_open(&SystemError::refused("load a program", why, "")));
+        }
+        self.switch = Some(Switch::new().map_err(|error| cannot_open(&error))?);
+        let mut notes = Vec::new();
+        let silenced = (0..self.held.len()).try_for_each(|at| {
+            self.silence(at, &[], &mut notes)?;
+            Ok(())
+        });
+        if silenced.is_err() {
+            self.switch = None;
+        }
+        self.notes.extend(notes);
+        silenced
     }
 
     /// Returns what lets the process `holder` hold the claim too, for each interface by itself, at
@@ -363,6 +399,9 @@ fn cannot_open(error: &SystemError) -> SystemError {
                 `on_exit = \"closed\"`";
     SystemError::refused("carry frames on after a crash, as `on_exit` says", why, cure)
 }
+
+/// No number in words is longer, with the end of its line.
+const SETTING_MAX: usize = 16;
 
 fn action(port: &ClaimPort<'_>) -> String {
     format!("take the interface `{}` as port `{}`", port.interface, port.name)

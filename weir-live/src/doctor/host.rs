@@ -45,15 +45,24 @@ fn capabilities(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
         ("ports of kind afpacket", &[NET_RAW], needs_packet),
         ("ports of kind afxdp", &[NET_RAW, NET_ADMIN, BPF], wanted.needs_xdp()),
         ("host ports", &[NET_RAW, NET_ADMIN, BPF, SYS_ADMIN], needs_host),
-        ("a program that keeps the host quiet, and large buffers", &[NET_ADMIN, BPF], false),
+        (
+            "programs that keep the host from acting on frames of a bridge, and large socket \
+             buffers",
+            &[NET_ADMIN, BPF],
+            false,
+        ),
     ];
     let row = |(what, needs, is_needed): (&str, &[_], bool)| {
         let lacking = lacks(needs);
         if lacking.is_empty() {
-            return Finding::new(Level::Good, format!("this process may have {what}"));
+            return Finding::new(
+                Level::Good,
+                format!("this process has the privileges for {what}"),
+            );
         }
         let level = wanted.missing(is_needed, Level::Note);
-        let text = format!("this process may not have {what}: it lacks {}", lacking.join(", "));
+        let lacking = lacking.join(", ");
+        let text = format!("this process has no privilege for {what}: it lacks {lacking}");
         Finding::new(level, text).cured(
             "run as root, or once `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep \"$(command \
              -v weir)\"`",
@@ -84,7 +93,8 @@ fn kernel(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
 }
 
 fn tcx(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
-    let what = "a program at tcx, for a quiet host, host ports and `on_exit = \"open\"`,";
+    let what = "loading a program at the hook tcx, which host ports and `on_exit = \"open\"` need \
+                and which keeps the host from acting on frames of a bridge,";
     let is_needed = wanted.has_host_port() || wanted.fails_open;
     let level = wanted.missing(is_needed, Level::Warning);
     attempt(&facts.tried.tcx, what, level, "run as root on Linux 6.6 or newer")
@@ -127,9 +137,7 @@ fn attempt(tried: &Attempt, what: &str, level: Level, cure: &str) -> Vec<Finding
 
 fn sandbox(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     let landlock = match facts.tried.landlock {
-        Some(version) => {
-            Finding::new(Level::Good, format!("landlock is there (version {version})"))
-        }
+        Some(version) => Finding::new(Level::Good, format!("landlock works (version {version})")),
         None => Finding::new(Level::Warning, "the kernel has no landlock, or it is off").cured(
             "boot with `lsm=landlock,…` in the kernel's command line; without it the forwarder \
              is confined by seccomp and its lack of capabilities alone",
@@ -148,7 +156,7 @@ fn user_namespaces(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     if facts.tried.user_namespace {
         return Finding::good("`weir demo` and private networks work without root");
     }
-    let text = "user namespaces are not allowed: `weir demo` needs root; `weir up` does not mind";
+    let text = "user namespaces are not allowed: `weir demo` needs root; `weir up` works without";
     let cure = "sysctl user.max_user_namespaces=10000, and where they exist \
                 kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0";
     vec![Finding::new(Level::Note, text).cured(cure)]
@@ -161,12 +169,12 @@ fn locked_memory(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     };
     let need = wanted.memory.unwrap_or(MEMORY_TYPICAL);
     if limit >= need {
-        return Finding::good(format!("it may lock {} MiB of memory", limit >> 20));
+        return Finding::good(format!("this process may lock {} MiB of memory", limit >> 20));
     }
     let level = wanted.missing(wanted.needs_xdp(), Level::Note);
     let text = format!(
-        "it may lock {} MiB of memory; {} MiB would be locked, so AF_XDP ports may not open, and \
-         other memory can be swapped out",
+        "this process may lock {} MiB of memory, and Weir locks {} MiB: AF_XDP ports may not open, \
+         and the kernel may swap out memory that frames need",
         limit >> 20,
         need.div_ceil(1 << 20)
     );
@@ -197,38 +205,44 @@ fn memory(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
 
 fn bpf(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     let jit = match facts.files.sysctl("net.core.bpf_jit_enable") {
-        Some(0) => Finding::new(Level::Warning, "the kernel interprets programs, which is slow")
-            .cured("sysctl -w net.core.bpf_jit_enable=1"),
-        Some(_) => Finding::new(Level::Good, "the kernel compiles programs"),
-        None => Finding::new(Level::Note, "whether the kernel compiles programs is not told"),
+        Some(0) => {
+            Finding::new(Level::Warning, "the kernel interprets BPF programs, which is slow")
+                .cured("sysctl -w net.core.bpf_jit_enable=1")
+        }
+        Some(_) => Finding::new(Level::Good, "the kernel compiles BPF programs"),
+        None => {
+            let text = "whether the kernel compiles BPF programs cannot be read here \
+                        (net.core.bpf_jit_enable)";
+            Finding::new(Level::Note, text)
+        }
     };
     let has = facts.capabilities() >> BPF.0 & 1 == 1;
     let open = facts.files.sysctl("kernel.unprivileged_bpf_disabled");
     let safe = match open {
         Some(0) if !has => Finding::new(
             Level::Note,
-            "any user may load programs; those of Weir need CAP_BPF all the same",
+            "any user may load BPF programs; Weir's need CAP_BPF all the same",
         )
         .cured("sysctl -w kernel.unprivileged_bpf_disabled=2"),
-        Some(0) => Finding::new(Level::Note, "any user of this machine may load programs")
+        Some(0) => Finding::new(Level::Note, "any user of this machine may load BPF programs")
             .cured("sysctl -w kernel.unprivileged_bpf_disabled=2"),
-        _ => Finding::new(Level::Good, "only privileged users may load programs"),
+        _ => Finding::new(Level::Good, "only privileged users may load BPF programs"),
     };
     vec![jit, safe]
 }
 
 fn buffers(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     if facts.capabilities() >> NET_ADMIN.0 & 1 == 1 {
-        return Finding::good("sockets get the buffers that they need, whatever the limits say");
+        return Finding::good("this process may set socket buffers as large as it needs");
     }
     let limit = |name| facts.files.sysctl(name).unwrap_or_default();
     let (receive, send) = (limit("net.core.rmem_max"), limit("net.core.wmem_max"));
     if receive.min(send) >= BUFFER_MIN {
-        return Finding::good(format!("sockets may have {} MiB", receive.min(send) >> 20));
+        return Finding::good(format!("socket buffers may have {} MiB", receive.min(send) >> 20));
     }
     let text = format!(
-        "without CAP_NET_ADMIN a socket may have {} KiB to receive and {} KiB to send: a burst of \
-         super-packets may be lost",
+        "without CAP_NET_ADMIN the buffers of a socket have {} KiB to receive and {} KiB to send: \
+         a burst of super-packets may overflow them",
         receive >> 10,
         send >> 10
     );
@@ -240,15 +254,18 @@ fn budget(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     match facts.files.sysctl("net.core.netdev_budget") {
         Some(budget) if budget < BUDGET_MIN => {
             let text = format!(
-                "the kernel takes {budget} frames at most from all cards in one go: under load \
-                 cards may drop frames before Weir sees them"
+                "the kernel takes at most {budget} frames from all cards in one round \
+                 (net.core.netdev_budget): under load cards may drop frames before Weir sees them"
             );
             let cure = format!("sysctl -w net.core.netdev_budget={BUDGET_MIN}");
             vec![Finding::new(Level::Warning, text).cured(cure)]
         }
-        Some(budget) => Finding::good(format!("the kernel takes up to {budget} frames in one go")),
+        Some(budget) => Finding::good(format!("the kernel takes {budget} frames in one round")),
         // It belongs to the first network namespace.
-        None => Finding::note("how many frames the kernel takes in one go is not told here"),
+        None => Finding::note(
+            "net.core.netdev_budget, the frames that the kernel takes in one round, cannot be read \
+             in this network namespace",
+        ),
     }
 }
 
@@ -257,7 +274,7 @@ fn routing(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     let has_bridge = wanted.ports.iter().any(|port| !port.is_host);
     if is_on && has_bridge && !facts.tried.tcx.works() {
         let text = "this machine routes, and programs at tcx, which keep it from routing the \
-                    frames of a bridge a second time, were not seen to work";
+                    frames of a bridge a second time, do not work or were not tried";
         return vec![
             Finding::new(Level::Warning, text)
                 .cured("sysctl -w net.ipv4.ip_forward=0, unless it is a router"),
@@ -283,11 +300,13 @@ fn reverse_path(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     // The stricter of the two holds [ip-sysctl.rst, rp_filter].
     let strict = host.map(|port| of("all").max(of(&port.interface))).any(|value| value == 1);
     if !strict {
-        return Finding::good("frames of other routes are not refused (rp_filter)");
+        return Finding::good(
+            "no packet is dropped for the interface by which it came (rp_filter)",
+        );
     }
     Finding::note(
-        "rp_filter is strict: what comes by another way than the answer would go is lost, with \
-         Weir as without it",
+        "rp_filter is strict: the kernel drops packets that come by another interface than their \
+         answers would leave by; Weir does not change that",
     )
 }
 
@@ -329,7 +348,7 @@ fn governor(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
             false => "CPUs run at their full frequency",
         });
     };
-    let text = format!("the governor `{slow}` slows CPUs down while they sleep: wake-ups are late");
+    let text = format!("the governor `{slow}` slows idle CPUs down: threads wake late");
     vec![Finding::new(Level::Warning, text).cured("cpupower frequency-set -g performance")]
 }
 
@@ -350,10 +369,10 @@ fn steal(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     let busy = user + nice + system + irq + softirq + stolen;
     let share = stolen as f64 * 100.0 / busy.max(1) as f64;
     let text = match is_guest {
-        false if stolen == 0 => return Finding::good("the machine has its CPUs for itself"),
+        false if stolen == 0 => return Finding::good("no other machine shares these CPUs"),
         _ => format!(
-            "this is a virtual machine: {share:.1} % of the time in which it wanted a CPU, another \
-             had it"
+            "this is a virtual machine: during {share:.1} % of the time in which it had work, its \
+             host gave the CPU to others"
         ),
     };
     if share < STEAL_MAX_PERCENT {
@@ -373,7 +392,7 @@ fn user(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     if known.lines().any(|line| line.split(':').next() == Some(user)) {
         return Finding::good(format!("the forwarder runs as `{user}`"));
     }
-    let text = format!("there is no user `{user}`, as which the forwarder should run");
+    let text = format!("there is no user `{user}`, which the forwarder is to be");
     let cure = format!("useradd --system --no-create-home {user}, or name another in `user`");
     vec![Finding::new(wanted.missing(true, Level::Warning), text).cured(cure)]
 }
@@ -383,7 +402,7 @@ fn priority(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     if may || !wanted.is_real_time {
         return Vec::new();
     }
-    let text = "the deployment asks for `priority = \"realtime\"`, which this process may not have";
+    let text = "this process may not run threads at the deployment's `priority = \"realtime\"`";
     vec![
         Finding::new(Level::Warning, text)
             .cured("give it CAP_SYS_NICE (`LimitRTPRIO=1` in a unit), or run it as root"),
@@ -415,7 +434,7 @@ fn stamps(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
         }
         Some(error) => {
             let text = format!(
-                "the kernel's stamps of received frames are {} µs beside the clock that Weir \
+                "the kernel's stamps of received frames differ by {} µs from the clock that Weir \
                  reads: the wall clock is being set",
                 error / 1000
             );
@@ -428,11 +447,11 @@ fn wakeups(facts: &Facts, _wanted: &Wanted) -> Vec<Finding> {
     let micros = |ns: u64| ns as f64 / 1e3;
     let row = |wakeup: &Wakeup| {
         let text = format!(
-            "a thread of precedence `{}` that sleeps 1 ms wakes {:.0} µs late in half of {} cases, \
-             in 99 % at most {:.0}, in the worst {:.0}",
+            "of {} sleeps of 1 ms at precedence `{}`, half ended at most {:.0} µs late, 99 % at \
+             most {:.0} µs, and the worst {:.0} µs",
+            wakeup.count,
             wakeup.precedence,
             micros(wakeup.p50_ns),
-            wakeup.count,
             micros(wakeup.p99_ns),
             micros(wakeup.max_ns)
         );

@@ -81,7 +81,7 @@ fn uses(subject: &Subject<'_>) -> Vec<Finding> {
             let cure = "give the host another interface (docs/running.md)";
             vec![Finding::new(Level::Warning, note.as_str()).cured(cure)]
         }
-        None if subject.port.is_host => Finding::good("it may be shaped where it stands"),
+        None if subject.port.is_host => Finding::good("the host can go on using it under Weir"),
         None => Finding::good("the host does not use it"),
     }
 }
@@ -90,7 +90,7 @@ fn carrier(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(link) = subject.interface.link else { return Vec::new() };
     if !link.is_up {
         let cure = format!("ip link set {} up", subject.name());
-        let text = "it is set down: no frame passes until it is up";
+        let text = "it is set down: no frame passes until it is set up";
         return vec![Finding::new(Level::Warning, text).cured(cure)];
     }
     if !link.has_carrier {
@@ -105,7 +105,7 @@ fn driver(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let Some(driver) = &subject.interface.driver else {
-        return Finding::note("its driver does not give its name");
+        return Finding::note("the kernel does not say which driver it has");
     };
     if subject.interface.is_virtual() {
         return Finding::note(format!(
@@ -159,24 +159,23 @@ fn offloads(subject: &Subject<'_>) -> Vec<Finding> {
     let (name, features) = (subject.name(), subject.interface.features);
     let mut findings = Vec::new();
     if features.joins_in_card == Some(true) {
-        let text = "the card joins received segments (LRO) and loses what they were: Weir's cuts \
-                    differ from what was sent";
+        let text = "the card joins received segments (LRO) and does not say where: what Weir cuts \
+                    them into differs from what was sent";
         let cure = format!("ethtool -K {name} lro off");
         findings.push(Finding::new(Level::Warning, text).cured(cure));
     }
     if features.joins == Some(true) && subject.may_be_xdp() {
         // A program in the driver sees frames before the kernel joins them.
-        findings
-            .extend(Finding::note("the kernel joins received segments (GRO); AF_XDP is before"));
+        findings.extend(Finding::note("the kernel joins segments (GRO), after AF_XDP took them"));
     } else if features.joins == Some(true) {
-        let text = "the kernel joins received segments (GRO), and Weir cuts them again: less work, \
-                    but the segments of one go are at once";
+        let text = "the kernel joins received segments (GRO), and Weir cuts them again: that saves \
+                    work, but the segments of one frame then leave in a burst";
         let cure = format!("for even spacing: ethtool -K {name} gro off");
         findings.push(Finding::new(Level::Note, text).cured(cure));
     }
     if features.takes_tags_off == Some(true) && (subject.must_be_xdp() || subject.may_be_xdp()) {
-        let text = "the card takes VLAN tags off; AF_XDP puts them back where driver and kernel \
-                    (6.8) tell them";
+        let text = "the card takes VLAN tags off frames; an AF_XDP port puts them back only where \
+                    the driver and a kernel of 6.8 or newer pass them on";
         let cure = format!("where VLANs cross it: ethtool -K {name} rxvlan off");
         findings.push(Finding::new(Level::Note, text).cured(cure));
     }
@@ -197,8 +196,8 @@ fn pause(subject: &Subject<'_>) -> Vec<Finding> {
         _ => "sends",
     };
     let text = format!(
-        "it {what} pause frames: a neighbour can stop the line, or Weir a neighbour, whatever the \
-         policy says"
+        "it {what} pause frames: the neighbour can stop this line, or this machine the \
+         neighbour's, whatever the policy says"
     );
     let cure = format!("ethtool -A {} autoneg off rx off tx off", subject.name());
     vec![Finding::new(Level::Warning, text).cured(cure)]
@@ -208,8 +207,8 @@ fn ring(subject: &Subject<'_>) -> Vec<Finding> {
     let Some([receive, transmit]) = subject.interface.rings else { return Vec::new() };
     if transmit > TRANSMIT_RING_MAX {
         let text = format!(
-            "its transmit ring holds {transmit} frames: behind a line that is slower than the \
-             policy's rate so many wait where no policy rules"
+            "its transmit ring holds {transmit} frames: if the line is slower than the policy's \
+             rate, so many frames wait there, in the order of their arrival"
         );
         let cure = format!("ethtool -G {} tx {TRANSMIT_RING_MAX}", subject.name());
         return vec![Finding::new(Level::Note, text).cured(cure)];
@@ -229,8 +228,8 @@ fn qdisc(subject: &Subject<'_>) -> Vec<Finding> {
     let is_plain = default.as_ref() == Some(qdisc) || PLAIN_QDISCS.contains(&qdisc.as_str());
     match (subject.port.is_host, is_plain) {
         (true, false) => Finding::note(format!(
-            "its queueing discipline `{qdisc}` sees each frame once more, after Weir: what both \
-             shape is delayed twice"
+            "its queueing discipline `{qdisc}` queues each frame again after Weir: where both \
+             shape, frames are delayed twice"
         )),
         (false, false) => Finding::note(format!(
             "Weir's frames bypass its queueing discipline `{qdisc}`; only the host's pass it"
@@ -266,15 +265,15 @@ fn interrupts(subject: &Subject<'_>) -> Vec<Finding> {
     let is_spread = mask.chars().any(|digit| !"0,".contains(digit));
     let mut findings = Vec::new();
     if is_spread {
-        let text = "received frames are spread over CPUs (RPS): each goes through one more queue, \
-                    where it waits";
+        let text = "the kernel spreads received frames over CPUs (RPS): each waits in one more \
+                    queue before Weir gets it";
         let cure = format!("echo 0 > /{folder}/queues/rx-0/rps_cpus");
         findings.push(Finding::new(Level::Note, text).cured(cure));
     }
     let own = |cpu: &u32| on.iter().any(|list| has_cpu(list, *cpu));
     if let Some(cpu) = subject.wanted.cpus.iter().find(|cpu| own(cpu)) {
         let text =
-            format!("its interrupts run on CPU {cpu}, which a bridge has: they interrupt it");
+            format!("its interrupts run on CPU {cpu}, which a bridge has: each delays the bridge");
         let cure = format!(
             "echo OTHER > /proc/irq/N/smp_affinity_list, for each N in /{folder}/device/msi_irqs"
         );

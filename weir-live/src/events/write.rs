@@ -1,6 +1,7 @@
 //! Where events are written: standard output, and a file.
 //!
-//! None of this belongs to a thread that forwards: a disk may be slow. Invariant of a file: each
+//! None of this belongs to a thread that forwards, and a file to none that others wait for
+//! ([`super::apart`]): a disk may be slow, or hang. Invariant of a file: each
 //! event is one whole line of it, or is counted and told by the next line that fits.
 
 use std::fs::{File, Metadata, OpenOptions};
@@ -18,6 +19,9 @@ use crate::keeper::outlet;
 pub trait Writer: Send {
     /// Writes one event. What cannot be written is lost.
     fn write(&mut self, event: &Event);
+
+    /// Tells that so many events could not even be brought here.
+    fn miss(&mut self, count: u64, why: &str);
 }
 
 /// How an event is written.
@@ -92,6 +96,10 @@ impl Writer for Printed {
             outlet::forgive(lost);
         }
     }
+
+    fn miss(&mut self, count: u64, _why: &str) {
+        self.write(&super::lost(count));
+    }
 }
 
 /// How long a reader may take for a line.
@@ -117,7 +125,8 @@ impl LogFile {
     /// When it cannot be opened for writing.
     pub fn open(path: &Path, form: Form) -> Result<Self> {
         let file = append_to(path).map_err(|cause| {
-            SystemError::new(format!("write the log `{}`", path.display()), cause)
+            let action = format!("write the log `{}`", path.display());
+            SystemError { action, cure: cure(&cause).into(), cause }
         })?;
         Ok(Self {
             path: path.to_owned(),
@@ -141,6 +150,17 @@ impl LogFile {
         Ok(self.file.insert(file))
     }
 
+    /// Returns the line that tells of those that are missing, if any are.
+    fn gap(&self) -> String {
+        if self.missing == 0 {
+            return String::new();
+        }
+        let subject = self.path.display().to_string();
+        let about = About { subject: &subject, detail: &self.why, ..About::default() };
+        let gap = Event { count: self.missing, ..Event::now(Kind::LogGap, about) };
+        self.form.line(&gap)
+    }
+
     /// Writes a line whole, or returns why not.
     fn append(&mut self, line: &str) -> io::Result<()> {
         // What is behind a torn line stands on a line of its own.
@@ -159,13 +179,7 @@ impl LogFile {
 
 impl Writer for LogFile {
     fn write(&mut self, event: &Event) {
-        let mut lines = self.form.line(event);
-        if self.missing > 0 {
-            let subject = self.path.display().to_string();
-            let about = About { subject: &subject, detail: &self.why, ..About::default() };
-            let gap = Event { count: self.missing, ..Event::now(Kind::LogGap, about) };
-            lines.insert_str(0, &self.form.line(&gap));
-        }
+        let lines = self.gap() + &self.form.line(event);
         match self.append(&lines) {
             Ok(()) => self.missing = 0,
             Err(error) => {
@@ -174,12 +188,29 @@ impl Writer for LogFile {
             }
         }
     }
+
+    fn miss(&mut self, count: u64, why: &str) {
+        self.missing += count;
+        why.clone_into(&mut self.why);
+        if self.append(&self.gap()).is_ok() {
+            self.missing = 0;
+        }
+    }
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
     // Without O_NONBLOCK a pipe would block whoever opens it.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)
+}
+
+/// Returns what to do about a log that cannot be opened.
+fn cure(cause: &io::Error) -> &'static str {
+    match cause.raw_os_error() {
+        Some(libc::ENOENT) => "make its folder, or name another file in `log`",
+        Some(libc::ENXIO) => "it is a pipe that nothing reads: start its reader first",
+        _ => "let this user write there, or name another file in `log`",
+    }
 }
 
 /// Returns whether the open file is the one that has this name.
@@ -258,6 +289,27 @@ mod tests {
         log.write(&event("c"));
         assert_eq!((read(&old), read(&path)), (vec!["a".into()], vec!["b".into(), "c".into()]));
         assert_eq!(std::fs::metadata(&path).expect("it is there").mode() & 0o137, 0);
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_refused_and_a_full_one_loses_lines() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).expect("a pipe can be made");
+        let error = LogFile::open(&path, Form::Json).expect_err("nothing reads").to_string();
+        assert!(error.contains("start its reader first"), "{error}");
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        let reader = reader.expect("it is its own");
+        let mut log = LogFile::open(&path, Form::Json).expect("something may read");
+        // More than a pipe holds.
+        (0..2000).for_each(|_| log.write(&event("x")));
+        assert!(log.missing > 100, "{}", log.missing);
+        drop(reader);
+        let missing = log.missing;
+        log.write(&event("x"));
+        assert_eq!(log.missing, missing + 1, "a reader that is gone takes nothing");
     }
 
     #[test]

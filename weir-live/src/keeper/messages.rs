@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::change::history::{Entry, History, Origin, TEXTS_MAX, Texts};
 use crate::claim::ClaimPart;
 use crate::events::Event;
+use crate::events::write::Form;
+use crate::printable::fit;
 use crate::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
@@ -136,4 +138,122 @@ pub enum Report {
     Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),
+}
+
+impl Report {
+    /// Makes it fit for a keeper, which prints what it is told and writes it down: a forwarder may
+    /// have been taken over. Texts lose what controls a terminal and are cut to [`TEXT_MAX`], lists
+    /// to [`NOTES_MAX`].
+    pub fn tame(mut self) -> Self {
+        match &mut self {
+            Self::Ready { warnings, notes } => {
+                for texts in [warnings, notes] {
+                    texts.truncate(NOTES_MAX);
+                    texts.iter_mut().for_each(tame_text);
+                }
+            }
+            Self::Event(event) => {
+                let Event { subject, class, detail, measured, .. } = event.as_mut();
+                let measured = measured.iter_mut().flat_map(|it| [&mut it.value, &mut it.limit]);
+                [subject, class, detail].into_iter().chain(measured).for_each(tame_text);
+            }
+            Self::Failed(why) => tame_text(why),
+            Self::Ended(status) => status.each_text(&mut tame_text),
+            Self::Changed(entry) => tame_entry(entry),
+            Self::History(history) => history.entries_mut().for_each(tame_entry),
+            Self::Intake(_)
+            | Self::Beat
+            | Self::Restart
+            | Self::ReadAnew
+            | Self::Confirmed
+            | Self::Held(_)
+            | Self::Kept(_) => {}
+        }
+        self
+    }
+}
+
+/// Its policies are checked when they are read.
+fn tame_entry(entry: &mut Entry) {
+    [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
+}
+
+fn tame_text(text: &mut String) {
+    let cut = |text: &mut String| {
+        if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+            text.truncate(end);
+        }
+    };
+    cut(text);
+    // What is escaped is longer than before.
+    fit(text);
+    cut(text);
+}
+
+/// Reads bytes as a report, as a keeper reads it, and tries what a keeper then does with it. For a
+/// fuzz target.
+///
+/// # Panics
+/// When a report would harm its keeper.
+pub fn exercise(bytes: &[u8]) {
+    let Ok(report) = serde_json::from_slice::<Report>(bytes) else { return };
+    let report = report.tame();
+    let text = serde_json::to_string(&report).expect("a report is JSON");
+    let again: Report = serde_json::from_str(&text).expect("it is read as it was written");
+    assert_eq!(serde_json::to_string(&again.tame()).ok().as_ref(), Some(&text), "it is tame");
+    match report {
+        Report::Event(event) => {
+            for form in [Form::Text, Form::Journal, Form::Json] {
+                let line = form.line(&event);
+                assert_eq!(line.matches(char::is_control).collect::<String>(), "\n", "{line}");
+                assert!(line.len() < LINE_MAX, "{} bytes", line.len());
+            }
+        }
+        Report::Ready { warnings, notes } => {
+            let texts = warnings.iter().chain(&notes);
+            assert!(warnings.len().max(notes.len()) <= NOTES_MAX);
+            texts.for_each(|text| assert!(!text.contains(char::is_control), "{text}"));
+        }
+        Report::Failed(why) => assert!(!why.contains(char::is_control), "{why}"),
+        Report::Held(part) => part.exercise(),
+        _ => {}
+    }
+}
+
+/// The most characters of a text of a report.
+pub const TEXT_MAX: usize = 4096;
+/// The most warnings, and the most notes.
+pub const NOTES_MAX: usize = 1000;
+/// No line of an event is longer: five texts of characters of up to four bytes, of which JSON
+/// writes some as six, twice.
+const LINE_MAX: usize = 2 * 5 * 6 * TEXT_MAX + 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{About, Kind};
+    use crate::status::{LaneStatus, PortStatus};
+
+    #[test]
+    fn a_report_is_fit_to_print_and_bounded() {
+        let bad = format!("a\u{1b}[2J\n<0>{}", "x\u{202e}".repeat(5000));
+        let about = About { subject: &bad, class: &bad, detail: &bad, measured: None };
+        let port = PortStatus { interface: bad.clone(), ..PortStatus::default() };
+        let lane = LaneStatus { name: bad.clone(), ..LaneStatus::default() };
+        let status = Status { ports: vec![port], lanes: vec![lane], ..Status::default() };
+        let rows = [
+            Report::Ready { warnings: vec![bad.clone(); 2000], notes: vec![bad.clone(); 3] },
+            Report::Event(Box::new(Event::at(Kind::PortDown, u64::MAX, about))),
+            Report::Failed(bad.clone()),
+            Report::Ended(Box::new(status)),
+            Report::Kept(7),
+        ];
+        for report in rows {
+            let text = serde_json::to_string(&report).expect("a report is JSON");
+            exercise(text.as_bytes());
+            let tame = serde_json::to_string(&report.tame()).expect("a report is JSON");
+            assert!(tame.len() < 5 << 20, "{} bytes", tame.len());
+            assert!(!tame.contains("\\u001b") && !tame.contains('\u{202e}'), "{tame:.200}");
+        }
+    }
 }

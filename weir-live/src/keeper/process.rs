@@ -22,14 +22,16 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, which leads a session of its own and inherits exactly these descriptors
-    /// beside standard error.
+    /// Starts `command`, which leads a session of its own, inherits exactly these descriptors
+    /// beside standard error, and of the environment [`KEPT`] alone: the rest may hold secrets of
+    /// the operator.
     pub fn start(mut command: Command, inherited: &[BorrowedFd<'_>]) -> Result<Self> {
         let action = format!("start {}", command.get_program().to_string_lossy());
         let failed = |cause| SystemError::new(action.clone(), cause);
         let numbers: Vec<RawFd> = inherited.iter().map(AsRawFd::as_raw_fd).collect();
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC").env_remove("WATCHDOG_PID");
+        let kept = KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.env_clear().envs(kept);
         // SAFETY: the closure runs between fork and exec and makes system calls only; `numbers` was
         // allocated before the fork.
         unsafe { command.pre_exec(move || prepare(&numbers)) };
@@ -91,6 +93,10 @@ impl AsFd for Process {
         self.descriptor.as_fd()
     }
 }
+
+/// Variables that a forwarder gets: they say what it tells of a panic, and where measurements of
+/// its tests go.
+const KEPT: [&str; 3] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE", "LLVM_PROFILE_FILE"];
 
 /// In the new process: a session of its own, so that no terminal and no signal to the keeper's
 /// group reaches it, and no descriptor but those.

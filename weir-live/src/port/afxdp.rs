@@ -8,7 +8,7 @@
 //! The privileged half (`authority.rs`) makes the sockets and attaches the program; this half maps
 //! the rings and moves frames. While the intake is closed the program is detached. The kernel gives
 //! an interface's queue to one process at a time, so a port that begins with a closed intake makes
-//! its sockets when that opens.
+//! its sockets at once, which takes long, and has them bound when that opens.
 //!
 //! Every port registers the pool's memory by itself, so none depends on another, and any may vanish
 //! and come back. Invariant: each slot that is lent is in the fill ring, in the kernel, in a
@@ -102,6 +102,8 @@ struct AfXdp {
     counters: PortCounters,
     /// `None` while the interface is gone or cannot be opened.
     live: Option<Live>,
+    /// Sockets over the pool's memory that wait to be bound.
+    prepared: Option<Prepared>,
     shared: Option<Shared>,
     ledger: Ledger,
     transmit: Transmit,
@@ -140,6 +142,12 @@ struct Live {
     stamps: Vec<Stamps>,
     pieces: bool,
     chunk: usize,
+}
+
+/// Sockets that are not bound.
+struct Prepared {
+    queue: Queue,
+    pieces: bool,
 }
 
 /// The first pieces of a frame.
@@ -207,6 +215,7 @@ impl AfXdp {
             state: PortState::Gone,
             counters: PortCounters::default(),
             live: None,
+            prepared: None,
             shared: None,
             ledger: Ledger::default(),
             transmit: Transmit::default(),
@@ -225,7 +234,9 @@ impl AfXdp {
     fn go_live(&mut self, patience: Duration) -> Result<()> {
         let was_live = self.live.is_some();
         let pieces = needs_pieces(self.mtu);
-        let queue = match self.make_queue(pieces) {
+        let prepared = self.prepared.take().filter(|prepared| prepared.pieces == pieces);
+        let made = prepared.map_or_else(|| self.make_queue(pieces), |prepared| Ok(prepared.queue));
+        let queue = match made {
             // There may be no room for both.
             Err(_) if was_live => {
                 self.close();
@@ -234,7 +245,14 @@ impl AfXdp {
             made => made?,
         };
         self.close();
-        self.bind(if was_live { patience.max(PATIENCE_REOPENED) } else { patience })?;
+        let patience = if was_live { patience.max(PATIENCE_REOPENED) } else { patience };
+        if let Err(error) = self.bind(patience) {
+            if error.errno() == Some(libc::EBUSY) {
+                // They serve the next try.
+                self.prepared = Some(Prepared { queue, pieces });
+            }
+            return Err(error);
+        }
         let rings = queue.received.len();
         self.transmit = Transmit::default();
         self.live = Some(Live {
@@ -250,6 +268,15 @@ impl AfXdp {
         self.fill();
         // Without the program the sockets are of no use.
         self.attach_program().inspect_err(|_| self.live = None)
+    }
+
+    /// Makes the sockets for an intake that opens later. What fails now is tried again then.
+    fn prepare(&mut self) {
+        let pieces = needs_pieces(self.mtu);
+        if !self.intake && self.can_go_live() {
+            let made = self.make_queue(pieces);
+            self.prepared = made.ok().map(|queue| Prepared { queue, pieces });
+        }
     }
 
     /// Makes the sockets over the pool's memory, and maps their rings.
@@ -547,7 +574,7 @@ impl Port for AfXdp {
     fn set_intake(&mut self, open: bool) -> Result<()> {
         self.intake = open;
         if open {
-            return self.begin(Duration::ZERO);
+            return self.begin(PATIENCE_TAKE_OVER);
         }
         if let Some(live) = &mut self.live {
             live.link = None;
@@ -571,6 +598,7 @@ impl Port for AfXdp {
         let memory = Arc::clone(pool.memory());
         let (slot_len, slots) = (pool.slot_len(), pool.capacity());
         assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
+        self.prepared = None;
         // The memory of before stays until the sockets over it are closed.
         let _before = self.shared.replace(Shared { memory, slot_len, slots });
         self.ledger.resize(slots);
@@ -579,6 +607,7 @@ impl Port for AfXdp {
             self.go_live(PATIENCE).inspect_err(|_| self.close())?;
         } else {
             self.close();
+            self.prepare();
         }
         self.refresh();
         Ok(())
@@ -903,6 +932,8 @@ const KICK_AGAIN_NS: u64 = 50_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The pause between two attempts to bind.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
+/// How long a queue is waited for at once when the intake opens: the process that had it ends now.
+const PATIENCE_TAKE_OVER: Duration = Duration::from_millis(100);
 /// How long a queue may stay busy after its sockets were closed here.
 const PATIENCE_REOPENED: Duration = Duration::from_millis(200);
 /// A loop that looks at its rings less often stalled: it sleeps for less, and frames end its sleep.

@@ -70,8 +70,7 @@ impl Sender {
     /// Says why nothing more is sent; the first reason stays.
     pub(super) fn end(&mut self, end: End) {
         let (end, ordering) = (end as u8, Ordering::Release);
-        let _earlier =
-            self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
+        let _earlier = self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
     }
 
     /// Returns whether the receiver wants no more.

@@ -263,6 +263,7 @@ fn every_text_of_a_status_can_be_changed() {
         classes: vec![class],
         inner: vec![InnerStatus { name: text(), parameters, ..InnerStatus::default() }],
         policy: PolicyStatus { identity: text(), scheduler: text(), ..PolicyStatus::default() },
+        removed: Some(Box::new(ClassStatus { name: text(), ..ClassStatus::default() })),
         ..LaneStatus::default()
     };
     let mut status = Status { ports: vec![port], lanes: vec![lane], ..Status::default() };

@@ -6,9 +6,13 @@
 //! same arrivals would have met; senders that react to loss or delay would have sent otherwise.
 //! Invariant: a replay depends on load and plans only.
 
+mod record;
 mod staged;
 
+pub use record::ARRIVALS_MAX;
+
 use crate::drive::Drive;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use weir_core::change::Change;
@@ -17,6 +21,7 @@ use weir_core::explain::Sojourn;
 use weir_core::ids::Handle;
 use weir_core::link::{Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
+use weir_core::state::Reader;
 use weir_core::units::{Duration, Instant};
 use weir_policy::policy::{self, Policy};
 
@@ -27,18 +32,36 @@ pub struct Load {
     pub stages: Vec<Stage>,
     /// The packets in the order of their instants; the leaf is one of the stage in force.
     pub arrivals: Vec<Arrival>,
-    /// What else happened, in the order of time.
-    pub events: Vec<(Instant, Event)>,
+    /// What else happened, in the order of time: when, and after how many arrivals.
+    pub events: Vec<(Instant, usize, Event)>,
     /// When it begins.
     pub start: Instant,
     /// When it ends; what waits then leaves afterwards.
     pub end: Instant,
+    /// The state of the link when it begins; `None` if nothing had happened yet.
+    pub begin: Option<Begin>,
+    /// For each packet that left, how late it was handed out, and how long the port then took;
+    /// empty if nobody recorded it.
+    pub late: Vec<Option<(Duration, Option<Duration>)>>,
+    /// Frames that were lost outside the link, by cause.
+    pub lost: BTreeMap<&'static str, u64>,
+    /// Why it is less than was recorded, if it is.
+    pub fault: Option<String>,
+}
+
+/// The state of a link at an instant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Begin {
+    /// The latest instant that was passed to the link.
+    pub now: Instant,
+    /// The state as the link saved it.
+    pub state: Vec<u8>,
 }
 
 /// A policy, and since when it was in force.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// Since when.
+    /// Since when; of the first since the load begins.
     pub at: Instant,
     /// The name of its file.
     pub name: String,
@@ -53,10 +76,17 @@ pub struct Stage {
 }
 
 /// What happens to a link besides arrivals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The link gives up what it could have sent before.
     Forfeit,
+    /// The link drops what is older than the age of its leaf.
+    DropOlder {
+        /// The instant from which ages count back.
+        clock: Instant,
+        /// The age of each leaf of the stage in force.
+        ages: Vec<Duration>,
+    },
     /// The policy of this stage comes into force.
     Stage(usize),
 }
@@ -182,21 +212,36 @@ impl Load {
             replay.drive.explain_from(self.start);
         }
         let mut from = 0;
-        for &(at, event) in &self.events {
-            let until = from + self.arrivals[from..].partition_point(|arrival| arrival.at <= at);
-            replay.offer(from..until);
-            replay.serve(&[], at);
-            replay.event(at, event)?;
-            from = until;
+        for (at, until, event) in &self.events {
+            replay.offer(from..*until);
+            replay.event(*at, event)?;
+            from = *until;
         }
         replay.offer(from..self.arrivals.len());
         replay.serve(&[], self.end.after(DRAIN_MAX));
         Ok(replay.drive.backlog())
     }
 
-    /// Returns the link as it is when the load begins.
+    /// Returns the link as it is when the load begins. A link with another plan is the one of the
+    /// load, changed at that instant.
     fn begin(&self, plans: &[LinkPlan]) -> Result<Drive, BuildError> {
-        Ok(Drive::of(plans[0].build()?, self.start))
+        let Some(begin) = &self.begin else {
+            return Ok(Drive::of(plans[0].build()?, self.start));
+        };
+        let policy = &self.stages[0].policy;
+        let mut link = policy.link.build()?;
+        let mut state = Reader::new(&begin.state);
+        link.load(&mut state).map_err(|error| BuildError {
+            class: None,
+            parameter: None,
+            message: format!("the state of the link in the record: {error}"),
+        })?;
+        let mut drive = Drive::of(link, begin.now);
+        if plans[0] != policy.link {
+            let (from, to, heir) = (&policy.link, &plans[0], policy.default.leaf);
+            drive.change(begin.now, Change { from, to, heir })?;
+        }
+        Ok(drive)
     }
 }
 
@@ -242,10 +287,18 @@ impl Replay<'_> {
         }
     }
 
-    fn event(&mut self, at: Instant, event: Event) -> Result<(), BuildError> {
+    fn event(&mut self, at: Instant, event: &Event) -> Result<(), BuildError> {
         match event {
             Event::Forfeit => self.drive.forfeit_before(at),
-            Event::Stage(next) => {
+            Event::DropOlder { clock, ages } => {
+                self.drive.drop_older(&|leaf| match ages.get(leaf.index()) {
+                    Some(&age) => clock.before(age),
+                    None => Instant::ZERO,
+                });
+                self.serve(&[], at);
+            }
+            &Event::Stage(next) => {
+                self.serve(&[], at);
                 let (from, to) = (&self.plans[self.stage], &self.plans[next]);
                 let heir = self.load.stages[next].policy.default.leaf;
                 self.drive.change(at, Change { from, to, heir })?;

@@ -4,6 +4,7 @@ use super::{Load, Stage};
 use crate::run::lanes;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
+use std::collections::BTreeMap;
 use weir_core::link::Arrival;
 use weir_core::units::Instant;
 
@@ -30,7 +31,16 @@ impl Load {
         for (place, arrival) in arrivals.iter_mut().enumerate() {
             arrival.packet.handle = Load::handle(place);
         }
-        let (stages, events) = (vec![stage], Vec::new());
-        Ok(Self { stages, arrivals, events, start: Instant::ZERO, end })
+        Ok(Self {
+            stages: vec![stage],
+            arrivals,
+            events: Vec::new(),
+            start: Instant::ZERO,
+            end,
+            begin: None,
+            late: Vec::new(),
+            lost: BTreeMap::new(),
+            fault: None,
+        })
     }
 }

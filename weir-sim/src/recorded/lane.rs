@@ -102,9 +102,7 @@ impl Lane {
             return self.differs((left.leaf, left.handle, left.at), nothing, departed(&left));
         }
         match self.drops.front().copied() {
-            Some(left) => {
-                self.differs((left.leaf, left.handle, left.at), nothing, dropped(&left))
-            }
+            Some(left) => self.differs((left.leaf, left.handle, left.at), nothing, dropped(&left)),
             None => Ok(()),
         }
     }
@@ -207,8 +205,8 @@ impl Lane {
         }
         let policy = policy_of(&change.policy, &change.files, head).map_err(Mismatch::Faulty)?;
         let (from, to) = (&self.policy.link, &policy.link);
-        let applied = LinkChange { from, to, heir: policy.default.leaf }
-            .apply(&mut self.link, change.at);
+        let applied =
+            LinkChange { from, to, heir: policy.default.leaf }.apply(&mut self.link, change.at);
         applied.map_err(|error| Mismatch::Faulty(error.message))?;
         self.classifier = policy.classifier();
         self.sojourn_max = change.sojourn_max.clone();

@@ -219,4 +219,3 @@ impl std::error::Error for RecordedError {}
 fn after(start: Option<Instant>, at: Instant) -> Duration {
     start.map_or(Duration::ZERO, |start| at.since(start.min(at)))
 }
-

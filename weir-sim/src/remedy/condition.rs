@@ -60,7 +60,8 @@ impl Condition {
         let promised = weir_policy::policy::read_promise(text)?;
         let policy = &load.stages[0].policy;
         let promised = promised.map(|name| policy.class(name));
-        let promised = promised.ok_or_else(|| format!("`{text}` names a class that is not there"))?;
+        let promised =
+            promised.ok_or_else(|| format!("`{text}` names a class that is not there"))?;
         Ok(Self { that: text.to_owned(), origin: Origin::Asked, promised })
     }
 

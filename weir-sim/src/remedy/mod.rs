@@ -15,7 +15,6 @@ pub use search::{
     Bounds, Effect, PACKETS_MAX, PROPOSALS_MAX, Proposal, REPLAYS_MAX, Remedy, SETTINGS_MAX, SIZES,
     Search, Tried,
 };
-pub(crate) use tally::charged;
 pub use tally::{Share, Tally};
 
 use crate::load::Load;

@@ -17,7 +17,11 @@ impl fmt::Display for Remedies {
             write!(f, "\n\n{remedy}")?;
         }
         if self.broken_left > 0 {
-            write!(f, "\n\nfor {} broken promises more no change was looked for", self.broken_left)?;
+            write!(
+                f,
+                "\n\nfor {} broken promises more no change was looked for",
+                self.broken_left
+            )?;
         }
         Ok(())
     }
@@ -80,7 +84,12 @@ impl fmt::Display for Remedy {
             write!(f, "{what}: ")?;
             return self.effort(f);
         };
-        write!(f, "{} would have kept it: {}. ", best.sentence(), self.condition.shown(best.measured))?;
+        write!(
+            f,
+            "{} would have kept it: {}. ",
+            best.sentence(),
+            self.condition.shown(best.measured)
+        )?;
         if !best.steady {
             write!(f, "A change that is a little larger would not. ")?;
         }
@@ -98,7 +107,11 @@ impl fmt::Display for Remedy {
 
 impl Remedy {
     fn effort(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} settings were changed one at a time, in {} replays", self.settings, self.replays)?;
+        write!(
+            f,
+            "{} settings were changed one at a time, in {} replays",
+            self.settings, self.replays
+        )?;
         if self.settings_left > 0 {
             write!(f, "; {} settings more were not", self.settings_left)?;
         }

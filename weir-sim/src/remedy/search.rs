@@ -209,9 +209,9 @@ impl<'a> Search<'a> {
     /// the largest or, of an order, any of them does.
     fn between(&self, line: Line, (below, size): (f64, f64), target: usize) -> Option<Found> {
         let setting = &self.settings[line.setting];
-        if setting.is_order() {
-            let steps = below as u64 + 1..=size as u64;
-            return steps.into_iter().find_map(|step| self.at(line, step as f64, target));
+        if let Some(step) = setting.step() {
+            let mut steps = (below / step) as u64 + 1..=(size / step) as u64;
+            return steps.find_map(|count| self.at(line, count as f64 * step, target));
         }
         let mut found = self.at(line, size, target).filter(|found| found.size > below)?;
         let mut below = below;
@@ -302,7 +302,7 @@ impl<'a> Search<'a> {
 
     fn proposal(&self, found: Found, target: usize) -> Proposal {
         let setting = &self.settings[found.line.setting];
-        let larger = if setting.is_order() { found.size + 1.0 } else { found.size * CLOSE };
+        let larger = setting.step().map_or(found.size * CLOSE, |step| found.size + step);
         let steady = match setting.moved(found.line.way, larger) {
             // It cannot grow.
             None => true,
@@ -345,7 +345,8 @@ impl Effect {
     /// Returns what the class loses, as a part of 1: of its rate, or of its packets.
     fn harm(&self) -> f64 {
         let loss = |share: &Share| share.dropped as f64 / share.offered.max(1) as f64;
-        let rate = 1.0 - self.after.rate_bps / self.before.rate_bps.max(1.0);
+        let before = self.before.rate_bps;
+        let rate = if before > 0.0 { 1.0 - self.after.rate_bps / before } else { 0.0 };
         rate.max(loss(&self.after) - loss(&self.before)).max(0.0)
     }
 }
@@ -376,7 +377,7 @@ impl Load {
 }
 
 /// The sizes that are tried, from small to large. With them a rate grows to 1025 times what it was,
-/// and a priority changes by up to 64 steps.
+/// and the link's to 103 times.
 pub const SIZES: &[f64] = &[
     0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0,
     32.0, 64.0, 128.0, 256.0, 512.0, 1024.0,

@@ -238,7 +238,7 @@ fn fairness(plan: &LinkPlan, tally: &Tally) -> Option<f64> {
 }
 
 /// Returns the length that a plan charges for a frame.
-pub(crate) fn charged(plan: &LinkPlan, length: u32) -> u64 {
+fn charged(plan: &LinkPlan, length: u32) -> u64 {
     match plan.charge {
         Charge::Wire => plan.framing.wire_length(length).into(),
         Charge::Frame => length.into(),

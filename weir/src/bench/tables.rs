@@ -98,8 +98,9 @@ impl Bench {
         let titles = "from      to        packets  prepare ms  apply ms  free ms";
         let table = Table::begin(output, reload::CHANGES.len(), titles);
         let rows = reload::measure(self.rounds(7), reload::CLASSES, |row| {
-            let reload::Row { from, to, packets, prepare_millis, apply_millis, free_millis, .. } =
-                row;
+            let reload::Row {
+                from, to, packets, prepare_millis, apply_millis, free_millis, ..
+            } = row;
             table.row(&format!(
                 "{from:<9} {to:<9} {packets:>7} {prepare_millis:>11.1} {apply_millis:>9.2} \
                  {free_millis:>8.2}"

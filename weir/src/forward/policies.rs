@@ -1,8 +1,8 @@
 //! The policies that a forwarder has in force, and how they change while it forwards.
 //!
 //! A change is made on the thread of the client that asks for it: texts are edited and checked,
-//! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is made
-//! at a time, and a change on trial is followed only by its confirmation or its return.
+//! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is
+//! made at a time, and a change on trial is followed only by its confirmation or its return.
 
 mod texts;
 
@@ -10,6 +10,7 @@ use super::door::{self, Wish};
 use super::tell;
 use crate::diff;
 use crate::up::reading;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -35,6 +36,8 @@ pub struct Policies {
     /// For each bridge, and for the first thread.
     bells: Vec<Arc<Bell>>,
     reporter: Reporter,
+    /// Whether another process is about to take over, which would not know of a change.
+    is_leaving: AtomicBool,
 }
 
 /// What is in force.
@@ -49,8 +52,6 @@ pub struct State {
     pub history: History,
     /// The last change, if it may still return.
     pub trial: Option<Trial>,
-    /// Whether another process is about to take over, which would not know of a change.
-    pub is_leaving: bool,
 }
 
 /// A change that returns if a guard is broken, and if it is not confirmed.
@@ -59,6 +60,8 @@ pub struct Trial {
     guards: Guards,
     /// Without it, the change stays when the time is over.
     needs_confirmation: bool,
+    /// What was in force before.
+    before: Texts,
 }
 
 /// What a change leads to, and who wants it.
@@ -84,7 +87,8 @@ impl Policies {
         bells: Vec<Arc<Bell>>,
         reporter: Reporter,
     ) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(state), wishes, bells, reporter })
+        let is_leaving = AtomicBool::new(false);
+        Arc::new(Self { state: Mutex::new(state), wishes, bells, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -149,10 +153,10 @@ impl Policies {
             }
             None => return,
         };
-        state.trial = None;
+        let before = state.trial.take().map(|trial| trial.before).unwrap_or_default();
         drop(state);
         let own = Arc::clone(self);
-        let work = move || own.take_back(&why);
+        let work = move || own.take_back(&why, before);
         // Without a thread the change stays, and the event says so.
         if std::thread::Builder::new().name("change".to_owned()).spawn(work).is_err() {
             let name = self.lock().deployment.name.clone();
@@ -161,10 +165,9 @@ impl Policies {
     }
 
     /// Puts the policies in force that were before the last change.
-    fn take_back(&self, why: &str) {
+    fn take_back(&self, why: &str, before: Texts) {
         let terms = Terms { reason: why.to_owned(), ..Terms::default() };
-        let texts = |state: &State| state.texts_of(None);
-        if let Err(error) = self.change(&terms, Origin::Returned, None, texts) {
+        if let Err(error) = self.change(&terms, Origin::Returned, None, |_| Ok(before)) {
             let name = self.lock().deployment.name.clone();
             tell(&self.reporter, Kind::ReloadRefused, &name, &error);
         }
@@ -177,7 +180,7 @@ impl Policies {
 
     /// From now on refuses changes, because another process takes over; or makes them again.
     pub fn set_leaving(&self, is_leaving: bool) {
-        self.lock().is_leaving = is_leaving;
+        self.is_leaving.store(is_leaving, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -229,6 +232,9 @@ impl Policies {
     ) -> Result<Answer<weir_live::status::Status<weir_live::status::Rows>>, String> {
         let start = Instant::now();
         let mut state = self.lock();
+        if self.is_leaving.load(Ordering::Relaxed) {
+            return Err("the link restarts; try again when that is done".to_owned());
+        }
         state.check(origin)?;
         let wanted = Wanted { texts: wanted(&state)?, origin, user };
         let outcome = reading::of_texts(&wanted.texts);
@@ -265,7 +271,7 @@ impl Policies {
         if wanted.origin == Origin::Reload {
             changed.replaced = state.history.set_since_files();
         }
-        let trial = trial(terms, guards);
+        let trial = trial(terms, guards, &state.texts);
         let entry = Entry {
             number: state.history.next_number(),
             at_ns: realtime_ns(),
@@ -327,16 +333,13 @@ impl State {
 
     /// Returns whether a change may be made now.
     fn check(&mut self, origin: Origin) -> Result<(), String> {
-        if self.is_leaving {
-            return Err("the link restarts; try again when that is done".to_owned());
-        }
         if change::is_busy(&mut self.offices) {
             return Err("a loop of the link hangs, and has not made the last change yet".to_owned());
         }
         if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload) {
             let number = self.history.last().map_or(0, |last| last.number);
             return Err(format!(
-                "change {number} is on trial; `weir confirm` keeps it, and `weir rollback` undoes it"
+                "change {number} is on trial; `weir confirm` keeps it, `weir rollback` undoes it"
             ));
         }
         Ok(())
@@ -344,6 +347,9 @@ impl State {
 
     /// Returns the texts after a change, or those before the last one.
     fn texts_of(&self, number: Option<u64>) -> Result<Texts, String> {
+        if let (None, Some(trial)) = (number, &self.trial) {
+            return Ok(trial.before.clone());
+        }
         let entry = match number {
             Some(number) => self.history.entry(number),
             None => self.history.before_last(),
@@ -360,13 +366,14 @@ impl State {
     }
 }
 
-fn trial(terms: &Terms, guards: Guards) -> Option<Trial> {
+fn trial(terms: &Terms, guards: Guards, before: &Texts) -> Option<Trial> {
     let needs_confirmation = terms.confirm_ms.is_some();
     if !needs_confirmation && guards.is_empty() {
         return None;
     }
     let time = terms.confirm_ms.map_or(GUARD_TIME, Duration::from_millis).min(TRIAL_MAX);
-    Some(Trial { until: Instant::now() + time, guards, needs_confirmation })
+    let before = before.clone();
+    Some(Trial { until: Instant::now() + time, guards, needs_confirmation, before })
 }
 
 /// Returns the findings as `weir check` prints them.

@@ -2,7 +2,10 @@
 //! deployment names one.
 
 use crate::output::{Format, Output};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weir_live::alarm::act::Actions;
+use weir_live::events::apart::Apart;
 use weir_live::events::write::{Form, LogFile, Printed, Writer};
 use weir_live::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
@@ -11,7 +14,10 @@ use weir_policy::deployment::Deployment;
 pub struct Journal {
     /// The name of the deployment.
     subject: String,
-    writers: Vec<Box<dyn Writer>>,
+    form: Form,
+    printed: Printed,
+    /// The file, if the deployment names one.
+    log: Option<(PathBuf, Apart)>,
     /// What alarms start.
     actions: Actions,
 }
@@ -23,30 +29,38 @@ impl Journal {
     /// When it cannot be written.
     pub fn open(deployment: &Deployment, output: &Output) -> Result<Self, String> {
         let is_json = output.format == Format::Json;
-        let mut writers: Vec<Box<dyn Writer>> = vec![Box::new(Printed::new(is_json))];
-        if let Some(path) = &deployment.service.log {
-            let form = if is_json { Form::Json } else { Form::Text };
-            let file = LogFile::open(path, form).map_err(|error| error.to_string())?;
-            writers.push(Box::new(file));
-        }
+        let form = if is_json { Form::Json } else { Form::Text };
+        let log = deployment.service.log.as_deref();
+        let log = log.map(|path| open(path, form, PATIENCE_START)).transpose()?;
         let (subject, alarms) = (deployment.name.clone(), &deployment.alarms);
         let actions = Actions::new(&subject, alarms).map_err(|error| error.to_string())?;
-        Ok(Self { subject, writers, actions })
+        Ok(Self { subject, form, printed: Printed::new(is_json), log, actions })
     }
 
     /// Writes an event, and starts what an alarm that begins or ends is to start.
     pub fn write(&mut self, event: &Event) {
-        self.writers.iter_mut().for_each(|writer| writer.write(event));
+        self.printed.write(event);
+        if let Some((_, log)) = &mut self.log {
+            log.write(event);
+        }
         self.actions.follow(event);
     }
 
-    /// From now on starts what the alarms of this deployment start.
+    /// From now on writes to the log that this deployment names, and starts what its alarms start.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the log cannot be written, or the system gives no thread; then all is as before.
     pub fn heed(&mut self, deployment: &Deployment) -> Result<(), String> {
         let actions = Actions::new(&deployment.name, &deployment.alarms);
-        self.actions = actions.map_err(|error| error.to_string())?;
+        let actions = actions.map_err(|error| error.to_string())?;
+        let log = deployment.service.log.as_deref();
+        if log != self.log.as_ref().map(|(path, _)| path.as_path()) {
+            let opened = log.map(|path| open(path, self.form, PATIENCE_RUNNING)).transpose()?;
+            if let Some((_, mut before)) = std::mem::replace(&mut self.log, opened) {
+                before.hurry();
+            }
+        }
+        self.actions = actions;
         Ok(())
     }
 
@@ -77,3 +91,16 @@ impl Journal {
         }
     }
 }
+
+/// Opens the log, which has a thread of its own.
+fn open(path: &Path, form: Form, patience: Duration) -> Result<(PathBuf, Apart), String> {
+    let file = path.to_owned();
+    let what = format!("the log `{}`", path.display());
+    let opened = Apart::open(&what, patience, move || LogFile::open(&file, form));
+    Ok((path.to_owned(), opened.map_err(|error| error.to_string())?))
+}
+
+/// How long a log may take to open before anything runs, where a network may have to be mounted.
+const PATIENCE_START: Duration = Duration::from_secs(10);
+/// As [`PATIENCE_START`], for a keeper whose link runs and waits for it.
+const PATIENCE_RUNNING: Duration = Duration::from_millis(500);

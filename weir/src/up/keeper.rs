@@ -70,7 +70,7 @@ pub struct ControlSocket {
     /// The socket of the API on a TCP address, if there is one.
     api: Option<ApiSocket>,
     /// Its file, which goes with it.
-    _file: Bound,
+    file: Bound,
 }
 
 impl ControlSocket {
@@ -95,15 +95,11 @@ impl Keeper<'_> {
     /// When the first one cannot start, or a later one not any more; the text says why.
     pub fn run(mut self) -> Result<End, String> {
         self.output.wait_at_most(PRINT_PATIENCE);
-        let drain = Duration::from_nanos(self.deployment.service.drain.as_nanos());
-        let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
-        let limits = Limits { drain, watchdog: self.deployment.service.watchdog.map(nanos) };
         let orphan = self.orphan.take();
         let mut shift = Shift {
             keeper: self,
             forwarders: orphan.into_iter().collect(),
             restarts: Restarts::default(),
-            limits,
             looked: Instant::now(),
             stopping: None,
             signal: None,
@@ -134,7 +130,6 @@ struct Shift<'a> {
     /// The oldest first; two only while one takes over from the other.
     forwarders: Vec<Running>,
     restarts: Restarts,
-    limits: Limits,
     /// When the interfaces were looked at.
     looked: Instant,
     /// Since when a stop is requested.
@@ -169,13 +164,14 @@ impl Shift<'_> {
         let Keeper { plan, socket, .. } = &mut self.keeper;
         socket.api = ApiSocket::renew(socket.api.take(), plan.api.as_ref())?;
         let start = || {
-            let Keeper { plan, ports, socket, claim, .. } = &self.keeper;
+            let Keeper { plan, ports, socket, claim, deployment, .. } = &self.keeper;
             let listeners = socket.listeners();
             let desk = match self.forwarders.last() {
                 Some(other) => Desk::beside(&other.desk, ports.clone())?,
                 None => Desk::new(ports.clone()),
             };
-            let forwarder = Running::start(program, plan.clone(), &listeners, desk)?;
+            let door = (listeners.as_slice(), Limits::of(deployment));
+            let forwarder = Running::start(program, plan.clone(), door, desk)?;
             forwarder.give_claim(claim)?;
             Ok(forwarder)
         };
@@ -260,16 +256,20 @@ impl Shift<'_> {
         self.keeper.service.stopping();
         for forwarder in &mut self.forwarders {
             match forwarder.phase {
-                Phase::Opening => forwarder.process.kill(),
-                _ => forwarder.tell(&Command::Drain(self.limits.drain)),
+                Phase::Opening => {
+                    forwarder.process.kill();
+                    forwarder.enter(Phase::Draining);
+                }
+                _ => forwarder.drain(),
             }
-            forwarder.enter(Phase::Draining);
         }
     }
 
     /// Hears what a forwarder says.
     fn listen(&mut self, index: usize) {
-        while let Some(report) = self.forwarders[index].hear() {
+        // One that never ceases must not keep others, and signals, from being heard.
+        for _ in 0..REPORTS_MAX {
+            let Some(report) = self.forwarders[index].hear() else { return };
             match report {
                 Report::Ready { warnings, notes } => {
                     let told = |kind, text: &String| told::tell(self.keeper.output, kind, text);
@@ -319,7 +319,6 @@ impl Shift<'_> {
 
     /// A forwarder takes frames from now on, or does not any more.
     fn intake(&mut self, index: usize, is_open: bool) {
-        let limits = self.limits.drain;
         match (is_open, self.forwarders[index].phase) {
             (true, Phase::Taking) => {
                 self.forwarders[index].enter(Phase::Forwarding);
@@ -337,8 +336,7 @@ impl Shift<'_> {
                 let said = Ok(format!("process {process} forwards from now on"));
                 // First, so that it does not open its intake again if this process dies here.
                 self.forwarders[index].tell(&Command::Restarted(said));
-                self.forwarders[index].tell(&Command::Drain(limits));
-                self.forwarders[index].enter(Phase::Draining);
+                self.forwarders[index].drain();
                 self.open(newer);
             }
             _ => {}
@@ -398,7 +396,7 @@ impl Shift<'_> {
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
         plan.api = api::read(&deployment)?;
-        self.keeper.journal.heed(&deployment)?;
+        self.adapt(&deployment)?;
         plan.history = self.keeper.plan.history.clone();
         plan.note_start(realtime_ns(), None);
         let keeper = &mut self.keeper;
@@ -415,9 +413,19 @@ impl Shift<'_> {
     fn forget_files(&mut self) {
         let Some(Files { deployment, plan, ports }) = self.before.take() else { return };
         // The threads of alarms are there already.
-        let _as_before = self.keeper.journal.heed(&deployment);
+        let _as_before = self.adapt(&deployment);
         (self.keeper.deployment, self.keeper.plan) = (deployment, plan);
         self.keeper.ports = ports;
+    }
+
+    /// Has what the keeper itself does follow the deployment; what the forwarder does follows with
+    /// a new one.
+    fn adapt(&mut self, new: &Deployment) -> Result<(), String> {
+        let Keeper { claim, socket, journal, .. } = &mut self.keeper;
+        let group = group(new.service.control_group.as_deref())?;
+        claim.follow(new.service.on_exit).map_err(|error| error.to_string())?;
+        journal.heed(new)?;
+        socket.file.allow(group)
     }
 
     /// Sees to the forwarders that have ended.
@@ -429,7 +437,9 @@ impl Shift<'_> {
                 continue;
             };
             // Its last words.
-            self.listen(index);
+            for _ in 0..LAST_LISTENS {
+                self.listen(index);
+            }
             let dead = self.forwarders.remove(index);
             self.mourn(&dead, &how)?;
         }
@@ -511,7 +521,7 @@ impl Shift<'_> {
         let now = Instant::now();
         self.keeper.service.beat(now);
         for index in 0..self.forwarders.len() {
-            if self.forwarders[index].is_overdue(now, &self.limits) {
+            if self.forwarders[index].is_overdue(now) {
                 let quiet = "it gave no sign of life and was told to abort";
                 self.forwarders[index].failure.get_or_insert(quiet.to_owned());
             }
@@ -590,7 +600,9 @@ fn fits(old: &Deployment, new: &Deployment) -> bool {
 fn flushed(status: &Status) -> u64 {
     let classes = status.lanes.iter().flat_map(|lane| &lane.classes);
     let dropped = classes.flat_map(|class| &class.dropped);
-    dropped.filter(|(cause, _)| cause == "flushed").map(|(_, amount)| amount.packets).sum()
+    let flushed = dropped.filter(|(cause, _)| cause == "flushed").map(|(_, amount)| amount.packets);
+    // A forwarder that was taken over may say anything.
+    flushed.fold(0, u64::saturating_add)
 }
 
 /// Returns the socket of a deployment, unless something answers there.
@@ -598,12 +610,17 @@ fn flushed(status: &Status) -> u64 {
 /// # Errors
 /// When another link answers there, or the path cannot be bound; the text says what to do.
 pub fn bind(path: &Path, group: Option<&str>) -> Result<ControlSocket, String> {
-    let group = group.map(|name| {
+    let (file, listener) = weir_control::listen::bind(path, self::group(group)?)?;
+    Ok(ControlSocket { path: path.to_owned(), listener, api: None, file })
+}
+
+/// Returns the number of a group, if there is to be one.
+fn group(name: Option<&str>) -> Result<Option<u32>, String> {
+    let number = name.map(|name| {
         let cure = "name one that `getent group` shows in `control_group`";
         weir_control::places::group(name).ok_or(format!("there is no group `{name}`; {cure}"))
     });
-    let (file, listener) = weir_control::listen::bind(path, group.transpose()?)?;
-    Ok(ControlSocket { path: path.to_owned(), listener, api: None, _file: file })
+    number.transpose()
 }
 
 /// Returns the socket of a link that was taken over.
@@ -614,9 +631,13 @@ pub fn adopt(path: &Path, (listener, api): Listeners) -> Result<ControlSocket, S
     let file = Bound::adopt(path)
         .map_err(|error| format!("cannot use the control socket `{}`: {error}", path.display()))?;
     let api = api.and_then(ApiSocket::adopt);
-    Ok(ControlSocket { path: path.to_owned(), listener, api, _file: file })
+    Ok(ControlSocket { path: path.to_owned(), listener, api, file })
 }
 
+/// Reports of one forwarder that are heard before something else is done.
+const REPORTS_MAX: usize = 256;
+/// How often that many are heard of one that has ended: more than a channel holds.
+const LAST_LISTENS: usize = 8;
 /// How soon an interface that came back is claimed again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a forwarder that begins or ends is looked at.

@@ -17,9 +17,10 @@ use journal::Journal;
 use keeper::{End, Keeper};
 use orphan::Orphan;
 use reading::Reading;
+use running::Limits;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_control::places::Places;
+use weir_control::places::{Places, PrivateFolder};
 use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
@@ -88,7 +89,9 @@ impl Up {
             Some(path) => path.clone(),
             None => Places::of_process().prepare(&plan.name)?,
         };
-        let orphan = Orphan::find(&path, &deploy::port_configs(plan))?;
+        // It goes last, however this ends.
+        let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
+        let orphan = Orphan::find(&path, &deploy::port_configs(plan), Limits::of(plan))?;
         let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
         let (orphan, listeners) = orphan.unzip();
         let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;

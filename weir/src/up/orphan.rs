@@ -1,6 +1,6 @@
 //! A link whose keeper died, and how this process becomes its keeper.
 
-use super::running::Running;
+use super::running::{Limits, Running};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -46,7 +46,7 @@ impl Orphan {
     ///
     /// # Errors
     /// When it has none and cannot be taken over.
-    pub fn find(path: &Path, ports: &[PortConfig]) -> Result<Option<Self>, String> {
+    pub fn find(path: &Path, ports: &[PortConfig], limits: Limits) -> Result<Option<Self>, String> {
         // Whoever made the socket of another user could pretend to be anything.
         let owner = fs::symlink_metadata(path).map(|there| there.uid());
         if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
@@ -61,10 +61,14 @@ impl Orphan {
         let text = |error: SystemError| {
             format!("cannot take over the link on `{}`: {error}", path.display())
         };
-        Self::take(descriptors, ports).map_err(text).map(Some)
+        Self::take(descriptors, ports, limits).map_err(text).map(Some)
     }
 
-    fn take(descriptors: Vec<OwnedFd>, ports: &[PortConfig]) -> Result<Self, SystemError> {
+    fn take(
+        descriptors: Vec<OwnedFd>,
+        ports: &[PortConfig],
+        limits: Limits,
+    ) -> Result<Self, SystemError> {
         let refused = |why| SystemError::refused("take the link over", why, "");
         let channels: Result<[OwnedFd; 2], _> = descriptors.try_into();
         let [authority, commands] =
@@ -84,7 +88,7 @@ impl Orphan {
                     };
                     let process = Process::adopt(number, process);
                     let desk = Desk::new(ports.to_vec());
-                    let forwarder = Running::adopt(process, (authority, commands), desk)?;
+                    let forwarder = Running::adopt(process, (authority, commands), desk, limits)?;
                     let listeners = (listener.into(), api);
                     return Ok(Self { forwarder, listeners, claim, history });
                 }

@@ -10,6 +10,7 @@ use weir_live::claim::Claim;
 use weir_live::error::{Result, SystemError};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::Process;
+use weir_policy::deployment::Deployment;
 
 /// A forwarder and how far it is.
 pub struct Running {
@@ -21,6 +22,8 @@ pub struct Running {
     since: Instant,
     /// Its last sign of life.
     heard: Instant,
+    /// How long it may take: what held when it was started.
+    limits: Limits,
     /// Why it ends, if it said so.
     pub failure: Option<String>,
     commands: Channel,
@@ -61,7 +64,7 @@ impl Running {
     pub fn start(
         mut program: Program,
         plan: Plan,
-        listeners: &[BorrowedFd<'_>],
+        (listeners, limits): (&[BorrowedFd<'_>], Limits),
         desk: Desk,
     ) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
@@ -71,7 +74,7 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
-        let running = Self::new((process, Phase::Opening), (authority, commands), desk);
+        let running = Self::new((process, Phase::Opening), (authority, commands), desk, limits);
         running.commands.send(&Command::Plan(Box::new(plan)), listeners)?;
         running.give_spare()?;
         Ok(running)
@@ -81,8 +84,13 @@ impl Running {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn adopt(process: Process, channels: (Channel, Channel), desk: Desk) -> Result<Self> {
-        let running = Self::new((process, Phase::Forwarding), channels, desk);
+    pub fn adopt(
+        process: Process,
+        channels: (Channel, Channel),
+        desk: Desk,
+        limits: Limits,
+    ) -> Result<Self> {
+        let running = Self::new((process, Phase::Forwarding), channels, desk, limits);
         running.give_spare()?;
         Ok(running)
     }
@@ -91,6 +99,7 @@ impl Running {
         (process, phase): (Process, Phase),
         (authority, commands): (Channel, Channel),
         desk: Desk,
+        limits: Limits,
     ) -> Self {
         let now = Instant::now();
         let (failure, is_silent, is_content) = (None, false, false);
@@ -99,6 +108,7 @@ impl Running {
             phase,
             since: now,
             heard: now,
+            limits,
             failure,
             commands,
             authority,
@@ -135,10 +145,13 @@ impl Running {
 
     /// Acts on what it asks for.
     pub fn serve(&mut self) {
-        while !self.is_content {
+        for _ in 0..ASKS_MAX {
+            if self.is_content {
+                return;
+            }
             match self.desk.serve(&self.authority) {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => return,
                 // Its last words may still wait on the other channel.
                 Err(error) => {
                     self.is_content = true;
@@ -161,6 +174,12 @@ impl Running {
         let _ended = self.commands.send(command, &[]);
     }
 
+    /// Lets it send what it holds and end.
+    pub fn drain(&mut self) {
+        self.tell(&Command::Drain(self.limits.drain));
+        self.enter(Phase::Draining);
+    }
+
     /// Notes how far it is.
     pub fn enter(&mut self, phase: Phase) {
         self.phase = phase;
@@ -172,11 +191,11 @@ impl Running {
         if self.is_silent {
             return None;
         }
-        match self.commands.receive(Duration::ZERO) {
+        match self.commands.receive::<Report>(Duration::ZERO) {
             Ok(heard) => {
                 let (report, _none) = heard?;
                 self.heard = Instant::now();
-                Some(report)
+                Some(report.tame())
             }
             Err(error) => {
                 self.is_silent = true;
@@ -188,7 +207,8 @@ impl Running {
 
     /// Returns whether it should have ended, opened or given a sign of life by `now`, and has not;
     /// ends it then.
-    pub fn is_overdue(&mut self, now: Instant, limits: &Limits) -> bool {
+    pub fn is_overdue(&mut self, now: Instant) -> bool {
+        let limits = self.limits;
         let in_phase = now.duration_since(self.since);
         let quiet = now.duration_since(self.heard.max(self.since));
         match self.phase {
@@ -225,6 +245,7 @@ impl Running {
 }
 
 /// How long a forwarder may take.
+#[derive(Clone, Copy)]
 pub struct Limits {
     /// To send what it holds.
     pub drain: Duration,
@@ -232,6 +253,17 @@ pub struct Limits {
     pub watchdog: Option<Duration>,
 }
 
+impl Limits {
+    /// Those of a deployment.
+    pub fn of(deployment: &Deployment) -> Self {
+        let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
+        let service = &deployment.service;
+        Self { drain: nanos(service.drain), watchdog: service.watchdog.map(nanos) }
+    }
+}
+
+/// Asks of a forwarder that are served before something else is done.
+const ASKS_MAX: usize = 64;
 /// To open its ports: a policy of a million classes takes seconds.
 const OPENING_MAX: Duration = Duration::from_secs(60);
 /// To end once it has drained.

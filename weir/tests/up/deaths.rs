@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use weir_core::random::Random;
 use weir_live::privilege::lacking_for_taps;
 use weir_live::status::Status;
-use weir_live::testbed::{Host, RIGHT};
+use weir_live::testbed::{Host, LEFT, RIGHT};
 
 pub const TESTS: &[Test] = &[
     ("a_killed_forwarder_is_replaced_within_a_second", || replaced("kill", "KILL", "closed")),
@@ -31,6 +31,7 @@ pub const TESTS: &[Test] = &[
     ("traffic_passes_without_the_keeper", the_keeper_dies),
     ("a_new_keeper_takes_over_from_one_that_died", a_new_keeper_takes_over),
     ("a_restart_on_request_has_a_gap_of_at_most_50_ms", restarted),
+    ("a_restart_of_af_xdp_ports_repeats_no_frame", restarted_af_xdp),
     ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
     ("signals_that_mean_nothing_end_nothing", signals_end_nothing),
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
@@ -247,6 +248,33 @@ fn restarted() -> Outcome {
     }
     let text = scene.stop()?;
     assert_eq!(text.matches("forwards for `link` from now on").count(), 8, "{text}");
+    Ok(())
+}
+
+/// The kernel gives a queue to one process at a time, so the gap is longer, and printed only.
+fn restarted_af_xdp() -> Outcome {
+    let mut scene = Scene::new("restart-xdp", POLICY)?;
+    let path = scene.folder.join("link.toml");
+    let text = fs::read_to_string(&path)?;
+    let port = |name: &str| format!("{{ interface = \"{name}\", kind = \"afxdp\" }}");
+    let named = |name: &str| format!("\"{name}\"");
+    let text = text.replace(&named(LEFT), &port(LEFT)).replace(&named(RIGHT), &port(RIGHT));
+    fs::write(&path, text)?;
+    scene.start()?;
+    for _ in 0..3 {
+        let forwarder = scene.forwarder()?;
+        let probe = Probe::start(&scene.testbed)?;
+        let output = restart(&scene)?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        until("the former one ends", || !is_alive(forwarder))?;
+        thread::sleep(Duration::from_millis(500));
+        let found = probe.end();
+        println!("restart of AF_XDP ports: {found:?}");
+        assert!(found.repeated == 0 && found.arrived > 0, "{found:?}");
+        send_until_received(&scene.testbed, 5005, 1)?;
+    }
+    let text = scene.stop()?;
+    assert!(!text.contains("nothing was forwarded"), "taking over is no stall: {text}");
     Ok(())
 }
 

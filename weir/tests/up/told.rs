@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{PipeWriter, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use weir_live::keeper::watch;
@@ -16,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("json_has_one_object_a_line", json_has_one_object_a_line),
     ("a_processor_that_is_not_there_starts_nothing", a_missing_processor_starts_nothing),
     ("a_user_that_is_not_there_starts_nothing", a_missing_user_starts_nothing),
+    ("a_restart_follows_what_the_file_says_of_the_keeper", keys_of_the_keeper),
     ("two_signals_at_once_are_one_stop", two_signals_at_once_are_one_stop),
     ("a_reader_that_does_not_read_holds_up_nothing", a_reader_that_does_not_read),
     ("only_the_loop_is_a_real_time_thread", only_the_loop_is_real_time),
@@ -80,6 +82,33 @@ fn a_missing_user_starts_nothing() -> Outcome {
     let text = String::from_utf8_lossy(&checked.stdout);
     assert_eq!(checked.status.code(), Some(0), "another machine may have it: {text}");
     assert!(text.contains("warning: there is no user `no-such-user` here"), "{text}");
+    Ok(())
+}
+
+/// What a keeper itself does changes with the file, too.
+fn keys_of_the_keeper() -> Outcome {
+    let mut scene = Scene::new("keys", POLICY)?;
+    configure(&scene, "log = \"first.log\"\ndrain = \"1 s\"")?;
+    scene.start()?;
+    let mode = || fs::metadata(scene.folder.join("weir.sock")).map(|there| there.mode() & 0o777);
+    assert_eq!(mode()?, 0o600);
+    let path = scene.folder.join("link.toml");
+    let text = fs::read_to_string(&path)?;
+    let changed = text.replace("first.log", "second.log").replace("\"1 s\"", "\"0 s\"");
+    fs::write(&path, changed.replace("[direction", "control_group = \"root\"\n[direction"))?;
+    let restarted = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
+    assert!(restarted.status.success(), "{}", String::from_utf8_lossy(&restarted.stderr));
+    assert_eq!(mode()?, 0o660);
+    let log = |name: &str| fs::read_to_string(scene.folder.join(name)).unwrap_or_default();
+    until("the new log has the start", || log("second.log").contains("forwards for `link`"))?;
+    assert!(!log("first.log").contains("forwards for `link`"), "{}", log("first.log"));
+    // A log that cannot be written refuses the restart, and nothing else changes.
+    fs::write(&path, fs::read_to_string(&path)?.replace("second.log", "nowhere/x.log"))?;
+    let refused = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && why.contains("make its folder"), "{why}");
+    until("the log tells that", || log("second.log").contains("nowhere/x.log"))?;
+    scene.stop()?;
     Ok(())
 }
 

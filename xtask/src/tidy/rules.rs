@@ -133,7 +133,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("parameter", &["units", "ids"]),
     ("tree", &["units", "ids", "parameter"]),
     ("order", &["units", "ids", "state", "random", "parameter", "tree"]),
-    ("packet", &["units", "ids"]),
+    ("packet", &["units", "ids", "state"]),
     ("event", &["units", "ids", "state", "packet"]),
     ("classify", &["units", "ids", "state", "random", "packet", "parameter"]),
     ("account", &["units", "ids", "state", "packet", "event"]),

@@ -12,7 +12,8 @@ use crate::order::families::Families;
 use crate::parameter::{BuildError, Params};
 use crate::sched::loans::Loans;
 use crate::sched::service::Bucket;
-use crate::sched::{ClassSpec, Kin, Refit, RefitError, Regulation, Why};
+use crate::sched::{ClassSpec, Kin, Refit, RefitError, Regulation, Waiting, Why};
+use crate::state::state;
 use crate::tree::{DEPTH_MAX, Tree};
 use crate::units::{Bytes, Instant, Rate};
 use alloc::format;
@@ -262,7 +263,17 @@ impl Classes {
         };
         // A leaf that sends at its own account has no lender, and the link has no id.
         let lender = lender.and_then(|lender| self.families.declared(lender));
-        Why { released, regulation, lender }
+        Why { released, regulation, level: 0, lender }
+    }
+
+    /// Whether the first packets of leaves are those that wait, and a leaf is active exactly if one
+    /// does.
+    pub fn knows(&self, waiting: &Waiting<'_>) -> bool {
+        waiting.all(|leaf, head| {
+            let class = self.at(leaf);
+            let active = if head.is_some() { 1 << class.rank } else { 0 };
+            class.head == head.map_or(0, |head| counted(head.length)) && class.active == active
+        })
     }
 }
 
@@ -354,3 +365,12 @@ const LEVEL_TURN_MAX: u64 = 4;
 const FAMILY_TURN_MAX: u64 = 64;
 
 const _: () = assert!(size_of::<Class>() == 64, "a class is one line of memory");
+
+state!(Classes {
+    list, loans;
+    kept: families, priorities, packet, depths, mtu, level_quanta, family_quanta
+});
+state!(Class {
+    meter, head, active, overlimit;
+    kept: parent, level_quantum, family_quantum, level, rank, borrows
+});

@@ -12,7 +12,8 @@ use super::classes::{Class, Classes, counted};
 use super::ring::{General, Rings};
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
-use crate::sched::{Head, Kin, Refit, RefitError, Selection, Why};
+use crate::sched::{Head, Kin, Refit, RefitError, Selection, Waiting, Why};
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::tree::{DEPTH_MAX, Tree};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
@@ -324,3 +325,60 @@ impl Turns {
 const LAST_RESORT: usize = DEPTH_MAX + 1;
 /// A level for the leaves, each class above, the link, and the last resort.
 const LEVELS: usize = LAST_RESORT + 1;
+
+state!(Turns { level, family });
+
+/// The levels with unsatisfied classes follow from the rings.
+impl State for Formal {
+    fn save(&self, to: &mut Writer) {
+        let Self { classes, turns, unsatisfied: _, overlimit, efficient: _ } = self;
+        classes.save(to);
+        turns.save(to);
+        overlimit.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.classes.load(from)?;
+        self.turns.load(from)?;
+        self.overlimit.load(from)?;
+        for (level, ranks) in self.unsatisfied.iter_mut().enumerate() {
+            let is_busy = |row: &(usize, &Turns)| row.1.level.front(level).is_some();
+            let busy = self.turns.iter().enumerate().filter(is_busy);
+            *ranks = busy.fold(0, |ranks, (rank, _)| ranks | 1 << rank);
+        }
+        Ok(())
+    }
+}
+
+impl Formal {
+    /// Whether the leaves are active in which packets wait, and each active class is where it
+    /// belongs.
+    pub fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_waiting = |class: &Class| class.active != 0 && class.overlimit;
+        let in_heap = |class: usize| self.overlimit.contains(class as u32);
+        let mut heaped = 0..self.classes.link();
+        self.classes.knows(waiting)
+            && heaped.all(|class| in_heap(class) == is_waiting(self.classes.at(class)))
+            && (0..self.turns.len()).all(|rank| self.rank_is_sound(rank))
+    }
+
+    /// Whether the classes with packets of this rank are in the rings where they belong.
+    fn rank_is_sound(&self, rank: usize) -> bool {
+        let turns = &self.turns[rank];
+        let (levels, families) = (turns.level.of_classes(), turns.family.of_classes());
+        let is_sound = |at: usize| {
+            let class = self.classes.at(at);
+            let has_rank = class.active >> rank & 1 == 1;
+            let level = self.lends_at(class).filter(|_| has_rank);
+            let borrows = has_rank && class.borrows && at != self.classes.link();
+            let family = borrows.then(|| self.classes.parent_family(class));
+            // A class with children has those packets that wait below it.
+            let below = self
+                .classes
+                .family(at)
+                .is_none_or(|family| turns.family.front(family).is_some() == has_rank);
+            levels[at] == level && families.get(at).copied().flatten() == family && below
+        };
+        (0..=self.classes.link()).all(is_sound)
+    }
+}

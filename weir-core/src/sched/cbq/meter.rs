@@ -4,6 +4,7 @@
 //! packets nor a late timer changes a share. Invariant: the theoretical time never goes back while
 //! a class is charged, so its undertime does not either.
 
+use crate::state::state;
 use crate::units::{Bytes, FineInstant, FineSpan, Instant, Pace, Rate};
 
 /// The rate and burst of a class, and its use of them.
@@ -83,3 +84,5 @@ impl Meter {
         self.pace.span(self.debt())
     }
 }
+
+state!(Meter { theoretical; kept: pace, burst, debt });

@@ -15,18 +15,17 @@ mod meter;
 mod quanta;
 mod ring;
 mod scan;
-crate::state::state!(unsupported Cbq);
-
 #[cfg(test)]
 mod tests;
 
 use super::service::{Buckets, Excess};
 use super::{
     Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
-    Selection, Service, Tree, Why,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Dimension, Instant};
 use classes::{Classes, PRIORITY_MAX};
 use formal::Formal;
@@ -119,6 +118,13 @@ impl Discipline for Cbq {
         classes.map_or(Service::Unknown, |classes| {
             Service::Buckets(Buckets { leaves: classes.buckets(tree), excess })
         })
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        match &self.engine {
+            Engine::Formal(engine) => engine.agrees(waiting),
+            Engine::Scan(engine) => engine.agrees(waiting),
+        }
     }
 }
 
@@ -224,3 +230,22 @@ const PARAMETERS: &[Parameter] = &[
 /// The least burst: with less, a class would lose rate to the rounding of time to nanoseconds.
 const BURST_MIN: u64 = 64;
 const BURST_MAX: u64 = 1 << 40;
+
+state!(Cbq { engine });
+
+/// The plan determines the engine.
+impl State for Engine {
+    fn save(&self, to: &mut Writer) {
+        match self {
+            Engine::Formal(engine) => engine.save(to),
+            Engine::Scan(engine) => engine.save(to),
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        match self {
+            Engine::Formal(engine) => engine.load(from),
+            Engine::Scan(engine) => engine.load(from),
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a class is in at most one of these rings; the first one has the turn.
 
+use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
 /// How permitted classes of one priority take turns.
@@ -138,3 +139,56 @@ const CREDIT_MIN: i32 = -(1 << (18 + CREDIT_BITS));
 const LENGTH_MAX: u32 = 1 << 21;
 /// No class.
 const NONE: u32 = u32::MAX;
+
+/// The classes of each ring from its front on, and the credits of all; the places follow.
+impl State for Rings {
+    fn save(&self, to: &mut Writer) {
+        let Self { places, fronts, general: _ } = self;
+        for ring in 0..fronts.len() {
+            to.number(self.members(ring).count() as u64);
+            self.members(ring).for_each(|class| class.save(to));
+        }
+        for Place { previous: _, next: _, credit } in places {
+            credit.save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let mut seen = alloc::vec![false; self.places.len()];
+        for ring in 0..self.fronts.len() {
+            self.fronts[ring] = NONE;
+            for _ in 0..from.count(self.places.len(), "ring")? {
+                let class = from.index(self.places.len(), "class of a ring")?;
+                if core::mem::replace(&mut seen[class], true) {
+                    return Err(StateError::Invalid("class in two rings"));
+                }
+                self.push(ring, class, 0);
+            }
+        }
+        for Place { credit, .. } in &mut self.places {
+            credit.load(from)?;
+            if *credit < CREDIT_MIN {
+                return Err(StateError::Invalid("credit"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rings {
+    /// Returns the classes of a ring, from its front on.
+    fn members(&self, ring: usize) -> impl Iterator<Item = usize> {
+        let front = self.front(ring);
+        let next = move |&class: &usize| Some(self.next(class)).filter(|&next| Some(next) != front);
+        core::iter::successors(front, next)
+    }
+
+    /// Returns the ring of each class that is in one.
+    pub fn of_classes(&self) -> Vec<Option<usize>> {
+        let mut rings = alloc::vec![None; self.places.len()];
+        for ring in 0..self.fronts.len() {
+            self.members(ring).for_each(|class| rings[class] = Some(ring));
+        }
+        rings
+    }
+}

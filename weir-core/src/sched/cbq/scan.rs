@@ -7,7 +7,8 @@
 use super::classes::{Classes, counted};
 use super::ring::{General, Rings};
 use crate::ids::LeafId;
-use crate::sched::{Head, Kin, Selection, Why};
+use crate::sched::{Head, Kin, Selection, Waiting, Why};
+use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// From which classes a class may borrow [algorithms §1].
@@ -210,4 +211,23 @@ fn lender(classes: &Classes, now: Instant, leaf: usize, level_max: u8) -> Option
     let mut lenders = classes.lenders(leaf);
     let lender = lenders.find(|&at| !classes.at(at).meter.is_overlimit(now))?;
     (classes.at(lender).level <= level_max).then_some(lender)
+}
+
+state!(Scan { classes, turns, top_level; kept: sharing, efficient });
+
+impl Scan {
+    /// Whether the leaves in which packets wait are in the rings, and no others.
+    pub fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let rings = self.turns.of_classes();
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let class = self.classes.at(leaf);
+            let ring = head.is_some().then_some(usize::from(class.rank));
+            let is_first = class.head == head.map_or(0, |head| counted(head.length));
+            rings[leaf] == ring && is_first && class.active == u8::from(head.is_some())
+        };
+        let leaves = self.classes.leaves();
+        waiting.all(is_known)
+            && rings[leaves..].iter().all(Option::is_none)
+            && self.top_level <= self.link_level()
+    }
 }

@@ -11,6 +11,7 @@ use crate::ids::{ClassId, LeafId};
 use crate::order::families::Families;
 use crate::parameter::BuildError;
 use crate::sched::Tree;
+use crate::state::state;
 use crate::units::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -208,6 +209,19 @@ impl Classes {
         let others = tree.classes().map(|(id, _)| self.number(id) as u32);
         core::iter::once(root).chain(others.filter(move |&class| class != root))
     }
+
+    /// Whether averages, credits and the bits of states are within their bounds.
+    fn is_sound(&self) -> bool {
+        let is_sound = |class: &Class| {
+            let Limits { minidle, maxidle, .. } = self.plans[class.plan as usize].place.limits;
+            let waits = class.state & WAITS != 0 || class.state & LENGTH == 0;
+            (minidle.min(maxidle)..=maxidle.max(minidle)).contains(&class.avgidle)
+                && (CREDIT_MIN..=CREDIT_MAX).contains(&class.credit)
+                && class.state < 2 * BEGUN
+                && waits
+        };
+        self.list.iter().all(is_sound)
+    }
 }
 
 impl Class {
@@ -347,3 +361,14 @@ const LENGTH: u32 = (1 << 25) - 1;
 const WAITS: u32 = 1 << 25;
 const SLEEPS: u32 = 1 << 26;
 const BEGUN: u32 = 1 << 27;
+
+/// No credit is less: the longest packet is sent with the least.
+const CREDIT_MIN: i64 = -(1 << 25);
+/// No credit is more: twice the largest weight.
+const CREDIT_MAX: i64 = 1 << 61;
+
+state!(Classes { list; kept: plans, root, families, children; check: Classes::is_sound });
+state!(Class {
+    avgidle, undertime, last, event, credit, last_packet_time, backlog, state;
+    kept: parent, next, plan
+});

@@ -5,6 +5,7 @@
 //! have 64 bits where ALTQ's have 32, so nothing wraps. Invariant: a stamp that was set is later
 //! than the kernel's start, so that it differs from an unset one.
 
+use crate::state::state;
 use crate::units::Instant;
 
 /// A reading of the kernel's clock.
@@ -147,6 +148,8 @@ const fn instant(micros: i64) -> Instant {
 
 /// The difference that stands for any longer one, and for one across a second that is not positive.
 pub(super) const FAR: i64 = 2 * SECOND;
+/// Later than the end of time, and so little that it can be stored.
+const SECONDS_MAX: i64 = 1 << 41;
 const SECOND: i64 = 1_000_000;
 /// Bits of stored microseconds, and the value, more than a second, that stands for an unset stamp.
 const MICROS_BITS: u32 = 21;
@@ -156,6 +159,13 @@ const NANOS_PER_MICRO: u64 = 1_000;
 const START: i64 = 1_000_000;
 /// The watchdog calls the driver every ten ticks [algorithms §3.11].
 const WATCHDOG_TICKS: i64 = 10;
+
+state!(Stamp { seconds, micros; check: |stamp: &Self| {
+    (0..=SECONDS_MAX).contains(&stamp.seconds) && stamp.micros.abs() <= SECOND
+} });
+state!(Stored(word) check: |stored: &Self| {
+    (-SECONDS_MAX..=SECONDS_MAX).contains(&stored.stamp().seconds)
+});
 
 #[cfg(test)]
 mod tests {

@@ -25,17 +25,17 @@ mod params;
 mod rounds;
 mod sharing;
 mod spec;
-crate::state::state!(unsupported CbqAltq);
-
 #[cfg(test)]
 mod tests;
 
 use super::loans::Loans;
 use super::{
-    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Why,
+    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree,
+    Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -63,7 +63,7 @@ pub struct CbqAltq {
 }
 
 /// A packet that the estimators have yet to count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sent {
     class: usize,
     length: i64,
@@ -135,6 +135,20 @@ impl Discipline for CbqAltq {
         let pairs: Vec<_> = kin.classes().map(pair).collect();
         self.sharing.inherit(&old.sharing, pairs.into_iter());
         self.loans.inherit(&old.loans, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let head = |head: Option<Head>| head.map(|head| length(head.length));
+        let is_known = |leaf: usize, first: Option<Head>| {
+            self.sharing.classes.list[leaf].head() == head(first)
+        };
+        let rest = waiting.heads.len()..self.sharing.classes.list.len();
+        let rest = rest.map(|class| &self.sharing.classes.list[class]);
+        self.backlogged as usize == waiting.leaves()
+            && waiting.all(is_known)
+            && rest.into_iter().all(|class| class.head().is_none())
+            && self.rounds.agrees(&self.sharing.classes)
+            && self.sharing.is_sound()
     }
 }
 
@@ -361,6 +375,16 @@ impl CbqAltq {
             _ => {}
         }
     }
+
+    /// Whether the packets on the wire are those of classes that there are.
+    fn is_sound(&self) -> bool {
+        let count = self.sharing.classes.list.len();
+        let is_sound = |sent: &Sent| {
+            let lender = sent.lender.is_none_or(|lender| (lender as usize) < count);
+            sent.class < count && (0..=LENGTH_MAX as i64).contains(&sent.length) && lender
+        };
+        self.downstream.len() <= DOWNSTREAM_MAX && self.downstream.iter().all(is_sound)
+    }
 }
 
 /// The most packets downstream that the estimators have not counted, as in CBQ's first form
@@ -374,3 +398,35 @@ fn length(bytes: Bytes) -> i64 {
 
 /// Longer packets count as this length, so that products stay well below overflow.
 const LENGTH_MAX: u64 = 1 << 24;
+
+state!(CbqAltq {
+    sharing, rounds, backlogged, outcome, arrival, calls, downstream, loans;
+    kept: depths;
+    check: CbqAltq::is_sound
+});
+state!(Sent { class, length, lender });
+state!(
+    enum Arrival {
+        None,
+        Offered,
+        MadeRoom,
+    }
+);
+
+/// A leaf is no outcome between two calls: it sends, or its packet is dropped.
+impl State for Outcome {
+    fn save(&self, to: &mut Writer) {
+        let at = match *self {
+            Outcome::None | Outcome::Leaf { .. } => None,
+            Outcome::At(instant) => Some(instant),
+        };
+        at.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let mut at: Option<Instant> = None;
+        at.load(from)?;
+        *self = at.map_or(Outcome::None, Outcome::At);
+        Ok(())
+    }
+}

@@ -8,6 +8,7 @@ use super::clock::Stamp;
 use super::params::{General, PRIORITY_MAX, Switches, mtu};
 use super::sharing::{Permission, Sharing};
 use crate::sched::Tree;
+use crate::state::state;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -200,6 +201,34 @@ impl Rounds {
             General::Drr => class.credit = (class.credit - length).max(0),
         }
     }
+
+    /// Whether each circle counts its classes with packets, and lists those if turns are by a list.
+    pub fn agrees(&self, classes: &Classes) -> bool {
+        let numbers = || 0..classes.list.len() as u32;
+        (0..).zip(&self.circles).all(|(priority, circle)| {
+            let is_here = |class: u32| classes.place(class).priority == priority;
+            let waits = |class: u32| is_here(class) && classes.at(class).head().is_some();
+            let waiting = numbers().filter(|&class| waits(class)).count();
+            let active = match circle.active {
+                NONE => !numbers().any(is_here),
+                active => numbers().contains(&active) && is_here(active),
+            };
+            let listed = circle.list.iter().filter(|&&class| {
+                numbers().contains(&class)
+                    && waits(class)
+                    && (self.general != General::Drr || classes.at(class).credit >= 0)
+            });
+            let expected = if self.general == General::Drr { waiting } else { 0 };
+            let mut once = circle.list.iter().copied().collect::<Vec<_>>();
+            once.sort_unstable();
+            once.dedup();
+            active
+                && circle.backlogged as usize == waiting
+                && circle.list.len() == expected
+                && listed.count() == expected
+                && once.len() == expected
+        })
+    }
 }
 
 impl Circle {
@@ -258,3 +287,6 @@ impl Search<'_> {
 const WEIGHT_MIN: i64 = 64;
 /// Well above any turn and well below overflow.
 const WEIGHT_MAX: u128 = 1 << 60;
+
+state!(Rounds { circles; kept: general, forgives_debt });
+state!(Circle { active, backlogged, list });

@@ -11,6 +11,7 @@ use super::spec::{FILTER_BITS, Limits};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::sched::{Regulation, Tree, Why};
+use crate::state::state;
 use crate::units::Instant;
 
 /// The link-sharing scheduler.
@@ -296,7 +297,7 @@ impl Sharing {
             return Why::FREE;
         }
         let lender = lender.and_then(|lender| self.classes.name(lender));
-        Why { released, regulation: Regulation::Undertime, lender }
+        Why { released, regulation: Regulation::Undertime, level: 0, lender }
     }
 
     /// Takes over the estimators of `old` for pairs of a new class and an old one.
@@ -326,6 +327,11 @@ impl Sharing {
         let own = self.classes.list[class].undertime();
         let lenders = self.classes.lenders(class).map(|at| self.classes.at(at).undertime());
         if self.classes.list[class].sleeps() { own } else { lenders.min().unwrap_or(own) }
+    }
+
+    /// Whether no timer is overlooked.
+    pub fn is_sound(&self) -> bool {
+        self.first_timer().is_none_or(|timer| self.soonest <= timer)
     }
 }
 
@@ -365,3 +371,7 @@ const AHEAD_PACKETS: i64 = 16;
 const AHEAD_SLOW: i64 = 10_000_000;
 /// The shortest suspension in ticks, which lasts between one and two tick lengths.
 const TICKS_MIN: i64 = 2;
+
+state!(Sharing {
+    classes, cutoff, ifnow, soonest; kept: switches, ahead_max, link_ns, ticks
+});

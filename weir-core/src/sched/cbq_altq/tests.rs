@@ -687,7 +687,8 @@ fn why_names_the_end_of_sleep_and_the_lender() {
     assert_eq!((why.regulation, why.lender), (Regulation::Undertime, None));
     assert!(micros(30_000) < why.released && why.released < micros(70_000), "{why:?}");
     assert_eq!(cbq.select(micros(70_000)), Selection::Leaf(leaf));
-    let slept = Why { released: micros(70_000), regulation: Regulation::Undertime, lender: None };
+    let released = micros(70_000);
+    let slept = Why { released, regulation: Regulation::Undertime, level: 0, lender: None };
     assert_eq!(cbq.why(micros(70_000), leaf, Instant::ZERO), slept);
     let mut ideal = ideal(preset("altq3"));
     ideal.step(&[0]);

@@ -4,6 +4,7 @@
 //! there [ns2 queue/cbq.cc]. No value here can be undefined: a share is at least one part in 10⁹.
 
 use crate::ids::{ClassId, LeafId};
+use crate::state::state;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -208,6 +209,10 @@ impl Class {
         self.delayed = old.delayed;
         self.credit = old.credit;
     }
+
+    fn is_finite(&self) -> bool {
+        [self.avgidle, self.last, self.undertime].into_iter().all(f64::is_finite)
+    }
 }
 
 impl Maxidle {
@@ -223,6 +228,14 @@ impl Maxidle {
     fn seconds(self) -> f64 {
         match self {
             Maxidle::Written(seconds) | Maxidle::Auto(seconds) => seconds,
+        }
+    }
+
+    /// Returns the seconds that were derived: a change of the tree keeps those of a class.
+    pub fn derived(self) -> Option<f64> {
+        match self {
+            Maxidle::Written(_) => None,
+            Maxidle::Auto(seconds) => Some(seconds),
         }
     }
 }
@@ -241,6 +254,12 @@ const NONE: u32 = u32::MAX;
 const WEIGHT: f64 = 16.0;
 /// The part of the average that remains one packet later: `automaxidle_gain_` in ns-2.
 const GAIN: f64 = 0.9375;
+
+state!(Class {
+    avgidle, last, undertime, credit, packets, delayed, backlogged;
+    kept: parent, leaf, next, plan;
+    check: |class: &Self| class.is_finite()
+});
 
 #[cfg(test)]
 mod tests {

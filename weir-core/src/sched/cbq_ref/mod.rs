@@ -8,8 +8,6 @@
 
 mod class;
 mod rules;
-crate::state::state!(unsupported CbqRef);
-
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +15,11 @@ pub use rules::{Answer, Rules};
 
 use super::{
     Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection,
-    Tree, Why,
+    Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
+use crate::state::state;
 use crate::units::{Bytes, Dimension, Instant};
 use rules::{LEVEL_MAX, PRIORITY_MAX};
 
@@ -64,6 +63,10 @@ impl Discipline for CbqRef {
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.rules.inherit(&old.rules, kin);
     }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.rules.knows(waiting)
+    }
 }
 
 impl Scheduler for CbqRef {
@@ -106,7 +109,7 @@ impl Scheduler for CbqRef {
         if released <= from && released < Instant::MAX {
             return Why { lender, ..Why::FREE };
         }
-        Why { released, regulation: Regulation::Undertime, lender }
+        Why { released, regulation: Regulation::Undertime, level: 0, lender }
     }
 
     fn borrowed(&self, leaf: LeafId) -> Borrowed {
@@ -235,3 +238,5 @@ const PARAMETERS: &[Parameter] = &[
         summary: "The extra time that a held-back class waits, which allows a longer steady burst.",
     },
 ];
+
+state!(CbqRef { rules; kept: wakes });

@@ -9,7 +9,8 @@ use super::class::{Class, Maxidle, Plan, Plans};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
 use crate::sched::loans::Loans;
-use crate::sched::{Borrowed, ClassSpec, Kin, Tree};
+use crate::sched::{Borrowed, ClassSpec, Kin, Tree, Waiting};
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::Bytes;
 use alloc::format;
 use alloc::vec::Vec;
@@ -561,3 +562,126 @@ pub(super) const LEVEL_MAX: u8 = 32;
 const LEAF_LEVEL: u8 = 1;
 /// The default of `maxpkt` in ns-2, in bytes.
 const MAXPKT_DEFAULT: u64 = 1024;
+
+state!(Weights { share; kept: maxpkt, count });
+
+impl State for Rules {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            classes,
+            plans,
+            of_leaf: _,
+            active,
+            weights,
+            sharing: _,
+            toplevel,
+            bandwidth: _,
+            waiting,
+            free_at,
+            answer,
+            depths: _,
+            loans,
+        } = self;
+        classes.save(to);
+        // A change of the tree may have kept what an earlier tree derived.
+        for class in classes {
+            if let Some(seconds) = plans.at(class.plan).maxidle.derived() {
+                seconds.save(to);
+            }
+        }
+        active.save(to);
+        if let Some(weights) = weights {
+            weights.save(to);
+        }
+        toplevel.save(to);
+        waiting.save(to);
+        free_at.save(to);
+        save_answer(answer, to);
+        loans.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.classes.load(from)?;
+        self.load_plans(from)?;
+        let built = self.active;
+        self.active.load(from)?;
+        let priority = |class: Option<usize>| class.map(|class| self.priority(class));
+        let is_leaf =
+            |class: &usize| self.classes.get(*class).is_some_and(|row| row.leaf().is_some());
+        if !self.active.iter().flatten().all(is_leaf)
+            || !self.active.into_iter().map(priority).eq(built.into_iter().map(priority))
+        {
+            return Err(StateError::Invalid("active class"));
+        }
+        if let Some(weights) = &mut self.weights {
+            weights.load(from)?;
+        }
+        self.toplevel.load(from)?;
+        self.waiting.load(from)?;
+        self.free_at.load(from)?;
+        self.answer = load_answer(from)?;
+        self.loans.load(from)
+    }
+}
+
+/// Writes the last answer. A leaf is not asked for twice: it sends, or its packet is dropped.
+fn save_answer(answer: &Option<(f64, Answer)>, to: &mut Writer) {
+    match *answer {
+        None | Some((_, Answer::Leaf(..))) => to.byte(0),
+        Some((at, Answer::After(instant))) => {
+            to.byte(1);
+            at.save(to);
+            instant.save(to);
+        }
+        Some((at, Answer::Idle)) => {
+            to.byte(2);
+            at.save(to);
+        }
+    }
+}
+
+fn load_answer(from: &mut Reader<'_>) -> Result<Option<(f64, Answer)>, StateError> {
+    let (mut at, mut instant) = (0.0f64, 0.0f64);
+    let kind = from.index(3, "answer")?;
+    if kind > 0 {
+        at.load(from)?;
+    }
+    if kind == 1 {
+        instant.load(from)?;
+    }
+    Ok(match kind {
+        0 => None,
+        1 if instant >= at => Some((at, Answer::After(instant))),
+        2 => Some((at, Answer::Idle)),
+        _ => return Err(StateError::Invalid("answer")),
+    })
+}
+
+impl Rules {
+    fn load_plans(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let mut planner = self.plans.planner();
+        for class in &mut self.classes {
+            let plan = *planner.at(class.plan);
+            let Some(derived) = plan.maxidle.derived() else { continue };
+            let mut seconds = derived;
+            seconds.load(from)?;
+            if seconds.to_bits() != derived.to_bits() {
+                class.plan = planner.number(Plan { maxidle: Maxidle::Auto(seconds), ..plan });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it knows in which leaves packets wait.
+    pub(super) fn knows(&self, waiting: &Waiting<'_>) -> bool {
+        let backlogged = self.classes.iter().filter(|class| class.backlogged).count();
+        let is_known = |leaf: usize, head: Option<_>| {
+            self.classes[self.of_leaf[leaf] as usize].backlogged == head.is_some()
+        };
+        let idles = matches!(self.answer, Some((_, Answer::Idle)));
+        waiting.all(is_known)
+            && backlogged == waiting.leaves()
+            && self.waiting == backlogged
+            && (!idles || backlogged == 0)
+    }
+}

@@ -10,6 +10,7 @@
 //! rate, and slower by less than 10^-9 of it up to 8 Tbit/s. No other rounding adds up. Invariant:
 //! times stay within [`FAR`] of zero, so no sum of two overflows.
 
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -159,6 +160,12 @@ impl Runtime {
     /// Of a class that was never served.
     pub(super) const IDLE: Runtime = Runtime { first: -FAR, second: -FAR };
 
+    /// Whether it is within its bounds.
+    fn is_sound(&self) -> bool {
+        let within = -FAR..=FAR;
+        within.contains(&self.first) && within.contains(&self.second)
+    }
+
     /// Moves the whole curve later by `time`.
     #[inline]
     pub(super) fn delay(&mut self, time: i128) {
@@ -225,6 +232,8 @@ pub(super) fn length(bytes: Bytes) -> u32 {
 const FRACTION_BITS: u32 = 40;
 /// Further than any instant (2^104), and than any packet's time (2^106): times are held there.
 pub(super) const FAR: i128 = 1 << 120;
+
+state!(Runtime { first, second; check: Runtime::is_sound });
 
 #[cfg(test)]
 mod tests {

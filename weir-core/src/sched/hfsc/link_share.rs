@@ -14,6 +14,7 @@ use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};
 use crate::order::heap::Heaps;
 use crate::sched::{Kin, Refit, Tree};
+use crate::state::state;
 use crate::units::Instant;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -165,11 +166,11 @@ impl LinkShare {
     }
 
     /// From when on a class fits under its own limit and those above; `None` if it does not share.
-    pub(super) fn fits_from(&self, class: ClassId) -> Option<Instant> {
+    pub(super) fn fits_from(&self, class: ClassId) -> Option<(Instant, u8)> {
         self.classes[class.index()].curve?;
-        let path = core::iter::successors(Some(class.0), |&at| self.parent(at));
-        let limits = path.filter_map(|at| self.limit(at).map(|limit| limit.fit));
-        Some(limits.max().unwrap_or(Instant::ZERO))
+        let path = core::iter::successors(Some(class.0), |&at| self.parent(at)).zip(0..);
+        let limits = path.filter_map(|(at, level)| Some((self.limit(at)?.fit, level)));
+        Some(limits.max_by_key(|row| row.0).unwrap_or((Instant::ZERO, 0)))
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged: it becomes active, and so do the classes above
@@ -408,7 +409,13 @@ impl LinkShare {
 
     /// Gives a leaf's class, which is idle, the curves of `plan`; under another curve it starts
     /// anew.
-    pub(super) fn refit(&mut self, tree: &Tree, class: ClassId, plan: &ClassPlan, refit: Refit<'_>) {
+    pub(super) fn refit(
+        &mut self,
+        tree: &Tree,
+        class: ClassId,
+        plan: &ClassPlan,
+        refit: Refit<'_>,
+    ) {
         let this = &mut self.classes[class.index()];
         let curve = plan.link_share.map(|spec| self.curves.add(spec));
         if refit.is_new || curve != this.curve {
@@ -481,3 +488,65 @@ fn families(tree: &Tree) -> (Vec<Family>, Vec<u32>) {
 const LINK: u32 = 0;
 /// Where the times of a family are lowered.
 const LOWER_AT: i128 = FAR / 2;
+
+state!(LinkShare {
+    classes, families, limits, fitting, held, latest, activations; kept: curves, limit_curves
+});
+state!(Class { runtime, turn; kept: family, below, curve, limit });
+state!(packed Turn { virtual_time, activation });
+state!(Family {
+    chosen, has_risen, idled;
+    kept: parent;
+    check: |family: &Self| is_near(family.chosen) && is_near(family.idled)
+});
+
+/// Whether a time is so near to zero that sums of several do not overflow.
+fn is_near(time: i128) -> bool {
+    (-16 * FAR..=16 * FAR).contains(&time)
+}
+
+impl LinkShare {
+    pub(super) fn class_count(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Whether the class of a leaf is active exactly if it shares and packets wait in it.
+    pub(super) fn knows_leaf(&self, class: ClassId, waits: bool) -> bool {
+        let shares = self.classes[class.index()].curve.is_some();
+        self.latest.contains(class.0) == (waits && shares)
+    }
+
+    /// Whether this can be the state at `now`, if the classes of leaves are right.
+    pub(super) fn is_sound(&self, now: Instant) -> bool {
+        let lane = |at: usize| {
+            let is_here = |class: u32| self.classes[class as usize].family as usize == at;
+            let is_held = |(fit, class): (Instant, u32)| {
+                is_here(class) && self.is_held(class) && fit == self.fit(class)
+            };
+            self.latest.items(at).all(|row| is_here(row.1))
+                && self.fitting.items(at).all(|row| is_here(row.1))
+                && self.held.items(at).all(is_held)
+        };
+        let mut classes = 0..self.classes.len() as u32;
+        self.activations <= u64::MAX >> 1
+            && (0..self.families.len()).all(lane)
+            && classes.all(|class| self.class_is_sound(now, class))
+    }
+
+    fn class_is_sound(&self, now: Instant, class: u32) -> bool {
+        let this = &self.classes[class as usize];
+        let (active, fits) = (self.latest.contains(class), self.fitting.contains(class));
+        let held = self.is_held(class);
+        let below = match this.below {
+            Below::Leaf(_) => true,
+            Below::Family(family) => active == (self.latest.len(family as usize) > 0),
+        };
+        let virtual_time = this.turn.virtual_time;
+        below
+            && active == (fits || held)
+            && !(fits && held)
+            && (!active || this.curve.is_some())
+            && (!fits || self.fit(class) <= now)
+            && is_near(virtual_time)
+    }
+}

@@ -25,18 +25,17 @@ mod curve;
 mod link_share;
 mod params;
 mod real_time;
-crate::state::state!(unsupported Hfsc);
-
 #[cfg(test)]
 mod tests;
 mod upper_limit;
 
 use super::{
     Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Regulation, Scheduler,
-    Selection, Service, Tree, Why,
+    Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use curve::length;
@@ -122,6 +121,16 @@ impl Discipline for Hfsc {
         let curve = |leaf| ClassPlan::new(tree, tree.class_of(leaf)).ok()?.guarantee();
         Service::Curves(tree.leaves().map(|(leaf, _)| curve(leaf)).collect())
     }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let real_time = self.real_time.knows(LeafId(leaf as u32), head.is_some());
+            real_time && self.share.knows_leaf(self.classes[leaf], head.is_some())
+        };
+        self.backlogged == waiting.leaves()
+            && waiting.all(is_known)
+            && self.share.is_sound(waiting.now)
+    }
 }
 
 impl Scheduler for Hfsc {
@@ -178,11 +187,46 @@ impl Scheduler for Hfsc {
 
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let by_share = self.share.fits_from(self.classes[leaf.index()]);
-        let by_deadline = self.real_time.times(leaf).map(|times| times.0);
-        let released = by_share.into_iter().chain(by_deadline).min().unwrap_or(Instant::ZERO);
+        let by_deadline = self.real_time.times(leaf).map(|times| (times.0, 0));
+        let earliest = by_share.into_iter().chain(by_deadline).min_by_key(|row| row.0);
+        let (released, level) = earliest.unwrap_or((Instant::ZERO, 0));
         if released == Instant::ZERO {
             return Why::FREE;
         }
-        Why { released, regulation: Regulation::UpperLimit, lender: None }
+        Why { released, regulation: Regulation::UpperLimit, level, lender: None }
+    }
+}
+
+impl State for Hfsc {
+    fn save(&self, to: &mut Writer) {
+        // The next choice sets `by_share`.
+        let Self { real_time, share, classes: _, backlogged, by_share: _, resuming } = self;
+        real_time.save(to);
+        share.save(to);
+        backlogged.save(to);
+        resuming.is_some().save(to);
+        if let Some(Resuming { at, leaves, classes }) = resuming {
+            at.save(to);
+            leaves.save(to);
+            classes.save(to);
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.real_time.load(from)?;
+        self.share.load(from)?;
+        self.backlogged.load(from)?;
+        let mut resumes = false;
+        resumes.load(from)?;
+        if resumes {
+            let leaves = alloc::vec![false; self.classes.len()];
+            let classes = alloc::vec![false; self.share.class_count()];
+            let mut resuming = Resuming { at: Instant::ZERO, leaves, classes };
+            resuming.at.load(from)?;
+            resuming.leaves.load(from)?;
+            resuming.classes.load(from)?;
+            self.resuming = Some(resuming);
+        }
+        Ok(())
     }
 }

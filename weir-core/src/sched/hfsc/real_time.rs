@@ -11,6 +11,7 @@ use super::params::ClassPlan;
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
 use crate::sched::Kin;
+use crate::state::state;
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -127,6 +128,19 @@ impl RealTime {
         }
     }
 
+    /// Whether it knows whether packets wait in a leaf.
+    pub(super) fn knows(&self, leaf: LeafId, waits: bool) -> bool {
+        let guaranteed = self.leaves[leaf.index()].curve.is_some();
+        self.order.contains(leaf.0) == (waits && guaranteed)
+    }
+
+    /// Whether each leaf is in the lane that it says.
+    fn is_sound(&self) -> bool {
+        let is_eligible = |leaf: u32| self.leaves[leaf as usize].is_eligible;
+        self.order.items(WAITING).all(|(_, leaf)| !is_eligible(leaf))
+            && self.order.items(ELIGIBLE).all(|(_, leaf)| is_eligible(leaf))
+    }
+
     #[inline]
     fn insert(&mut self, now: Instant, leaf: LeafId, eligible: Instant) {
         let this = &mut self.leaves[leaf.index()];
@@ -164,3 +178,6 @@ impl RealTime {
 const WAITING: usize = 0;
 /// The lane of eligible leaves, by deadline.
 const ELIGIBLE: usize = 1;
+
+state!(RealTime { leaves, order; kept: curves; check: RealTime::is_sound });
+state!(Leaf { runtime, deadline, is_eligible; kept: curve });

@@ -18,6 +18,7 @@ use super::params::ClassPlan;
 use crate::ids::ClassId;
 use crate::parameter::Params;
 use crate::sched::Tree;
+use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::vec::Vec;
 
@@ -56,8 +57,10 @@ impl UpperLimit {
         match tree.params().choice("limit_credit") {
             Some("linux") => {}
             Some("altq") => self.credit_max = packet(spec.m2),
-            _ => (self.credit_max, self.credit_left) =
-                (other(self.credit_max), other(self.credit_left)),
+            _ => {
+                (self.credit_max, self.credit_left) =
+                    (other(self.credit_max), other(self.credit_left))
+            }
         }
     }
 
@@ -162,3 +165,5 @@ impl<'a> Families<'a> {
 fn place(parent: Option<ClassId>) -> usize {
     parent.map_or(0, |parent| parent.index() + 1)
 }
+
+state!(UpperLimit { runtime, fit; kept: curve, credit_max, credit_left });

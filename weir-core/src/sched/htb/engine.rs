@@ -173,19 +173,20 @@ impl<P: Precision> Engine<P> {
     #[inline(never)]
     fn why_held(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let mut why = Why { released: Instant::MAX, ..Why::FREE };
-        let (mut ceiling, mut lending) = (Instant::ZERO, true);
+        // The ceiling that ends last, and how many levels above the leaf it is.
+        let (mut ceiling, mut lending) = ((Instant::ZERO, 0), true);
         let mut at = leaf.0;
-        for _ in 0..LEVELS {
+        for level in 0..LEVELS as u8 {
             let class = &self.classes[at as usize];
             let (own, limit) = self.held_until(class, now);
-            ceiling = ceiling.max(limit);
-            let held = match own.max(ceiling) {
-                Instant::ZERO => (Instant::ZERO, Regulation::None),
-                until if until == own => (own, Regulation::Tokens),
-                until => (until, Regulation::Ceiling),
+            ceiling = if limit > ceiling.0 { (limit, level) } else { ceiling };
+            let held = match own.max(ceiling.0) {
+                Instant::ZERO => (Instant::ZERO, Regulation::None, 0),
+                until if until == own => (own, Regulation::Tokens, level),
+                until => (until, Regulation::Ceiling, ceiling.1),
             };
             if held.0 < why.released {
-                (why.released, why.regulation) = held;
+                (why.released, why.regulation, why.level) = held;
             }
             if lending && class.mode == Mode::CanSend && class.level > 0 {
                 why.lender = self.families.declared(at as usize);
@@ -650,7 +651,7 @@ impl<P: Precision> Engine<P> {
         };
         let mut lanes = (0..LEVELS).map(|level| (level, self.waits.items(level)));
         let count: usize = (0..LEVELS).map(|level| self.waits.len(level)).sum();
-        lanes.all(|(level, mut items)| items.all(|class| is_sound(level, class)))
+        lanes.all(|(level, mut items)| items.all(|(_, class)| is_sound(level, class)))
             && count == self.classes.iter().filter(held).count()
     }
 

@@ -111,8 +111,7 @@ impl Turns {
         (level, priority): (u8, u8),
     ) -> bool {
         let (level, priority) = (usize::from(level), usize::from(priority));
-        let has_feed =
-            |family| self.feeds[priority].has_room(self.slot(family, class));
+        let has_feed = |family| self.feeds[priority].has_room(self.slot(family, class));
         self.rows[level * PRIORITIES + priority].members.has_room(class)
             && family.is_none_or(has_feed)
     }

@@ -77,6 +77,12 @@ impl Group {
         }
     }
 
+    /// Returns the lists of all slots, from the first slot on.
+    pub(super) fn lists(&self) -> impl Iterator<Item = usize> + use<> {
+        let (lists, front) = (self.lists, self.front as usize);
+        (0..SLOTS).map(move |slot| lists + (front + slot) % SLOTS)
+    }
+
     #[inline]
     fn list(&self, slot: u32) -> usize {
         self.lists + (self.front + slot) as usize % SLOTS

@@ -22,12 +22,13 @@ mod groups;
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::lists::Lists;
 use crate::order::weights::{LENGTH_MAX, Sending, WEIGHT, Weights, counted, written};
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use groups::{Group, SLOTS, shift_of};
@@ -129,6 +130,23 @@ impl Discipline for Qfq {
             Weighted { weight, ahead: Bytes::new(packet.get().saturating_mul(6)), late }
         };
         Service::Fluid(written(tree).zip(&inverses).map(row).collect())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let waits = self.leaves[leaf].waits;
+            waits == head.is_some() && (!waits || self.slots.contains(leaf as u32))
+        };
+        // Slots are emptied with the last packet.
+        let is_empty = self.waiting > 0 || self.occupied == 0;
+        let groups_known = (self.eligible | self.blocked) & !self.occupied == 0;
+        let may_send = self.occupied == 0 || self.ready() != 0;
+        self.waiting as usize == waiting.leaves()
+            && waiting.all(is_known)
+            && is_empty
+            && groups_known
+            && may_send
+            && self.virtual_time.max(self.latest) <= TAG_MAX
     }
 }
 
@@ -408,10 +426,103 @@ impl Qfq {
 
 /// The tag at which all tags are moved back; a finish is at most 2^59 later.
 const RENEWAL: u64 = 1 << 61;
+/// No tag is later.
+const TAG_MAX: u64 = 1 << 62;
 /// The longest slot: the largest inverse for a packet of [`LENGTH_MAX`].
 const SLOT_BITS_MAX: u32 = 57;
 
-crate::state::state!(unsupported Qfq);
-
 #[cfg(test)]
 mod tests;
+
+state!(Leaf {
+    tag, waits; kept: inverse, group; check: |leaf: &Self| leaf.tag <= TAG_MAX
+});
+
+/// Tags, and the leaves of each group's slots from its first one on. Where in its ring a group
+/// begins means nothing.
+impl State for Qfq {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            leaves,
+            groups,
+            slots,
+            occupied: _,
+            eligible,
+            blocked,
+            virtual_time,
+            latest,
+            shift: _,
+            length_max,
+            waiting,
+            sending,
+        } = self;
+        length_max.save(to);
+        leaves.save(to);
+        for group in groups {
+            group.filled.save(to);
+            if group.filled != 0 {
+                group.start.save(to);
+            }
+            for list in group.lists() {
+                to.number(slots.iter(list).count() as u64);
+                slots.iter(list).for_each(|leaf| leaf.save(to));
+            }
+        }
+        eligible.save(to);
+        blocked.save(to);
+        virtual_time.save(to);
+        latest.save(to);
+        waiting.save(to);
+        sending.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let least = self.length_max;
+        self.length_max.load(from)?;
+        if !(least..=LENGTH_MAX).contains(&self.length_max) {
+            return Err(StateError::Invalid("longest packet"));
+        }
+        // Makes empty groups for packets of that length.
+        self.regroup(0);
+        self.leaves.load(from)?;
+        for index in 0..self.groups.len() {
+            self.load_group(index, from)?;
+        }
+        self.eligible.load(from)?;
+        self.blocked.load(from)?;
+        self.virtual_time.load(from)?;
+        self.latest.load(from)?;
+        self.waiting.load(from)?;
+        self.sending.load(from)
+    }
+}
+
+impl Qfq {
+    fn load_group(&mut self, index: usize, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let group = &mut self.groups[index];
+        group.filled.load(from)?;
+        if group.filled != 0 {
+            self.occupied |= 1 << index;
+            group.start.load(from)?;
+        }
+        let start_is_sound = group.start <= TAG_MAX && group.round(group.start) == group.start;
+        for (slot, list) in group.lists().enumerate() {
+            let count = from.count(self.leaves.len(), "leaves of a slot")?;
+            let is_filled = self.groups[index].filled >> slot & 1 == 1;
+            if is_filled != (count > 0) {
+                return Err(StateError::Invalid("filled slots"));
+            }
+            for _ in 0..count {
+                let leaf = from.index(self.leaves.len(), "leaf of a slot")?;
+                let is_sound = usize::from(self.leaves[leaf].group) == index;
+                if !is_sound || self.slots.contains(leaf as u32) {
+                    return Err(StateError::Invalid("leaf of a slot"));
+                }
+                self.slots.push(list, leaf as u32);
+            }
+        }
+        let filled = self.groups[index].filled;
+        let is_sound = start_is_sound && (filled == 0 || filled & 1 == 1);
+        if is_sound { Ok(()) } else { Err(StateError::Invalid("first slot of a group")) }
+    }
+}

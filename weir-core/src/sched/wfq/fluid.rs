@@ -12,6 +12,7 @@ use crate::ids::LeafId;
 use crate::order::heap::Heaps;
 use crate::order::weights::{LENGTH_MAX, Weights, written};
 use crate::sched::Tree;
+use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::Instant;
 use alloc::vec::Vec;
 
@@ -194,5 +195,61 @@ impl Fluid {
 /// Bytes that the line may be ahead of the fluid: a driver's buffer. Beyond that the fluid follows
 /// a line that is faster than its rate, so tags stay near virtual time.
 const UNDONE_MAX: u128 = 1 << 20;
+/// More than a leaf has in the fluid beside what waits in it: what the line is ahead of the fluid.
+const PENDING_MAX: u64 = 1 << 24;
 /// The ns that a byte takes at 1 bit/s.
 const BIT_NANOS: u128 = 8_000_000_000;
+
+state!(Leaf { pending; kept: inverse, weight });
+
+/// The sum of weights follows from which leaves are not drained.
+impl State for Fluid {
+    fn save(&self, to: &mut Writer) {
+        let Self {
+            leaves,
+            busy,
+            weight: _,
+            virtual_time,
+            time,
+            saved,
+            undone,
+            per_nano: _,
+            per_byte: _,
+        } = self;
+        leaves.save(to);
+        busy.save(to);
+        virtual_time.save(to);
+        time.save(to);
+        saved.save(to);
+        undone.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.leaves.load(from)?;
+        self.busy.load(from)?;
+        self.virtual_time.load(from)?;
+        self.time.load(from)?;
+        self.saved.load(from)?;
+        self.undone.load(from)?;
+        let weights = self.busy.items(0).map(|(_, leaf)| self.leaves[leaf as usize].weight);
+        self.weight = weights.map(u128::from).sum();
+        Ok(())
+    }
+}
+
+impl Fluid {
+    /// Whether this can be the fluid of leaves with so many `packets`, in which no tag is later
+    /// than `latest`.
+    pub(super) fn is_sound(&self, packets: &[u32], latest: u64) -> bool {
+        let first = self.busy.first(0);
+        let ahead = first.map(|(due, _)| self.work_for(due.saturating_sub(self.virtual_time)));
+        let is_pending = |(leaf, packets): (&Leaf, &u32)| {
+            leaf.pending <= LENGTH_MAX * u64::from(*packets) + PENDING_MAX
+        };
+        self.virtual_time <= latest
+            && self.busy.items(0).all(|(due, _)| due <= latest)
+            && ahead.map_or(self.saved == 0, |ahead| self.saved <= ahead)
+            && self.undone <= self.per_byte.saturating_mul(UNDONE_MAX)
+            && self.leaves.iter().zip(packets).all(is_pending)
+    }
+}

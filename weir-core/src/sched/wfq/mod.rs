@@ -18,12 +18,13 @@ mod starts;
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree,
+    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
 use crate::order::weights::{WEIGHT, Weights, counted, written};
 use crate::parameter::BuildError;
+use crate::state::{Reader, State, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 use fluid::Fluid;
@@ -106,6 +107,15 @@ impl Discipline for Wfq {
         let ahead = |weight: u64| packet.get().saturating_mul(1 + weight.div_ceil(lightest));
         let row = |weight| Weighted { weight, ahead: Bytes::new(ahead(weight)), late: packet };
         Service::Fluid(written(tree).map(row).collect())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let state = &self.leaves[leaf];
+            let waits = self.waiting.contains(leaf as u32);
+            state.head == head && waits == head.is_some() && state.start <= TAG_MAX
+        };
+        waiting.all(is_known) && self.fluid.is_sound(waiting.packets, TAG_MAX)
     }
 }
 
@@ -216,10 +226,41 @@ impl Wfq {
 
 /// The tag at which all tags are moved back.
 const RENEWAL: u64 = 1 << 61;
+/// No tag is later.
+const TAG_MAX: u64 = 1 << 63;
 /// The most that a leaf runs ahead of the fluid, since it sends only while its tag is the smallest;
 /// more only if the line deviates much from its rate.
 const LEAD_MAX: u64 = 1 << 61;
 /// No leaf is ahead of the fluid by more, after a change of the tree.
 const AHEAD_BITS: u32 = 57;
 
-crate::state::state!(unsupported Wfq);
+impl State for Wfq {
+    fn save(&self, to: &mut Writer) {
+        let Self { leaves, waiting, fluid, starts, shift: _ } = self;
+        for leaf in leaves {
+            let Leaf { start, head, number, last, starts: queue } = leaf;
+            start.save(to);
+            head.save(to);
+            number.save(to);
+            last.save(to);
+            starts.save(queue, to);
+        }
+        waiting.save(to);
+        fluid.save(to);
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        self.starts = Starts::new();
+        for leaf in &mut self.leaves {
+            let Leaf { start, head, number, last, starts: queue } = leaf;
+            start.load(from)?;
+            head.load(from)?;
+            number.load(from)?;
+            last.load(from)?;
+            *queue = Queue::EMPTY;
+            self.starts.load(queue, TAG_MAX, from)?;
+        }
+        self.waiting.load(from)?;
+        self.fluid.load(from)
+    }
+}

@@ -5,6 +5,7 @@
 //! stored until the packet is first. At most a few packets a leaf need this, since packets are
 //! never late by more than one largest packet.
 
+use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
 /// Start tags, a queue for each leaf, in one store.
@@ -95,3 +96,36 @@ impl Starts {
 
 /// The end of a queue.
 const NONE: u32 = u32::MAX;
+
+impl Starts {
+    /// Writes the starts of a leaf.
+    pub(super) fn save(&self, queue: &Queue, to: &mut Writer) {
+        let Queue { first, last: _ } = *queue;
+        let row = |place: u32| self.rows.get(place as usize);
+        let rows = || core::iter::successors(row(first), |&before| row(before.next));
+        to.number(rows().count() as u64);
+        for Row { number, start, next: _ } in rows() {
+            number.save(to);
+            start.save(to);
+        }
+    }
+
+    /// Reads the starts of a leaf, which has none; none is later than `latest`.
+    pub(super) fn load(
+        &mut self,
+        queue: &mut Queue,
+        latest: u64,
+        from: &mut Reader<'_>,
+    ) -> Result<(), StateError> {
+        for _ in 0..from.count(usize::MAX, "starts")? {
+            let (mut number, mut start) = (0u32, 0u64);
+            number.load(from)?;
+            start.load(from)?;
+            if start > latest {
+                return Err(StateError::Invalid("start of a packet"));
+            }
+            self.push(queue, number, start);
+        }
+        Ok(())
+    }
+}

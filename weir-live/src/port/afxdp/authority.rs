@@ -108,6 +108,10 @@ impl XdpAuthority {
 
     /// Binds the sockets and enters them into the map; the port has them alone from then on.
     fn bind(&mut self) -> Result<Granted> {
+        if self.sockets.is_empty() {
+            // They were made by another authority: that of a keeper that ended.
+            return Err(misfit(self.interface.name()));
+        }
         let bound = xsk::bind(&self.sockets, self.index, self.pieces);
         bound.map_err(|cause| self.failed(cause))?;
         if self.config.promiscuous {

@@ -1,8 +1,8 @@
 //! Texts that come from elsewhere, made fit for a terminal.
 
+use crate::status::Status;
 use serde_json::Value;
 use std::borrow::Cow;
-use weir_live::status::Status;
 
 /// Returns the text with an escape such as `\u{1b}` in place of each character that controls a
 /// terminal or turns the direction of writing.
@@ -21,6 +21,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// Makes a text printable where it is.
+pub fn fit(text: &mut String) {
+    if let Cow::Owned(clean) = printable(text) {
+        *text = clean;
+    }
+}
+
 /// As [`printable`], but the text may have several lines.
 pub fn printable_lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
@@ -28,11 +35,7 @@ pub fn printable_lines(text: &str) -> String {
 
 /// Makes every text of a status fit to print.
 pub fn clean(status: &mut Status) {
-    status.each_text(&mut |text| {
-        if let Cow::Owned(clean) = printable(text) {
-            *text = clean;
-        }
-    });
+    status.each_text(&mut fit);
 }
 
 /// Makes every text of a value fit to print.

@@ -1,0 +1,46 @@
+//! Changes of a running link under load: random policies one after another over real packets, and
+//! a policy of very many classes read anew.
+//!
+//! The link is a bridge as `weir up` runs it, and changes come to it as from `weir set`
+//! (`weir_live::change`). Eight streams of numbered datagrams cross it. Four have a class each that
+//! stays, with other rates, queues and schedulers; the other four are moved by rules, and their
+//! classes come and go.
+
+mod many;
+mod random;
+mod scene;
+
+use super::{Experiment, Own};
+use crate::rig;
+use crate::rows::{Options, Row};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "changes",
+    summary: "10 000 random changes of a running link under load, and 50 000 classes read anew",
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
+};
+
+/// A part: the beginning of its rows' subjects, and what measures it.
+type Part = (&'static str, fn(&Options) -> Result<Vec<Row>, String>);
+
+const PARTS: &[Part] = &[(random::NAME, random::run), (many::NAME, many::run)];
+
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let _first = rig::prepare()?;
+    let mut rows = Vec::new();
+    for (name, run) in PARTS {
+        if options.only.as_ref().is_none_or(|only| only.starts_with(name)) {
+            let new = run(options)?;
+            new.iter().for_each(&mut *progress);
+            rows.extend(new);
+        }
+    }
+    Ok(rows)
+}
+
+/// A count that must be zero.
+fn none(subject: String, count: u64, unit: &str) -> Row {
+    Row::at_most(subject, count as f64, 0.0, unit)
+}

@@ -1,0 +1,146 @@
+//! A bridge between two hosts whose policies change while it runs.
+
+use crate::rig;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use weir_live::bridge::Bridge;
+use weir_live::change::{Office, Transaction};
+use weir_live::deploy;
+use weir_live::events::{self, Reporter};
+use weir_live::keeper::watch::Bell;
+use weir_live::status::{Amount, Board, ClassStatus, LaneStatus, Status};
+use weir_live::testbed::{LEFT, RIGHT, Testbed};
+use weir_policy::deployment::{self, Deployment};
+use weir_policy::render;
+
+/// See the module.
+pub(super) struct Scene {
+    /// The networks.
+    pub testbed: Testbed,
+    /// What is in force.
+    pub deployment: Deployment,
+    offices: Vec<Office>,
+    bell: Arc<Bell>,
+    board: Arc<Board>,
+    reporter: Reporter,
+    stop: Arc<AtomicBool>,
+    bridge: Option<JoinHandle<Result<(), String>>>,
+}
+
+/// How long the steps of a change took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Took {
+    /// To make all that the new policies need.
+    pub prepare: Duration,
+    /// From when the loop was asked until it had changed.
+    pub force: Duration,
+}
+
+/// Reads a deployment whose only direction has this policy; `None` if the policy has errors.
+pub(super) fn read(policy: &str) -> Result<Deployment, String> {
+    let text = format!(
+        "[deployment]\nname = \"changes\"\nports = {{ a = \"{LEFT}\", b = \"{RIGHT}\" }}\n\
+         pool = \"{POOL} packets\"\nlag_max = \"2 s\"\nsojourn_max = \"none\"\n\
+         [direction.forth]\nfrom = \"a\"\nto = \"b\"\npolicy = \"policy.toml\"\n"
+    );
+    let read = |_: &Path| Ok(policy.as_bytes().to_vec());
+    let outcome = deployment::parse(text.as_bytes(), "changes.toml", &read);
+    let why = || render::render(&outcome.findings, &outcome.sources, false);
+    outcome.plan.as_ref().cloned().ok_or_else(why)
+}
+
+impl Scene {
+    /// Starts a bridge with this policy.
+    pub fn start(policy: &str) -> Result<Self, String> {
+        let text = |error: weir_live::error::SystemError| error.to_string();
+        let testbed = rig::quiet_testbed().map_err(text)?;
+        let deployment = read(policy)?;
+        let config = deploy::bridges(&deployment).map_err(text)?.remove(0);
+        let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
+        let bell = Arc::new(Bell::new().map_err(text)?);
+        let (stopped, seen, woken) = (Arc::clone(&stop), Arc::clone(&board), Arc::clone(&bell));
+        let mut bridge = testbed.weir.run(|| Bridge::open(config)).map_err(text)?.map_err(text)?;
+        let (reporter, _unread) = events::log();
+        let offices = vec![bridge.take_changes()];
+        let run = move || bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).map_err(text);
+        let bridge = Some(std::thread::spawn(run));
+        Ok(Self { testbed, deployment, offices, bell, board, reporter, stop, bridge })
+    }
+
+    /// Puts other policies in force.
+    pub fn change(&mut self, new: Deployment) -> Result<Took, String> {
+        let start = Instant::now();
+        let both = (&self.deployment, &new);
+        let transaction = Transaction::prepare(both, &[], &self.offices, &self.reporter);
+        let transaction = transaction.map_err(|refusal| refusal.to_string())?;
+        let prepare = start.elapsed();
+        let asked = Instant::now();
+        let wake = || self.bell.ring();
+        let (_, _, made) = transaction.put_in_force(&mut self.offices, wake, PATIENCE);
+        made.map_err(|_| "the loop hangs")?;
+        let force = asked.elapsed();
+        self.offices.iter_mut().for_each(Office::tidy);
+        self.deployment = new;
+        Ok(Took { prepare, force })
+    }
+
+    /// Returns the counts of the shaped direction, all of one instant after this call.
+    pub fn counts(&self) -> Result<LaneStatus, String> {
+        Ok(self.status()?.lanes.remove(0))
+    }
+
+    /// Returns the status at an instant after this call.
+    pub fn status(&self) -> Result<Status, String> {
+        self.board.ask(PATIENCE).ok_or_else(|| "the loop gives no counts".to_owned())
+    }
+
+    /// Waits until nothing waits in the link.
+    pub fn drain(&self) -> Result<(), String> {
+        let start = Instant::now();
+        while total(&self.counts()?, |class| class.backlog).packets > 0 {
+            if start.elapsed() > PATIENCE {
+                return Err("packets still wait".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.bell.ring();
+        if let Some(bridge) = self.bridge.take() {
+            // What it returns was printed, or is of no use any more.
+            drop(bridge.join());
+        }
+    }
+}
+
+/// Returns the sum over all classes, removed ones among them.
+pub(super) fn total(lane: &LaneStatus, of: impl Fn(&ClassStatus) -> Amount) -> Amount {
+    let all = lane.classes.iter().chain(lane.removed.as_deref());
+    all.map(of).fold(Amount::default(), |sum, amount| Amount {
+        packets: sum.packets + amount.packets,
+        bytes: sum.bytes + amount.bytes,
+    })
+}
+
+/// Returns whether every packet that was offered to a class was sent, dropped or waits.
+pub(super) fn is_balanced(class: &ClassStatus) -> bool {
+    let dropped = |of: fn(&Amount) -> u64| -> u64 {
+        class.dropped.iter().map(|(_, amount)| of(amount)).sum()
+    };
+    let packets = class.sent.packets + class.backlog.packets + dropped(|amount| amount.packets);
+    let bytes = class.sent.bytes + class.backlog.bytes + dropped(|amount| amount.bytes);
+    (packets, bytes) == (class.offered.packets, class.offered.bytes)
+}
+
+/// Room for what 1 000 full queues hold.
+const POOL: u32 = 60_000;
+const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,215 @@
+//! The delay of single packets, divided.
+
+use super::Ask;
+use crate::explain::Parts;
+use crate::load::{Happened, Load};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weir_core::explain::Sojourn;
+use weir_core::ids::LeafId;
+use weir_core::sched::Regulation;
+use weir_core::units::{Duration, Instant};
+
+/// How the delay of one packet divides.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Story {
+    /// Its number among the packets of its class, from 1.
+    pub number: u64,
+    /// Its class.
+    pub class: String,
+    /// When it was offered, in seconds from the start of the load.
+    pub offered_s: f64,
+    /// Its length.
+    pub bytes: u32,
+    /// From the offer until it left or was dropped, in ms.
+    pub total_ms: f64,
+    /// The parts, in ms.
+    pub parts_ms: Parts<f64>,
+    /// The class whose rule held it back, if one did, and the rule.
+    pub regulated_by: Option<(String, &'static str)>,
+    /// The class that lent for it.
+    pub lender: Option<String>,
+    /// What of its own class left while it waited.
+    pub own: Turns,
+    /// What each other class sent while it waited.
+    pub others: BTreeMap<String, Turns>,
+    /// How late the run loop handed it out, in ms, if that was recorded.
+    pub host_ms: Option<f64>,
+    /// How long the port then took, in ms, if that was recorded.
+    pub port_ms: Option<f64>,
+    /// Why it was dropped, if it was.
+    pub dropped: Option<&'static str>,
+}
+
+/// Packets sent, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Turns {
+    /// Packets.
+    pub packets: u64,
+    /// Charged bytes.
+    pub bytes: u64,
+}
+
+/// Collects what stories are made of.
+pub(super) struct Stories<'a> {
+    load: &'a Load,
+    ask: Ask,
+    stage: usize,
+    /// For each leaf of the stage, the number of its class, and whether it was asked for.
+    leaves: Vec<(usize, bool)>,
+    names: Vec<String>,
+    /// How many packets of each class were offered.
+    offered: Vec<u64>,
+    /// The number of each packet in its class.
+    numbers: Vec<u64>,
+    /// How many packets that were asked for were offered, and the place of the one with the number.
+    asked: (u64, Option<usize>),
+    /// Instant, class and bytes of each departure.
+    left: Vec<(Instant, u32, u32)>,
+    /// The packets to tell of, the slowest first.
+    chosen: Vec<Chosen>,
+}
+
+/// A packet to tell of: its sojourn, its class, the classes that held it back and that lent.
+struct Chosen {
+    sojourn: Sojourn,
+    class: usize,
+    regulator: Option<String>,
+    lender: Option<String>,
+}
+
+impl<'a> Stories<'a> {
+    pub fn new(load: &'a Load, ask: &Ask) -> Self {
+        let mut this = Self {
+            load,
+            ask: ask.clone(),
+            stage: 0,
+            leaves: Vec::new(),
+            names: Vec::new(),
+            offered: Vec::new(),
+            numbers: Vec::with_capacity(load.arrivals.len()),
+            asked: (0, None),
+            left: Vec::with_capacity(load.arrivals.len()),
+            chosen: Vec::new(),
+        };
+        this.enter(0);
+        this
+    }
+
+    fn enter(&mut self, stage: usize) {
+        self.stage = stage;
+        let tree = &self.load.stages[stage].policy.link.tree;
+        let mut leaves = Vec::with_capacity(tree.leaf_count());
+        for (leaf, spec) in tree.leaves() {
+            let place = self.names.iter().position(|name| *name == spec.name);
+            let place = place.unwrap_or_else(|| {
+                self.names.push(spec.name.clone());
+                self.offered.push(0);
+                self.names.len() - 1
+            });
+            let mut above = tree.path(tree.class_of(leaf)).map(|class| &tree.class(class).name);
+            let is_asked = self.ask.class.as_ref().is_none_or(|asked| above.any(|it| it == asked));
+            leaves.push((place, is_asked));
+        }
+        self.leaves = leaves;
+    }
+
+    pub fn note(&mut self, happened: &Happened<'_>) {
+        match happened {
+            Happened::Stage(stage) => self.enter(*stage),
+            Happened::Offered(arrival) => self.offered(arrival.leaf),
+            Happened::Left(left) => {
+                let class = self.leaves[left.leaf.index()].0 as u32;
+                let bytes = u32::try_from(left.charged.get()).unwrap_or(u32::MAX);
+                self.left.push((left.at, class, bytes));
+            }
+            Happened::Waited(sojourn) => self.waited(sojourn),
+            Happened::Dropped(..) => {}
+        }
+    }
+
+    fn offered(&mut self, leaf: LeafId) {
+        let (class, is_asked) = self.leaves[leaf.index()];
+        self.offered[class] += 1;
+        self.numbers.push(self.offered[class]);
+        if is_asked {
+            self.asked.0 += 1;
+            if self.ask.packet == Some(self.asked.0) {
+                self.asked.1 = Some(self.numbers.len() - 1);
+            }
+        }
+    }
+
+    /// Keeps the sojourn if it is the one asked for, or one of the slowest. Of equally slow ones
+    /// the first stays.
+    fn waited(&mut self, sojourn: &Sojourn) {
+        let (class, is_asked) = self.leaves[sojourn.leaf.index()];
+        let Some(place) = self.load.place(sojourn.handle).filter(|_| is_asked) else { return };
+        let most = match self.ask.packet {
+            Some(_) if self.asked.1 != Some(place) => return,
+            Some(_) => 1,
+            None => self.ask.worst,
+        };
+        let total = sojourn.total();
+        let at = self.chosen.partition_point(|row| row.sojourn.total() >= total);
+        if at >= most {
+            return;
+        }
+        let tree = &self.load.stages[self.stage].policy.link.tree;
+        let name = |class| tree.class(class).name.clone();
+        let is_held = sojourn.regulated() > Duration::ZERO;
+        let mut path = tree.path(tree.class_of(sojourn.leaf));
+        let regulator = path.nth(sojourn.level.into()).filter(|_| is_held).map(name);
+        let lender = sojourn.lender.map(name);
+        self.chosen.insert(at, Chosen { sojourn: *sojourn, class, regulator, lender });
+        self.chosen.truncate(most);
+    }
+
+    pub fn finish(self) -> Vec<Story> {
+        self.chosen.iter().filter_map(|chosen| self.story(chosen)).collect()
+    }
+
+    fn story(&self, chosen: &Chosen) -> Option<Story> {
+        let Chosen { sojourn, class, regulator, lender } = chosen;
+        let place = self.load.place(sojourn.handle)?;
+        let (own, others) = self.turns(sojourn, *class);
+        let rule = (sojourn.regulation != Regulation::None).then(|| sojourn.regulation.name());
+        let late = self.load.late.get(place).copied().flatten();
+        let start = self.load.start.min(sojourn.arrived);
+        Some(Story {
+            number: self.numbers[place],
+            class: self.names[*class].clone(),
+            offered_s: sojourn.arrived.since(start).as_nanos() as f64 / 1e9,
+            bytes: self.load.arrivals[place].packet.length,
+            total_ms: ms(sojourn.total()),
+            parts_ms: Parts::of(sojourn).map(ms),
+            regulated_by: regulator.clone().zip(rule),
+            lender: lender.clone(),
+            own,
+            others,
+            host_ms: late.map(|late| ms(late.0)),
+            port_ms: late.and_then(|late| late.1).map(ms),
+            dropped: sojourn.dropped.map(|reason| reason.name()),
+        })
+    }
+
+    /// Returns what its own class and the others sent while a packet waited.
+    fn turns(&self, sojourn: &Sojourn, class: usize) -> (Turns, BTreeMap<String, Turns>) {
+        let first = self.left.partition_point(|row| row.0 < sojourn.arrived);
+        let until = self.left.partition_point(|row| row.0 < sojourn.at);
+        let (mut own, mut others) = (Turns::default(), BTreeMap::new());
+        for &(_, of, bytes) in self.left.get(first..until).unwrap_or_default() {
+            let turns: &mut Turns = match of as usize {
+                of if of == class => &mut own,
+                of => others.entry(self.names[of].clone()).or_default(),
+            };
+            turns.packets += 1;
+            turns.bytes += u64::from(bytes);
+        }
+        (own, others)
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e6
+}

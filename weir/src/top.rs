@@ -1,0 +1,118 @@
+//! `weir top`: a running link on one screen, each second.
+//!
+//! A thread reads the status (`reader.rs`); what is shown of it, and where the reader of the screen
+//! is, is a [`View`]; `rows.rs` makes rows of the tree of classes, and `draw.rs` draws them. Nothing
+//! here does more to the link than to ask for its status, unless a key asks for more.
+
+mod draw;
+mod keys;
+mod reader;
+mod rows;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::Run;
+use crate::output::{Exit, Output};
+use crate::status::{INTERVAL, interval};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use reader::Reader;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::time::Duration;
+use terminal::Screen;
+use view::View;
+use weir_control::client;
+use weir_control::places::Places;
+use weir_control::protocol::{Answer, CLASSES_MAX, Query, Request};
+use weir_live::signals::StopSignal;
+
+/// Shows a running link on one screen, each second: rates against shares and ceilings, borrowing,
+/// losses and delays of every class.
+///
+/// Keys move in the tree of classes, fold, sort and filter it; `?` lists them. With NO_COLOR set it
+/// draws without colours.
+#[derive(clap::Args)]
+#[command(override_usage = "weir top [OPTIONS] <NAME|--control <SOCKET>>")]
+pub struct Top {
+    /// The name of the deployment, not its file; needed unless there is a `--control`.
+    #[arg(required_unless_present = "control")]
+    name: Option<String>,
+    /// The control socket, instead of the one found by the name.
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// The time between two looks at the link [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    interval: Option<Duration>,
+    /// At most so many classes [default: 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CLASSES_MAX as i64))]
+    limit: Option<u32>,
+}
+
+impl Run for Top {
+    fn run(self, output: &Output) -> Exit {
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return output.refuse(
+                "this draws on a terminal, and here is none; use `weir status --watch` for a pipe",
+            );
+        }
+        let name = self.name.clone().unwrap_or_default();
+        let control = self.control.clone();
+        let find = move || match &control {
+            Some(socket) => Ok(socket.clone()),
+            None => Places::of_process().find(&name),
+        };
+        let query = Query { limit: self.limit, ..Query::default() };
+        // A name that is wrong is said before the screen is taken.
+        if let Err(error) = find().and_then(|socket| client::status(&socket, &query)) {
+            return output.refuse(&error);
+        }
+        let shown = self.name.or(self.control.map(|path| path.display().to_string()));
+        let view = View::new(&shown.unwrap_or_default(), output.colour());
+        let reader = Reader::start(find, query, self.interval.unwrap_or(INTERVAL));
+        match reader.and_then(|reader| show(view, &reader)) {
+            Ok(()) => Exit::Clean,
+            Err(error) => output.refuse(&format!("cannot draw on this terminal: {error}")),
+        }
+    }
+}
+
+/// Draws until a key or a signal ends it.
+fn show(mut view: View, reader: &Reader) -> io::Result<()> {
+    let stop = StopSignal::install().map_err(|error| io::Error::other(error.to_string()))?;
+    let mut screen = Screen::enter()?;
+    let mut changed = true;
+    while !stop.requested() && !view.is_done {
+        for update in reader.updates() {
+            view.update(update);
+            changed = true;
+        }
+        if changed {
+            screen.draw(|frame| draw::draw(frame, &mut view))?;
+        }
+        changed = event::poll(LOOK)?;
+        if changed {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => keys::press(&mut view, key),
+                _ => {}
+            }
+        }
+        if let Some(request) = view.request.take() {
+            view.say(&ask(reader, &request));
+            changed = true;
+        }
+    }
+    Ok(())
+}
+
+/// Sends a request to the link; returns what came of it.
+fn ask(reader: &Reader, request: &Request) -> String {
+    match reader.find().and_then(|socket| client::call(&socket, request)) {
+        Ok(Answer::Error(error)) | Err(error) => error,
+        Ok(_) => "done".to_owned(),
+    }
+}
+
+/// How often signals and new counts are looked for while no key is pressed.
+const LOOK: Duration = Duration::from_millis(50);

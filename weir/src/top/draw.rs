@@ -1,0 +1,369 @@
+//! Draws a view: a heading, the tree of classes, what is known of the selected one, and the keys.
+//!
+//! Each thing that a colour says a sign says too: with NO_COLOR, or for who cannot tell colours
+//! apart, nothing is missing. All texts of a status were made fit to print by the client.
+
+use super::keys::HELP;
+use super::rows::Row;
+use super::view::{Course, Mode, View};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+use unicode_width::UnicodeWidthStr;
+use weir_live::status::{ClassStatus, InnerStatus, LaneStatus, Status};
+
+/// Draws it all.
+pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
+    let area = frame.area();
+    let detail = if area.height >= 16 { DETAILS } else { 0 };
+    let parts = [
+        Constraint::Length(2),
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(detail),
+        Constraint::Length(1),
+    ];
+    let [heading, titles, tree, details, footer] = Layout::vertical(parts).areas(area);
+    view.height = tree.height.into();
+    view.scroll();
+    frame.render_widget(Paragraph::new(head(view)), heading);
+    let columns = Columns::of(area.width);
+    frame.render_widget(Paragraph::new(columns.titles().style(bold())), titles);
+    let shown = view.rows.iter().enumerate().skip(view.first).take(view.height);
+    let lines: Vec<_> = shown.map(|(place, row)| columns.line(view, place, row)).collect();
+    frame.render_widget(Paragraph::new(lines), tree);
+    if detail > 0 {
+        frame.render_widget(Paragraph::new(tell(view)), details);
+    }
+    frame.render_widget(Paragraph::new(foot(view)), footer);
+    if view.mode == Mode::Help {
+        help(frame, area);
+    }
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn head(view: &View) -> Vec<Line<'static>> {
+    let Some(status) = &view.status else {
+        return vec![Line::from(format!("weir top {}", view.name))];
+    };
+    let seconds = status.uptime_ns as f64 / 1e9;
+    let part = status.busy_ns as f64 / (status.uptime_ns as f64).max(1.0) * 100.0;
+    let title = format!(
+        "weir top {}  up {}  {:.2} us a frame  {part:.1} % at work  {} of {} frames in use",
+        view.name,
+        time(seconds),
+        status.frame_ns / 1e3,
+        status.frames_max.saturating_sub(status.frames_free),
+        status.frames_max,
+    );
+    let second = match &view.lost {
+        Some(why) => {
+            let text = format!("THE LINK DOES NOT ANSWER; below is what it did last. {why}");
+            Line::from(text).style(Style::new().add_modifier(Modifier::REVERSED))
+        }
+        None => Line::from(ports(status)),
+    };
+    vec![Line::from(title).style(bold()), second]
+}
+
+fn ports(status: &Status) -> String {
+    let port = |port: &weir_live::status::PortStatus| {
+        let (lost_in, lost_out) = (port.lost_in, port.lost_out);
+        format!("{} {} lost {lost_in} in, {lost_out} out", port.interface, port.state)
+    };
+    let left_out: u64 = status.lanes.iter().map(|lane| lane.left_out).sum();
+    let more = (left_out > 0).then(|| format!("{left_out} classes not shown: see --limit"));
+    status.ports.iter().map(port).chain(more).collect::<Vec<_>>().join(" | ")
+}
+
+/// The columns that fit.
+struct Columns {
+    name: usize,
+    bar: usize,
+    course: usize,
+    has_median: bool,
+}
+
+impl Columns {
+    fn of(width: u16) -> Self {
+        let width = usize::from(width);
+        let has_median = width >= 100;
+        let median = if has_median { DELAY + 1 } else { 0 };
+        let fixed = RATE + LOAN + DELAY + LOST + WAIT + 6 + median;
+        let rest = width.saturating_sub(fixed);
+        let (bar, course) = if rest >= 50 { (rest / 4, 16) } else { (10, 8) };
+        Self { name: rest.saturating_sub(bar + course + 1).max(8), bar, course, has_median }
+    }
+
+    fn titles(&self) -> Line<'static> {
+        let Self { name, bar, course, .. } = *self;
+        let median = if self.has_median { format!(" {:>DELAY$}", "p50 ms") } else { String::new() };
+        Line::from(format!(
+            "{:name$} {:>RATE$} {:bar$} {:course$} {:LOAN$}{median} {:>DELAY$} {:>LOST$} {:>WAIT$}",
+            "class", "bit/s", "of ceiling", "course", "borrows", "p99 ms", "lost/s", "waits"
+        ))
+    }
+
+    fn line(&self, view: &View, place: usize, row: &Row) -> Line<'static> {
+        let sign = match (row.children, view.is_folded(&row.key)) {
+            (0, _) => ' ',
+            (_, true) => '+',
+            (_, false) => '-',
+        };
+        let text = format!("{}{sign}{}", "  ".repeat(row.depth.min(8)), row.name);
+        let selected = place == view.selected;
+        let name_style = if selected {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else if row.children > 0 {
+            bold()
+        } else {
+            Style::new()
+        };
+        let mut spans = vec![
+            Span::styled(fit(&text, self.name), name_style),
+            Span::raw(format!(" {:>RATE$} ", short(row.rate_bps))),
+        ];
+        spans.extend(bar(row, self.bar, view.colour));
+        spans.push(Span::raw(format!(" {}", sparkline(view.course(&row.key), self.course))));
+        spans.push(Span::raw(format!(" {}", fit(&loan(row), LOAN))));
+        if self.has_median {
+            spans.push(Span::raw(format!(" {:>DELAY$}", millis(row.p50_us))));
+        }
+        spans.push(Span::raw(format!(" {:>DELAY$}", millis(row.p99_us))));
+        let lost = format!(" {:>LOST$}", count(row.lost_pps));
+        let alarm = if row.lost_pps > 0.0 { bold() } else { Style::new() };
+        spans.push(Span::styled(lost, alarm));
+        spans.push(Span::raw(format!(" {:>WAIT$}", count(row.waiting as f64))));
+        Line::from(spans)
+    }
+}
+
+/// Returns the bar of a rate: up to the share, above it, and where the share ends.
+fn bar(row: &Row, width: usize, colour: bool) -> Vec<Span<'static>> {
+    let cells = |bps: f64| {
+        let part = if row.full_bps > 0.0 { (bps / row.full_bps).clamp(0.0, 1.0) } else { 0.0 };
+        (part * width as f64).round() as usize
+    };
+    let used = cells(row.rate_bps).max(usize::from(row.rate_bps > 0.0));
+    let share = row.share_bps.map_or(width, cells);
+    let sign = |cell: usize| match cell {
+        _ if cell < used && cell < share => '█',
+        _ if cell < used => '▒',
+        // Where the share is the whole, its end says nothing.
+        _ if cell == share => '│',
+        _ => '·',
+    };
+    let (own, above) = (used.min(share), used.max(share).min(width));
+    // Blue and yellow are told apart by nearly everybody.
+    let style = |paint: Color| if colour { Style::new().fg(paint) } else { Style::new() };
+    let span = |range: std::ops::Range<usize>, style: Style| {
+        Span::styled(range.map(sign).collect::<String>(), style)
+    };
+    vec![
+        span(0..own, style(Color::Blue)),
+        span(own..above, if used > share { style(Color::Yellow) } else { Style::new() }),
+        span(above..width, Style::new()),
+    ]
+}
+
+/// Returns the last seconds as a row of blocks, the highest of the row being full.
+fn sparkline(course: Option<&Course>, width: usize) -> String {
+    let Some(course) = course else { return " ".repeat(width) };
+    let most = course.iter().copied().fold(0.0, f64::max);
+    let last = course.iter().skip(course.len().saturating_sub(width));
+    let block = |rate: &f64| {
+        if *rate <= 0.0 || most <= 0.0 {
+            return '_';
+        }
+        BLOCKS[((rate / most * 8.0).ceil() as usize).clamp(1, 8) - 1]
+    };
+    let text: String = last.map(block).collect();
+    format!("{text:>width$}")
+}
+
+fn loan(row: &Row) -> String {
+    match &row.borrowed {
+        Some((bps, lender)) => format!("<{lender} {}", short(*bps)),
+        None if row.lent_bps > 0.0 => format!(">{}", short(row.lent_bps)),
+        None => String::new(),
+    }
+}
+
+/// Returns what is known of the selected row.
+fn tell(view: &View) -> Vec<Line<'static>> {
+    let found = view.status.as_ref().zip(view.rows.get(view.selected));
+    let lane = found.and_then(|(status, row)| Some((status.lanes.get(row.key.0)?, row)));
+    let Some((lane, row)) = lane else { return Vec::new() };
+    let class = row.leaf.and_then(|leaf| lane.classes.get(leaf));
+    let inner = lane.inner.iter().find(|inner| row.key.1.as_deref() == Some(&inner.name));
+    let lines = match (class, inner) {
+        (Some(class), _) => tell_class(lane, class),
+        (None, Some(inner)) => tell_inner(row, inner),
+        (None, None) => tell_lane(lane),
+    };
+    lines.into_iter().map(Line::from).collect()
+}
+
+fn tell_class(lane: &LaneStatus, class: &ClassStatus) -> Vec<String> {
+    let dropped = class.dropped.iter().map(|(cause, amount)| (cause, amount.packets));
+    let lost = class.lost.iter().map(|(cause, frames)| (cause, *frames));
+    let losses = dropped.chain(lost).filter(|(_, frames)| *frames > 0);
+    let losses: Vec<_> = losses.map(|(cause, frames)| format!("{cause} {frames}")).collect();
+    let losses = if losses.is_empty() { "nothing".to_owned() } else { losses.join(", ") };
+    let recent = class.recent.unwrap_or_default();
+    let delay = &recent.delay;
+    let loan = |loan: &weir_live::status::Loan| {
+        let lender = loan.lender.and_then(|place| lane.inner.get(place as usize));
+        let lender = lender.map_or("link", |lender| lender.name.as_str());
+        format!("{lender} {}bit/s", short(loan.recent_bps))
+    };
+    let loans: Vec<_> = class.borrowed.iter().map(loan).collect();
+    let loans = if loans.is_empty() { "nothing".to_owned() } else { loans.join(", ") };
+    vec![
+        format!(
+            "{}: {} offered, {} sent, {} wait; {}",
+            class.name,
+            class.offered.packets,
+            class.sent.packets,
+            class.backlog.packets,
+            parameters(&class.parameters)
+        ),
+        format!("dropped and lost since the start: {losses}"),
+        format!(
+            "10 s: p50 {:.3} p90 {:.3} p99 {:.3} max {:.3} jitter {:.3} ms; 1 min: {}bit/s, {} lost/s",
+            delay.p50_us / 1e3,
+            delay.p90_us / 1e3,
+            delay.p99_us / 1e3,
+            delay.max_us / 1e3,
+            recent.jitter_us / 1e3,
+            short(recent.minute.sent_bps),
+            count(recent.minute.lost_pps)
+        ),
+        format!(
+            "1 s: over its limits {:.0} %, queue {:.1}, borrowed: {loans}",
+            recent.overlimit * 100.0,
+            recent.queue_packets.unwrap_or_default()
+        ),
+    ]
+}
+
+fn tell_inner(row: &Row, inner: &InnerStatus) -> Vec<String> {
+    let rate = |bps: Option<f64>| bps.map_or("unknown".to_owned(), |bps| short(bps) + "bit/s");
+    vec![
+        format!(
+            "{}: {} classes below it; {}",
+            row.name,
+            row.children,
+            parameters(&inner.parameters)
+        ),
+        format!("share {}, ceiling {}", rate(inner.share_bps), rate(Some(row.full_bps))),
+        format!("1 s: sent {}bit/s, lent {}bit/s", short(row.rate_bps), short(row.lent_bps)),
+    ]
+}
+
+fn tell_lane(lane: &LaneStatus) -> Vec<String> {
+    let policy = &lane.policy;
+    let found = lane.found;
+    vec![
+        format!("{}: {} of {}bit/s", lane.name, policy.scheduler, short(policy.rate_bps)),
+        match policy.identity.as_str() {
+            "" => "no policy".to_owned(),
+            identity => {
+                format!("policy {identity}, in force for {}", time(policy.age_ns as f64 / 1e9))
+            }
+        },
+        format!(
+            "frames inside: {} times none, {} of one class, {} of more",
+            found.none, found.one, found.more
+        ),
+    ]
+}
+
+fn parameters(all: &[(String, String)]) -> String {
+    let written: Vec<_> = all.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if written.is_empty() { "no parameters".to_owned() } else { written.join(", ") }
+}
+
+fn foot(view: &View) -> Line<'static> {
+    if view.mode == Mode::Filter {
+        return Line::from(format!("filter: {}_", view.filter)).style(bold());
+    }
+    let filter =
+        if view.filter.is_empty() { String::new() } else { format!("  [filter: {}]", view.filter) };
+    let keys = format!("q quit  ? help  s sort: {}  / filter  space fold", view.sort.word());
+    Line::from(format!("{keys}{filter}  {}", view.message))
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let wide = HELP.iter().map(|(keys, _)| keys.width()).max().unwrap_or_default();
+    let lines = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:wide$}  {what}")));
+    let height = (HELP.len() as u16 + 2).min(area.height);
+    let place = Rect { height, y: area.y + (area.height - height) / 2, ..area };
+    frame.render_widget(Clear, place);
+    let block = Block::bordered().title("keys and signs (any key goes back)");
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), place);
+}
+
+/// Returns a text in exactly so many columns; what is cut ends with `~`.
+fn fit(text: &str, width: usize) -> String {
+    let mut fitted = text.to_owned();
+    if fitted.width() > width {
+        while fitted.width() + 1 > width && fitted.pop().is_some() {}
+        fitted.push('~');
+    }
+    let pad = width.saturating_sub(fitted.width());
+    fitted + &" ".repeat(pad)
+}
+
+/// Returns a number of bits a second in at most six characters.
+fn short(bps: f64) -> String {
+    let (value, unit) = match bps {
+        _ if bps >= 1e9 => (bps / 1e9, "G"),
+        _ if bps >= 1e6 => (bps / 1e6, "M"),
+        _ if bps >= 1e3 => (bps / 1e3, "k"),
+        _ => return format!("{bps:.0}"),
+    };
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.decimals$}{unit}")
+}
+
+fn count(number: f64) -> String {
+    match number {
+        _ if number > 0.0 && number < 1.0 => format!("{number:.1}"),
+        _ if number < 1e5 => format!("{number:.0}"),
+        _ => short(number),
+    }
+}
+
+fn millis(micros: Option<f64>) -> String {
+    match micros.map(|micros| micros / 1e3) {
+        None => "-".to_owned(),
+        Some(millis) if millis < 10.0 => format!("{millis:.3}"),
+        Some(millis) if millis < 1000.0 => format!("{millis:.1}"),
+        Some(millis) => format!("{millis:.0}"),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    match seconds as u64 {
+        whole @ 0..120 => format!("{whole} s"),
+        whole @ 120..7200 => format!("{} min", whole / 60),
+        whole @ 7200..172_800 => format!("{} h", whole / 3600),
+        whole => format!("{} days", whole / 86_400),
+    }
+}
+
+/// The widths of columns.
+const RATE: usize = 6;
+const LOAN: usize = 13;
+const DELAY: usize = 6;
+const LOST: usize = 6;
+const WAIT: usize = 5;
+/// The lines about the selected class.
+const DETAILS: u16 = 4;
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -1,0 +1,279 @@
+//! What `weir top` draws, on a terminal in memory.
+
+use super::reader::Update;
+use super::view::{Mode, View};
+use super::{draw, keys};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Color;
+use weir_live::status::{
+    Amount, ClassStatus, InnerStatus, LaneStatus, Loan, PolicyStatus, Rates, Recent, Status,
+    Windows,
+};
+
+const MEGA: f64 = 1e6;
+
+/// A class below `parent` with a share, and what it sends.
+fn class(name: &str, parent: Option<u32>, share: f64, sent: f64) -> ClassStatus {
+    let recent = Recent {
+        second: Rates { sent_bps: sent * MEGA, ..Rates::default() },
+        delay_packets: 100,
+        ..Recent::default()
+    };
+    ClassStatus {
+        name: name.to_owned(),
+        parent,
+        share_bps: Some(share * MEGA),
+        recent: Some(recent),
+        ..ClassStatus::default()
+    }
+}
+
+fn inner(name: &str, parent: Option<u32>, share: f64) -> InnerStatus {
+    let (name, share_bps) = (name.to_owned(), Some(share * MEGA));
+    InnerStatus { name, parent, share_bps, ..InnerStatus::default() }
+}
+
+/// A link of 10 Mbit/s: `home` has `voice`, within its share, and `web`, which borrows from it;
+/// `bulk` loses packets.
+fn status() -> Status {
+    let mut voice = class("voice", Some(0), 2.0, 1.0);
+    let mut web = class("web", Some(0), 2.0, 4.0);
+    let mut bulk = class("bulk", None, 6.0, 5.0);
+    let recent = |class: &mut ClassStatus| class.recent.take().expect("a class has it");
+    voice.recent = Some(Recent { jitter_us: 700.0, ..recent(&mut voice) });
+    web.borrowed = vec![Loan { lender: Some(0), bytes: 7, recent_bps: 2.0 * MEGA }];
+    let second = Rates { borrowed_bps: 2.0 * MEGA, sent_bps: 4.0 * MEGA, ..Rates::default() };
+    web.recent = Some(Recent { second, ..recent(&mut web) });
+    let second = Rates { lost_pps: 33.0, sent_bps: 5.0 * MEGA, ..Rates::default() };
+    bulk.recent = Some(Recent { second, overlimit: 0.5, ..recent(&mut bulk) });
+    bulk.dropped = vec![("full".to_owned(), Amount { packets: 99, bytes: 0 })];
+    bulk.parameters = vec![("rate".to_owned(), "6 Mbit/s".to_owned())];
+    bulk.backlog = Amount { packets: 17, bytes: 0 };
+    let policy = PolicyStatus {
+        rate_bps: 10.0 * MEGA,
+        scheduler: "htb".to_owned(),
+        identity: "0123456789abcdef".to_owned(),
+        age_ns: 5_000_000_000,
+    };
+    let lane = LaneStatus {
+        name: "up".to_owned(),
+        from: "eth0".to_owned(),
+        to: "eth1".to_owned(),
+        inner: vec![inner("home", None, 4.0)],
+        classes: vec![voice, web, bulk],
+        policy,
+        ..LaneStatus::default()
+    };
+    let windows = Windows { second_ns: 1_000_000_000, ..Windows::default() };
+    Status { lanes: vec![lane], windows, uptime_ns: 60_000_000_000, ..Status::default() }
+}
+
+fn view(status: Status) -> View {
+    let mut view = View::new("demo", false);
+    view.update(Update::Status(Box::new(status)));
+    view
+}
+
+fn press(view: &mut View, text: &str) {
+    for letter in text.chars() {
+        let code = match letter {
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            '<' => KeyCode::Backspace,
+            '^' => KeyCode::Home,
+            '$' => KeyCode::End,
+            other => KeyCode::Char(other),
+        };
+        keys::press(view, KeyEvent::new(code, KeyModifiers::NONE));
+    }
+}
+
+fn terminal(view: &mut View, (width, height): (u16, u16)) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
+    terminal.draw(|frame| draw::draw(frame, view)).expect("memory");
+    terminal
+}
+
+/// Returns the lines of the screen.
+fn lines(view: &mut View, size: (u16, u16)) -> Vec<String> {
+    let terminal = terminal(view, size);
+    let buffer = terminal.backend().buffer();
+    let line = |y: u16| (0..size.0).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..size.1).map(|y| line(y).trim_end().to_owned()).collect()
+}
+
+/// Returns the names in the tree as drawn.
+fn names(view: &mut View) -> Vec<String> {
+    let rows = lines(view, (80, 24)).into_iter().skip(3).take(16).filter(|line| !line.is_empty());
+    let name = |line: String| {
+        let word = line.split_whitespace().next().unwrap_or_default().to_owned();
+        word.trim_start_matches(['-', '+']).to_owned()
+    };
+    rows.map(name).collect()
+}
+
+#[test]
+fn a_screen_of_80_columns_shows_everything() {
+    let all = lines(&mut view(status()), (80, 24));
+    let line = |part: &str| {
+        all.iter().skip(3).find(|line| line.contains(part)).unwrap_or_else(|| panic!("{all:#?}"))
+    };
+    assert!(all[0].contains("weir top demo  up 60 s"), "{all:#?}");
+    for title in ["class", "bit/s", "of ceiling", "course", "borrows", "p99 ms", "lost/s", "waits"]
+    {
+        assert!(all[2].contains(title), "{title}: {all:#?}");
+    }
+    let rows = [
+        // Of ten cells a tenth; the share ends behind the second.
+        ("voice", &["1.00M", "█·│·······", "0.000"][..]),
+        ("web", &["4.00M", "██▒▒······", "<home 2.00M"]),
+        ("bulk", &["5.00M", "█████·│···", "33", "17"]),
+        ("-home", &["5.00M", "████▒·····", ">2.00M", "17"][..3]),
+        ("-up: eth0", &["10.0M", "██████████"]),
+    ];
+    for (name, parts) in rows {
+        let text = line(name);
+        assert!(parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
+    }
+    assert!(all[23].contains("q quit") && all[23].contains("sort: policy"), "{all:#?}");
+    assert!(all.iter().all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn keys_sort_fold_and_filter() {
+    let tree = ["up:", "home", "voice", "web", "bulk"];
+    let rows: [(&str, &[&str]); 10] = [
+        ("", &tree),
+        ("s", &["up:", "home", "web", "voice", "bulk"]),
+        ("sss", &["up:", "bulk", "home", "voice", "web"]),
+        ("sssss", &tree),
+        ("j ", &["up:", "home", "bulk"]),
+        ("j  ", &tree),
+        ("F", &["up:", "home", "bulk"]),
+        ("/WE\n", &["up:", "home", "web"]),
+        ("/web<<<bu", &["up:", "bulk"]),
+        ("/web\u{1b}", &tree),
+    ];
+    for (pressed, wanted) in rows {
+        let mut view = view(status());
+        press(&mut view, pressed);
+        assert_eq!(names(&mut view), wanted, "{pressed:?}");
+    }
+}
+
+#[test]
+fn the_selected_row_is_told_of_and_stays_selected() {
+    let mut view = view(status());
+    let rows: [(&str, &[&str]); 4] = [
+        ("^", &["up: htb of 10.0Mbit/s", "policy 0123456789abcdef, in force for 5 s"]),
+        ("j", &["home: 2 classes below it", "share 4.00Mbit/s", "lent 2.00Mbit/s"]),
+        ("j", &["voice: 0 offered", "dropped and lost since the start: nothing", "jitter 0.700"]),
+        ("$", &["rate 6 Mbit/s", "full 99", "over its limits 50 %", "borrowed: nothing"]),
+    ];
+    for (pressed, parts) in rows {
+        press(&mut view, pressed);
+        let text = lines(&mut view, (80, 24)).join("\n");
+        assert!(parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
+    }
+    press(&mut view, "s");
+    view.update(Update::Status(Box::new(status())));
+    assert!(lines(&mut view, (80, 24)).join("\n").contains("full 99"), "bulk is still selected");
+}
+
+#[test]
+fn a_link_that_ends_or_restarts_is_said_to() {
+    let mut view = view(status());
+    view.update(Update::Lost("there is no socket".to_owned()));
+    let text = lines(&mut view, (120, 24)).join("\n");
+    assert!(text.contains("DOES NOT ANSWER") && text.contains("there is no socket"), "{text}");
+    assert!(text.contains("voice"), "what it did last is still there");
+    view.update(Update::Status(Box::new(status())));
+    let text = lines(&mut view, (120, 24)).join("\n");
+    assert!(text.contains("answers again") && !text.contains("DOES NOT"), "{text}");
+    view.update(Update::Status(Box::new(Status { uptime_ns: 1, ..status() })));
+    assert!(lines(&mut view, (120, 24)).join("\n").contains("has restarted"));
+}
+
+#[test]
+fn a_course_grows_once_a_second_whatever_the_interval() {
+    let mut view = view(status());
+    for tenth in 1..=50_u64 {
+        let uptime_ns = 60_000_000_000 + tenth * 100_000_000;
+        // The windows end each second.
+        let windows = Windows { age_ns: tenth % 10 * 100_000_000, ..status().windows };
+        view.update(Update::Status(Box::new(Status { uptime_ns, windows, ..status() })));
+    }
+    let course = view.course(&(0, Some("web".to_owned()))).expect("it has one");
+    assert_eq!((course.len(), course[0]), (6, 4.0 * MEGA));
+    let line = lines(&mut view, (80, 24)).into_iter().find(|line| line.contains("web"));
+    assert!(line.is_some_and(|line| line.contains("██████ ")), "six seconds of the same rate");
+}
+
+#[test]
+fn colours_are_used_only_where_they_may_be() {
+    for colour in [false, true] {
+        let mut view = view(status());
+        view.colour = colour;
+        let terminal = terminal(&mut view, (80, 24));
+        let cells = terminal.backend().buffer().content().iter();
+        let painted: std::collections::BTreeSet<_> = cells
+            .map(|cell| cell.fg)
+            .filter(|fg| *fg != Color::Reset)
+            .map(|fg| fg.to_string())
+            .collect();
+        let wanted: &[&str] = if colour { &["Blue", "Yellow"] } else { &[] };
+        assert_eq!(painted.iter().collect::<Vec<_>>(), wanted, "{colour}");
+    }
+}
+
+#[test]
+fn any_size_and_any_status_is_drawn() {
+    let many = |number: usize| {
+        let lane = LaneStatus {
+            classes: (0..number)
+                .map(|n| class(&format!("c{n}"), Some(n as u32), 1.0, 1.0))
+                .collect(),
+            ..status().lanes.remove(0)
+        };
+        Status { lanes: vec![lane], ..status() }
+    };
+    // A foreign link may say anything: loops, places beyond the list, chains, numbers of any size.
+    let chain = (0..5000_u32).map(|n| inner(&format!("i{n}"), Some(n.saturating_sub(1)), 1.0));
+    let looped = vec![inner("a", Some(1), 1.0), inner("b", Some(0), f64::NAN)];
+    let odd = |inner: Vec<InnerStatus>| {
+        let mut status = many(20);
+        status.lanes[0].inner = inner;
+        status.lanes[0].policy.rate_bps = f64::INFINITY;
+        status.frames_free = u64::MAX;
+        status
+    };
+    for status in [Status::default(), many(1000), odd(chain.collect()), odd(looped)] {
+        let mut view = view(status);
+        for size in [(80, 24), (1, 1), (20, 5), (300, 100), (80, 15)] {
+            for pressed in ["", "$", "^", "?", "?", "F", "F", "s"] {
+                press(&mut view, pressed);
+                let _drawn = lines(&mut view, size);
+            }
+            assert_eq!(view.mode, Mode::Tree);
+        }
+    }
+    let mut large = view(many(1000));
+    press(&mut large, "$");
+    let text = lines(&mut large, (80, 24)).join("\n");
+    assert!(text.contains("c999") && !text.contains("c900"), "{text}");
+    press(&mut large, "/c77\n");
+    assert_eq!(names(&mut large).len(), 12, "the direction, and c77, c770 to c779");
+}
+
+#[test]
+fn keys_ask_the_link_or_say_that_they_cannot() {
+    let mut view = view(status());
+    press(&mut view, "m");
+    assert!(view.request.take().is_some());
+    press(&mut view, "e");
+    assert!(view.request.is_none() && view.message.contains("cannot"), "{}", view.message);
+    press(&mut view, "q");
+    assert!(view.is_done);
+}

@@ -1,0 +1,246 @@
+//! What is on the screen: the last status, the course of each class, and where its reader is.
+
+use super::reader::Update;
+use super::rows::{self, Key, Row};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_control::protocol::Request;
+use weir_live::status::Status;
+
+/// The screen, as data.
+pub struct View {
+    /// The name of the link.
+    pub name: String,
+    /// Whether colours may be used.
+    pub colour: bool,
+    /// The last status.
+    pub status: Option<Status>,
+    /// Why the link does not answer, while it does not.
+    pub lost: Option<String>,
+    /// The rows that are not folded or filtered away.
+    pub rows: Vec<Row>,
+    /// The selected row, and the first that is drawn.
+    pub selected: usize,
+    pub first: usize,
+    /// How many rows fit.
+    pub height: usize,
+    pub sort: Order,
+    /// Only classes whose names hold this, in any case.
+    pub filter: String,
+    pub mode: Mode,
+    pub message: String,
+    /// What a key asks of the link.
+    pub request: Option<Request>,
+    pub is_done: bool,
+    folded: BTreeSet<Key>,
+    courses: BTreeMap<Key, Course>,
+    /// When the last windows that are in the courses ended, since the start of the link.
+    windows_end_ns: u64,
+}
+
+/// The rates of the last seconds, in bit/s.
+pub type Course = VecDeque<f64>;
+
+/// What keys do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// They move and act.
+    #[default]
+    Tree,
+    /// They write the filter.
+    Filter,
+    /// Any of them closes the help.
+    Help,
+}
+
+/// The order of siblings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// That of the policy.
+    #[default]
+    Policy,
+    /// Those first that sent most in the last second.
+    Rate,
+    /// Those first with the longest p99.
+    Delay,
+    /// Those first that lose most.
+    Losses,
+    /// Those first in which most waits.
+    Backlog,
+}
+
+impl Order {
+    /// All, with their words; a key takes the next one.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Policy, "policy"),
+        (Self::Rate, "rate"),
+        (Self::Delay, "delay"),
+        (Self::Losses, "losses"),
+        (Self::Backlog, "backlog"),
+    ];
+
+    /// Returns the word for it.
+    pub fn word(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    fn next(self) -> Self {
+        Self::ALL[(self as usize + 1) % Self::ALL.len()].0
+    }
+}
+
+impl View {
+    /// The view of a link whose status was not read yet.
+    pub fn new(name: &str, colour: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            colour,
+            status: None,
+            lost: None,
+            rows: Vec::new(),
+            selected: 0,
+            first: 0,
+            height: 1,
+            sort: Order::default(),
+            filter: String::new(),
+            mode: Mode::default(),
+            message: String::new(),
+            request: None,
+            is_done: false,
+            folded: BTreeSet::new(),
+            courses: BTreeMap::new(),
+            windows_end_ns: 0,
+        }
+    }
+
+    /// Takes over what was read.
+    pub fn update(&mut self, update: Update) {
+        match update {
+            Update::Lost(why) => self.lost = Some(why),
+            Update::Status(status) => {
+                let before = self.status.as_ref().map_or(0, |status| status.uptime_ns);
+                if status.uptime_ns < before {
+                    self.say("the link has restarted: its counts begin anew");
+                    self.windows_end_ns = 0;
+                } else if self.lost.is_some() {
+                    self.say("the link answers again");
+                }
+                self.lost = None;
+                self.status = Some(*status);
+                self.follow();
+                self.arrange();
+            }
+        }
+    }
+
+    /// Shows a message until the next one.
+    pub fn say(&mut self, message: &str) {
+        message.clone_into(&mut self.message);
+    }
+
+    /// Adds the last second to the courses, once.
+    fn follow(&mut self) {
+        let Some(status) = &self.status else { return };
+        if status.windows.second_ns == 0 {
+            return;
+        }
+        let now = status.uptime_ns + status.age_ns;
+        let end = now.saturating_sub(status.windows.age_ns);
+        if self.windows_end_ns > 0 && end < self.windows_end_ns + SAME_NS {
+            return;
+        }
+        self.windows_end_ns = end;
+        let everything = rows::arrange(status, Order::Policy, "", &BTreeSet::new());
+        let mut courses = std::mem::take(&mut self.courses);
+        for row in everything {
+            let mut course = courses.remove(&row.key).unwrap_or_default();
+            course.push_back(row.rate_bps);
+            if course.len() > COURSE_MAX {
+                course.pop_front();
+            }
+            // What is no class any more is forgotten.
+            self.courses.insert(row.key, course);
+        }
+    }
+
+    /// Returns the course of a row.
+    pub fn course(&self, key: &Key) -> Option<&Course> {
+        self.courses.get(key)
+    }
+
+    /// Makes the rows anew; the selected one stays selected if it is still there.
+    fn arrange(&mut self) {
+        let Some(status) = &self.status else { return };
+        let key = self.rows.get(self.selected).map(|row| row.key.clone());
+        self.rows = rows::arrange(status, self.sort, &self.filter, &self.folded);
+        let place = self.rows.iter().position(|row| Some(&row.key) == key.as_ref());
+        self.select(place.unwrap_or(self.selected));
+    }
+
+    /// Selects a row, or the last one.
+    pub fn select(&mut self, row: usize) {
+        self.selected = row.min(self.rows.len().saturating_sub(1));
+        self.scroll();
+    }
+
+    /// Lets the selected row be among those that are drawn.
+    pub fn scroll(&mut self) {
+        let last = self.first + self.height.max(1) - 1;
+        if self.selected < self.first {
+            self.first = self.selected;
+        } else if self.selected > last {
+            self.first += self.selected - last;
+        }
+        let most = self.rows.len().saturating_sub(self.height.max(1));
+        self.first = self.first.min(most);
+    }
+
+    /// Takes the next order.
+    pub fn sort_next(&mut self) {
+        self.sort = self.sort.next();
+        self.say(&format!("order: {}", self.sort.word()));
+        self.arrange();
+    }
+
+    /// Writes the filter anew.
+    pub fn set_filter(&mut self, filter: String) {
+        self.filter = filter;
+        self.arrange();
+    }
+
+    /// Folds or unfolds the selected row; `folds` is `None` for the other way round.
+    pub fn fold(&mut self, folds: Option<bool>) {
+        let Some(row) = self.rows.get(self.selected) else { return };
+        if row.children == 0 {
+            return;
+        }
+        let key = row.key.clone();
+        let folds = folds.unwrap_or_else(|| !self.folded.contains(&key));
+        if folds {
+            self.folded.insert(key);
+        } else {
+            self.folded.remove(&key);
+        }
+        self.arrange();
+    }
+
+    /// Folds all classes with children, or unfolds all if one is folded.
+    pub fn fold_all(&mut self) {
+        if self.folded.is_empty() {
+            let inner = self.rows.iter().filter(|row| row.children > 0 && row.depth > 0);
+            self.folded = inner.map(|row| row.key.clone()).collect();
+        } else {
+            self.folded.clear();
+        }
+        self.arrange();
+    }
+
+    /// Returns whether a row is folded.
+    pub fn is_folded(&self, key: &Key) -> bool {
+        self.folded.contains(key)
+    }
+}
+
+/// The seconds of a course.
+pub const COURSE_MAX: usize = 60;
+/// Windows that end closer to each other are the same.
+const SAME_NS: u64 = 300_000_000;

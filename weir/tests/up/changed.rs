@@ -1,0 +1,226 @@
+//! Changes of a running link, as a user makes them.
+
+use super::deaths::until;
+use super::{Outcome, POLICY, Scene, Test, send_until_received, signal};
+use libtest_mimic::Failed;
+use serde_json::Value;
+use std::fs;
+use weir_live::status::{ClassStatus, Status};
+
+pub const TESTS: &[Test] = &[
+    ("a_change_is_in_force_at_once_and_counts_go_on", counts_go_on),
+    ("a_wrong_change_changes_nothing_and_says_why", wrong_changes),
+    ("a_dry_run_prints_the_difference", dry_run),
+    ("a_change_on_trial_returns_unless_it_is_confirmed", trials),
+    ("a_broken_guard_undoes_a_change", guarded),
+    ("files_are_put_in_force_by_reload_and_by_sighup", reloaded),
+    ("a_forwarder_that_dies_is_followed_by_one_with_the_policy_in_force", death),
+];
+
+/// What a command did: its exit code, and what it printed.
+struct Said {
+    code: i32,
+    text: String,
+}
+
+fn say(scene: &Scene, arguments: &[&str]) -> Result<Said, Failed> {
+    let (verb, rest) = arguments.split_first().ok_or("a verb")?;
+    let arguments = [&[*verb, "--control", "weir.sock"], rest].concat();
+    let output = scene.weir(&arguments).output()?;
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    Ok(Said { code: output.status.code().unwrap_or(-1), text })
+}
+
+/// As [`say`]; it must exit with this code and print these parts.
+fn check(scene: &Scene, arguments: &[&str], code: i32, parts: &[&str]) -> Outcome {
+    let said = say(scene, arguments)?;
+    let has = parts.iter().all(|part| said.text.contains(part));
+    assert!(said.code == code && has, "{arguments:?}: {} {}", said.code, said.text);
+    Ok(())
+}
+
+fn json(scene: &Scene, arguments: &[&str]) -> Result<Value, Failed> {
+    let said = say(scene, &[arguments, &["--format", "json"]].concat())?;
+    serde_json::from_str(&said.text).map_err(|error| format!("{error}: {}", said.text).into())
+}
+
+/// Returns what made each change, the oldest first.
+fn origins(scene: &Scene) -> Result<Vec<String>, Failed> {
+    let log = json(scene, &["log"])?;
+    let changes = log["changes"].as_array().ok_or("a list")?;
+    Ok(changes.iter().filter_map(|change| Some(change["by"].as_str()?.to_owned())).collect())
+}
+
+fn class<'a>(status: &'a Status, name: &str) -> Option<&'a ClassStatus> {
+    status.lanes[0].classes.iter().find(|class| class.name == name)
+}
+
+fn sent(status: &Status, name: &str) -> Option<u64> {
+    class(status, name).map(|class| class.sent.packets)
+}
+
+fn await_origin(scene: &Scene, origin: &str) -> Outcome {
+    until(origin, || origins(scene).is_ok_and(|all| all.last().is_some_and(|last| last == origin)))
+}
+
+/// Classes come and go while frames pass; what is counted goes on.
+fn counts_go_on() -> Outcome {
+    let mut scene = Scene::new("counts", POLICY)?;
+    scene.start()?;
+    send_until_received(&scene.testbed, 5004, 20)?;
+    check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2", "50 Mbit/s -> 20 Mbit/s"])?;
+    let video = "class.video.match=[{ proto = \"udp\", dport = \"5006\" }]";
+    check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "new: video"])?;
+    send_until_received(&scene.testbed, 5006, 5)?;
+    send_until_received(&scene.testbed, 5004, 1)?;
+    let status = scene.status()?;
+    assert_eq!((sent(&status, "video"), sent(&status, "voice")), (Some(5), Some(21)));
+    assert!(status.lanes[0].removed.is_none(), "{:?}", status.lanes[0].removed);
+    check(&scene, &["set", "class.voice="], 0, &["change 4", "gone: voice"])?;
+    send_until_received(&scene.testbed, 5004, 3)?;
+    let status = scene.await_status("a new status", |status| class(status, "voice").is_none())?;
+    let removed = status.lanes[0].removed.as_ref().ok_or("voice was counted")?;
+    assert_eq!((removed.sent.packets, removed.offered.packets), (21, 21));
+    assert_eq!(sent(&status, "video"), Some(5));
+    assert!(sent(&status, "rest").is_some_and(|count| count >= 3));
+    assert_eq!(origins(&scene)?, ["start", "set", "set", "set"]);
+    let changed = json(&scene, &["set", "link.rate=21Mbit/s", "--reason", "more to sell"])?;
+    println!("in force after {} us", changed["took_us"]);
+    assert_eq!(json(&scene, &["log"])?["changes"][4]["reason"], "more to sell");
+    let text = scene.stop()?;
+    for part in ["has other policies: change 2", "because: more to sell"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    Ok(())
+}
+
+fn wrong_changes() -> Outcome {
+    let mut scene = Scene::new("wrongly", POLICY)?;
+    scene.start()?;
+    let before = fs::read_to_string(scene.folder.join("policy.toml"))?;
+    check(&scene, &["set", "link.rate=20 mbps"], 1, &["ambiguous", "nothing was changed"])?;
+    check(&scene, &["set", "class.rest="], 1, &["no class"])?;
+    check(&scene, &["set", "clas.rest.x=1"], 1, &["class"])?;
+    check(&scene, &["set", "deployment.cpu=0"], 2, &["cannot change", "weir restart"])?;
+    check(&scene, &["set", "deployment.pool=4000 packets"], 2, &["weir restart"])?;
+    check(&scene, &["set", "link.rate"], 2, &["has no `=`"])?;
+    check(&scene, &["set", "down:link.rate=1Mbit/s"], 2, &["the link has upload"])?;
+    check(&scene, &["set", "link.rate=9Mbit/s", "--guard", "x.rate > 1"], 2, &["guard `x.rate"])?;
+    check(&scene, &["rollback"], 2, &["nothing was changed yet"])?;
+    check(&scene, &["rollback", "7"], 2, &["change 7 is not known"])?;
+    check(&scene, &["confirm"], 2, &["no change waits"])?;
+    check(&scene, &["set", "link.rate=50Mbit/s"], 0, &["nothing changes"])?;
+    assert_eq!(origins(&scene)?, ["start"]);
+    assert_eq!(fs::read_to_string(scene.folder.join("policy.toml"))?, before);
+    scene.stop()?;
+    Ok(())
+}
+
+fn dry_run() -> Outcome {
+    let mut scene = Scene::new("dry", POLICY)?;
+    scene.start()?;
+    fs::write(scene.folder.join("new.toml"), POLICY.replace("50 Mbit/s", "20 Mbit/s"))?;
+    let diff = scene.weir(&["diff", "policy.toml", "new.toml"]).output()?;
+    let diff = String::from_utf8_lossy(&diff.stdout).into_owned();
+    let said = say(&scene, &["set", "link.rate=20Mbit/s", "--dry-run"])?;
+    assert!(said.code == 0 && said.text.trim_end() == diff.trim_end(), "{}\n{diff}", said.text);
+    assert_eq!(origins(&scene)?, ["start"]);
+    scene.stop()?;
+    Ok(())
+}
+
+fn trials() -> Outcome {
+    let mut scene = Scene::new("trial", POLICY)?;
+    scene.start()?;
+    check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "1s"], 0, &["weir confirm"])?;
+    check(&scene, &["set", "link.rate=30Mbit/s"], 2, &["change 2 is on trial"])?;
+    await_origin(&scene, "returned")?;
+    check(&scene, &["set", "link.rate=20Mbit/s", "--dry-run"], 0, &["50 Mbit/s", "20 Mbit/s"])?;
+    check(&scene, &["set", "link.rate=30Mbit/s", "--confirm", "60s"], 0, &["change 4"])?;
+    check(&scene, &["confirm"], 0, &["stays"])?;
+    check(&scene, &["set", "link.rate=40Mbit/s", "--confirm", "60s"], 0, &["change 5"])?;
+    check(&scene, &["rollback"], 0, &["40 Mbit/s -> 30 Mbit/s"])?;
+    check(&scene, &["rollback", "1"], 0, &["30 Mbit/s -> 50 Mbit/s"])?;
+    let expected = ["start", "set", "returned", "set", "set", "rollback", "rollback"];
+    assert_eq!(origins(&scene)?, expected);
+    let text = scene.stop()?;
+    for part in ["it was not confirmed", "a change of `link` stays: change 4"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    Ok(())
+}
+
+fn guarded() -> Outcome {
+    let mut scene = Scene::new("guard", POLICY)?;
+    scene.start()?;
+    let slow = ["set", "link.rate=20Mbit/s", "--guard", "voice.delay.p99 < 1 ns"];
+    check(&scene, &slow, 0, &["on trial for 60 s"])?;
+    until("the guard is broken", || {
+        send_until_received(&scene.testbed, 5004, 5).is_ok()
+            && origins(&scene).is_ok_and(|all| all.len() == 3)
+    })?;
+    assert_eq!(origins(&scene)?, ["start", "set", "returned"]);
+    let text = scene.stop()?;
+    assert!(text.contains("guard `voice.delay.p99 < 1 ns` in `upload`: it was"), "{text}");
+    Ok(())
+}
+
+fn reloaded() -> Outcome {
+    let mut scene = Scene::new("reload", POLICY)?;
+    scene.start()?;
+    let path = scene.folder.join("policy.toml");
+    check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2"])?;
+    fs::write(&path, POLICY.replace("50 Mbit/s", "30 Mbit/s"))?;
+    let replaces = "it replaces what `weir set` changed: 2";
+    check(&scene, &["reload"], 0, &["20 Mbit/s -> 30 Mbit/s", replaces])?;
+    fs::write(&path, POLICY.replace("50 Mbit/s", "40 Mbit/s"))?;
+    scene.signal("HUP")?;
+    await_origin(&scene, "reload")?;
+    until("SIGHUP", || origins(&scene).is_ok_and(|all| all.len() == 4))?;
+    // Other files than those that the link was started with.
+    fs::write(scene.folder.join("other.toml"), POLICY.replace("50 Mbit/s", "60 Mbit/s"))?;
+    let other = fs::read_to_string(scene.folder.join("link.toml"))?;
+    let other = other.replace("policy.toml", "other.toml");
+    let other = other.replace("[deployment]", "[deployment]\nname = \"link\"");
+    fs::write(scene.folder.join("link2.toml"), &other)?;
+    check(&scene, &["reload", "link2.toml"], 0, &["40 Mbit/s -> 60 Mbit/s"])?;
+    fs::write(
+        scene.folder.join("link2.toml"),
+        other.replace("from = \"inside\"", "from = \"in\""),
+    )?;
+    check(&scene, &["reload", "link2.toml"], 1, &["link2.toml", "nothing was changed"])?;
+    check(&scene, &["reload", "absent.toml"], 2, &["cannot read absent.toml"])?;
+    fs::write(&path, "[link]\n")?;
+    scene.signal("HUP")?;
+    let expected = ["start", "set", "reload", "reload", "reload"];
+    assert_eq!(origins(&scene)?, expected);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let text = scene.stop()?;
+    assert!(text.contains("goes on with the policies that it has"), "{text}");
+    Ok(())
+}
+
+fn death() -> Outcome {
+    let mut scene = Scene::new("died", POLICY)?;
+    scene.start()?;
+    let video = "class.video.match=[{ proto = \"udp\", dport = \"5006\" }]";
+    check(&scene, &["set", video], 0, &["change 2"])?;
+    let kill = |scene: &Scene| -> Outcome {
+        let old = scene.forwarder()?;
+        signal(old, "KILL")?;
+        until("another forwarder", || scene.forwarder().is_ok_and(|now| now != old))?;
+        until("it answers", || origins(scene).is_ok())
+    };
+    kill(&scene)?;
+    send_until_received(&scene.testbed, 5006, 5)?;
+    let status = scene.await_status("video", |status| sent(status, "video") == Some(5))?;
+    assert_eq!(status.lanes[0].classes.len(), 3);
+    // One on trial goes with its process.
+    check(&scene, &["set", "class.video=", "--confirm", "60s"], 0, &["change 3"])?;
+    kill(&scene)?;
+    assert_eq!(origins(&scene)?, ["start", "set", "set", "returned"]);
+    scene.await_status("video is back", |status| class(status, "video").is_some())?;
+    check(&scene, &["rollback", "1"], 0, &["gone: video"])?;
+    scene.stop()?;
+    Ok(())
+}
