@@ -1,7 +1,7 @@
 //! The API on a TCP address: its listener, its tokens and its certificate.
 //!
-//! The keeper reads the files and binds the address; a forwarder, which can open nothing, gets texts
-//! and a descriptor.
+//! The keeper reads the files and binds the address; a forwarder, which can open nothing, gets
+//! texts and a descriptor.
 
 use crate::protocol::Right;
 use rustls::ServerConfig;

@@ -121,6 +121,11 @@ fn responses(description: &str, content: &Value) -> Value {
     })
 }
 
+/// Returns the content of an answer that has no closer schema.
+fn of_type(content: &str, kind: &str) -> Value {
+    json!({ content: { "schema": { "type": kind } } })
+}
+
 fn metrics() -> Value {
     let generator =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
@@ -131,7 +136,7 @@ fn metrics() -> Value {
         "summary": "Returns the counters of the link as OpenMetrics.",
         "description": "For everyone who may connect.",
         "parameters": parameters(&query),
-        "responses": responses("The counters.", &json!({ kind: { "schema": { "type": "string" } } })),
+        "responses": responses("The counters.", &of_type(kind, "string")),
     })
 }
 
@@ -140,6 +145,6 @@ fn itself() -> Value {
         "operationId": "openapi",
         "summary": "Returns this document.",
         "description": "For everyone who may connect.",
-        "responses": responses("The document.", &json!({ JSON: { "schema": { "type": "object" } } })),
+        "responses": responses("The document.", &of_type(JSON, "object")),
     })
 }

@@ -5,7 +5,7 @@
 //! (CSRF), which `Origin` tells. There are no cookies, so neither has a token either.
 
 use super::Fault;
-use super::head::Head;
+use super::heading::Head;
 use crate::protocol::Right;
 use crate::web::Web;
 use std::net::IpAddr;

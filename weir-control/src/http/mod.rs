@@ -1,13 +1,13 @@
 //! The requests of the control socket by HTTP/1.1, for programs that have no client of Weir's own.
 //!
-//! `route` says what a path means, from the table of requests; `guard` who may ask; `head` reads
+//! `route` says what a path means, from the table of requests; `guard` who may ask; `heading` reads
 //! what comes, and `respond` writes what goes. The server (`server/`) gives each client a thread,
 //! a bounded time and a bounded share of memory, as it does to those who send lines.
 
 mod ask;
 pub mod document;
 mod guard;
-mod head;
+mod heading;
 mod memory;
 mod respond;
 mod route;
@@ -21,7 +21,7 @@ use crate::server::{Refusal, Shared, Wire};
 use crate::service::{Cause, Peer, Reply};
 pub use ask::ask;
 pub(crate) use guard::Site;
-use head::{HEAD_MAX, Head};
+use heading::{HEAD_MAX, Head};
 pub use memory::exercise;
 use respond::Writing;
 use route::Target;
@@ -222,8 +222,8 @@ impl<W: Wire> Conversation<'_, W> {
         })?)
     }
 
-    /// Tells the client why, and returns the refusal. What it still sends is read for a moment, since
-    /// some see an answer only once they have sent everything.
+    /// Tells the client why, and returns the refusal. What it still sends is read for a moment,
+    /// since some see an answer only once they have sent everything.
     fn refuse(&mut self, fault: Fault) -> Refusal {
         self.wire.until(Instant::now() + REFUSAL_PATIENCE);
         if Writing::new(self.wire, &Head::default(), false).fault(&fault).is_ok() {

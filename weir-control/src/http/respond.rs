@@ -1,6 +1,6 @@
 //! Responses: a head, and a body that is whole or comes in parts as it is made.
 
-use super::head::Head;
+use super::heading::Head;
 use super::{Fault, JSON};
 use crate::server::Wire;
 use serde_json::json;

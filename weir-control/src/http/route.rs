@@ -1,6 +1,6 @@
 //! What a path means: a request of the table ([`CALLS`]), or a document.
 
-use super::head::pairs;
+use super::heading::pairs;
 use super::{Fault, JSON};
 use crate::protocol::{CALLS, Call, Method, Request};
 use schemars::generate::SchemaSettings;

@@ -77,7 +77,8 @@ impl Server {
     /// Answers on a listener that another process may have bound, and whose file is left alone.
     /// The API on a TCP address is served, too, if the service has one.
     /// Once it returns, the server's threads need poll, accept4, getsockopt, setsockopt, recvfrom,
-    /// read, write, sendmsg, shutdown and close, getrandom for TLS, and what threads and memory take: clone3, mmap,
+    /// read, write, sendmsg, shutdown and close, getrandom for TLS, and what threads and memory
+    /// take: clone3, mmap,
     /// munmap, mprotect, madvise, futex, rseq, set_robust_list, sigaltstack, prctl (the name).
     ///
     /// # Errors

@@ -80,6 +80,7 @@ experiments! {
     overload,
     records,
     faults,
+    api,
     changes,
     packet_size,
     simulator_speed,

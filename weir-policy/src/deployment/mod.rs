@@ -9,7 +9,7 @@
 //! control = "/run/weir/home.sock"                 # default: made from the name
 //! lag_max = "100 ms"
 //! pool = "8192 packets"                           # of each direction
-//! on_exit = "open"                                # and other keys of `service.rs`, `alarm.rs`, `api.rs`
+//! on_exit = "open"                                # more: `service.rs`, `alarm.rs`, `api.rs`
 //!
 //! [direction.upload]
 //! from = "inside"                                 # or several ports: ["inside", "guests"]

@@ -207,7 +207,9 @@ pub fn api() -> Value {
         ),
         "key": file(Some("none"), "A file with the certificate's key in PEM."),
         "hosts": described(
-            json!({ "type": "array", "items": { "type": "string", "pattern": "^[A-Za-z0-9.-]+$" } }),
+            json!({
+                "type": "array", "items": { "type": "string", "pattern": "^[A-Za-z0-9.-]+$" },
+            }),
             "none",
             "Names by which clients may call it, beside its address and `localhost`.",
         ),
