@@ -277,8 +277,8 @@ pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
 const RIGHT_END: u32 = u32::MAX;
 
 impl Turns {
-    /// Writes the pointers, those of feeds for the priorities in `used`; the members follow from the
-    /// modes and activity of classes. A leaf that was retuned may have been the last of a priority.
+    /// Writes the pointers, those of feeds for the priorities in `used`: a leaf that was retuned may
+    /// have been the last of a priority. The members follow from the modes and activity of classes.
     pub(super) fn save(&self, used: u8, to: &mut Writer) {
         let Self { rows, busy: _, feeds: _, families, family_feeds, feed_of, feeds_each, slots: _ } =
             self;
