@@ -278,7 +278,7 @@ const RIGHT_END: u32 = u32::MAX;
 
 impl Turns {
     /// Writes the pointers, those of feeds for the priorities in `used`: a leaf that was retuned
-    /// may have been the last of a priority. The members follow from the modes and activity of classes.
+    /// may have been the last of a priority. The members follow from modes and activity.
     pub(super) fn save(&self, used: u8, to: &mut Writer) {
         let Self {
             // The members follow.
