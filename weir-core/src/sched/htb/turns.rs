@@ -277,11 +277,20 @@ pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
 const RIGHT_END: u32 = u32::MAX;
 
 impl Turns {
-    /// Writes the pointers, those of feeds for the priorities in `used`; the members follow from the
-    /// modes and activity of classes. A leaf that was retuned may have been the last of a priority.
+    /// Writes the pointers, those of feeds for the priorities in `used`: a leaf that was retuned
+    /// may have been the last of a priority. The members follow from modes and activity.
     pub(super) fn save(&self, used: u8, to: &mut Writer) {
-        let Self { rows, busy: _, feeds: _, families, family_feeds, feed_of, feeds_each, slots: _ } =
-            self;
+        let Self {
+            // The members follow.
+            busy: _,
+            feeds: _,
+            rows,
+            families,
+            family_feeds,
+            feed_of,
+            feeds_each,
+            slots: _,
+        } = self;
         rows.iter().for_each(|row| row.pointer.save(to));
         for family in 0..families.len() {
             for which in bits(used).map(|priority| usize::from(feed_of[priority])) {
