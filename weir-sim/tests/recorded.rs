@@ -259,7 +259,7 @@ fn every_scheduler_dropper_and_classifier_replays_to_the_bit() {
             let place = random.below(CLASSIFIERS.len() as u32) as usize;
             let classifier = CLASSIFIERS[place].keyword;
             let text = policy(scheduler, dropper, classifier, &mut random);
-            let Some(recording) = Recording::new(&text, u64::from(random.bits())) else { continue };
+            let Some(recording) = Recording::new(&text, random.bits()) else { continue };
             let other = policies::text(scheduler, &mut random);
             // Every other record begins with a new link, the others in the middle of a run.
             let is_on = random.below(2) == 0;

@@ -121,12 +121,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         return Err("the keeper does not say what to run".to_owned());
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
-    let web = plan.api.as_ref().zip(descriptors.pop());
-    let web = web.map(|(api, listener)| {
-        let copy = listener.try_clone().map_err(|error| error.to_string())?;
-        Web::new(listener, api).map(|web| (web, copy))
-    });
-    let web = web.transpose()?;
+    let web = open_web(&plan, descriptors.pop())?;
     let outcome = reading::of_texts(&plan.texts);
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
@@ -144,13 +139,8 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let bells: Result<Vec<_>> = (0..=bridges.len()).map(|_| Bell::new().map(Arc::new)).collect();
     let bells = bells.map_err(text)?;
     let entered = sandbox::enter(&SandboxConfig::default()).map_err(text)?;
-    for direction in &deployment.directions {
-        let detail = format!("`{}`", direction.path.display());
-        tell(&reporter, Kind::PolicyLoaded, &direction.name, &detail);
-    }
     let user = dropped.user.map_or(String::new(), |user| format!("it is the user `{user}`; "));
-    let process = format!("the forwarder (process {})", std::process::id());
-    tell(&reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
+    tell_loaded(&deployment, &reporter, &format!("{user}{entered}"));
     let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
     let Plan { texts, keeper, owner, history, api: _ } = *plan;
@@ -185,6 +175,26 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         owner,
         state: Some(state),
     })
+}
+
+/// Returns the API on a TCP address, with a copy of its listener for who comes next.
+fn open_web(
+    plan: &Plan,
+    listener: Option<OwnedFd>,
+) -> std::result::Result<Option<(Web, OwnedFd)>, String> {
+    let Some((api, listener)) = plan.api.as_ref().zip(listener) else { return Ok(None) };
+    let copy = listener.try_clone().map_err(|error| error.to_string())?;
+    Ok(Some((Web::new(listener, api)?, copy)))
+}
+
+/// Tells which policies are in force, and what this process gave up.
+fn tell_loaded(deployment: &Deployment, reporter: &Reporter, given_up: &str) {
+    for direction in &deployment.directions {
+        let detail = format!("`{}`", direction.path.display());
+        tell(reporter, Kind::PolicyLoaded, &direction.name, &detail);
+    }
+    let process = format!("the forwarder (process {})", std::process::id());
+    tell(reporter, Kind::PrivilegeDropped, &process, given_up);
 }
 
 fn tell(reporter: &Reporter, kind: Kind, subject: &str, detail: &str) {

@@ -180,12 +180,6 @@ impl Lateness {
         self.drop_next = now.after(self.spacing(patience));
     }
 
-    /// The number of drops since dropping began.
-    #[cfg(test)]
-    pub(super) fn drops(&self) -> u32 {
-        self.count
-    }
-
     #[cfg(test)]
     pub(super) fn is_dropping(&self) -> bool {
         self.dropping

@@ -1,7 +1,8 @@
 //! The tree of classes of a lane, as readers of its status are told: it changes only with the
 //! policy.
 //!
-//! Invariant: a class comes behind its parent in a path, and there are at most [`DEPTH_MAX`] of them.
+//! Invariant: a class comes behind its parent in a path, and there are at most [`DEPTH_MAX`] of
+//! them.
 
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
