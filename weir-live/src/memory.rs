@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use weir_core::account::HISTOGRAMS_MAX;
 use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, QueuePlan};
 use weir_policy::deployment::{Deployment, Direction};
@@ -81,6 +82,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
         Part { name: "queues of flows", bytes: ways.iter().map(flows).sum() },
         Part { name: "reading the files", bytes: read },
         Part { name: "a status", bytes: leaves * STATUS_BYTES },
+        Part { name: "the last seconds", bytes: ways.iter().map(windows).sum() },
     ];
     parts.retain(|part| part.bytes > 0);
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
@@ -127,6 +129,13 @@ fn flows(way: &Direction) -> u64 {
     queues.fold(0, |sum, queues| sum.saturating_add(queues.saturating_mul(FLOW_BYTES)))
 }
 
+/// Returns what counts and delays of the last seconds take.
+fn windows(way: &Direction) -> u64 {
+    let leaves = way.policy.link.tree.leaf_count();
+    let delays = if leaves <= HISTOGRAMS_MAX { DELAYS_BYTES } else { 0 };
+    leaves as u64 * (COUNTS_BYTES + delays)
+}
+
 /// The parameter of droppers that keep flows apart.
 const FLOWS: &str = "flows";
 const MTU_USUAL: usize = 1500;
@@ -141,6 +150,11 @@ const PROCESSES: u64 = 2;
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.
 const STATUS_BYTES: u64 = 4096;
+/// A class in the snapshots for readers, and in the windows that are computed of them.
+const COUNTS_BYTES: u64 = 2048;
+/// Its histograms of delays: in the lane, in two snapshots, in the one before these, and parts of
+/// ten seconds.
+const DELAYS_BYTES: u64 = 48 << 10;
 /// A class in the plan, in the link and in a lane.
 const CLASS_BYTES: u64 = 2048;
 /// A packet in the link, and an arrival or a departure of it.

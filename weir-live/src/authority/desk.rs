@@ -114,7 +114,7 @@ impl Served {
 /// taken over may. For a fuzz target.
 ///
 /// # Panics
-/// When the desk hands out a descriptor, or says nothing to a request.
+/// When the desk grants anything, or says nothing to a request.
 pub fn exercise(bytes: &[u8]) {
     let kinds = [port::AUTO, "afpacket", "afxdp"];
     let config = |kind: &str| PortConfig { kind: kind.to_owned(), ..PortConfig::new("weir-none9") };
@@ -127,6 +127,7 @@ pub fn exercise(bytes: &[u8]) {
         let answer = here.receive::<Answer>(Duration::ZERO).expect("the desk answers");
         let (answer, descriptors) = answer.expect("the desk answers at once");
         assert!(descriptors.is_empty(), "nothing is handed out: {answer:?}");
+        assert!(matches!(answer.outcome, Some(Err(_))), "nothing is granted: {answer:?}");
     }
 }
 

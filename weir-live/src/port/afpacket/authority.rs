@@ -164,7 +164,8 @@ impl Authority for PacketAuthority {
                 Ok(Granted { reply: Reply::Packet(parts), descriptors })
             }
             Ask::Bind { intake, anew } => self.bind_passed(intake, anew, &descriptors),
-            Ask::Sort { intake } => {
+            // A group of none would be granted for nothing.
+            Ask::Sort { intake } if !descriptors.is_empty() => {
                 let all: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
                 self.sort(&all, intake).map_err(|cause| self.failed(cause))?;
                 Ok(Granted::done())
