@@ -4,11 +4,12 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
+use crate::record::{self, Link};
 use serde::Serialize;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use weir_control::protocol::Request;
 use weir_sim::causes::{self, Ask, Causes};
 use weir_sim::explain::SLOWEST_MAX;
 use weir_sim::load::{self, Load};
@@ -82,22 +83,14 @@ impl Explain {
         self.all(&path, output)
     }
 
-    /// Records the link into a file, by the verb for that.
+    /// Records the link into a file. What there is of a record that ends early is explained.
     fn record(&self, path: &Path) -> Result<(), String> {
-        let name = self.what.display();
-        let weir = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(weir);
-        command.arg("record").arg("-o").arg(path).args(["--seconds", &self.seconds.to_string()]);
-        match &self.control {
-            Some(socket) => command.arg("--control").arg(socket),
-            None => command.arg(&self.what),
-        };
-        let status = command.stdout(Stdio::null()).status();
-        let status = status.map_err(|error| format!("cannot record {name}: {error}"))?;
-        // What there is of a record that ends early is explained.
-        match path.is_file() {
-            true => Ok(()),
-            false => Err(format!("there is no file {name}, and no link to record ({status})")),
+        let name = self.control.is_none().then(|| self.what.display().to_string());
+        let link = Link { name, control: self.control.clone() };
+        let request = Request::Record { for_ms: Some(u64::from(self.seconds) * 1000) };
+        match record::fetch(&link, &request, path) {
+            Ok(_saved) => Ok(()),
+            Err(why) => Err(format!("there is no file {}; {why}", self.what.display())),
         }
     }
 

@@ -58,23 +58,28 @@ pub struct Link {
 
 /// Requests a record, writes it to a file, and says what it holds.
 pub fn save(link: &Link, request: &Request, path: &Path, output: &Output) -> Exit {
-    let name = link.name.clone().unwrap_or_default();
-    let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok);
-    let saved = socket.and_then(|socket| {
-        let stop = StopSignal::install().map_err(|error| error.to_string())?;
-        let stream = client::follow(&socket, request)?;
-        let cannot = |error| format!("cannot write {}: {error}", path.display());
-        let file = File::create(path).map_err(cannot)?;
-        receive(&stream, file, &stop)
-    });
-    match saved {
+    match fetch(link, request, path) {
         Ok(saved) => saved.show(path, output),
         Err(why) => output.refuse(&why),
     }
 }
 
+/// Requests a record and writes it to a file, until it is whole or a signal comes.
+///
+/// # Errors
+/// When there is no record; the text says why. One that ends early is none.
+pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, String> {
+    let name = link.name.clone().unwrap_or_default();
+    let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok)?;
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
+    let stream = client::follow(&socket, request)?;
+    let cannot = |error| format!("cannot write {}: {error}", path.display());
+    let file = File::create(path).map_err(cannot)?;
+    receive(&stream, file, &stop)
+}
+
 /// What was received.
-struct Saved {
+pub struct Saved {
     frames: u64,
     bytes: u64,
     end: Option<End>,
