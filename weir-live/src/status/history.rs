@@ -182,9 +182,7 @@ impl Past {
         let minute = &self.frames[0];
         let delay = self.lengths.iter().fold(Duration::ZERO, |sum, one| sum.plus(*one));
         let mut scratch = Histogram::new();
-        let measured = |lane: &LaneLabels| repeat_n(lane.has_delays, lane.leaves.len());
-        let measured = snapshot.labels.lanes.iter().flat_map(measured);
-        let leaves = self.last.leaves.iter().zip(measured).enumerate();
+        let leaves = self.last.leaves.iter().zip(measured(snapshot)).enumerate();
         let leaves = leaves.map(|(number, (now, has_delays))| {
             let mut recent = Recent {
                 second: rates(&before.leaves[number].sums, &now.sums, second),
@@ -237,8 +235,9 @@ impl Past {
     /// Remembers the delays since the last snapshot.
     fn remember_delays(&mut self, snapshot: &Snapshot, second: Option<Duration>) {
         self.delays.resize_with(snapshot.delays.len(), Delays::default);
-        for (delays, now) in self.delays.iter_mut().zip(&snapshot.delays) {
-            if second.is_some() {
+        let all = self.delays.iter_mut().zip(&snapshot.delays).zip(measured(snapshot));
+        for ((delays, now), is_measured) in all {
+            if is_measured && second.is_some() {
                 delays.seconds.push_back(now.sparse_since(&delays.last));
                 forget_first(&mut delays.seconds);
             }
@@ -249,6 +248,12 @@ impl Past {
         self.lengths.extend(second);
         forget_first(&mut self.lengths);
     }
+}
+
+/// Returns for each leaf whether its delays are measured.
+fn measured(snapshot: &Snapshot) -> impl Iterator<Item = bool> + '_ {
+    let each = |lane: &LaneLabels| repeat_n(lane.has_delays, lane.leaves.len());
+    snapshot.labels.lanes.iter().flat_map(each)
 }
 
 /// Keeps [`SECONDS`] of a list at the most, the last ones.

@@ -2,7 +2,7 @@
 //! client, straight to the connection.
 
 use super::tell;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,7 +97,10 @@ impl Recorder {
             let why = match written {
                 Ok(end) if end.is_whole() => return Ok(()),
                 Ok(end) => end.name().to_owned(),
-                Err(error) => format!("its reader is gone or too slow: {error}"),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    "its reader does not read".to_owned()
+                }
+                Err(error) => format!("its reader is gone: {error}"),
             };
             tell(&recorder.reporter, Kind::RecordEnded, &recorder.name, &why);
             Ok(())

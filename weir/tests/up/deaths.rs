@@ -313,7 +313,7 @@ fn signals_end_nothing() -> Outcome {
     send_until_received(&scene.testbed, 5004, 1)?;
     assert_eq!(scene.forwarder()?, forwarder);
     let text = scene.stop()?;
-    assert!(text.contains("hung up"), "{text}");
+    assert!(text.contains("because of a SIGHUP"), "{text}");
     Ok(())
 }
 

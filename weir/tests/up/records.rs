@@ -110,7 +110,7 @@ fn a_record_across_changes() -> Outcome {
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         Ok(())
     };
-    change(&["set", "class.web.rate=12 Mbit/s"])?;
+    change(&["set", "class.web.rate=9 Mbit/s"])?;
     let policy = scene.folder.join("policy.toml");
     let other = "[link]\nrate = '30 Mbit/s'\nscheduler = 'drr'\n[class.more]\n\
                  match = [{ proto = 'udp', dport = 9 }]\n[class.rest]\ndefault = true\n";
@@ -182,7 +182,7 @@ fn a_reader_that_stops() -> Outcome {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest)?;
     let text = scene.stop()?;
-    assert!(text.contains("ended before its time: the writer did not follow"), "{text}");
+    assert!(text.contains("ended before its time"), "{text}");
     Ok(())
 }
 

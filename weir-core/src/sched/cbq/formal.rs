@@ -364,6 +364,7 @@ impl Formal {
         let link = self.classes.at(self.classes.link());
         self.classes.knows(waiting)
             && !link.overlimit
+            && link.meter.undertime() == Instant::ZERO
             && self.overlimit.items(0).all(is_older)
             && heaped.all(|class| in_heap(class) == is_waiting(self.classes.at(class)))
             && (0..self.turns.len()).all(|rank| self.rank_is_sound(rank))
