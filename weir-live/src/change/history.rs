@@ -203,6 +203,14 @@ impl History {
         set_since_files(self.entries.iter().rev())
     }
 
+    /// Returns whether the files contain `texts` as they did when they were read last, so that
+    /// changes since then still hold.
+    pub fn goes_on_from(&self, texts: &Texts) -> bool {
+        let is_read = |entry: &&Entry| matches!(entry.origin, Origin::Start | Origin::Reload);
+        let read = self.entries.iter().rev().find(is_read);
+        read.is_some_and(|read| read.texts.as_ref() == Some(texts))
+    }
+
     /// Forgets the texts of the oldest entries beyond the bound.
     fn forget_texts(&mut self) {
         let mut left = TEXTS_MAX;
@@ -234,6 +242,22 @@ pub fn set_since_files<'a>(latest_first: impl Iterator<Item = &'a Entry>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_hold_as_long_as_the_files_are_as_they_were_read() {
+        let texts = |text: &str| {
+            let deployment = File { name: "d".to_owned(), text: text.to_owned() };
+            Texts { deployment, files: Vec::new() }
+        };
+        let mut history = History::default();
+        assert!(!history.goes_on_from(&texts("a")), "nothing was read");
+        for (origin, text) in [(Origin::Start, "a"), (Origin::Set, "b"), (Origin::Returned, "c")] {
+            history.push(Entry { origin, texts: Some(texts(text)), ..Entry::default() });
+        }
+        assert!(history.goes_on_from(&texts("a")) && !history.goes_on_from(&texts("b")));
+        history.push(Entry { origin: Origin::Reload, ..Entry::default() });
+        assert!(!history.goes_on_from(&texts("a")), "what was read last is not known");
+    }
 
     fn entry(bytes: usize, on_trial: bool) -> Entry {
         let deployment = File { name: "d".to_owned(), text: "x".repeat(bytes) };

@@ -281,7 +281,10 @@ impl Shift<'_> {
                 }
                 Report::Intake(is_open) => self.intake(index, is_open),
                 Report::Beat => {}
-                Report::Event(event) => self.keeper.journal.write(&event),
+                Report::Event(event) => {
+                    self.forwarders[index].note(&event);
+                    self.keeper.journal.write(&event);
+                }
                 Report::Restart => self.restart(index),
                 Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
                 Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
@@ -440,7 +443,8 @@ impl Shift<'_> {
             for _ in 0..LAST_LISTENS {
                 self.listen(index);
             }
-            let dead = self.forwarders.remove(index);
+            let mut dead = self.forwarders.remove(index);
+            dead.take_ends().for_each(|end| self.keeper.journal.write(&end));
             self.mourn(&dead, &how)?;
         }
         Ok(())

@@ -25,6 +25,7 @@ use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
 use weir_live::events::Kind as Event;
+use weir_live::keeper::messages::Plan;
 use weir_live::keeper::service::Service;
 use weir_live::keeper::watch;
 use weir_live::netlink::Netlink;
@@ -100,7 +101,7 @@ impl Up {
         let (deployment, mut plan, ports) = reading.split();
         plan.history = history;
         plan.api = api::read(&deployment)?;
-        plan.note_start(realtime_ns(), Some(plan.owner));
+        tell_changes(&mut plan, output);
         let keeper = Keeper {
             socket: match listeners {
                 Some(listeners) => keeper::adopt(&path, listeners)?,
@@ -119,6 +120,27 @@ impl Up {
         };
         keeper.run()
     }
+}
+
+/// Of a link whose keeper died: says whether changes of its policies still hold. They do unless the
+/// files were edited since they were read.
+fn tell_changes(plan: &mut Plan, output: &Output) {
+    plan.history.give_up_trial(realtime_ns(), "another process took the link over");
+    let changes = plan.history.set_since_files();
+    let numbers: Vec<_> = changes.iter().map(u64::to_string).collect();
+    let numbers = numbers.join(", ");
+    if plan.history.goes_on_from(&plan.texts) {
+        if !changes.is_empty() {
+            let text = "the link keeps what `weir set` changed, which its files do not have";
+            told::tell(output, "note", &format!("{text}: {numbers} in `weir log`"));
+        }
+        return;
+    }
+    if !changes.is_empty() {
+        let text = "its files were edited and replace what `weir set` changed";
+        told::tell(output, "note", &format!("{text}: {numbers} in `weir log`"));
+    }
+    plan.note_start(realtime_ns(), Some(plan.owner));
 }
 
 /// Waits for interfaces that do not exist yet, for as long as the deployment says; returns false if

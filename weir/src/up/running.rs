@@ -8,6 +8,7 @@ use weir_live::authority::Desk;
 use weir_live::channel::Channel;
 use weir_live::claim::Claim;
 use weir_live::error::{Result, SystemError};
+use weir_live::events::{Event, Role};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::Process;
 use weir_policy::deployment::Deployment;
@@ -26,6 +27,8 @@ pub struct Running {
     limits: Limits,
     /// Why it ends, if it said so.
     pub failure: Option<String>,
+    /// The faults that it told of and that are not over, at most [`FAULTS_MAX`].
+    faults: Vec<Event>,
     commands: Channel,
     authority: Channel,
     /// What acts on what it asks for.
@@ -110,6 +113,7 @@ impl Running {
             heard: now,
             limits,
             failure,
+            faults: Vec::new(),
             commands,
             authority,
             desk,
@@ -253,6 +257,24 @@ pub struct Limits {
     pub watchdog: Option<Duration>,
 }
 
+impl Running {
+    /// Notes a fault that an event begins, or that it ends.
+    pub fn note(&mut self, event: &Event) {
+        match event.kind.role() {
+            Role::Begins if self.faults.len() < FAULTS_MAX => self.faults.push(event.clone()),
+            Role::Ends(_) => self.faults.retain(|fault| fault.fault != event.fault),
+            Role::Begins | Role::Once => {}
+        }
+    }
+
+    /// Returns the ends of the faults that nobody sees any more once it has ended.
+    pub fn take_ends(&mut self) -> impl Iterator<Item = Event> + use<> {
+        let detail = "the forwarder that told of it has ended";
+        let faults = std::mem::take(&mut self.faults).into_iter();
+        faults.map(|fault| Event { detail: detail.to_owned(), ..fault.end_now() })
+    }
+}
+
 impl Limits {
     /// Those of a deployment.
     pub fn of(deployment: &Deployment) -> Self {
@@ -262,6 +284,8 @@ impl Limits {
     }
 }
 
+/// Faults of one forwarder that are remembered: more than a link can have at once.
+const FAULTS_MAX: usize = 256;
 /// Asks of a forwarder that are served before something else is done.
 const ASKS_MAX: usize = 64;
 /// To open its ports: a policy of a million classes takes seconds.

@@ -195,6 +195,8 @@ fn the_keeper_dies() -> Outcome {
 fn a_new_keeper_takes_over() -> Outcome {
     let mut scene = Scene::new("adopt", POLICY)?;
     scene.start()?;
+    let set = scene.weir(&["set", "link.rate=49 Mbit/s", "--control", "weir.sock"]).output()?;
+    assert!(set.status.success(), "{set:?}");
     send_until_received(&scene.testbed, 5005, 1)?;
     let probe = Probe::start(&scene.testbed)?;
     for _ in 0..2 {
@@ -211,7 +213,8 @@ fn a_new_keeper_takes_over() -> Outcome {
     println!("two keepers are killed and replaced: {found:?}");
     assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
     let text = scene.stop()?;
-    for part in ["has a keeper again", "forwards for `link` from now on", "are bridged"] {
+    let kept = "the link keeps what `weir set` changed";
+    for part in ["has a keeper again", "forwards for `link` from now on", "are bridged", kept] {
         assert!(text.contains(part), "{part}: {text}");
     }
     Ok(())

@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("an_interface_whose_mtu_changes_is_told", || check("mtu", change_mtu, &["mtu-changed left"])),
     ("a_stall_and_the_overrun_that_it_causes_are_told", || check("stall", stall, STALL)),
     ("an_alarm_runs_its_program_and_tells_its_webhook", an_alarm_acts),
+    ("an_alarm_ends_with_the_forwarder_that_told_of_it", an_alarm_of_the_dead_ends),
     ("a_request_that_is_refused_is_told", || check("refused", ask_nonsense, REFUSED)),
 ];
 
@@ -215,6 +216,25 @@ fn an_alarm_acts() -> Outcome {
     scene.stop()?;
     let wanted = "busy rest began 5000 B two words\nbusy rest ended 5000 B two words\n";
     assert_eq!(fs::read_to_string(seen)?, wanted);
+    Ok(())
+}
+
+fn an_alarm_of_the_dead_ends() -> Outcome {
+    let mut scene = Scene::new("alarm-dead", POLICY)?;
+    let alarm = "\n[deployment.alarm.busy]\nwhen = \"rest.backlog.max > 5 KB\"\nfor = \"1 s\"\n";
+    let path = scene.folder.join("link.toml");
+    fs::write(&path, fs::read_to_string(&path)? + alarm)?;
+    configure(&scene, &format!("log = \"{}\"", log_path(&scene)))?;
+    scene.start_with(&["--format", "json", "up", "link.toml"])?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood(&scene.testbed, &done)?;
+    let begun = await_alarms(&scene, &["alarm-began busy/rest"]);
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    begun?;
+    signal(scene.forwarder()?, "KILL")?;
+    await_alarms(&scene, &["alarm-began busy/rest", "alarm-ended busy/rest"])?;
+    scene.stop()?;
     Ok(())
 }
 
