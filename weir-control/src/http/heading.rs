@@ -1,4 +1,4 @@
-//! The head of an HTTP request: what of it matters here, read without trust [rfc9112].
+//! The head of an HTTP request: what of it matters here, read without trust [rfc9112 §3].
 //!
 //! Invariant: a head that two readers might understand differently is refused: two lengths, a
 //! length beside an encoding, a header twice.

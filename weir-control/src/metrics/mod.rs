@@ -1,6 +1,6 @@
-//! The status of a link as OpenMetrics 1.0 [openmetrics], for Prometheus.
+//! The status of a link as OpenMetrics 1.0 (key `openmetrics`), for Prometheus.
 //!
-//! A metric is one line of a table: [`table`] has those of the link, its ports, directions and
+//! A metric is one line of a table: `table` has those of the link, its ports, directions and
 //! classes, each made from the status. Invariant: all samples of a family stand together, in the
 //! order of the policy, and nothing here holds a lock of the run loop.
 

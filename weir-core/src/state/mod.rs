@@ -1,7 +1,7 @@
 //! Checkpoints: the state of links and classifiers as bytes, and back.
 //!
 //! What a plan determines is not written: a checkpoint is loaded into an object that was built from
-//! the same plan, and afterwards both give the same decisions, to the bit. The macro [`state!`]
+//! the same plan, and afterwards both give the same decisions, to the bit. The macro `state!`
 //! implements [`State`] for a struct and names each of its fields, so a field that is forgotten
 //! does not compile. A reader trusts nothing: damaged bytes give an error, and no more memory than
 //! they justify. Invariant: what is loaded, saved again, gives the same bytes.

@@ -125,7 +125,7 @@ impl<T: State, const N: usize> State for [T; N] {
     }
 }
 
-/// A table whose length the plan determines; [`save_rows`] is for others.
+/// A table whose length the plan determines; `save_rows` is for others.
 impl<T: State> State for Vec<T> {
     fn save(&self, to: &mut Writer) {
         self[..].save(to);

@@ -104,7 +104,7 @@ impl Feed {
 }
 
 impl Place {
-    /// Reads a place as [`Place::to_string`] writes it.
+    /// Reads a place as its `Display` writes it.
     pub fn read(text: &str) -> Option<Self> {
         let (epoch, number) = text.split_once('-')?;
         Some(Self { epoch: epoch.parse().ok()?, number: number.parse().ok()? })

@@ -23,7 +23,7 @@ pub struct Process {
 
 impl Process {
     /// Starts `command`, which leads a session of its own, inherits exactly these descriptors
-    /// beside standard error, and of the environment [`KEPT`] alone: the rest may hold secrets of
+    /// beside standard error, and of the environment `KEPT` alone: the rest may hold secrets of
     /// the operator.
     pub fn start(mut command: Command, inherited: &[BorrowedFd<'_>]) -> Result<Self> {
         let action = format!("start {}", command.get_program().to_string_lossy());
