@@ -28,8 +28,8 @@ pub enum Wish {
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
     /// What the files of the link contain now.
     ReadAnew(Sender<Result<Texts, String>>),
-    /// That the keeper is told this.
-    Tell(Box<Report>),
+    /// That the keeper is told this, and whoever waits for it that this was done.
+    Tell(Box<Report>, Sender<()>),
     /// That these alarms are watched from now on.
     Alarms(Box<Alarms>),
 }

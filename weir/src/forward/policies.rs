@@ -12,7 +12,7 @@ use super::tell;
 use crate::diff;
 use crate::up::reading;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use weir_control::protocol::{Answer, Changed, Difference, Request, Terms};
@@ -207,6 +207,15 @@ impl Policies {
         self.first_bell().ring();
     }
 
+    /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed by
+    /// one that knows it. Not on the thread that takes wishes.
+    fn tell_keeper(&self, report: Report) {
+        let (told, done) = mpsc::channel();
+        self.wish(Wish::Tell(Box::new(report), told));
+        // A thread that does not come to it ends, or hangs.
+        let _in_vain = done.recv_timeout(LOOP_PATIENCE);
+    }
+
     fn confirm(&self, user: Option<u32>) -> Result<(), String> {
         let mut state = self.lock();
         if state.trial.take().is_none() {
@@ -219,7 +228,8 @@ impl Policies {
         let detail = format!("change {number}: {by}");
         tell(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
         drop(state);
-        self.wish(Wish::Tell(Box::new(Report::Confirmed)));
+        // Not waited for: the thread that takes wishes may be this one.
+        self.wish(Wish::Tell(Box::new(Report::Confirmed), mpsc::channel().0));
         Ok(())
     }
 
@@ -295,7 +305,7 @@ impl Policies {
         (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
         self.tell_change(&state.deployment.name, &entry);
         self.wish(Wish::Alarms(Box::new(alarms)));
-        self.wish(Wish::Tell(Box::new(Report::Changed(Box::new(entry)))));
+        self.tell_keeper(Report::Changed(Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
     }

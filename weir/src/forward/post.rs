@@ -269,7 +269,11 @@ impl Post {
                 self.readers.push(reply);
                 self.tell(&Report::ReadAnew);
             }
-            Wish::Tell(report) => self.tell(&report),
+            Wish::Tell(report, told) => {
+                self.tell(&report);
+                // Nobody may wait.
+                let _unheard = told.send(());
+            }
             Wish::Alarms(mut alarms) => {
                 std::mem::swap(&mut self.alarms, &mut *alarms);
                 self.alarms.go_on_from(*alarms);

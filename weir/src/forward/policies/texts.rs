@@ -61,7 +61,9 @@ fn file_of(setting: &Setting, texts: &Texts, deployment: &Deployment) -> Result<
         }
         (None, []) => return Err("the link has no directions".to_owned()),
     };
-    if let Some(twin) = others.into_iter().find(|other| other.path == way.path) {
+    // Where others have another policy, a name says which policy is meant, for all that have it.
+    let is_for_all = others.iter().all(|other| other.path == way.path);
+    if let Some(twin) = others.first().filter(|_| is_for_all) {
         return Err(format!(
             "directions `{}` and `{}` have the policy {} together; leave the direction out to \
              change it for both, or give each a file of its own and use `weir reload`",
