@@ -362,9 +362,12 @@ impl Formal {
             |(key, class): (Instant, u32)| key <= self.classes.at(class as usize).meter.undertime();
         // The link itself is never charged.
         let link = self.classes.at(self.classes.link());
+        let mut all = (0..=self.classes.link()).map(|class| self.classes.at(class));
+        let has_ranks = |class: &Class| u32::from(class.active) >> self.turns.len() == 0;
         self.classes.knows(waiting)
             && !link.overlimit
             && link.meter.undertime() == Instant::ZERO
+            && all.all(has_ranks)
             && self.overlimit.items(0).all(is_older)
             && heaped.all(|class| in_heap(class) == is_waiting(self.classes.at(class)))
             && (0..self.turns.len()).all(|rank| self.rank_is_sound(rank))
