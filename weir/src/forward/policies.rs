@@ -207,8 +207,8 @@ impl Policies {
         self.first_bell().ring();
     }
 
-    /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed by
-    /// one that knows it. Not on the thread that takes wishes.
+    /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed
+    /// by one that knows it. Not on the thread that takes wishes.
     fn tell_keeper(&self, report: Report) {
         let (told, done) = mpsc::channel();
         self.wish(Wish::Tell(Box::new(report), told));
