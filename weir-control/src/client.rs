@@ -85,11 +85,11 @@ pub fn follow(path: &Path, request: &Request) -> Result<UnixStream, String> {
         let _answered = stream.write_all(&line);
         stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
         // Byte by byte: what follows the line is not part of it.
-        let mut answer = Vec::new();
-        for byte in stream.bytes().take(ANSWER_BYTES as usize) {
-            match byte? {
-                b'\n' => break,
-                byte => answer.push(byte),
+        let (mut answer, mut byte) = (Vec::new(), [0]);
+        while answer.len() < ANSWER_BYTES as usize && stream.read(&mut byte)? > 0 {
+            match byte {
+                [b'\n'] => break,
+                [byte] => answer.push(byte),
             }
         }
         stream.set_read_timeout(None)?;

@@ -40,7 +40,7 @@ pub fn begin(view: &mut View) {
     let parameters = leaf.or(inner.map(|inner| &inner.parameters));
     let known = parameters.and_then(|all| {
         let find = |wanted: &&str| all.iter().find(|(name, _)| name == *wanted);
-        FIRST.iter().find_map(|wanted| find(wanted)).or(all.first())
+        FIRST.iter().find_map(find).or(all.first())
     });
     let text = known.map_or("rate=".to_owned(), |(name, value)| format!("{name}={value}"));
     let (direction, class) = (lane.name.clone(), class.clone());
