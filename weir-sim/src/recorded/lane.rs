@@ -232,6 +232,8 @@ impl Lane {
         self.classifier = policy.classifier();
         self.sojourn_max = change.sojourn_max.clone();
         self.policy = policy;
+        // The link's time is that of the change now; a record that goes back is faulty.
+        self.pending.forfeit_before(change.at);
         // The frames that wait to be offered follow, with their new leaves.
         self.pending.arrivals_mut().clear();
         self.report.changes += 1;
