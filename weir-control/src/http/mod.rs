@@ -203,7 +203,7 @@ impl<W: Wire> Conversation<'_, W> {
             .parts(JSON, |out| serde_json::to_writer(out, &answer).map_err(io::Error::from))?)
     }
 
-    /// Sends the counters of the classes that the query asks for.
+    /// Sends the counters of the classes in the query.
     fn metrics(&mut self, head: &Head) -> Result<(), End> {
         let query = match route::request(&CALLS[0], &head.query, &[])? {
             Request::Status(query) => query,

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 /// A response to be written.
 pub(super) struct Writing<'a, W> {
     wire: &'a mut W,
-    /// Whether the request asks for no body.
+    /// Whether the answer has a head only.
     is_head: bool,
     /// Whether the client reads bodies in parts; otherwise their end is that of the connection.
     in_parts: bool,
@@ -72,7 +72,7 @@ impl<'a, W: Wire> Writing<'a, W> {
         }
         let mut out = BufWriter::with_capacity(PART, Chunks(self));
         let written = write(&mut out).and_then(|()| out.flush());
-        // What is left in the buffer after an error is for nobody: the writer would try to send it.
+        // Dropped after an error, the writer would try to send the rest.
         let (_, _) = out.into_parts();
         written?;
         self.end_parts()

@@ -118,7 +118,7 @@ pub(super) fn send(
     let written = serde_json::to_writer(&mut out, answer).map_err(io::Error::from);
     let written = written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     if written.is_err() {
-        // What is left in the buffer is for nobody: the writer would try to send it.
+        // Dropped here, the writer would try to send the rest.
         let _ = out.into_parts();
     }
     written

@@ -4,7 +4,7 @@
 //! links, classifiers, tables, the memory for the status. Each bridge's loop takes its part from a
 //! mailbox and exchanges it between two turns, all directions of the bridge at once; several
 //! bridges follow each as its loop comes to it. Whatever can fail fails before the first loop is
-//! asked. Invariant: the loop neither allocates nor frees for a change, and waits for nobody.
+//! asked. Invariant: the loop neither allocates nor frees for a change, and never waits.
 
 pub mod history;
 mod mailbox;

@@ -1,11 +1,11 @@
 //! The API on a TCP address: `[deployment.api]`.
 
-use super::is_visible;
+use super::service::path;
 use crate::codes;
 use crate::finding::Report;
 use crate::reader::{Node, Table};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The API on a TCP address.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,17 +72,6 @@ fn optional_path(
 ) -> Option<PathBuf> {
     let node = table.field(key)?;
     path(&node, file, report)
-}
-
-fn path(node: &Node<'_>, file: &str, report: &mut Report) -> Option<PathBuf> {
-    let path = node.name(report)?;
-    if is_visible(path) {
-        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-        return Some(folder.join(path));
-    }
-    let message = format!("{path:?} has control characters");
-    report.push(node.draft(&codes::BAD_VALUE, message).cure("write a path without them"));
-    None
 }
 
 fn hosts(node: &Node<'_>, report: &mut Report) -> Option<Vec<String>> {

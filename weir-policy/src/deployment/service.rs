@@ -113,7 +113,7 @@ pub(super) fn read(
     let user = table.field("user").and_then(|node| user(&node, report));
     let group = table.field("control_group").and_then(|node| group(&node, report));
     let priority = table.field("priority");
-    let log = table.field("log").and_then(|node| log(&node, file, report));
+    let log = table.field("log").and_then(|node| path(&node, file, report));
     let ring = table.field("ring").and_then(|node| ring(&node, report));
     let spans = Spans {
         on_exit: on_exit.as_ref().map(Node::span),
@@ -254,8 +254,8 @@ fn account(node: &Node<'_>, what: &str, cure: &str, report: &mut Report) -> Opti
     None
 }
 
-/// Reads the path of the log, which is relative to the folder of the deployment `file`.
-fn log(node: &Node<'_>, file: &str, report: &mut Report) -> Option<PathBuf> {
+/// Reads a path, which is relative to the folder of the deployment `file`.
+pub(super) fn path(node: &Node<'_>, file: &str, report: &mut Report) -> Option<PathBuf> {
     let path = node.name(report)?;
     if is_visible(path) {
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
