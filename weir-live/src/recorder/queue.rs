@@ -21,7 +21,7 @@ pub(super) fn queue(bytes: usize) -> (Sender, Receiver) {
         is_closed: AtomicBool::new(false),
         wants_state: AtomicBool::new(false),
     });
-    (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
+    (Sender { shared: Arc::clone(&shared), owes_state: false }, Receiver { shared })
 }
 
 struct Shared {
@@ -44,6 +44,8 @@ unsafe impl Sync for Shared {}
 /// The end of the loop.
 pub(crate) struct Sender {
     shared: Arc<Shared>,
+    /// The receiver's wish for the state was heard, and it was not sent as yet.
+    owes_state: bool,
 }
 
 /// The end of the thread that writes.
@@ -76,14 +78,16 @@ impl Sender {
         let _earlier = self.shared.end.compare_exchange(GOING, end, ordering, Ordering::Relaxed);
     }
 
-    /// Returns whether the receiver wants the state of the lanes.
-    pub(super) fn wants_state(&self) -> bool {
-        self.shared.wants_state.load(Ordering::Relaxed)
+    /// Returns whether the receiver wants the state of the lanes, as of now.
+    pub(super) fn hear_state_wish(&mut self) -> bool {
+        let wish = &self.shared.wants_state;
+        self.owes_state |= wish.load(Ordering::Relaxed) && wish.swap(false, Ordering::Relaxed);
+        self.owes_state
     }
 
-    /// As [`Sender::wants_state`]; once.
-    pub(super) fn take_state_wish(&self) -> bool {
-        self.wants_state() && self.shared.wants_state.swap(false, Ordering::Relaxed)
+    /// Returns whether a wish was heard; once.
+    pub(super) fn take_state_wish(&mut self) -> bool {
+        std::mem::take(&mut self.owes_state)
     }
 
     /// Returns whether the receiver wants no more.
@@ -226,5 +230,16 @@ mod tests {
         let (sender, receiver) = queue(64);
         drop(receiver);
         assert!(sender.is_closed());
+    }
+
+    #[test]
+    fn a_wish_for_the_state_is_granted_once_and_not_before_it_was_heard() {
+        let (mut sender, receiver) = queue(64);
+        assert!(!sender.hear_state_wish() && !sender.take_state_wish());
+        receiver.ask_for_state();
+        assert!(!sender.take_state_wish(), "what goes before the state was not yet written");
+        assert!(sender.hear_state_wish());
+        assert!(sender.take_state_wish() && !sender.take_state_wish());
+        assert!(!sender.hear_state_wish());
     }
 }

@@ -121,7 +121,9 @@ impl Taps {
     /// Hands over the steps of a turn. One who cannot take them gets no more.
     pub(crate) fn hand_over(taps: &mut Option<Box<Self>>, lanes: &mut [Lane]) {
         let Some(on) = taps else { return };
-        if on.senders.iter().any(Sender::wants_state) {
+        // Once a turn: a wish that comes from here on is granted in the next.
+        let hear = |is_wished, sender: &mut Sender| sender.hear_state_wish() | is_wished;
+        if on.senders.iter_mut().fold(false, hear) {
             // The state has what was served in vain, too.
             lanes.iter_mut().for_each(|lane| lane.steps().write_idle());
         }
