@@ -26,6 +26,11 @@ pub struct Lab {
 enum Task {
     /// Lists the experiments, by paper, with the question of each.
     List,
+    /// Lists what a paper states: each sentence with a result, each number, each cause.
+    Facts {
+        /// The paper, as `weir lab list` names it; otherwise all.
+        paper: Option<String>,
+    },
     /// Runs them.
     Run(Request),
     /// Runs them, and writes the results as one HTML file, or as tables in Markdown.
@@ -92,6 +97,7 @@ impl Run for Lab {
         };
         match self.task {
             Task::List => papers::list(&shelf, output),
+            Task::Facts { paper } => papers::facts(&shelf, paper.as_deref(), output),
             Task::Run(request) => request.run(&shelf, output),
             Task::Report(report) => report.run(&shelf, output),
         }

@@ -5,12 +5,14 @@
 //! ([`Measured`]); the sheet says which of them the paper mentions, and [`judge()`] gives the
 //! verdict. So a claim can be read and changed without its code, and no code can change a claim.
 
+mod fact;
 mod judge;
 mod measured;
 mod run;
 mod sheet;
 mod shelf;
 
+pub use fact::{Fact, FactKind};
 pub use judge::{Judged, Verdict, judge};
 pub use measured::{Edge, Figure, Kind, Measured, Plot, Series, Setup, Table};
 pub use run::{MeasureRun, NEVER, Outcome, Request, Run, count, run};

@@ -1,5 +1,6 @@
 //! The folder `papers/`, which is compiled into the program: papers and their experiments.
 
+use super::fact::Fact;
 use super::sheet::{Paper, Sheet};
 use include_dir::{Dir, include_dir};
 
@@ -43,6 +44,14 @@ impl Shelf {
         };
         let wanted = |sheet: &&Sheet| name == "all" || sheet.paper == name || part(sheet);
         self.sheets.iter().filter(wanted).collect()
+    }
+
+    /// Returns what a paper states, in its order.
+    ///
+    /// # Errors
+    /// When the list cannot be read: which and why. A test reads all of them.
+    pub fn facts(paper: &Paper) -> Result<Vec<Fact>, String> {
+        Fact::parse_all(text(&paper.key, "facts.toml")?, &paper.key)
     }
 
     /// Returns the experiments of a paper.
@@ -113,6 +122,18 @@ mod tests {
         let mut ids: Vec<&str> = shelf.sheets.iter().map(|sheet| sheet.id.as_str()).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id occurs twice: {ids:?}");
+    }
+
+    #[test]
+    fn the_facts_of_every_paper_are_there_once() {
+        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        for paper in shelf.papers.iter().filter(|paper| paper.key != "ns2") {
+            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+            let mut ids: Vec<&str> = facts.iter().map(|fact| fact.id.as_str()).collect();
+            ids.sort_unstable();
+            let twice = ids.windows(2).find(|pair| pair[0] == pair[1]);
+            assert!(ids.len() > 10 && twice.is_none(), "{}: {twice:?}", paper.key);
+        }
     }
 
     #[test]

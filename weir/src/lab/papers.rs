@@ -5,7 +5,7 @@ use crate::output::{Exit, Format, Output};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, stderr};
-use weir_lab::claims::{self, Judged, Outcome, Sheet, Shelf, Verdict};
+use weir_lab::claims::{self, Fact, Judged, Outcome, Sheet, Shelf, Verdict};
 use weir_lab::experiments;
 use weir_lab::report::Tally;
 use weir_live::signals::StopSignal;
@@ -57,6 +57,42 @@ fn listed(sheet: &Sheet) -> Listed<'_> {
         question: &sheet.question,
         claims: sheet.claims.len(),
     }
+}
+
+/// The facts of a paper in the list.
+#[derive(Serialize)]
+struct Stated<'a> {
+    paper: &'a str,
+    facts: Vec<Fact>,
+}
+
+/// Lists what each paper, or this one, states.
+pub fn facts(shelf: &Shelf, paper: Option<&str>, output: &Output) -> Exit {
+    let mut all = Vec::new();
+    // ns-2 is no paper: it states nothing but its tests' values.
+    let papers = shelf.papers.iter().filter(|row| row.key != "ns2");
+    let known: Vec<&str> = papers.clone().map(|row| row.key.as_str()).collect();
+    for row in papers.filter(|row| paper.is_none_or(|paper| paper == row.key)) {
+        match Shelf::facts(row) {
+            Ok(facts) => all.push(Stated { paper: &row.key, facts }),
+            Err(error) => return output.refuse(&error),
+        }
+    }
+    if all.is_empty() {
+        let name = paper.unwrap_or_default();
+        return output.refuse(&format!("no paper is called `{name}`; write {}", known.join(", ")));
+    }
+    if output.format == Format::Json {
+        output.json(&all);
+        return Exit::Clean;
+    }
+    for Stated { paper, facts } in &all {
+        output.text(&format!("{paper}: {} facts\n", facts.len()));
+        for Fact { id, at, kind, says, .. } in facts {
+            output.text(&format!("    {id:<18} {:<9}  {says} [{at}]\n", kind.name()));
+        }
+    }
+    Exit::Clean
 }
 
 /// Runs these experiments; exits 1 if a claim fails without a reason, 130 after a stop.
