@@ -1,5 +1,5 @@
-//! What a paper states: `papers/PAPER/facts.toml`, each sentence with a result, each number and each
-//! cause. The list is of the paper's text alone; what Weir measures of it is in the sheets.
+//! What a paper states: `papers/PAPER/facts.toml`, each sentence with a result, each number and
+//! each cause. The list is of the paper's text alone; what Weir measures of it is in the sheets.
 
 use serde::{Deserialize, Serialize};
 
