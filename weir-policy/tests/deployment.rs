@@ -216,6 +216,7 @@ fn options_of_ports_and_bridges_are_checked() {
         ("'2 s'", "'2 h'", &["W015@d:5:15"]),
         ("'pass'", "'drop'", &["W016@d:6:11"]),
         ("take = true", "take = 'yes'", &["W012@d:7:8"]),
+        ("take = true", "user = 'root'", &["W016@d:7:8"]),
     ];
     for (old, new, wanted) in rows {
         assert!(sound.contains(old), "{old}");
@@ -238,7 +239,7 @@ fn what_follows_a_death_is_checked() {
         restart: Restart::Never,
         wait_for_ports: Patience::Forever,
         watchdog: None,
-        user: "weir".to_owned(),
+        user: Some("weir".to_owned()),
         control_group: Some("adm".to_owned()),
         priority: Priority::Realtime,
         log: Some("/var/log/weir.log".into()),
