@@ -373,9 +373,8 @@ impl Shift<'_> {
             self.asker = Some(self.forwarders[index].process.number());
             return;
         }
-        let program = std::env::current_exe().unwrap_or_default();
         let checked = self.read_anew();
-        let started = checked.and_then(|()| self.start(process::program_at(&program)));
+        let started = checked.and_then(|()| self.start(process::installed_program()));
         if let Err(why) = started {
             self.forget_files();
             // Who asked gets all of it.
