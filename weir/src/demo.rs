@@ -10,9 +10,9 @@ use weir_live::signals::StopSignal;
 
 /// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///
-/// The link is `weir up`. After the measurement its rates are changed while the traffic runs on; the
-/// slowest voice packet is explained, and a record of all that is replayed and compared.
-/// Makes private networks, so it needs root, or an ordinary user's right to user namespaces; it
+/// The link is `weir up`. After the measurement its rates are changed while the traffic runs on;
+/// the slowest voice packet is explained, and a record of all that is replayed and compared. Makes
+/// private networks, so it needs root, or an ordinary user's right to user namespaces; it
 /// changes nothing outside and leaves nothing behind. Exits 0 if every promise held, 1 if one did
 /// not, 130 if interrupted.
 #[derive(clap::Args)]

@@ -14,8 +14,9 @@ use weir_sim::shown::Table;
 /// Lists the last changes of a running link: number, time, user, what changed, and why.
 ///
 /// The last line is in force. A link keeps 100 changes; they end with it. With --policy it prints
-/// the policies in force instead, each under a comment with its directions, identity and age: of one
-/// direction, `weir log home --policy --direction upload > up.toml` keeps what `weir set` changed.
+/// the policies in force instead, each under a comment with its directions, identity and age: of
+/// one direction, `weir log home --policy --direction upload > up.toml` keeps what `weir set`
+/// changed.
 #[derive(clap::Args)]
 #[command(override_usage = "weir log [OPTIONS] <NAME|--control <SOCKET>>")]
 pub struct Log {

@@ -2,8 +2,8 @@
 //!
 //! Live, a client sends through `weir up` to a server, all in private networks: real kernel TCP and
 //! UDP. On the same link, rates are changed while the traffic runs, the slowest voice packet is
-//! explained and a record is replayed (`later`). The same policy also shapes the same traffic in the
-//! simulator. Invariant: both are built from `mix`, and nothing of the live part is left when
+//! explained and a record is replayed (`later`). The same policy also shapes the same traffic in
+//! the simulator. Invariant: both are built from `mix`, and nothing of the live part is left when
 //! [`run`] returns.
 
 mod checks;
