@@ -37,7 +37,7 @@ use weir_live::keeper::process::inherited;
 use weir_live::keeper::watch::Bell;
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_live::realtime;
-use weir_live::sandbox::{self, SandboxConfig};
+use weir_live::sandbox::{self, SandboxConfig, User};
 use weir_live::signals::Signals;
 use weir_live::status::{Board, Status};
 use weir_live::wait::realtime_ns;
@@ -127,7 +127,11 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
     go_first(&deployment, &mut warnings);
-    let dropped = sandbox::drop_capabilities(&deployment.service.user, true).map_err(text)?;
+    let user = match &deployment.service.user {
+        Some(name) => User::Named(name),
+        None => User::OfLink(plan.keeper),
+    };
+    let dropped = sandbox::drop_capabilities(user, true).map_err(text)?;
     let courier = Courier::new(authority);
     let configs = deploy::bridges(&deployment).map_err(text)?;
     let through = |config: BridgeConfig| Bridge::open(config.through(&courier));

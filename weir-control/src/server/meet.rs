@@ -48,7 +48,10 @@ impl Shared {
         if self.service.may_change(peer) {
             return Ok(());
         }
-        let text = "only root and the user who runs the link may change it; use `sudo`";
+        let text = match peer.token {
+            Some(_) => "this token only reads; send the one of `token_file`",
+            None => "only root and the user who runs the link may change it; use `sudo`",
+        };
         Err((Cause::NotAllowed, text.to_owned()))
     }
 

@@ -96,7 +96,8 @@ impl Up {
         };
         // It goes last, however this ends.
         let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
-        let orphan = Orphan::find(&path, &deploy::port_configs(plan), Limits::of(plan))?;
+        let ports = deploy::port_configs(plan);
+        let orphan = Orphan::find(&path, (&plan.name, &ports), Limits::of(plan))?;
         let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
         let (orphan, listeners) = orphan.unzip();
         let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;

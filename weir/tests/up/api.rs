@@ -101,7 +101,15 @@ fn bad_tokens_start_nothing() -> Outcome {
     };
     check(0o644, TOKEN, "everybody may read")?;
     check(0o600, &TOKEN[1..], "at least 32")?;
-    check(0o600, READ_TOKEN, "the same")
+    check(0o600, READ_TOKEN, "the same")?;
+    // Nothing would ever come from a pipe, and a keeper would wait for it.
+    fs::remove_file(&path)?;
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)?;
+    let output = scene.run_up()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("regular file"), "{output:?}");
+    Ok(())
 }
 
 /// The whole way: a packet through the link, its count over TCP with a token into a
