@@ -40,6 +40,7 @@ use weir_live::realtime;
 use weir_live::sandbox::{self, SandboxConfig, User};
 use weir_live::signals::Signals;
 use weir_live::status::{Board, Status};
+use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Priority};
 
 /// Forwards for a `weir up`, which starts it.
@@ -148,7 +149,8 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
     let Plan { texts, keeper, owner, history, api: _ } = *plan;
-    let mut state = State { deployment, texts, offices, history, trial: None };
+    let since_ns = vec![realtime_ns(); deployment.directions.len()];
+    let mut state = State { deployment, texts, since_ns, offices, history, trial: None };
     match state.go_on(&mut bridges, &reporter) {
         Ok(changed) => alarms = changed.unwrap_or(alarms),
         Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),

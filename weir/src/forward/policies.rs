@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
-use weir_control::protocol::{Answer, Changed, Difference, Request, Terms};
+use weir_control::protocol::{
+    Answer, Changed, Difference, File, InForce, PolicyOf, Request, Terms,
+};
 use weir_control::service::{Peer, Reply};
 use weir_live::alarm::{Alarms, Guards};
 use weir_live::bridge::Bridge;
@@ -48,6 +50,8 @@ pub struct State {
     pub deployment: Deployment,
     /// What it was read from.
     pub texts: Texts,
+    /// Since when each direction has its policy in this process, in nanoseconds of CLOCK_REALTIME.
+    pub since_ns: Vec<u64>,
     /// The loops.
     pub offices: Vec<Office>,
     /// What was in force.
@@ -131,6 +135,7 @@ impl Policies {
             }
             Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
             Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
+            Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),
             _ => Err("the link does not know the request".to_owned()),
         };
         met.map_or_else(Reply::error, Reply::of)
@@ -335,6 +340,7 @@ impl Policies {
         };
         state.history.push(entry.clone());
         changed.number = Some(entry.number);
+        state.note_since(&deployment, entry.at_ns);
         changed.trial_ms = trial
             .as_ref()
             .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
@@ -380,6 +386,32 @@ impl State {
         let alarms = transaction.put_into(bridges, &mut self.offices);
         (self.deployment, self.texts) = (deployment, texts);
         Ok(Some(alarms))
+    }
+
+    /// Notes since when the directions have the policies of `new` that differ.
+    fn note_since(&mut self, new: &Deployment, at_ns: u64) {
+        let ways = self.deployment.directions.iter().zip(&new.directions);
+        for ((old, new), since_ns) in ways.zip(&mut self.since_ns) {
+            if old.policy != new.policy {
+                *since_ns = at_ns;
+            }
+        }
+    }
+
+    /// Returns the policies with their texts. Files that they name may be lists of persons, and the
+    /// deployment may hold secrets: neither is told.
+    fn in_force(&self) -> InForce {
+        let name = |way: &weir_policy::deployment::Direction| way.path.display().to_string();
+        let ways = &self.deployment.directions;
+        let directions = ways.iter().zip(&self.since_ns).map(|(way, since_ns)| PolicyOf {
+            direction: way.name.clone(),
+            file: name(way),
+            identity: way.policy.identity.to_string(),
+            since_ns: *since_ns,
+        });
+        let is_policy = |file: &&File| ways.iter().any(|way| name(way) == file.name);
+        let files = self.texts.files.iter().filter(is_policy).cloned().collect();
+        InForce { directions: directions.collect(), files }
     }
 
     /// Returns whether a change may be made now.

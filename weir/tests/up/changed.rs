@@ -15,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("a_change_on_trial_returns_unless_it_is_confirmed", trials),
     ("a_change_on_trial_returns_also_after_a_refused_restart", returned_in_the_end),
     ("a_broken_guard_undoes_a_change", guarded),
+    ("the_policy_in_force_is_told_and_may_be_kept", told),
     ("files_are_put_in_force_by_reload_and_by_sighup", reloaded),
     ("a_forwarder_that_dies_is_followed_by_one_with_the_policy_in_force", death),
 ];
@@ -59,6 +60,28 @@ fn class<'a>(status: &'a Status, name: &str) -> Option<&'a ClassStatus> {
 
 fn sent(status: &Status, name: &str) -> Option<u64> {
     class(status, name).map(|class| class.sent.packets)
+}
+
+/// What is printed after a change is a policy that a file may hold: reading it changes nothing.
+fn told() -> Outcome {
+    let mut scene = Scene::new("policy-told", POLICY)?;
+    scene.start()?;
+    let before = json(&scene, &["log", "--policy"])?;
+    check(&scene, &["set", "link.rate=40 Mbit/s"], 0, &["change"])?;
+    let after = json(&scene, &["log", "--policy"])?;
+    let way = |told: &Value, key: &str| told["directions"][0][key].clone();
+    assert_ne!(way(&before, "identity"), way(&after, "identity"));
+    assert!(way(&before, "since_ns").as_u64() < way(&after, "since_ns").as_u64(), "{after}");
+    let status = scene.status()?;
+    assert_eq!(way(&after, "identity"), status.lanes[0].policy.identity.as_str());
+    let text = say(&scene, &["log", "--policy", "--direction", "upload"])?.text;
+    let begins = format!("# policy.toml: upload; identity {}", status.lanes[0].policy.identity);
+    assert!(text.starts_with(&begins) && text.contains("40 Mbit/s"), "{text}");
+    fs::write(scene.folder.join("policy.toml"), text)?;
+    check(&scene, &["reload", "--dry-run"], 0, &["nothing"])?;
+    check(&scene, &["log", "--policy", "--direction", "x"], 2, &["the link has upload"])?;
+    scene.stop()?;
+    Ok(())
 }
 
 fn await_origin(scene: &Scene, origin: &str) -> Outcome {
