@@ -82,7 +82,7 @@ pub fn look(load: &Load, ask: &Ask) -> Result<Causes, BuildError> {
         loans: BTreeMap::new(),
         bin: bin(load),
     };
-    let detail = Detail { single: true, explained: true };
+    let detail = Detail { single: true, explained: true, ..Detail::default() };
     load.replay(&plans, detail, &mut |happened| looking.note(happened))?;
     Ok(looking.finish())
 }
@@ -111,7 +111,7 @@ impl Looking<'_> {
                 self.explained.add(sojourn);
                 self.lent(sojourn);
             }
-            Happened::Offered(_) | Happened::Left(_) => {}
+            Happened::Offered(_) | Happened::Left(_) | Happened::Tick(..) => {}
         }
     }
 

@@ -124,7 +124,7 @@ impl<'a> Stories<'a> {
                 self.left.push((left.at, class, bytes));
             }
             Happened::Waited(sojourn) => self.waited(sojourn),
-            Happened::Dropped(..) => {}
+            Happened::Dropped(..) | Happened::Tick(..) => {}
         }
     }
 
