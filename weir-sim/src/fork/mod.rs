@@ -68,7 +68,7 @@ impl Recorded {
     ) -> Result<Self, String> {
         let head = head(record()?)?;
         let (load, outcome) = Load::with_outcome(record()?, direction)?;
-        let first = || head.directions.first().map(|row| row.0.clone());
+        let first = || head.directions.first().map(|row| row.name.clone());
         let direction = direction.map(str::to_owned).or_else(first).unwrap_or_default();
         Ok(Self { direction, load, outcome, epoch_ns: head.epoch_ns })
     }
@@ -122,10 +122,7 @@ fn window(load: &Load, ask: &Ask) -> Result<Window, String> {
     if from < load.start || from >= load.end {
         let what = match from < load.start {
             true => format!("is {} before the record begins", load.start.since(from)),
-            false => format!(
-                "is {} after the beginning of the record",
-                from.since(load.start)
-            ),
+            false => format!("is {} after the beginning of the record", from.since(load.start)),
         };
         return Err(format!("the moment {what}; the record lasts {length}"));
     }
@@ -138,5 +135,3 @@ fn window(load: &Load, ask: &Ask) -> Result<Window, String> {
 
 /// The most bins of a future, unless a width is asked for.
 pub const BINS_DEFAULT: u64 = 300;
-/// The length of futures, unless it is asked for.
-pub const LENGTH_DEFAULT: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ mod staged;
 
 pub use fork::{Edit, Fork};
 pub use outcome::{Compared, Outcome};
-pub use record::{ARRIVALS_MAX, RecordHead, directions, head};
+pub use record::{ARRIVALS_MAX, RecordHead, RecordWay, directions, head};
 
 use crate::drive::Drive;
 use std::collections::BTreeMap;

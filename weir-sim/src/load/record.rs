@@ -38,17 +38,13 @@ impl Load {
     ///
     /// # Errors
     /// As [`Load::of_record`], and when the values cannot be set.
-    pub fn forked(
-        record: impl Read,
-        direction: Option<&str>,
-        fork: &Fork,
-    ) -> Result<Self, String> {
+    pub fn forked(record: impl Read, direction: Option<&str>, fork: &Fork) -> Result<Self, String> {
         Reading::all(record, direction, Some(fork), false).map(|read| read.0)
     }
 }
 
 /// What a record says of itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct RecordHead {
     /// The name of the link.
     pub name: String,
@@ -56,15 +52,27 @@ pub struct RecordHead {
     pub weir: String,
     /// The wall clock at instant 0, in nanoseconds since 1970.
     pub epoch_ns: u64,
-    /// Each direction: its name, the ports where frames come in, the one where they leave, and the
-    /// name of its policy.
-    pub directions: Vec<(String, Vec<String>, String, String)>,
+    /// Its directions.
+    pub directions: Vec<RecordWay>,
+}
+
+/// A direction of a record.
+#[derive(Clone, Debug)]
+pub struct RecordWay {
+    /// Its name.
+    pub name: String,
+    /// The ports where its frames come in.
+    pub from: Vec<String>,
+    /// The port where they leave.
+    pub to: String,
+    /// The policy with which the record begins.
+    pub stage: Stage,
 }
 
 /// Returns what a record says of itself.
 ///
 /// # Errors
-/// When it is no record.
+/// When it is no record, or a policy of it has errors.
 pub fn head(record: impl Read) -> Result<RecordHead, String> {
     let reader = RecordReader::new(record).map_err(|error| error.to_string())?;
     let head = reader.head();
@@ -73,14 +81,18 @@ pub fn head(record: impl Read) -> Result<RecordHead, String> {
         name.unwrap_or_else(|| format!("port {number}"))
     };
     let direction = |lane: &weir_record::LaneHead| {
-        let from = lane.from.iter().map(port).collect();
-        (lane.name.clone(), from, port(&lane.to), lane.policy.clone())
+        Ok(RecordWay {
+            name: lane.name.clone(),
+            from: lane.from.iter().map(port).collect(),
+            to: port(&lane.to),
+            stage: stage(Instant::ZERO, (&lane.policy, &head.files), head)?,
+        })
     };
     Ok(RecordHead {
         name: head.name.clone(),
         weir: head.weir.clone(),
         epoch_ns: head.epoch_ns,
-        directions: head.lanes.iter().map(direction).collect(),
+        directions: head.lanes.iter().map(direction).collect::<Result<_, String>>()?,
     })
 }
 
@@ -229,8 +241,7 @@ impl Reading {
             return Ok(());
         }
         let plan = &self.stage().policy.link;
-        let has_meter =
-            offered.packet.meter.is_none_or(|meter| meter.index() < plan.meters.len());
+        let has_meter = offered.packet.meter.is_none_or(|meter| meter.index() < plan.meters.len());
         if offered.leaf.index() >= plan.tree.leaf_count() || !has_meter {
             return Err("the record is damaged: a frame of no leaf".to_owned());
         }
