@@ -9,14 +9,15 @@ mod collector;
 pub mod contact;
 mod past;
 mod series;
-mod settings;
+pub(crate) mod settings;
 mod tally;
 mod tree;
 
 use crate::data::{
-    Abilities, About, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark, Predict,
-    Prediction, SpanQuery,
+    Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
+    Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };
+use crate::record::snapshot::Snapshot;
 use crate::server::feed::Feed;
 use crate::source::{Contact, Source};
 use collector::Collector;
@@ -33,6 +34,8 @@ use weir_live::wait::realtime_ns;
 pub struct Live {
     name: String,
     shared: Arc<Shared>,
+    /// What the link did of late, for packets and forks.
+    snapshot: Snapshot,
     /// It ends when this is dropped.
     _collector: Collector,
 }
@@ -53,7 +56,8 @@ impl Live {
         let (feed, past) = (Feed::default(), Mutex::default());
         let shared = Arc::new(Shared { contact, feed, past });
         let collector = Collector::start(Arc::clone(&shared))?;
-        Ok(Self { name: name.to_owned(), shared, _collector: collector })
+        let snapshot = Snapshot::default();
+        Ok(Self { name: name.to_owned(), shared, snapshot, _collector: collector })
     }
 
     /// Returns the deployment and the policies in force, as texts.
@@ -100,7 +104,7 @@ impl Source for Live {
             from,
             to,
             step_ms: past::STEP_MS,
-            abilities: Abilities { change, confirm: change, packets: false, fork: false },
+            abilities: Abilities { change, confirm: change, packets: change, fork: change },
             directions,
         })
     }
@@ -127,6 +131,14 @@ impl Source for Live {
             Answer::Changed(changed) => settings::predict(&texts, predict, &changed),
             _ => Err(unexpected()),
         }
+    }
+
+    fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
+        self.snapshot.take(self.shared.contact.as_ref())?.packets(query)
+    }
+
+    fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
+        self.snapshot.take(self.shared.contact.as_ref())?.fork(query)
     }
 
     fn feed(&self) -> Option<&Feed> {
