@@ -11,6 +11,8 @@ mod past;
 mod series;
 pub(crate) mod settings;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use crate::data::{
@@ -23,11 +25,15 @@ use crate::source::{Contact, Source};
 use collector::Collector;
 use past::Past;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tally::Tally;
+use tree::Tree;
 use weir_control::client::call_on;
 use weir_control::http::Fault;
 use weir_control::protocol::{Answer, Request, Right};
 use weir_live::change::history::Texts;
+use weir_live::status::Status;
 use weir_live::wait::realtime_ns;
 
 /// A running link.
@@ -36,8 +42,8 @@ pub struct Live {
     shared: Arc<Shared>,
     /// What the link did of late, for packets and forks.
     snapshot: Snapshot,
-    /// It ends when this is dropped.
-    _collector: Collector,
+    /// It ends when this is dropped; none asks for a link that is gone.
+    _collector: Option<Collector>,
 }
 
 /// What the collector and the threads of clients share.
@@ -57,7 +63,21 @@ impl Live {
         let shared = Arc::new(Shared { contact, feed, past });
         let collector = Collector::start(Arc::clone(&shared))?;
         let snapshot = Snapshot::default();
-        Ok(Self { name: name.to_owned(), shared, snapshot, _collector: collector })
+        Ok(Self { name: name.to_owned(), shared, snapshot, _collector: Some(collector) })
+    }
+
+    /// A link that told these two statuses, the second one a second later, and never answers again:
+    /// for the fuzz target.
+    pub fn gone(statuses: [&Status; 2]) -> Self {
+        let mut past = Past::default();
+        let tree = Arc::new(Tree::of(statuses[0]));
+        let [before, now] = statuses.map(|status| Tally::of(status, &tree, 1e3, true));
+        past.show(&tree);
+        past.add(&tree, &before.to(&now, 1.0));
+        let (contact, feed) = (Arc::new(Nowhere), Feed::default());
+        let shared = Shared { contact, feed, past: Mutex::new(past) };
+        let (name, snapshot) = ("gone".to_owned(), Snapshot::default());
+        Self { name, shared: Arc::new(shared), snapshot, _collector: None }
     }
 
     /// Returns the deployment and the policies in force, as texts.
@@ -147,6 +167,19 @@ impl Source for Live {
 
     fn contact(&self) -> Option<&dyn Contact> {
         Some(self.shared.contact.as_ref())
+    }
+}
+
+/// The way to a link that is gone.
+struct Nowhere;
+
+impl Contact for Nowhere {
+    fn connect(&self) -> Result<UnixStream, String> {
+        Err("the link is gone".to_owned())
+    }
+
+    fn may_change(&self) -> bool {
+        true
     }
 }
 

@@ -160,7 +160,7 @@ fn a_fork_by_its_route_is_identical_without_a_change_and_differs_with_one() {
     assert_ne!(other["recorded"], other["forked"]);
     let rows = [
         (to + 5000.0, json!([]), "the record lasts"),
-        (from - 5000.0, json!([]), "before the record begins"),
+        (0.0, json!([]), "before the record begins"),
         (from, json!([{ "key": "class.nobody.x", "value": "1" }]), "nobody"),
         (from, json!([{ "key": "link.rate", "value": "1", "direction": "down" }]), "fork that one"),
     ];
