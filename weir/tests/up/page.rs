@@ -48,7 +48,7 @@ default = true
 "#;
 
 /// A running link with a page, and the page's token.
-fn scene(name: &str) -> Result<(Scene, String), Failed> {
+pub fn scene(name: &str) -> Result<(Scene, String), Failed> {
     let mut scene = Scene::new(name, POLICY)?;
     configure(&scene, &format!("web = \"{ADDRESS}\"\nring = \"8 MiB\""))?;
     scene.testbed.weir.run(|| Netlink::open()?.set_up("lo", true))??;
@@ -86,7 +86,7 @@ fn asked(scene: &Scene, headers: &str, request: &str, body: &str) -> Result<(u16
 }
 
 /// Returns the answer to a request with the token, which is met.
-fn ask(scene: &Scene, token: &str, request: &str, body: &str) -> Result<Value, Failed> {
+pub fn ask(scene: &Scene, token: &str, request: &str, body: &str) -> Result<Value, Failed> {
     let headers = format!("Host: {ADDRESS}\r\nAuthorization: Bearer {token}\r\n");
     match asked(scene, &headers, request, body)? {
         (200, body) => Ok(serde_json::from_str(&body)?),
