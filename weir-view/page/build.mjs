@@ -55,14 +55,19 @@ function differences(made) {
   const present = readdirSync(assets);
   const stale = present.filter((name) => !(name in made)).map((name) => `${name}: not built`);
   const changed = Object.entries(made)
-    .filter(([name, text]) => !present.includes(name)
-      || readFileSync(join(assets, name), "utf8") !== text)
+    .filter(
+      ([name, text]) =>
+        !present.includes(name) || readFileSync(join(assets, name), "utf8") !== text,
+    )
     .map(([name]) => `${name}: not what its source builds`);
   return [...stale, ...changed];
 }
 
 const made = await files();
-const size = Object.values(made).reduce((sum, text) => sum + gzipSync(text, { level: 9 }).length, 0);
+const size = Object.values(made).reduce(
+  (sum, text) => sum + gzipSync(text, { level: 9 }).length,
+  0,
+);
 console.log(`page: ${Object.keys(made).length} files, ${size} bytes compressed`);
 if (size > COMPRESSED_MAX) {
   console.error(`page: above the limit of ${COMPRESSED_MAX} bytes`);

@@ -58,9 +58,18 @@ export interface Sample {
   loans?: [number, number, number][];
 }
 
-export interface Heat { t: number[]; edges_us: number[]; counts: number[][] }
+export interface Heat {
+  t: number[];
+  edges_us: number[];
+  counts: number[][];
+}
 
-export interface Mark { t: number; kind: string; text: string; level: string }
+export interface Mark {
+  t: number;
+  kind: string;
+  text: string;
+  level: string;
+}
 
 export interface Knob {
   key: string;
@@ -76,7 +85,12 @@ export interface Knob {
   default: string | null;
 }
 
-export interface Finding { code: string; severity: string; message: string; cure: string }
+export interface Finding {
+  code: string;
+  severity: string;
+  message: string;
+  cure: string;
+}
 
 type Pair = [number | null, number | null];
 
@@ -126,7 +140,11 @@ export interface Packet {
   sentence: string;
 }
 
-export interface Packets { packets: Packet[]; covers: [number, number] | null; left_out: number }
+export interface Packets {
+  packets: Packet[];
+  covers: [number, number] | null;
+  left_out: number;
+}
 
 export interface Fork {
   t: number[];
@@ -141,7 +159,10 @@ export interface Fork {
 
 /** A refusal of the server, with its status of HTTP. */
 export class Refusal extends Error {
-  constructor(readonly status: number, message: string) {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
     super(message);
   }
 }
@@ -170,12 +191,16 @@ async function checked(response: Response): Promise<Response> {
   let reason = body;
   try {
     reason = (JSON.parse(body) as { error?: string }).error ?? body;
-  } catch { /* The server's words are no JSON; they are shown as they are. */ }
+  } catch {
+    /* The server's words are no JSON; they are shown as they are. */
+  }
   throw new Refusal(response.status, reason || `the server answered ${response.status}`);
 }
 
-async function get<T>(path: string, query: Record<string, string | number | undefined> = {}):
-  Promise<T> {
+async function get<T>(
+  path: string,
+  query: Record<string, string | number | undefined> = {},
+): Promise<T> {
   const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   const written = new URLSearchParams(entries.map(([name, value]) => [name, String(value)]));
   const suffix = written.size > 0 ? `?${written.toString()}` : "";
@@ -194,7 +219,10 @@ async function post<T>(path: string, body: object): Promise<T> {
 
 type Times = { from?: number | undefined; to?: number | undefined };
 
-export interface Terms { confirm_ms?: number; reason?: string }
+export interface Terms {
+  confirm_ms?: number;
+  reason?: string;
+}
 
 /** Every request that the page makes. */
 export const api = {
@@ -219,6 +247,7 @@ export const api = {
   log: () => get<{ log: Entry[] }>("/log"),
   stream: (direction: string, signal: AbortSignal) =>
     fetch(`/view/stream?${new URLSearchParams({ direction }).toString()}`, {
-      headers: headers({ Accept: "text/event-stream" }), signal,
+      headers: headers({ Accept: "text/event-stream" }),
+      signal,
     }).then(checked),
 };

@@ -1,4 +1,4 @@
-// Series over time, by uPlot: stacked areas or lines, a limit, marks, a cursor for pointer and keys.
+// Series over time, by uPlot: stacked areas or lines, a limit, marks, a cursor that keys move too.
 import uPlot from "uplot";
 import { h, say } from "./dom";
 import { clock } from "./format";
@@ -40,11 +40,17 @@ export class Chart {
 
   constructor(private readonly options: Options) {
     this.element = h("div", {
-      class: "chart", tabindex: 0, role: "application", "aria-roledescription": "chart",
+      class: "chart",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "chart",
       "aria-label": options.label,
       onkeydown: (event: KeyboardEvent) => this.key(event),
       onblur: () => hideTip(),
-      onmouseleave: () => { this.at = null; hideTip(); },
+      onmouseleave: () => {
+        this.at = null;
+        hideTip();
+      },
       onclick: () => this.pick(),
     });
     new ResizeObserver(() => this.resize()).observe(this.element);
@@ -54,8 +60,12 @@ export class Chart {
   draw(drawing: Drawing): void {
     this.drawing = drawing;
     if (this.element.clientWidth === 0) return;
-    const shape = JSON.stringify([drawing.stacked, ink("text"), drawing.limit !== null,
-      drawing.series.map((one) => [one.name, one.colour, one.dashed])]);
+    const shape = JSON.stringify([
+      drawing.stacked,
+      ink("text"),
+      drawing.limit !== null,
+      drawing.series.map((one) => [one.name, one.colour, one.dashed]),
+    ]);
     const data = columns(drawing);
     if (shape !== this.shape || !this.plot) {
       this.plot?.destroy();
@@ -85,8 +95,12 @@ export class Chart {
 
   private make(drawing: Drawing): uPlot.Options {
     const [text, line] = [ink("muted"), ink("line")];
-    const axis = { stroke: text, font: FONT, ticks: { stroke: line, width: 1, size: 4 },
-      grid: { stroke: line, width: 1 } };
+    const axis = {
+      stroke: text,
+      font: FONT,
+      ticks: { stroke: line, width: 1, size: 4 },
+      grid: { stroke: line, width: 1 },
+    };
     return {
       width: this.element.clientWidth,
       height: this.options.height,
@@ -96,12 +110,20 @@ export class Chart {
       scales: { x: { time: true, auto: false }, y: { auto: false } },
       axes: [
         { ...axis, size: 30, space: 70, values: (_, splits) => splits.map((t) => clock(t * 1000)) },
-        { ...axis, size: LEFT, space: 34,
-          values: (_, splits) => splits.map((value) => short(this.drawing?.write(value) ?? "")) },
+        {
+          ...axis,
+          size: LEFT,
+          space: 34,
+          values: (_, splits) => splits.map((value) => short(this.drawing?.write(value) ?? "")),
+        },
       ],
-      series: [{}, ...drawing.series.map((one) => curve(one, drawing.stacked)),
-        ...drawing.limit ? [{ stroke: text, width: 1.5, dash: [6, 4], points: { show: false } }]
-          : []],
+      series: [
+        {},
+        ...drawing.series.map((one) => curve(one, drawing.stacked)),
+        ...(drawing.limit
+          ? [{ stroke: text, width: 1.5, dash: [6, 4], points: { show: false } }]
+          : []),
+      ],
       bands: drawing.stacked
         ? drawing.series.slice(1).map((_, i) => ({ series: [i + 2, i + 1] as [number, number] }))
         : [],
@@ -164,15 +186,27 @@ export class Chart {
     if (!drawing || at === null) return;
     const one = drawing.series[this.series];
     if (!one) return;
-    const lines = drawing.series.map((other, index) => [other, index] as const)
+    const lines = drawing.series
+      .map((other, index) => [other, index] as const)
       .filter(([other, index]) => index === this.series || (other.values[at] ?? 0) > 0);
     const shown = lines.length <= TIP_LINES ? lines : lines.filter(([, i]) => i === this.series);
     const total = drawing.series.reduce((sum, other) => sum + (other.values[at] ?? 0), 0);
-    showTip(x, y,
+    showTip(
+      x,
+      y,
       h("div", { class: "tip-head" }, clock(drawing.t[at] ?? 0)),
-      ...shown.reverse().map(([other, index]) => tipLine(other.colour, other.name,
-        drawing.write(other.values[at] ?? null), index === this.series)),
-      drawing.stacked ? tipLine(null, "all classes", drawing.write(total)) : null);
+      ...shown
+        .reverse()
+        .map(([other, index]) =>
+          tipLine(
+            other.colour,
+            other.name,
+            drawing.write(other.values[at] ?? null),
+            index === this.series,
+          ),
+        ),
+      drawing.stacked ? tipLine(null, "all classes", drawing.write(total)) : null,
+    );
   }
 
   private key(event: KeyboardEvent): void {
@@ -190,8 +224,10 @@ export class Chart {
     const box = plot.over.getBoundingClientRect();
     this.tell(box.left + left, box.top + 20);
     const one = drawing.series[this.series];
-    say(`${clock(drawing.t[this.at] ?? 0)}, ${one?.name ?? ""}: ` +
-      drawing.write(one?.values[this.at] ?? null));
+    say(
+      `${clock(drawing.t[this.at] ?? 0)}, ${one?.name ?? ""}: ` +
+        drawing.write(one?.values[this.at] ?? null),
+    );
   }
 
   private pick(): void {
@@ -219,7 +255,10 @@ function columns(drawing: Drawing): uPlot.AlignedData {
   const rows: (number | null)[][] = [drawing.t.map((t) => t / 1000)];
   let below: number[] | null = null;
   for (const one of drawing.series) {
-    if (!drawing.stacked) { rows.push(one.values); continue; }
+    if (!drawing.stacked) {
+      rows.push(one.values);
+      continue;
+    }
     const sum: number[] = one.values.map((value, i) => (value ?? 0) + (below?.[i] ?? 0));
     rows.push(sum);
     below = sum;
@@ -231,8 +270,11 @@ function columns(drawing: Drawing): uPlot.AlignedData {
 function curve(one: Series, stacked: boolean): uPlot.Series {
   return stacked
     ? { stroke: ink("panel"), width: 0.5, fill: one.colour, points: { show: false } }
-    : { stroke: one.colour, points: { show: false },
-        ...one.dashed ? { width: 2.25, dash: [6, 4] } : { width: 1.5 } };
+    : {
+        stroke: one.colour,
+        points: { show: false },
+        ...(one.dashed ? { width: 2.25, dash: [6, 4] } : { width: 1.5 }),
+      };
 }
 
 /** Returns a rounded value above all that is visible. */
@@ -245,5 +287,5 @@ function ceiling(drawing: Drawing, least: number): number {
   });
   if (most <= 0) return 1;
   const decade = 10 ** Math.floor(Math.log10(most * 1.04));
-  return Math.ceil(most * 1.04 / decade * 10) * decade / 10;
+  return (Math.ceil(((most * 1.04) / decade) * 10) * decade) / 10;
 }

@@ -7,15 +7,31 @@ const KEPT = 960;
 /** Columns kept of a record or report, which may have more. */
 const CAPACITY = 4096;
 
-export const FIELDS: readonly Field[] =
-  ["sent", "offered", "backlog", "p50", "p99", "dropped", "borrowed"];
+export const FIELDS: readonly Field[] = [
+  "sent",
+  "offered",
+  "backlog",
+  "p50",
+  "p99",
+  "dropped",
+  "borrowed",
+];
 const NAMES: Record<Field, keyof ClassHistory> = {
-  sent: "sent_bps", offered: "offered_bps", backlog: "backlog_bytes", p50: "p50_us",
-  p99: "p99_us", dropped: "dropped_pps", borrowed: "borrowed_bps",
+  sent: "sent_bps",
+  offered: "offered_bps",
+  backlog: "backlog_bytes",
+  p50: "p50_us",
+  p99: "p99_us",
+  dropped: "dropped_pps",
+  borrowed: "borrowed_bps",
 };
 
 /** Packets dropped a second. */
-interface Drop { t: number; reason: string; pps: number }
+interface Drop {
+  t: number;
+  reason: string;
+  pps: number;
+}
 
 /** Borrower, lender (-1 is the link), bit/s. */
 export type Loan = [number, number, number];
@@ -51,7 +67,8 @@ export class Past {
     }
     this.t.unshift(...history.t.slice(older - n, older));
     names.forEach((name, index) =>
-      this.write(index, history.classes[name], 0, n, history.t.length - older));
+      this.write(index, history.classes[name], 0, n, history.t.length - older),
+    );
     this.note(names, history, (t) => t < first);
   }
 
@@ -87,8 +104,8 @@ export class Past {
       const t = history.t[loan.t] ?? 0;
       const borrower = places.get(loan.borrower);
       if (borrower === undefined || !wanted(t)) continue;
-      const lender = loan.lender === null ? -1 : places.get(loan.lender) ?? -1;
-      this.loans.set(t, [...this.loans.get(t) ?? [], [borrower, lender, loan.bps]]);
+      const lender = loan.lender === null ? -1 : (places.get(loan.lender) ?? -1);
+      this.loans.set(t, [...(this.loans.get(t) ?? []), [borrower, lender, loan.bps]]);
     }
   }
 
@@ -96,7 +113,12 @@ export class Past {
   private forget(kept: (t: number) => boolean): void {
     const oldest = this.t[0] ?? 0;
     const stays = (t: number) => kept(t) && t >= oldest;
-    this.drops.forEach((list, name) => this.drops.set(name, list.filter(({ t }) => stays(t))));
+    this.drops.forEach((list, name) =>
+      this.drops.set(
+        name,
+        list.filter(({ t }) => stays(t)),
+      ),
+    );
     for (const t of this.loans.keys()) if (!stays(t)) this.loans.delete(t);
   }
 
@@ -104,7 +126,7 @@ export class Past {
   dropped(name: string, from: number, to: number, step: number): Map<string, number> {
     const sums = new Map<string, number>();
     for (const { t, reason, pps } of this.drops.get(name) ?? []) {
-      if (t >= from && t <= to) sums.set(reason, (sums.get(reason) ?? 0) + pps * step / 1000);
+      if (t >= from && t <= to) sums.set(reason, (sums.get(reason) ?? 0) + (pps * step) / 1000);
     }
     return sums;
   }
@@ -125,14 +147,19 @@ export class Past {
   }
 
   /** Writes `n` values at column `at`; `later` values behind them are not wanted. */
-  private write(index: number, from: ClassHistory | undefined, at: number, n: number, later: number):
-    void {
+  private write(
+    index: number,
+    from: ClassHistory | undefined,
+    at: number,
+    n: number,
+    later: number,
+  ): void {
     const columns = this.classes[index];
     if (!columns) return;
     for (const field of FIELDS) {
       const values = from?.[NAMES[field]];
       if (!values && !columns[field]) continue;
-      const column = columns[field] ??= new Float32Array(this.limit).fill(NaN);
+      const column = (columns[field] ??= new Float32Array(this.limit).fill(NaN));
       const skipped = (values?.length ?? 0) - n - later;
       for (let i = 0; i < n; i++) column[at + i] = values?.[skipped + i] ?? NaN;
     }
@@ -150,7 +177,10 @@ export class Past {
     let [sum, count] = [0, 0];
     for (let i = from; i < to; i++) {
       const value = column[i] ?? NaN;
-      if (value === value) { sum += value; count += 1; }
+      if (value === value) {
+        sum += value;
+        count += 1;
+      }
     }
     return count > 0 ? sum / count : NaN;
   }
@@ -174,7 +204,8 @@ export function search(values: readonly number[], least: number): number {
   let [low, high] = [0, values.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((values[middle] ?? Infinity) < least) low = middle + 1; else high = middle;
+    if ((values[middle] ?? Infinity) < least) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -188,9 +219,11 @@ export class Now {
   /** Takes a sample of the stream. */
   sample(sample: Sample, parents: readonly (number | null)[]): void {
     this.clear(sample.t, parents.length);
-    sample.classes.forEach((row, index) => row?.forEach((value, field) => {
-      if (value !== null) this.values[index * 7 + field] = value;
-    }));
+    sample.classes.forEach((row, index) =>
+      row?.forEach((value, field) => {
+        if (value !== null) this.values[index * 7 + field] = value;
+      }),
+    );
     this.loans = sample.loans ?? [];
     this.addUp(parents);
   }
@@ -198,9 +231,11 @@ export class Now {
   /** Takes a column of the past. */
   column(past: Past, i: number, parents: readonly (number | null)[]): void {
     this.clear(past.t[i] ?? NaN, parents.length);
-    parents.forEach((_, index) => FIELDS.forEach((field, at) => {
-      this.values[index * 7 + at] = past.value(index, field, i);
-    }));
+    parents.forEach((_, index) =>
+      FIELDS.forEach((field, at) => {
+        this.values[index * 7 + at] = past.value(index, field, i);
+      }),
+    );
     this.loans = past.loansAt(i);
     this.addUp(parents);
   }
@@ -217,7 +252,7 @@ export class Now {
     this.values.fill(NaN);
   }
 
-  /** Gives classes whose values are unknown those of their children: sums, of delays the largest. */
+  /** Gives classes with unknown values those of their children: sums, of delays the largest. */
   private addUp(parents: readonly (number | null)[]): void {
     const { values } = this;
     const given = parents.map((_, index) => values[index * 7] === values[index * 7]);

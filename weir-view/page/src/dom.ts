@@ -8,14 +8,18 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /** Makes an element; a property `onname` is a listener, the others are attributes. */
 export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K, properties: Properties = {}, ...children: Child[]
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   return fill(document.createElement(tag), properties, children);
 }
 
 /** Makes an element of a picture. */
 export function s<K extends keyof SVGElementTagNameMap>(
-  tag: K, properties: Properties = {}, ...children: Child[]
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
 ): SVGElementTagNameMap[K] {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
@@ -63,20 +67,28 @@ export function freshId(of: string): string {
 
 /** Makes a drop-down list of pairs of value and label. */
 export function choice(
-  label: string, options: readonly (readonly [string, string])[], chosen: string,
+  label: string,
+  options: readonly (readonly [string, string])[],
+  chosen: string,
   onchange: (value: string) => void,
 ): HTMLLabelElement {
-  const select = h("select", { onchange: () => onchange(select.value) },
-    ...options.map(([value, name]) => h("option", { value, selected: value === chosen }, name)));
+  const select = h(
+    "select",
+    { onchange: () => onchange(select.value) },
+    ...options.map(([value, name]) => h("option", { value, selected: value === chosen }, name)),
+  );
   return h("label", { class: "choice" }, h("span", {}, label), select);
 }
 
 /** Makes a table with a caption that only screen readers say, unless `shown`. */
 export function table(caption: string, head: string[], rows: Child[][]): HTMLTableElement {
-  const cells = (row: Child[]) => row.map((cell, column) => column === 0
-    ? h("th", { scope: "row" }, cell) : h("td", {}, cell));
-  return h("table", { class: "data" },
+  const cells = (row: Child[]) =>
+    row.map((cell, column) => (column === 0 ? h("th", { scope: "row" }, cell) : h("td", {}, cell)));
+  return h(
+    "table",
+    { class: "data" },
     h("caption", { class: "spoken" }, caption),
     h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...cells(row)))));
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...cells(row)))),
+  );
 }

@@ -27,7 +27,8 @@ function scaled(value: number, base: number, units: readonly string[]): string {
 
 /** A rate in bit/s. */
 export const rate = (bps: number | null | undefined): string =>
-  known(bps) ? scaled(Math.abs(bps) < 0.5 ? 0 : bps, 1000, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
+  known(bps)
+    ? scaled(Math.abs(bps) < 0.5 ? 0 : bps, 1000, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
     : UNKNOWN;
 
 /** A number of bytes. */

@@ -40,9 +40,16 @@ function makeViews(): void {
   new Tree(store, byId("classes"));
   byId("side").append(new Detail(store).element);
   const tabs: [string, HTMLElement[]][] = [
-    ["Now", [new Throughput(store).element, marks.element,
-      new HeatMap(store, (cell) => packets.show(cell)).element, packets.element,
-      new Loans(store).element]],
+    [
+      "Overview",
+      [
+        new Throughput(store).element,
+        marks.element,
+        new HeatMap(store, (cell) => packets.show(cell)).element,
+        packets.element,
+        new Loans(store).element,
+      ],
+    ],
     ["Tune", [new Tuning(store, trial).element, new Log(store, complain).element]],
     ["Fork", [new ForkView(store).element]],
   ];
@@ -52,27 +59,52 @@ function makeViews(): void {
 
 /** Makes tabs that arrow keys change, as the ARIA practices have them. */
 function tabbed(tabs: [string, HTMLElement[]][]): HTMLElement[] {
-  const pages = tabs.map(([name, content]) => h("div", { role: "tabpanel", id: `page-${name}`,
-    class: `page page-${name.toLowerCase()}`, "aria-labelledby": `tab-${name}` }, ...content));
-  const buttons = tabs.map(([name], at) => h("button", { role: "tab", id: `tab-${name}`,
-    "aria-controls": `page-${name}`, onclick: () => show(at) }, name));
+  const pages = tabs.map(([name, content]) =>
+    h(
+      "div",
+      {
+        role: "tabpanel",
+        id: `page-${name}`,
+        class: `page page-${name.toLowerCase()}`,
+        "aria-labelledby": `tab-${name}`,
+      },
+      ...content,
+    ),
+  );
+  const buttons = tabs.map(([name], at) =>
+    h(
+      "button",
+      { role: "tab", id: `tab-${name}`, "aria-controls": `page-${name}`, onclick: () => show(at) },
+      name,
+    ),
+  );
   const show = (at: number) => {
-    pages.forEach((page, other) => { page.hidden = other !== at; });
+    pages.forEach((page, other) => {
+      page.hidden = other !== at;
+    });
     buttons.forEach((button, other) => {
       set(button, "aria-selected", String(other === at));
       button.tabIndex = other === at ? 0 : -1;
     });
     store.tell("look");
   };
-  const list = h("div", { role: "tablist", "aria-label": "Views", class: "tabs",
-    onkeydown: (event: KeyboardEvent) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (step === undefined) return;
-      const at = buttons.findIndex((button) => button === document.activeElement);
-      const next = (at + step + buttons.length) % buttons.length;
-      buttons[next]?.focus();
-      show(next);
-    } }, ...buttons);
+  const list = h(
+    "div",
+    {
+      role: "tablist",
+      "aria-label": "Views",
+      class: "tabs",
+      onkeydown: (event: KeyboardEvent) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (step === undefined) return;
+        const at = buttons.findIndex((button) => button === document.activeElement);
+        const next = (at + step + buttons.length) % buttons.length;
+        buttons[next]?.focus();
+        show(next);
+      },
+    },
+    ...buttons,
+  );
   show(0);
   return [list, ...pages];
 }
@@ -86,10 +118,23 @@ function complain(error: Error): void {
 function drawHeader(about: About): void {
   document.title = `${about.name} · Weir`;
   text(byId("name"), about.name);
-  byId("directions").replaceChildren(h("div", { class: "segments", role: "group",
-    "aria-label": "Direction" }, ...about.directions.map((one, at) =>
-    h("button", { "aria-pressed": String(at === store.at), onclick: () => void turnTo(at),
-      title: `${one.from} to ${one.to}, ${one.scheduler}, ${rate(one.rate_bps)}` }, one.name))));
+  byId("directions").replaceChildren(
+    h(
+      "div",
+      { class: "segments", role: "group", "aria-label": "Direction" },
+      ...about.directions.map((one, at) =>
+        h(
+          "button",
+          {
+            "aria-pressed": String(at === store.at),
+            onclick: () => void turnTo(at),
+            title: `${one.from} to ${one.to}, ${one.scheduler}, ${rate(one.rate_bps)}`,
+          },
+          one.name,
+        ),
+      ),
+    ),
+  );
 }
 
 function drawState(state: "live" | "lost" | "record", words: string): void {
@@ -99,12 +144,15 @@ function drawState(state: "live" | "lost" | "record", words: string): void {
 }
 
 function drawTools(): void {
-  const button = h("button", { class: "quiet", onclick: () => {
-    const next = isDark() ? "light" : "dark";
-    document.documentElement.dataset["theme"] = next;
-    localStorage.setItem("weir-theme", next);
-    dressed();
-  } });
+  const button = h("button", {
+    class: "quiet",
+    onclick: () => {
+      const next = isDark() ? "light" : "dark";
+      document.documentElement.dataset["theme"] = next;
+      localStorage.setItem("weir-theme", next);
+      dressed();
+    },
+  });
   const dressed = () => {
     text(button, isDark() ? "Light" : "Dark");
     if (store.about) store.take(store.about, store.at);
@@ -152,8 +200,12 @@ async function begin(about: About, at: number): Promise<void> {
 }
 
 /** Fetches the older history in parts, so that a page with many classes is there at once. */
-async function lookBack(direction: string, oldest: number, chunk: number, signal: AbortSignal):
-  Promise<void> {
+async function lookBack(
+  direction: string,
+  oldest: number,
+  chunk: number,
+  signal: AbortSignal,
+): Promise<void> {
   for (;;) {
     const first = store.past.t[0];
     if (first === undefined || first <= oldest + 1000) return;
@@ -162,7 +214,9 @@ async function lookBack(direction: string, oldest: number, chunk: number, signal
       if (signal.aborted) return;
       store.past.prepend(store.names, older);
       store.tell("past");
-    } catch { return; }
+    } catch {
+      return;
+    }
     if (store.past.t[0] === first) return;
   }
 }
@@ -219,18 +273,32 @@ async function keepUp(): Promise<void> {
     if (direction !== store.direction) return;
     store.past.merge(store.names, fresh);
     store.tell("past");
-  } catch { /* The stream says that the link does not answer. */ }
+  } catch {
+    /* The stream says that the link does not answer. */
+  }
 }
 
 function askToken(why: string): void {
-  const field = h("input", { type: "password", "aria-label": "Token", autocomplete: "off",
-    placeholder: "token" });
-  const form = h("form", { class: "complaint", onsubmit: (event: Event) => {
-    event.preventDefault();
-    keepToken(field.value);
-    location.reload();
-  } }, h("span", {}, `${why} Open the address that \`weir view NAME\` prints, or enter the token:`),
-  field, h("button", { class: "primary" }, "Open"));
+  const field = h("input", {
+    type: "password",
+    "aria-label": "Token",
+    autocomplete: "off",
+    placeholder: "token",
+  });
+  const form = h(
+    "form",
+    {
+      class: "complaint",
+      onsubmit: (event: Event) => {
+        event.preventDefault();
+        keepToken(field.value);
+        location.reload();
+      },
+    },
+    h("span", {}, `${why} Open the address that \`weir view NAME\` prints, or enter the token:`),
+    field,
+    h("button", { class: "primary" }, "Open"),
+  );
   byId("notice").replaceChildren(form);
   field.focus();
 }

@@ -3,13 +3,32 @@
 import type { Class } from "./api";
 
 /** The hues, in the order of use; for dark backgrounds black and blue are lighter. */
-const LIGHT = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800",
-  "#6b7280"];
-const DARK = ["#3d9fe0", "#e69f00", "#1db88a", "#d58db6", "#7cc7f2", "#e5752a", "#e3d84c",
-  "#9aa4b2"];
+const LIGHT = [
+  "#0072b2",
+  "#e69f00",
+  "#009e73",
+  "#cc79a7",
+  "#56b4e9",
+  "#d55e00",
+  "#b8a800",
+  "#6b7280",
+];
+const DARK = [
+  "#3d9fe0",
+  "#e69f00",
+  "#1db88a",
+  "#d58db6",
+  "#7cc7f2",
+  "#e5752a",
+  "#e3d84c",
+  "#9aa4b2",
+];
 
 /** Lightness of the shades below one parent, as a part of white (above 0) or black (below). */
 const SHADES = [0, 0.32, -0.28, 0.52, -0.44, 0.18, -0.14, 0.42];
+
+/** The colour of classes above those that have a hue. */
+const ABOVE = "#8a94a0";
 
 /** The colours of a heat map from few packets to many: cividis, even for the colour-blind. */
 const CIVIDIS = ["#0b2a5b", "#2f4470", "#575d6d", "#7c7b78", "#a59c74", "#d0be67", "#fde737"];
@@ -71,11 +90,13 @@ export function colours(classes: readonly Class[]): string[] {
   classes.forEach((one, index) => {
     if ((depths[index] ?? 0) > depth && one.parent !== null) heads[index] = heads[one.parent] ?? 0;
   });
-  const order = [...new Set(heads)];
+  const order = [...new Set(heads.filter((_, index) => (depths[index] ?? 0) >= depth))];
   const used = new Map<number, number>();
   return classes.map((one, index) => {
-    const hue = order.indexOf(heads[index] ?? 0) % hues.length;
-    const before = one.leaf ? used.get(hue) ?? 0 : 0;
+    const place = order.indexOf(heads[index] ?? 0);
+    if (place < 0) return ABOVE;
+    const hue = place % hues.length;
+    const before = one.leaf ? (used.get(hue) ?? 0) : 0;
     if (one.leaf) used.set(hue, before + 1);
     return shade(hues[hue] ?? "#888888", SHADES[before % SHADES.length] ?? 0);
   });

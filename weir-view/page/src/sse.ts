@@ -1,6 +1,9 @@
 // Reads a stream of server-sent events by fetch, which can send a token as EventSource cannot.
 
-export interface ServerEvent { event: string; data: string }
+export interface ServerEvent {
+  event: string;
+  data: string;
+}
 
 /** The longest event; a longer one ends the stream. */
 const EVENT_MAX = 4 << 20;

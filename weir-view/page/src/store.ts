@@ -6,7 +6,7 @@ import type { Field } from "./format";
 import { colours } from "./palette";
 
 /** What can change: `about` the classes, `sample` the present, `past` the history, `look` what the
- *  user looks at, `marks`, `pending` the changes not yet applied, `theme`, `log` the changes made. */
+ *  user looks at, `marks`, `pending` the changes not applied, `theme`, `log` the changes made. */
 export type Topic = "about" | "sample" | "past" | "look" | "marks" | "pending" | "theme" | "log";
 
 /** Lengths of time that charts show, in milliseconds. */
@@ -33,7 +33,7 @@ export class Store {
 
   on(topics: Topic | readonly Topic[], listener: () => void): void {
     for (const topic of typeof topics === "string" ? [topics] : topics) {
-      this.listeners.set(topic, [...this.listeners.get(topic) ?? [], listener]);
+      this.listeners.set(topic, [...(this.listeners.get(topic) ?? []), listener]);
     }
   }
 
@@ -69,7 +69,13 @@ export class Store {
     this.names = this.classes.map((one) => one.name);
     this.parents = this.classes.map((one) => one.parent);
     const same = this.names.indexOf(name ?? "");
-    this.selected = same >= 0 ? same : Math.max(0, this.classes.findIndex((one) => one.leaf));
+    this.selected =
+      same >= 0
+        ? same
+        : Math.max(
+            0,
+            this.classes.findIndex((one) => one.leaf),
+          );
     this.colours = colours(this.classes);
   }
 
@@ -100,18 +106,22 @@ export class Store {
   shown(): [number, number] {
     const last = Math.max(this.past.t.at(-1) ?? 0, this.live ? this.now.t || 0 : 0);
     const first = this.past.t[0] ?? last - this.window;
-    const end = this.instant === null ? last
-      : Math.min(last, Math.max(this.instant + this.window / 4, first + this.window));
-    return this.live ? [end - this.window, end]
+    const end =
+      this.instant === null
+        ? last
+        : Math.min(last, Math.max(this.instant + this.window / 4, first + this.window));
+    return this.live
+      ? [end - this.window, end]
       : [Math.max(first, end - this.window), Math.max(end, first + 1)];
   }
 
   /** Returns the leaf classes, those with the largest mean first. */
   largest(field: Field, most: number): { top: number[]; rest: number[] } {
     const [from, to] = this.past.range(...this.shown());
-    const leaves = this.classes.flatMap((one, index) => one.leaf ? [index] : []);
-    const means = new Map(leaves.map((index) =>
-      [index, this.past.mean(index, field, from, to) || 0]));
+    const leaves = this.classes.flatMap((one, index) => (one.leaf ? [index] : []));
+    const means = new Map(
+      leaves.map((index) => [index, this.past.mean(index, field, from, to) || 0]),
+    );
     const order = [...leaves].sort((a, b) => (means.get(b) ?? 0) - (means.get(a) ?? 0));
     const byPlace = (a: number, b: number) => a - b;
     return { top: order.slice(0, most).sort(byPlace), rest: order.slice(most) };
@@ -125,7 +135,8 @@ export class Store {
 
   /** Changes a value that is not applied yet; `null` forgets it. */
   choose(key: string, value: string | null): void {
-    if (value === null) this.pending.delete(key); else this.pending.set(key, value);
+    if (value === null) this.pending.delete(key);
+    else this.pending.set(key, value);
     this.tell("pending");
   }
 }

@@ -20,7 +20,13 @@ export function hideTip(): void {
 /** A line of the box: a colour, a name, a value. */
 export function tipLine(colour: string | null, name: string, value: string, strong = false): Node {
   const swatch = h("span", { class: "swatch" });
-  if (colour) swatch.style.background = colour; else swatch.style.visibility = "hidden";
-  return h("div", { class: strong ? "tip-line strong" : "tip-line" },
-    swatch, h("span", {}, name), h("b", {}, value));
+  if (colour) swatch.style.background = colour;
+  else swatch.style.visibility = "hidden";
+  return h(
+    "div",
+    { class: strong ? "tip-line strong" : "tip-line" },
+    swatch,
+    h("span", {}, name),
+    h("b", {}, value),
+  );
 }

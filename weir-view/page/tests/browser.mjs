@@ -15,8 +15,12 @@ export class Browser {
 
   /** Opens a page on a link. */
   async page(address, options = {}) {
-    const context = await this.chromium.newContext({ viewport: { width: 1440, height: 1000 },
-      colorScheme: "light", reducedMotion: "reduce", ...options });
+    const context = await this.chromium.newContext({
+      viewport: { width: 1440, height: 1000 },
+      colorScheme: "light",
+      reducedMotion: "reduce",
+      ...options,
+    });
     await context.addInitScript({ path: AXE });
     const page = await context.newPage();
     const { host } = new URL(address);
@@ -43,25 +47,46 @@ export class Browser {
 /** Returns findings of axe that are serious or critical. */
 export async function barriers(page) {
   const { violations } = await page.evaluate(() => globalThis.axe.run());
-  return violations.filter((one) => ["serious", "critical"].includes(one.impact))
+  return violations
+    .filter((one) => ["serious", "critical"].includes(one.impact))
     .map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3)}`);
 }
 
 /** Returns the rows of the tree as they are drawn, by class. */
 export function rows(page) {
-  return page.evaluate(() => Object.fromEntries([...document.querySelectorAll(".body .row")]
-    .map((row) => [row.dataset.class, {
-      rate: row.querySelector(".number")?.textContent,
-      share: row.querySelector(".c2")?.textContent,
-      p50: row.querySelector(".c3")?.textContent,
-      p99: row.querySelector(".c4")?.textContent,
-      backlog: row.querySelector(".c5")?.textContent,
-      dropped: row.querySelector(".c6")?.textContent,
-    }])));
+  return page.evaluate(() =>
+    Object.fromEntries(
+      [...document.querySelectorAll(".body .row")].map((row) => [
+        row.dataset.class,
+        {
+          rate: row.querySelector(".number")?.textContent,
+          share: row.querySelector(".c2")?.textContent,
+          p50: row.querySelector(".c3")?.textContent,
+          p99: row.querySelector(".c4")?.textContent,
+          backlog: row.querySelector(".c5")?.textContent,
+          dropped: row.querySelector(".c6")?.textContent,
+        },
+      ]),
+    ),
+  );
 }
 
-const UNITS = { "bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, B: 1, KiB: 1024,
-  MiB: 1024 ** 2, GiB: 1024 ** 3, "µs": 1, ms: 1e3, s: 1e6, "/s": 1, "k/s": 1e3, "M/s": 1e6 };
+const UNITS = {
+  "bit/s": 1,
+  "kbit/s": 1e3,
+  "Mbit/s": 1e6,
+  "Gbit/s": 1e9,
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  µs: 1,
+  ms: 1e3,
+  s: 1e6,
+  "/s": 1,
+  "k/s": 1e3,
+  "M/s": 1e6,
+};
 
 /** Reads a value as the page writes it: bit/s, bytes, microseconds, or packets a second. */
 export function number(text) {

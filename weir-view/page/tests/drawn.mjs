@@ -4,8 +4,13 @@ import { RATE } from "./house.mjs";
 import { pause, until } from "./network.mjs";
 import { atMost, must, near } from "./report.mjs";
 
-const FIELDS = { rate: "sent_bps", p50: "p50_us", p99: "p99_us", backlog: "backlog_bytes",
-  dropped: "dropped_pps" };
+const FIELDS = {
+  rate: "sent_bps",
+  p50: "p50_us",
+  p99: "p99_us",
+  backlog: "backlog_bytes",
+  dropped: "dropped_pps",
+};
 
 export async function drawn(link, browser, output) {
   await firstPaint(link, browser);
@@ -49,8 +54,11 @@ async function hovered(page) {
     const text = await page.innerText("#tip");
     return /\d\d:\d\d:\d\d/.test(text) ? text : null;
   });
-  must("hovering names class, instant and value", /(voice|web|bulk|guests)/.test(tip)
-    && /bit\/s/.test(tip), tip);
+  must(
+    "hovering names class, instant and value",
+    /(voice|web|bulk|guests)/.test(tip) && /bit\/s/.test(tip),
+    tip,
+  );
   await page.mouse.move(5, 5);
 }
 
@@ -59,8 +67,10 @@ async function goBack(page) {
   await page.focus(".timebar input");
   const slider = page.locator(".timebar input");
   await slider.fill("60");
-  const text = await until("an instant of the past", async () =>
-    await page.locator(".live.on").count() === 0 && page.innerText(".instant"));
+  const text = await until(
+    "an instant of the past",
+    async () => (await page.locator(".live.on").count()) === 0 && page.innerText(".instant"),
+  );
   await pause(300);
   return text;
 }
@@ -75,8 +85,10 @@ async function compareRows(link, page, instant) {
     for (const [cell, field] of Object.entries(FIELDS)) {
       const expected = series[field]?.[column] ?? null;
       const value = number(shown[name]?.[cell]);
-      const off = expected === null || value === null ? Number(expected !== value)
-        : Math.abs(value - expected) / Math.max(1, Math.abs(expected));
+      const off =
+        expected === null || value === null
+          ? Number(expected !== value)
+          : Math.abs(value - expected) / Math.max(1, Math.abs(expected));
       compared += 1;
       if (off > worst) [worst, what] = [off, ` (${name} ${cell}: ${shown[name]?.[cell]})`];
     }
@@ -95,23 +107,29 @@ async function compareAreas(link, page, instant) {
   // In the past the chart shows a window that ends a quarter of it behind the instant, or now.
   for (const name of ["web", "bulk"]) {
     const { sent_bps: values } = history.classes[name];
-    const near60 = history.t.map((t, i) => [t, values[i]]).filter(([t, value]) =>
-      value !== null && t > at - 1000 && t < at + 12_000);
+    const near60 = history.t
+      .map((t, i) => [t, values[i]])
+      .filter(([t, value]) => value !== null && t > at - 1000 && t < at + 12_000);
     const mean = near60.reduce((sum, [, value]) => sum + value, 0) / near60.length;
-    near(`area of ${name} in the chart, in pixels of the link's rate`,
-      areas.heights[name] / areas.limit * RATE, mean, 0.02);
+    near(
+      `area of ${name} in the chart, in pixels of the link's rate`,
+      (areas.heights[name] / areas.limit) * RATE,
+      mean,
+      0.02,
+    );
   }
 }
 
 /** Runs in the page: returns the mean height of each class's colour, and that of the limit. */
 function measureAreas() {
-  const canvas = document.querySelector(".page-now .chart canvas");
-  const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width,
-    canvas.height);
+  const canvas = document.querySelector(".page-overview .chart canvas");
+  const { data, width, height } = canvas
+    .getContext("2d")
+    .getImageData(0, 0, canvas.width, canvas.height);
   const pixel = (x, y) => [0, 1, 2].map((part) => data[4 * (y * width + x) + part]);
   const like = (a, b) => a.every((part, i) => Math.abs(part - b[i]) <= 6);
   const colours = {};
-  for (const key of document.querySelectorAll(".page-now .legend button")) {
+  for (const key of document.querySelectorAll(".page-overview .legend button")) {
     const { backgroundColor } = getComputedStyle(key.querySelector(".swatch"));
     colours[key.textContent] = backgroundColor.match(/\d+/g).slice(0, 3).map(Number);
   }
@@ -130,7 +148,10 @@ function measureAreas() {
     for (let y = 0; y < height; y++) {
       const at = pixel(x, y);
       for (const [name, colour] of Object.entries(colours)) {
-        if (like(at, colour)) { heights[name] += 1 / middle.length; floor = Math.max(floor, y); }
+        if (like(at, colour)) {
+          heights[name] += 1 / middle.length;
+          floor = Math.max(floor, y);
+        }
       }
     }
   }

@@ -7,7 +7,11 @@ const POLICY = `[link]
 rate = "20 Mbit/s"
 scheduler = "htb"
 
+[class.house]
+rate = "20 Mbit/s"
+
 [class.family]
+parent = "house"
 rate = "14 Mbit/s"
 ceil = "20 Mbit/s"
 
@@ -15,28 +19,29 @@ ceil = "20 Mbit/s"
 parent = "family"
 rate = "1 Mbit/s"
 ceil = "2 Mbit/s"
-priority = 0
+prio = 0
 match = [{ proto = "udp", dport = 5004 }]
 
 [class.web]
 parent = "family"
 rate = "8 Mbit/s"
 ceil = "20 Mbit/s"
-priority = 1
+prio = 1
 match = [{ proto = "udp", dport = 5080 }]
 
 [class.bulk]
 parent = "family"
 rate = "5 Mbit/s"
 ceil = "20 Mbit/s"
-priority = 1
+prio = 1
 queue = { dropper = "tail", limit = "60 packets" }
 match = [{ proto = "udp", dport = 5021 }]
 
 [class.guests]
+parent = "house"
 rate = "6 Mbit/s"
 ceil = "10 Mbit/s"
-priority = 1
+prio = 1
 default = true
 `;
 

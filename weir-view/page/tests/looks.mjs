@@ -6,8 +6,13 @@ import { must, none } from "./report.mjs";
 const LOOKS = {
   light: { colorScheme: "light" },
   dark: { colorScheme: "dark" },
-  phone: { colorScheme: "light", viewport: { width: 390, height: 844 }, deviceScaleFactor: 2,
-    isMobile: true, hasTouch: true },
+  phone: {
+    colorScheme: "light",
+    viewport: { width: 390, height: 844 },
+    deviceScaleFactor: 2,
+    isMobile: true,
+    hasTouch: true,
+  },
 };
 
 export async function looks(link, browser, output) {
@@ -15,14 +20,18 @@ export async function looks(link, browser, output) {
     const page = await browser.page(link.address(), options);
     await choose(page, "bulk");
     await pause(2500);
-    for (const name of ["Now", "Tune", "Fork"]) {
+    for (const name of ["Overview", "Tune", "Fork"]) {
       await tab(page, name);
       await pause(500);
       none(`barriers that axe finds: ${name}, ${look}`, await barriers(page));
-      await page.screenshot({ path: `${output}/${look}-${name.toLowerCase()}.png`, fullPage: true });
+      await page.screenshot({
+        path: `${output}/${look}-${name.toLowerCase()}.png`,
+        fullPage: true,
+      });
     }
-    const wide = await page.evaluate(() =>
-      document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    const wide = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
     must(`nothing is wider than the window: ${look}`, wide <= 0, `${wide} px`);
     await page.context().close();
   }
@@ -35,14 +44,19 @@ async function keyboard(link, browser) {
   const reached = new Set();
   for (let step = 0; step < 80; step++) {
     await page.keyboard.press("Tab");
-    reached.add(await page.evaluate(() => {
-      const { activeElement: at } = document;
-      return at.getAttribute("role") ?? at.className ?? at.tagName;
-    }));
+    reached.add(
+      await page.evaluate(() => {
+        const { activeElement: at } = document;
+        return at.getAttribute("role") ?? at.className ?? at.tagName;
+      }),
+    );
   }
   const wanted = ["treegrid", "tab", "application"];
-  must("keys reach tree, tabs and charts", wanted.every((one) => reached.has(one)),
-    [...reached].join(", "));
+  must(
+    "keys reach tree, tabs and charts",
+    wanted.every((one) => reached.has(one)),
+    [...reached].join(", "),
+  );
   await page.focus('[role="treegrid"]');
   await page.keyboard.press("Home");
   await page.keyboard.press("ArrowDown");

@@ -18,6 +18,7 @@ import { conclude, must, none } from "./report.mjs";
 import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
+import { units } from "./units.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 /** Says that this process is in its own network. */
@@ -28,8 +29,10 @@ const ALONE = { speed, quadros };
 /** Runs this program again in a network of its own. */
 function enter() {
   const again = ["-n", process.execPath, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
-  const { status, error } = spawnSync("unshare", again, { stdio: "inherit",
-    env: { ...process.env, [INSIDE]: "1" } });
+  const { status, error } = spawnSync("unshare", again, {
+    stdio: "inherit",
+    env: { ...process.env, [INSIDE]: "1" },
+  });
   if (error) console.error(`view: cannot make a private network: ${error.message}`);
   return status ?? 2;
 }
@@ -47,6 +50,7 @@ async function main(weir, output, parts) {
   const wanted = (name) => parts.length === 0 || parts.includes(name);
   mkdirSync(output, { recursive: true });
   spawnSync("ip", ["link", "set", "lo", "up"]);
+  await attempt("units", units);
   const browser = await new Browser().open(CHROMIUM);
   const onHouse = Object.entries(ON_HOUSE).filter(([name]) => wanted(name));
   if (onHouse.length > 0) {

@@ -1,6 +1,6 @@
 // Private networks, a link between them, and traffic through it. All of it ends with this process.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -49,6 +49,7 @@ export async function until(what, probe, limit = 15_000) {
       const found = await probe();
       if (found) return found;
     } catch (error) {
+      if (error.final) throw error;
       why = `: ${error.message}`;
     }
     await pause(100);
@@ -83,10 +84,24 @@ export class Link {
     const { number } = this;
     [this.client, this.server] = [1, 2].map(() => start("unshare", ["-n", "sleep", "3600"]));
     await until("networks of their own", () => [this.client, this.server].every(apart));
-    const ends = [["lan", this.client, "192.0.2.1"], ["wan", this.server, "192.0.2.2"]];
+    const ends = [
+      ["lan", this.client, "192.0.2.1"],
+      ["wan", this.server, "192.0.2.2"],
+    ];
     for (const [side, { pid }, address] of ends) {
-      run("ip", "link", "add", `${side}${number}`, "type", "veth", "peer", "name", "eth0", "netns",
-        String(pid));
+      run(
+        "ip",
+        "link",
+        "add",
+        `${side}${number}`,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "eth0",
+        "netns",
+        String(pid),
+      );
       run("ip", "link", "set", `${side}${number}`, "up");
       const inside = ["-t", String(pid), "-n", "ip"];
       run("nsenter", ...inside, "address", "add", `${address}/24`, "dev", "eth0");
@@ -95,7 +110,9 @@ export class Link {
     }
     this.bridge = start(this.weir, ["up", join(this.folder, "link.toml")], this.log);
     await until("the link's page", async () => {
-      if (this.bridge.exitCode !== null) throw new Error(this.log.join(""));
+      if (this.bridge.exitCode !== null) {
+        throw Object.assign(new Error(this.log.join("")), { final: true });
+      }
       return (await fetch(`http://${this.web}/`)).ok;
     });
     return this;
@@ -105,18 +122,48 @@ export class Link {
   send(rates, size = 1000) {
     const inside = ({ pid }) => ["-t", String(pid), "-n", this.weir];
     const ports = Object.keys(rates).flatMap((port) => ["--port", port]);
-    start("nsenter", [...inside(this.server), "recv", "--udp", "--seconds", "3000", "--streams",
-      "60000", ...ports]);
-    this.senders = Object.entries(rates).map(([port, rate]) => start("nsenter",
-      [...inside(this.client), "send", "192.0.2.2", "cbr", `rate=${rate} Mbit/s`, `size=${size} B`,
-        "jitter=5 %", "--dport", port, "--seconds", "3000"], this.log));
+    start("nsenter", [
+      ...inside(this.server),
+      "recv",
+      "--udp",
+      "--seconds",
+      "3000",
+      "--streams",
+      "60000",
+      ...ports,
+    ]);
+    this.senders = Object.entries(rates).map(([port, rate]) =>
+      start(
+        "nsenter",
+        [
+          ...inside(this.client),
+          "send",
+          "192.0.2.2",
+          "cbr",
+          `rate=${rate} Mbit/s`,
+          `size=${size} B`,
+          "jitter=5 %",
+          "--dport",
+          port,
+          "--seconds",
+          "3000",
+        ],
+        this.log,
+      ),
+    );
   }
 
   /** Asks the server as a program would. */
   async ask(path, body) {
     const headers = { Authorization: `Bearer ${this.tokens.change}` };
-    const options = body === undefined ? { headers } : { method: "POST",
-      headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+    const options =
+      body === undefined
+        ? { headers }
+        : {
+            method: "POST",
+            headers: { ...headers, "Content-Type": "application/json" },
+            body: JSON.stringify(body),
+          };
     const response = await fetch(`http://${this.web}${path}`, options);
     const text = await response.text();
     if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`);
@@ -138,9 +185,7 @@ export class Link {
 
 /** Returns whether a process has a network of its own. */
 function apart({ pid }) {
-  const of = (id) => readFileSync(`/proc/${id}/net/dev`, "utf8");
-  const { status } = spawnSync("nsenter", ["-t", String(pid), "-n", "true"]);
-  return status === 0 && of(pid) !== of("self");
+  return readlinkSync(`/proc/${pid}/ns/net`) !== readlinkSync("/proc/self/ns/net");
 }
 
 function deployment(link, extra) {

@@ -36,8 +36,11 @@ export async function quadros(weir, browser, output) {
   await tail(page);
   await ratio(link, page, 10, "weights 100:1000, dropper tail");
   const delays = await rows(page);
-  must("with tail drop the higher weight has the lower delay",
-    number(delays.three.p50) < number(delays.one.p50), JSON.stringify(delays));
+  must(
+    "with tail drop the higher weight has the lower delay",
+    number(delays.three.p50) < number(delays.one.p50),
+    JSON.stringify(delays),
+  );
   await page.screenshot({ path: `${output}/quadros-tail.png` });
   await page.context().close();
   await link.down();
@@ -49,8 +52,12 @@ async function ratio(link, page, expected, when) {
   const [one, three] = [await sent(link, "one", 6), await sent(link, "three", 6)];
   near(`${when}: rate of three to that of one`, three / one, expected, 0.05);
   const shown = await rows(page);
-  near(`${when}: the same in the tree`, number(shown.three.rate) / number(shown.one.rate),
-    expected, 0.1);
+  near(
+    `${when}: the same in the tree`,
+    number(shown.three.rate) / number(shown.one.rate),
+    expected,
+    0.1,
+  );
 }
 
 /** Types values into the fields of all classes and applies them at once. */
@@ -67,8 +74,9 @@ async function change(page, values) {
   }
   await page.selectOption(".apply select", "0");
   await page.click(".apply button.primary:enabled");
-  await until("that the change is applied", () => page.evaluate(() =>
-    document.querySelector(".apply button.primary").textContent === "Apply"));
+  await until("that the change is applied", () =>
+    page.evaluate(() => document.querySelector(".apply button.primary").textContent === "Apply"),
+  );
 }
 
 async function tail(page) {

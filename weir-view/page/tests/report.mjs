@@ -3,15 +3,23 @@ const rows = [];
 
 /** Notes a figure whose value must be at most `most`. */
 export function atMost(what, value, most, unit = "") {
-  rows.push({ what, value: `${short(value)} ${unit}`.trim(), goal: `at most ${most} ${unit}`.trim(),
-    holds: value <= most });
+  rows.push({
+    what,
+    value: `${short(value)} ${unit}`.trim(),
+    goal: `at most ${most} ${unit}`.trim(),
+    holds: value <= most,
+  });
 }
 
 /** Notes a figure that must be within a part of what is expected. */
 export function near(what, value, expected, part) {
   const away = Math.abs(value - expected) / Math.abs(expected);
-  rows.push({ what, value: `${short(value)}, ${short(100 * away)} % off`,
-    goal: `${short(expected)} within ${100 * part} %`, holds: away <= part });
+  rows.push({
+    what,
+    value: `${short(value)}, ${short(100 * away)} % off`,
+    goal: `${short(expected)} within ${100 * part} %`,
+    holds: away <= part,
+  });
 }
 
 /** Notes something that must be so; `why` says what was found in its place. */
@@ -35,5 +43,5 @@ export function conclude() {
   return missed === 0;
 }
 
-const short = (value) => Math.abs(value) >= 100 ? String(Math.round(value))
-  : String(Number(value.toPrecision(3)));
+const short = (value) =>
+  Math.abs(value) >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));

@@ -7,18 +7,24 @@ import { atMost, must } from "./report.mjs";
 const SECONDS = 10;
 
 export async function speed(weir, browser, output) {
-  for (const [classes, most] of [[200, 20], [1000, Infinity]]) {
+  for (const [classes, most] of [
+    [200, 20],
+    [1000, Infinity],
+  ]) {
     const link = await new Link(weir, policy(classes)).up();
     link.send(Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [5000 + n * 7, 4])));
     await pause(4000);
     const page = await browser.page(link.address());
     await pause(3000);
     const { updates, script } = await measure(link, page);
-    must(`${classes} classes: the stream has 4 updates a second`, updates > 3.6 * SECONDS
-      && updates < 4.4 * SECONDS, `${updates} in ${SECONDS} s`);
+    must(
+      `${classes} classes: the stream has 4 updates a second`,
+      updates > 3.6 * SECONDS && updates < 4.4 * SECONDS,
+      `${updates} in ${SECONDS} s`,
+    );
     const figure = `${classes} classes: scripting an update`;
-    if (Number.isFinite(most)) atMost(figure, 1000 * script / updates, most, "ms");
-    else console.log(`  ${figure}: ${(1000 * script / updates).toFixed(1)} ms`);
+    if (Number.isFinite(most)) atMost(figure, (1000 * script) / updates, most, "ms");
+    else console.log(`  ${figure}: ${((1000 * script) / updates).toFixed(1)} ms`);
     await many(page, classes, output);
     await page.context().close();
     await link.down();
@@ -29,25 +35,31 @@ export async function speed(weir, browser, output) {
 async function measure(link, page) {
   const session = await page.context().newCDPSession(page);
   await session.send("Performance.enable");
-  const scripting = async () => (await session.send("Performance.getMetrics")).metrics
-    .find((one) => one.name === "ScriptDuration").value;
+  const scripting = async () =>
+    (await session.send("Performance.getMetrics")).metrics.find(
+      (one) => one.name === "ScriptDuration",
+    ).value;
   const before = await scripting();
   const updates = await samples(link);
-  return { updates, script: await scripting() - before };
+  return { updates, script: (await scripting()) - before };
 }
 
 /** Counts samples of a stream of its own for some seconds. */
 async function samples(link) {
   const stop = new AbortController();
-  const response = await fetch(`http://${link.web}/view/stream`, { signal: stop.signal,
-    headers: { Authorization: `Bearer ${link.tokens.read}`, Accept: "text/event-stream" } });
+  const response = await fetch(`http://${link.web}/view/stream`, {
+    signal: stop.signal,
+    headers: { Authorization: `Bearer ${link.tokens.read}`, Accept: "text/event-stream" },
+  });
   setTimeout(() => stop.abort(), SECONDS * 1000);
   let found = 0;
   try {
     for await (const chunk of response.body) {
       found += Buffer.from(chunk).toString().split("event: sample").length - 1;
     }
-  } catch { /* The time is over. */ }
+  } catch {
+    /* The time is over. */
+  }
   return found;
 }
 
@@ -67,12 +79,17 @@ async function many(page, classes, output) {
 /** A policy with so many classes, in groups of twenty. */
 function policy(classes) {
   const groups = Math.round(classes / 21);
-  let [text, user] = ['[link]\nrate = "100 Mbit/s"\nscheduler = "htb"\n', 0];
+  let [text, user] = [
+    '[link]\nrate = "100 Mbit/s"\nscheduler = "htb"\n\n[class.all]\nrate = "100 Mbit/s"\n',
+    0,
+  ];
   for (let group = 0; group < groups; group++) {
-    text += `\n[class.group-${group}]\nrate = "${Math.floor(90_000 / groups)} kbit/s"\n` +
+    text +=
+      `\n[class.group-${group}]\nparent = "all"\nrate = "${Math.floor(90_000 / groups)} kbit/s"\n` +
       'ceil = "100 Mbit/s"\n';
-    for (let place = 0; place < 20 && user + group + 2 <= classes; place++, user++) {
-      text += `[class.user-${user}]\nparent = "group-${group}"\n` +
+    for (let place = 0; place < 20 && user + group + 3 <= classes; place++, user++) {
+      text +=
+        `[class.user-${user}]\nparent = "group-${group}"\n` +
         `rate = "${Math.floor(4000 / groups)} kbit/s"\nceil = "100 Mbit/s"\n` +
         `${user === 0 ? "default = true\n" : ""}` +
         `match = [{ proto = "udp", dport = ${5000 + user} }]\n`;

@@ -10,16 +10,25 @@ export async function travel(link, browser, output) {
   await packets(link, page, output);
   await tab(page, "Fork");
   await page.selectOption("#page-Fork select >> nth=0", "10");
-  must("a fork with nothing changed is the recorded future", await fork(page) === "true",
-    await page.innerText(".verdict"));
+  must(
+    "a fork with nothing changed is the recorded future",
+    (await fork(page)) === "true",
+    await page.innerText(".verdict"),
+  );
   await tab(page, "Tune");
   await page.fill('.knob[data-key="class.web.rate"] input:not([type="range"])', "2 Mbit/s");
   await pause(600);
   await tab(page, "Fork");
-  must("a fork with a changed rate is another future", await fork(page) === "false",
-    await page.innerText(".verdict"));
-  const cells = await page.evaluate(() => [...document.querySelectorAll("#page-Fork tbody tr")]
-    .find((row) => row.querySelector("th")?.textContent === "web").innerText.split(/\t/));
+  must(
+    "a fork with a changed rate is another future",
+    (await fork(page)) === "false",
+    await page.innerText(".verdict"),
+  );
+  const cells = await page.evaluate(() =>
+    [...document.querySelectorAll("#page-Fork tbody tr")]
+      .find((row) => row.querySelector("th")?.textContent === "web")
+      .innerText.split(/\t/),
+  );
   must("the forked future has another rate of web", cells[1] !== cells[2], cells.join(" "));
   await page.screenshot({ path: `${output}/fork.png` });
   await page.context().close();
@@ -36,20 +45,31 @@ async function fork(page) {
 async function packets(link, page, output) {
   await page.focus("canvas.heat");
   await pause(2500);
-  for (const key of ["ArrowLeft", "ArrowLeft", "ArrowLeft", "Enter"]) await page.keyboard.press(key);
+  for (const key of ["ArrowLeft", "ArrowLeft", "ArrowLeft", "Enter"])
+    await page.keyboard.press(key);
   await page.waitForSelector(".packets li", { timeout: 60_000 });
-  const shown = await page.evaluate(() => [...document.querySelectorAll(".packets li")].map((li) => ({
-    sentence: li.querySelector(".sentence").textContent,
-    head: li.querySelector(".packet-head").textContent,
-    parts: Object.fromEntries([...li.querySelectorAll(".parts i")].map((piece) =>
-      [piece.dataset.part, piece.getBoundingClientRect().width])),
-    width: li.querySelector(".parts").getBoundingClientRect().width,
-  })));
-  must("each packet has its sentence", shown.every((one) => one.sentence.includes("web")),
-    shown[0]?.sentence);
+  const shown = await page.evaluate(() =>
+    [...document.querySelectorAll(".packets li")].map((li) => ({
+      sentence: li.querySelector(".sentence").textContent,
+      head: li.querySelector(".packet-head").textContent,
+      parts: Object.fromEntries(
+        [...li.querySelectorAll(".parts i")].map((piece) => [
+          piece.dataset.part,
+          piece.getBoundingClientRect().width,
+        ]),
+      ),
+      width: li.querySelector(".parts").getBoundingClientRect().width,
+    })),
+  );
+  must(
+    "each packet has its sentence",
+    shown.every((one) => one.sentence.includes("web")),
+    shown[0]?.sentence,
+  );
   const numbers = shown.map((one) => Number(/packet (\d+)/.exec(one.head)[1]));
   const { packets: known } = await link.ask("/view/packets?class=web&limit=1000");
-  const pairs = shown.map((one, at) => [one, known.find((packet) => packet.n === numbers[at])])
+  const pairs = shown
+    .map((one, at) => [one, known.find((packet) => packet.n === numbers[at])])
     .filter(([, packet]) => packet);
   let worst = pairs.length > 0 ? 0 : 1;
   for (const [one, packet] of pairs) {

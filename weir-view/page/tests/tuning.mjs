@@ -18,14 +18,21 @@ export async function tuning(link, browser, output) {
   await pause(6500);
   const after = await sent(link, "web", 4);
   near("rate of web after its slider moved, beside the predicted share", after, predicted, 0.06);
-  must("the slider changed the shares of real packets", after < before * 0.85,
-    `${before} to ${after}`);
+  must(
+    "the slider changed the shares of real packets",
+    after < before * 0.85,
+    `${before} to ${after}`,
+  );
   near("rate of web in the tree meanwhile", number((await rows(page)).web.rate), after, 0.06);
   await page.click(".trial >> text=Undo now");
   await back(link, page, before, "after undo");
   await slide(link, page);
   await apply(page, "10000");
-  await until("the end of the trial", async () => await page.locator(".trial").count() === 0, 20_000);
+  await until(
+    "the end of the trial",
+    async () => (await page.locator(".trial").count()) === 0,
+    20_000,
+  );
   await back(link, page, before, "after the trial ended unconfirmed");
   await confirmAndReturn(link, page, before);
   await page.context().close();
@@ -37,15 +44,21 @@ async function slide(link, page) {
   const slider = page.locator(`${KNOB} input[type="range"]`);
   const start = Number(await slider.inputValue());
   await slider.focus();
-  for (let place = start; place > start * 0.55; place -= start / 20) await slider.fill(String(place));
-  const text = await until("the predicted effect", () => page.evaluate(() => {
-    const row = [...document.querySelectorAll(".effect tbody tr")]
-      .find((one) => one.querySelector("th")?.textContent === "web");
-    return row?.querySelectorAll("td")[1]?.querySelector("b")?.textContent;
-  }));
+  for (let place = start; place > start * 0.55; place -= start / 20)
+    await slider.fill(String(place));
+  const text = await until("the predicted effect", () =>
+    page.evaluate(() => {
+      const row = [...document.querySelectorAll(".effect tbody tr")].find(
+        (one) => one.querySelector("th")?.textContent === "web",
+      );
+      return row?.querySelectorAll("td")[1]?.querySelector("b")?.textContent;
+    }),
+  );
   const value = await page.inputValue(`${KNOB} input:not([type="range"])`);
-  const prediction = await link.ask("/view/predict", { direction: "upload",
-    settings: [{ direction: "upload", key: "class.web.rate", value }] });
+  const prediction = await link.ask("/view/predict", {
+    direction: "upload",
+    settings: [{ direction: "upload", key: "class.web.rate", value }],
+  });
   const said = prediction.classes.find((one) => one.name === "web").share_bps[1];
   near("predicted share of web as drawn, beside the server's", number(text), said, 0.01);
   return said;
@@ -66,9 +79,13 @@ async function confirmAndReturn(link, page, before) {
   await slide(link, page);
   await apply(page, "60000");
   await page.click(".trial >> text=Keep");
-  await until("that the trial is over", async () => await page.locator(".trial").count() === 0);
+  await until("that the trial is over", async () => (await page.locator(".trial").count()) === 0);
   const { log } = await link.ask("/log");
-  must("a kept change stands in the history", log.at(-1).on_trial === false, JSON.stringify(log.at(-1)));
+  must(
+    "a kept change stands in the history",
+    log.at(-1).on_trial === false,
+    JSON.stringify(log.at(-1)),
+  );
   await page.click("text=Undo last change");
   await back(link, page, before, "after the undo of a kept change");
 }
@@ -78,7 +95,10 @@ async function readOnly(link, browser, output) {
   await choose(page, "web");
   await tab(page, "Tune");
   await page.waitForSelector(".knob");
-  must("a token that reads cannot tune", await page.locator(`${KNOB} input:enabled`).count() === 0);
+  must(
+    "a token that reads cannot tune",
+    (await page.locator(`${KNOB} input:enabled`).count()) === 0,
+  );
   must("and the page says why", (await page.innerText(".locked")).includes("may only read"));
   await page.screenshot({ path: `${output}/read-only.png` });
   await page.context().close();

@@ -16,7 +16,10 @@ export class Effect {
   private turn = 0;
   errors = 0;
 
-  constructor(private readonly store: Store, private readonly onknown: () => void) {
+  constructor(
+    private readonly store: Store,
+    private readonly onknown: () => void,
+  ) {
     store.on("pending", () => this.later());
   }
 
@@ -50,48 +53,92 @@ export class Effect {
     const still = changed.length === 0 && prediction.errors === 0;
     this.element.replaceChildren(
       findings(prediction.findings),
-      ...prediction.errors > 0 ? [] : [
-        h("h3", {}, "Shares while all classes want more than they get"),
-        order.length > 0 ? this.bars(order) : "",
-        still ? h("p", { class: "empty" }, "No share or bound changes.") : "",
-        changed.length > order.length
-          ? h("p", { class: "muted" }, `${changed.length - order.length} more classes change.`) : "",
-      ],
-      prediction.difference ? h("details", {}, h("summary", {}, "All that changes"),
-        h("pre", { tabindex: 0 }, prediction.difference)) : "");
+      ...(prediction.errors > 0
+        ? []
+        : [
+            h("h3", {}, "Shares while all classes want more than they get"),
+            order.length > 0 ? this.bars(order) : "",
+            still ? h("p", { class: "empty" }, "No share or bound changes.") : "",
+            changed.length > order.length
+              ? h("p", { class: "muted" }, `${changed.length - order.length} more classes change.`)
+              : "",
+          ]),
+      prediction.difference
+        ? h(
+            "details",
+            {},
+            h("summary", {}, "All that changes"),
+            h("pre", { tabindex: 0 }, prediction.difference),
+          )
+        : "",
+    );
   }
 
   private bars(classes: PredictedClass[]): HTMLElement {
-    const most = Math.max(1, ...classes.flatMap((one) =>
-      one.share_bps?.map((value) => value ?? 0) ?? []));
+    const most = Math.max(
+      1,
+      ...classes.flatMap((one) => one.share_bps?.map((value) => value ?? 0) ?? []),
+    );
     const rows = classes.map((one) => {
       const [before, after] = one.share_bps ?? [null, null];
       const [was, will] = [h("i", { class: "before" }), h("i", { class: "after" })];
-      was.style.width = `${100 * (before ?? 0) / most}%`;
-      will.style.width = `${100 * (after ?? 0) / most}%`;
+      was.style.width = `${(100 * (before ?? 0)) / most}%`;
+      will.style.width = `${(100 * (after ?? 0)) / most}%`;
       will.style.background = this.store.colours[this.store.names.indexOf(one.name)] ?? "";
-      return [one.name, h("div", { class: "two-bars" }, was, will), pair(one.share_bps, rate),
-        pair(one.delay_bound_us, delay), pair(one.at_least_bps, rate)];
+      return [
+        one.name,
+        h("div", { class: "two-bars" }, was, will),
+        pair(one.share_bps, rate),
+        pair(one.delay_bound_us, delay),
+        pair(one.at_least_bps, rate),
+      ];
     });
     // A column whose values no class has takes no room.
     const any = (of: (one: PredictedClass) => Pair) =>
       classes.some((one) => of(one)?.some((value) => value !== null));
-    const shown = [true, true, true, any((one) => one.delay_bound_us), any((one) => one.at_least_bps)];
+    const shown = [
+      true,
+      true,
+      true,
+      any((one) => one.delay_bound_us),
+      any((one) => one.at_least_bps),
+    ];
     const head = ["class", "before, after", "share", "delay bound", "at least"];
-    return h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Predicted effect" },
-      table("Predicted effect", head.filter((_, at) => shown[at]),
-        rows.map((row) => row.filter((_, at) => shown[at]))));
+    return h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "group", "aria-label": "Predicted effect" },
+      table(
+        "Predicted effect",
+        head.filter((_, at) => shown[at]),
+        rows.map((row) => row.filter((_, at) => shown[at])),
+      ),
+    );
   }
 }
 
-const hint = () => h("p", { class: "empty" }, "Move a slider or change a field: what it would do " +
-  "to every class is shown here, before anything is applied.");
+const hint = () =>
+  h(
+    "p",
+    { class: "empty" },
+    "Move a slider or change a field: what it would do " +
+      "to every class is shown here, before anything is applied.",
+  );
 
 /** Writes the findings of a check. */
 export function findings(all: Finding[]): HTMLElement {
-  return h("ul", { class: "findings" }, ...all.map((one) => h("li",
-    { class: `finding ${one.severity}` }, h("b", {}, `${one.severity} ${one.code}`),
-    ` ${one.message}`, one.cure ? h("span", { class: "muted" }, ` ${one.cure}`) : null)));
+  return h(
+    "ul",
+    { class: "findings" },
+    ...all.map((one) =>
+      h(
+        "li",
+        { class: `finding ${one.severity}` },
+        h("b", {}, `${one.severity} ${one.code}`),
+        ` ${one.message}`,
+        one.cure ? h("span", { class: "muted" }, ` ${one.cure}`) : null,
+      ),
+    ),
+  );
 }
 
 type Pair = [number | null, number | null] | null;

@@ -8,7 +8,10 @@ import type { Store } from "../store";
 import { panel } from "./panel";
 
 const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
-  sent: "sent_bps", backlog: "backlog_bytes", p99: "p99_us", dropped: "dropped_pps",
+  sent: "sent_bps",
+  backlog: "backlog_bytes",
+  p99: "p99_us",
+  dropped: "dropped_pps",
 };
 /** The most classes drawn, each with two lines. */
 const DRAWN = 6;
@@ -19,8 +22,12 @@ export class ForkView {
   private readonly verdict = h("div", { role: "status" });
   private readonly chart = new Chart({ label: "Two futures", height: 260 });
   private readonly legend = h("ul", { class: "legend" });
-  private readonly numbers = h("div", { class: "scroll", tabindex: 0, role: "group",
-    "aria-label": "Two futures in numbers" });
+  private readonly numbers = h("div", {
+    class: "scroll",
+    tabindex: 0,
+    role: "group",
+    "aria-label": "Two futures in numbers",
+  });
   private readonly run: HTMLButtonElement;
   private readonly result: HTMLElement;
   private seconds = 30;
@@ -29,17 +36,48 @@ export class ForkView {
   private at = 0;
 
   constructor(private readonly store: Store) {
-    this.run = h("button", { class: "primary", onclick: () => void this.ask() }, "Fork this moment");
-    this.result = h("div", { hidden: true }, this.verdict, this.chart.element, this.legend,
-      this.numbers);
-    const measures = (Object.keys(NAMES) as Field[]).map((key) => [key, measure(key).name] as const);
-    this.element = panel("Fork a moment into the simulator", [
-      choice("for", [["10", "10 s"], ["30", "30 s"], ["60", "1 min"], ["300", "5 min"]], "30",
-        (value) => { this.seconds = Number(value); this.describe(); }),
-      choice("Measure", measures, this.field, (value) => {
-        this.field = value as Field;
-        this.draw();
-      }), this.run], this.plan, this.result);
+    this.run = h(
+      "button",
+      { class: "primary", onclick: () => void this.ask() },
+      "Fork this moment",
+    );
+    this.result = h(
+      "div",
+      { hidden: true },
+      this.verdict,
+      this.chart.element,
+      this.legend,
+      this.numbers,
+    );
+    const measures = (Object.keys(NAMES) as Field[]).map(
+      (key) => [key, measure(key).name] as const,
+    );
+    this.element = panel(
+      "Fork a moment into the simulator",
+      [
+        choice(
+          "for",
+          [
+            ["10", "10 s"],
+            ["30", "30 s"],
+            ["60", "1 min"],
+            ["300", "5 min"],
+          ],
+          "30",
+          (value) => {
+            this.seconds = Number(value);
+            this.describe();
+          },
+        ),
+        choice("Measure", measures, this.field, (value) => {
+          this.field = value as Field;
+          this.draw();
+        }),
+        this.run,
+      ],
+      this.plan,
+      this.result,
+    );
     store.on(["look", "pending", "about"], () => this.describe());
     store.on(["theme", "look"], () => this.draw());
   }
@@ -55,16 +93,20 @@ export class ForkView {
     const able = this.store.about?.abilities.fork ?? false;
     this.run.disabled = !able;
     if (!able) {
-      this.plan.textContent = "There is no state to go on from: a live link with `ring` in its " +
+      this.plan.textContent =
+        "There is no state to go on from: a live link with `ring` in its " +
         "deployment, or a record, has it.";
       return;
     }
     const settings = this.store.settings();
-    const moment = this.store.instant === null ? `${this.seconds} s ago`
-      : `at ${clock(this.store.instant)}`;
-    const changes = settings.length > 0 ? `with ${list(settings)}`
-      : "with nothing changed, which must reproduce the record exactly (choose changes under Tune)";
-    this.plan.textContent = `From the state ${moment} the simulator goes on for ${this.seconds} s ` +
+    const moment =
+      this.store.instant === null ? `${this.seconds} s ago` : `at ${clock(this.store.instant)}`;
+    const changes =
+      settings.length > 0
+        ? `with ${list(settings)}`
+        : "with nothing changed, which must make the record again (choose changes under Tune)";
+    this.plan.textContent =
+      `From the state ${moment} the simulator goes on for ${this.seconds} s ` +
       `with the packets that really came, ${changes}.`;
   }
 
@@ -89,13 +131,22 @@ export class ForkView {
   private judge(fork: Fork, settings: Setting[]): void {
     const packets = `${count(fork.packets)} packets`;
     const badge = fork.identical
-      ? h("span", { class: "badge good" }, "identical") : h("span", { class: "badge" }, "different");
-    const words = fork.identical ? ` The simulator made the same decision for each of ${packets}.`
+      ? h("span", { class: "badge good" }, "identical")
+      : h("span", { class: "badge" }, "different");
+    const words = fork.identical
+      ? ` The simulator made the same decision for each of ${packets}.`
       : ` ${packets}. First difference: ${fork.first_difference ?? "not told"}.`;
-    this.verdict.replaceChildren(h("p", { class: "verdict", "data-identical": String(fork.identical) },
-      badge, words),
-    settings.length > 0 && fork.open_loop ? h("p", { class: "muted" }, "Packets arrive as they did: " +
-      "a sender that reacts to loss or delay, as TCP does, would have sent otherwise.") : "");
+    this.verdict.replaceChildren(
+      h("p", { class: "verdict", "data-identical": String(fork.identical) }, badge, words),
+      settings.length > 0 && fork.open_loop
+        ? h(
+            "p",
+            { class: "muted" },
+            "Packets arrive as they did: " +
+              "a sender that reacts to loss or delay, as TCP does, would have sent otherwise.",
+          )
+        : "",
+    );
   }
 
   private draw(): void {
@@ -112,16 +163,31 @@ export class ForkView {
       ];
     });
     const [from, to] = [fork.t[0] ?? 0, fork.t.at(-1) ?? 1];
-    this.chart.draw({ t: fork.t, series, stacked: false, limit: null, from, to, instant: null,
-      marks: [], write });
-    this.chart.element.setAttribute("aria-label", `${measure(this.field).name} in two futures from ` +
-      `${clock(this.at)}; the table below has the means`);
-    this.legend.replaceChildren(...classes.map((one) => {
-      const swatch = h("span", { class: "swatch" });
-      swatch.style.background = store.colours[store.names.indexOf(one)] ?? "";
-      return h("li", {}, h("span", { class: "key" }, swatch, one));
-    }), h("li", {}, h("span", { class: "key" }, h("span", { class: "solid" }), "recorded")),
-    h("li", {}, h("span", { class: "key" }, h("span", { class: "dash" }), "forked")));
+    this.chart.draw({
+      t: fork.t,
+      series,
+      stacked: false,
+      limit: null,
+      from,
+      to,
+      instant: null,
+      marks: [],
+      write,
+    });
+    this.chart.element.setAttribute(
+      "aria-label",
+      `${measure(this.field).name} in two futures from ` +
+        `${clock(this.at)}; the table below has the means`,
+    );
+    this.legend.replaceChildren(
+      ...classes.map((one) => {
+        const swatch = h("span", { class: "swatch" });
+        swatch.style.background = store.colours[store.names.indexOf(one)] ?? "";
+        return h("li", {}, h("span", { class: "key" }, swatch, one));
+      }),
+      h("li", {}, h("span", { class: "key" }, h("span", { class: "solid" }), "recorded")),
+      h("li", {}, h("span", { class: "key" }, h("span", { class: "dash" }), "forked")),
+    );
     this.drawNumbers(fork);
   }
 
@@ -132,7 +198,8 @@ export class ForkView {
       const [was, is] = [mean(fork.recorded[one]?.[name]), mean(fork.forked[one]?.[name])];
       return 1e3 * Math.abs((was || 0) - (is || 0)) + Math.max(was || 0, is || 0);
     };
-    const order = leaves.filter((one) => one in fork.recorded || one in fork.forked)
+    const order = leaves
+      .filter((one) => one in fork.recorded || one in fork.forked)
       .sort((a, b) => weight(b) - weight(a));
     const chosen = this.store.names[this.store.selected] ?? "";
     const first = order.includes(chosen) ? [chosen] : [];
@@ -140,14 +207,26 @@ export class ForkView {
   }
 
   private drawNumbers(fork: Fork): void {
-    const rows = this.store.classes.filter((one) => one.leaf && one.name in fork.forked)
-      .slice(0, 200).map(({ name }) => {
+    const rows = this.store.classes
+      .filter((one) => one.leaf && one.name in fork.forked)
+      .slice(0, 200)
+      .map(({ name }) => {
         const [was, is] = [fork.recorded[name], fork.forked[name]];
-        return [name, rate(mean(was?.sent_bps)), rate(mean(is?.sent_bps)),
-          delay(mean(was?.p99_us)), delay(mean(is?.p99_us))];
+        return [
+          name,
+          rate(mean(was?.sent_bps)),
+          rate(mean(is?.sent_bps)),
+          delay(mean(was?.p99_us)),
+          delay(mean(is?.p99_us)),
+        ];
       });
-    this.numbers.replaceChildren(table("Two futures in numbers", ["class", "rate, recorded",
-      "rate, forked", "mean p99, recorded", "mean p99, forked"], rows));
+    this.numbers.replaceChildren(
+      table(
+        "Two futures in numbers",
+        ["class", "rate, recorded", "rate, forked", "mean p99, recorded", "mean p99, forked"],
+        rows,
+      ),
+    );
   }
 }
 

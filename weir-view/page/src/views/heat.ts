@@ -12,30 +12,62 @@ import { panel } from "./panel";
 const HEIGHT = 200;
 const [BOTTOM, TOP] = [22, 8];
 
-export interface Cell { name: string; from: number; to: number; min: number; max: number }
+export interface Cell {
+  name: string;
+  from: number;
+  to: number;
+  min: number;
+  max: number;
+}
 
 export class HeatMap {
   readonly element: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
   private readonly title = h("span", { class: "muted" });
   private readonly empty = h("p", { class: "empty" });
-  private readonly numbers = h("div", { class: "scroll", tabindex: 0, role: "group",
-    "aria-label": "Numbers of the heat map" });
+  private readonly numbers = h("div", {
+    class: "scroll",
+    tabindex: 0,
+    role: "group",
+    "aria-label": "Numbers of the heat map",
+  });
   private data: Heat = { t: [], edges_us: [], counts: [] };
   private of = "";
   private asked = 0;
   private busy = false;
   private cell: [number, number] | null = null;
 
-  constructor(private readonly store: Store, private readonly onpick: (cell: Cell) => void) {
-    this.canvas = h("canvas", { class: "heat", tabindex: 0, role: "application",
-      "aria-roledescription": "heat map", "aria-label": "Delays over time",
+  constructor(
+    private readonly store: Store,
+    private readonly onpick: (cell: Cell) => void,
+  ) {
+    this.canvas = h("canvas", {
+      class: "heat",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "heat map",
+      "aria-label": "Delays over time",
       onmousemove: (event: MouseEvent) => this.move(event),
-      onmouseleave: () => { this.cell = null; hideTip(); this.draw(); },
-      onblur: () => { this.cell = null; hideTip(); this.draw(); },
-      onclick: () => this.pick(), onkeydown: (event: KeyboardEvent) => this.key(event) });
-    this.element = panel("Delay", [this.title, scale()], this.canvas, this.empty,
-      h("details", { class: "numbers" }, h("summary", {}, "As a table"), this.numbers));
+      onmouseleave: () => {
+        this.cell = null;
+        hideTip();
+        this.draw();
+      },
+      onblur: () => {
+        this.cell = null;
+        hideTip();
+        this.draw();
+      },
+      onclick: () => this.pick(),
+      onkeydown: (event: KeyboardEvent) => this.key(event),
+    });
+    this.element = panel(
+      "Delay",
+      [this.title, scale()],
+      this.canvas,
+      this.empty,
+      h("details", { class: "numbers" }, h("summary", {}, "As a table"), this.numbers),
+    );
     this.element.querySelector("details")?.addEventListener("toggle", () => this.drawTable());
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     store.on(["look", "about"], () => this.ask(true));
@@ -57,16 +89,29 @@ export class HeatMap {
     this.asked = performance.now();
     this.busy = true;
     const last = this.data.t.at(-1);
-    void this.fetch(direction, name, last === undefined ? from : Math.max(from, last - 1500), to,
-      key);
+    void this.fetch(
+      direction,
+      name,
+      last === undefined ? from : Math.max(from, last - 1500),
+      to,
+      key,
+    );
   }
 
-  private async fetch(direction: string, name: string, from: number, to: number, key: string):
-    Promise<void> {
+  private async fetch(
+    direction: string,
+    name: string,
+    from: number,
+    to: number,
+    key: string,
+  ): Promise<void> {
     try {
       const fresh = await api.heat(direction, name, { from, to: to + 1000 });
       if (key === this.of) this.merge(fresh);
-      text(this.empty, this.data.t.length === 0 ? "No packet of this class left in this time." : "");
+      text(
+        this.empty,
+        this.data.t.length === 0 ? "No packet of this class left in this time." : "",
+      );
     } catch (error) {
       text(this.empty, (error as Error).message);
     } finally {
@@ -97,7 +142,10 @@ export class HeatMap {
     let [low, high] = [Infinity, -1];
     for (const row of this.data.counts) {
       row.forEach((n, bin) => {
-        if (n > 0) { low = Math.min(low, bin); high = Math.max(high, bin); }
+        if (n > 0) {
+          low = Math.min(low, bin);
+          high = Math.max(high, bin);
+        }
       });
     }
     if (high < 0) return [0, Math.max(1, this.data.edges_us.length - 1)];
@@ -123,8 +171,8 @@ export class HeatMap {
     const [from, to] = this.store.shown();
     const [low, high] = this.bins();
     return {
-      x: (t) => LEFT + (t - from) / (to - from) * (width - LEFT - RIGHT),
-      y: (bin) => HEIGHT - BOTTOM - (bin - low) / (high - low) * (HEIGHT - BOTTOM - TOP),
+      x: (t) => LEFT + ((t - from) / (to - from)) * (width - LEFT - RIGHT),
+      y: (bin) => HEIGHT - BOTTOM - ((bin - low) / (high - low)) * (HEIGHT - BOTTOM - TOP),
     };
   }
 
@@ -173,8 +221,12 @@ export class HeatMap {
       const [begin, end] = this.column(this.cell[0]);
       context.strokeStyle = ink("text");
       context.lineWidth = 2;
-      context.strokeRect(x(begin), y(this.cell[1] + 1), Math.max(3, x(end) - x(begin)),
-        y(this.cell[1]) - y(this.cell[1] + 1));
+      context.strokeRect(
+        x(begin),
+        y(this.cell[1] + 1),
+        Math.max(3, x(end) - x(begin)),
+        y(this.cell[1]) - y(this.cell[1] + 1),
+      );
     }
     const { instant } = this.store;
     if (instant !== null) {
@@ -205,7 +257,8 @@ export class HeatMap {
     while (bin < high - 1 && py < y(bin + 1)) bin += 1;
     this.cell = at < 0 || px < LEFT ? null : [at, bin];
     this.draw();
-    if (this.cell) this.tell(event.clientX, event.clientY); else hideTip();
+    if (this.cell) this.tell(event.clientX, event.clientY);
+    else hideTip();
   }
 
   private tell(x: number, y: number): void {
@@ -213,30 +266,49 @@ export class HeatMap {
     const [at, bin] = this.cell;
     const name = this.store.names[this.store.selected] ?? "";
     const { edges_us: edges, counts, t } = this.data;
-    showTip(x, y, h("div", { class: "tip-head" }, `${name} at ${clock(t[at] ?? 0)}`),
-      tipLine(null, `${delay(edges[bin])} to ${delay(edges[bin + 1] ?? null)}`,
-        `${count(counts[at]?.[bin] ?? 0)} packets`, true),
-      (counts[at]?.[bin] ?? 0) > 0 ? h("div", { class: "muted" }, "Click for its packets") : null);
+    showTip(
+      x,
+      y,
+      h("div", { class: "tip-head" }, `${name} at ${clock(t[at] ?? 0)}`),
+      tipLine(
+        null,
+        `${delay(edges[bin])} to ${delay(edges[bin + 1] ?? null)}`,
+        `${count(counts[at]?.[bin] ?? 0)} packets`,
+        true,
+      ),
+      (counts[at]?.[bin] ?? 0) > 0 ? h("div", { class: "muted" }, "Click for its packets") : null,
+    );
   }
 
   private key(event: KeyboardEvent): void {
-    const moves: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0],
-      ArrowUp: [0, 1], ArrowDown: [0, -1], PageUp: [-10, 0], PageDown: [10, 0] };
+    const moves: Record<string, [number, number]> = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, 1],
+      ArrowDown: [0, -1],
+      PageUp: [-10, 0],
+      PageDown: [10, 0],
+    };
     if (event.key === "Enter") return this.pick();
     const move = moves[event.key];
     if (!move || this.data.t.length === 0) return;
     event.preventDefault();
     const [low, high] = this.bins();
     const [at, bin] = this.cell ?? [this.data.t.length - 1 - move[0], this.fullest() - move[1]];
-    this.cell = [Math.min(this.data.t.length - 1, Math.max(0, at + move[0])),
-      Math.min(high - 1, Math.max(low, bin + move[1]))];
+    this.cell = [
+      Math.min(this.data.t.length - 1, Math.max(0, at + move[0])),
+      Math.min(high - 1, Math.max(low, bin + move[1])),
+    ];
     this.draw();
     const { x, y } = this.place(this.canvas.clientWidth);
     const box = this.canvas.getBoundingClientRect();
     this.tell(box.left + x(this.data.t[this.cell[0]] ?? 0), box.top + y(this.cell[1]));
     const { edges_us: edges, counts, t } = this.data;
-    say(`${clock(t[this.cell[0]] ?? 0)}, ${delay(edges[this.cell[1]])} to ` +
-      `${delay(edges[this.cell[1] + 1] ?? null)}: ${counts[this.cell[0]]?.[this.cell[1]] ?? 0} packets`);
+    const packets = counts[this.cell[0]]?.[this.cell[1]] ?? 0;
+    say(
+      `${clock(t[this.cell[0]] ?? 0)}, ${delay(edges[this.cell[1]])} to ` +
+        `${delay(edges[this.cell[1] + 1] ?? null)}: ${packets} packets`,
+    );
   }
 
   private fullest(): number {
@@ -249,28 +321,42 @@ export class HeatMap {
     const [at, bin] = this.cell;
     const [from, to] = this.column(at);
     const { edges_us: edges } = this.data;
-    this.onpick({ name: this.store.names[this.store.selected] ?? "", from, to,
-      min: edges[bin] ?? 0, max: edges[bin + 1] ?? Infinity });
+    this.onpick({
+      name: this.store.names[this.store.selected] ?? "",
+      from,
+      to,
+      min: edges[bin] ?? 0,
+      max: edges[bin + 1] ?? Infinity,
+    });
   }
 
   private words(): string {
     const name = this.store.names[this.store.selected] ?? "";
     const total = this.data.counts.reduce((sum, row) => sum + row.reduce((a, b) => a + b, 0), 0);
-    return `Delays of ${name} over time: ${count(total)} packets. Arrow keys choose a cell, ` +
-      "Enter shows its packets.";
+    return (
+      `Delays of ${name} over time: ${count(total)} packets. Arrow keys choose a cell, ` +
+      "Enter shows its packets."
+    );
   }
 
   private drawTable(): void {
     const { t, counts, edges_us: edges } = this.data;
-    const rows = t.map((at, i) => {
-      const row = counts[i] ?? [];
-      const most = row.indexOf(Math.max(0, ...row));
-      const total = row.reduce((a, b) => a + b, 0);
-      return [clock(at), count(total), total > 0
-        ? `${delay(edges[most])} to ${delay(edges[most + 1] ?? null)}` : delay(null)];
-    }).slice(-60).reverse();
-    this.numbers.replaceChildren(table("Delays over time",
-      ["time", "packets", "most of them between"], rows));
+    const rows = t
+      .map((at, i) => {
+        const row = counts[i] ?? [];
+        const most = row.indexOf(Math.max(0, ...row));
+        const total = row.reduce((a, b) => a + b, 0);
+        return [
+          clock(at),
+          count(total),
+          total > 0 ? `${delay(edges[most])} to ${delay(edges[most + 1] ?? null)}` : delay(null),
+        ];
+      })
+      .slice(-60)
+      .reverse();
+    this.numbers.replaceChildren(
+      table("Delays over time", ["time", "packets", "most of them between"], rows),
+    );
   }
 }
 
@@ -290,7 +376,11 @@ function scale(): HTMLElement {
 }
 
 /** Returns round delays between two edges, each with its place among the bins. */
-export function roundDelays(edges: readonly number[], low: number, high: number): [number, number][] {
+export function roundDelays(
+  edges: readonly number[],
+  low: number,
+  high: number,
+): [number, number][] {
   const [least, most] = [Math.max(1e-3, edges[low] ?? 1), edges[high] ?? 1];
   const steps = most / least > 300 ? [1] : [1, 2, 5];
   const found: [number, number][] = [];

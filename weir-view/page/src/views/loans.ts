@@ -11,7 +11,11 @@ const DRAWN = 16;
 const PACE = 1000;
 const [WIDTH, BAND] = [560, 16];
 
-interface Loan { lender: number; borrower: number; bps: number }
+interface Loan {
+  lender: number;
+  borrower: number;
+  bps: number;
+}
 
 export class Loans {
   readonly element: HTMLElement;
@@ -21,10 +25,19 @@ export class Loans {
   private drawn = 0;
 
   constructor(private readonly store: Store) {
-    const details = h("details", { class: "numbers", ontoggle: () => this.draw() },
-      h("summary", {}, "As a table"), this.numbers);
-    this.element = panel("Loans", [h("span", { class: "muted" }, "lender to borrower")],
-      this.picture, this.empty, details);
+    const details = h(
+      "details",
+      { class: "numbers", ontoggle: () => this.draw() },
+      h("summary", {}, "As a table"),
+      this.numbers,
+    );
+    this.element = panel(
+      "Loans",
+      [h("span", { class: "muted" }, "lender to borrower")],
+      this.picture,
+      this.empty,
+      details,
+    );
     store.on("sample", () => {
       if (performance.now() - this.drawn >= PACE) this.draw();
     });
@@ -37,19 +50,25 @@ export class Loans {
   }
 
   private name(index: number): string {
-    return index < 0 ? "the link" : this.store.names[index] ?? "";
+    return index < 0 ? "the link" : (this.store.names[index] ?? "");
   }
 
   private draw(): void {
     this.drawn = performance.now();
     const loans = this.loans();
     const scheduler = this.store.direction?.scheduler ?? "";
-    this.empty.textContent = loans.length > 0 ? ""
-      : /^(htb|cbq)/.test(scheduler) ? "No class borrows now."
-        : `Classes of ${scheduler} do not borrow: it shares what is free without loans.`;
-    this.picture.replaceChildren(...loans.length > 0 ? [this.flow(loans.slice(0, DRAWN))] : []);
-    const rows = loans.map((loan) =>
-      [this.name(loan.lender), this.name(loan.borrower), rate(loan.bps)]);
+    this.empty.textContent =
+      loans.length > 0
+        ? ""
+        : /^(htb|cbq)/.test(scheduler)
+          ? "No class borrows now."
+          : `Classes of ${scheduler} do not borrow: it shares what is free without loans.`;
+    this.picture.replaceChildren(...(loans.length > 0 ? [this.flow(loans.slice(0, DRAWN))] : []));
+    const rows = loans.map((loan) => [
+      this.name(loan.lender),
+      this.name(loan.borrower),
+      rate(loan.bps),
+    ]);
     this.numbers.replaceChildren(table("Loans", ["lender", "borrower", "rate"], rows));
   }
 
@@ -58,29 +77,54 @@ export class Loans {
     const lenders = stack(loans, (loan) => loan.lender, total);
     const borrowers = stack(loans, (loan) => loan.borrower, total);
     const height = Math.max(lenders.height, borrowers.height);
-    const words = loans.map((loan) => `${this.name(loan.lender)} lends ${rate(loan.bps)} to ` +
-      this.name(loan.borrower)).join("; ");
+    const words = loans
+      .map(
+        (loan) =>
+          `${this.name(loan.lender)} lends ${rate(loan.bps)} to ` + this.name(loan.borrower),
+      )
+      .join("; ");
     const children: Child[] = loans.map((loan) => this.band(loan, lenders, borrowers));
-    for (const [side, ends] of [["left", lenders], ["right", borrowers]] as const) {
+    for (const [side, ends] of [
+      ["left", lenders],
+      ["right", borrowers],
+    ] as const) {
       for (const [index, end] of ends.ends) children.push(...this.end(side, index, end));
     }
-    return s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": words },
-      ...children);
+    return s(
+      "svg",
+      { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": words },
+      ...children,
+    );
   }
 
   private band(loan: Loan, lenders: Side, borrowers: Side): SVGElement {
-    const [from, to] = [lenders.place(loan.lender, loan.bps), borrowers.place(loan.borrower,
-      loan.bps)];
+    const [from, to] = [
+      lenders.place(loan.lender, loan.bps),
+      borrowers.place(loan.borrower, loan.bps),
+    ];
     const [left, right, middle] = [150, WIDTH - 150, WIDTH / 2];
-    const d = `M${left} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${right} ${to.y}` +
+    const d =
+      `M${left} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${right} ${to.y}` +
       `v${to.size}C${middle} ${to.y + to.size} ${middle} ${from.y + from.size} ${left} ` +
       `${from.y + from.size}z`;
     const colour = this.store.colours[loan.borrower] ?? "";
-    return s("path", { d, class: "band", fill: colour,
-      onmousemove: (event: MouseEvent) => showTip(event.clientX, event.clientY,
-        tipLine(colour, `${this.name(loan.lender)} lends to ${this.name(loan.borrower)}`,
-          rate(loan.bps), true)),
-      onmouseleave: () => hideTip() });
+    return s("path", {
+      d,
+      class: "band",
+      fill: colour,
+      onmousemove: (event: MouseEvent) =>
+        showTip(
+          event.clientX,
+          event.clientY,
+          tipLine(
+            colour,
+            `${this.name(loan.lender)} lends to ${this.name(loan.borrower)}`,
+            rate(loan.bps),
+            true,
+          ),
+        ),
+      onmouseleave: () => hideTip(),
+    });
   }
 
   private end(side: "left" | "right", index: number, end: End): SVGElement[] {
@@ -92,13 +136,21 @@ export class Loans {
     return [
       s("rect", { x, y: end.top, width: 8, height: end.size, rx: 2, fill }),
       s("text", { x: text.x, y: end.top + end.size / 2 - 1, "text-anchor": text.anchor }, shown),
-      s("text", { x: text.x, y: end.top + end.size / 2 + 12, "text-anchor": text.anchor,
-        class: "small" }, rate(end.bps)),
+      s(
+        "text",
+        { x: text.x, y: end.top + end.size / 2 + 12, "text-anchor": text.anchor, class: "small" },
+        rate(end.bps),
+      ),
     ];
   }
 }
 
-interface End { top: number; size: number; bps: number; used: number }
+interface End {
+  top: number;
+  size: number;
+  bps: number;
+  used: number;
+}
 interface Side {
   ends: Map<number, End>;
   height: number;
@@ -113,7 +165,7 @@ function stack(loans: Loan[], of: (loan: Loan) => number, total: number): Side {
     end.bps += loan.bps;
     ends.set(of(loan), end);
   }
-  const scale = BAND * 7 / total;
+  const scale = (BAND * 7) / total;
   let top = 6;
   for (const end of ends.values()) {
     end.size = Math.max(3, end.bps * scale);
@@ -121,12 +173,16 @@ function stack(loans: Loan[], of: (loan: Loan) => number, total: number): Side {
     end.top = top + pad;
     top += end.size + 2 * pad + 8;
   }
-  return { ends, height: top, place: (index, bps) => {
-    const end = ends.get(index);
-    if (!end) return { y: 0, size: 0 };
-    const size = end.size * bps / end.bps;
-    const y = end.top + end.used;
-    end.used += size;
-    return { y, size };
-  } };
+  return {
+    ends,
+    height: top,
+    place: (index, bps) => {
+      const end = ends.get(index);
+      if (!end) return { y: 0, size: 0 };
+      const size = (end.size * bps) / end.bps;
+      const y = end.top + end.used;
+      end.used += size;
+      return { y, size };
+    },
+  };
 }

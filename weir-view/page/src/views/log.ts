@@ -10,9 +10,15 @@ export class Log {
   private readonly list = h("ol", { class: "log" });
   private readonly undo: HTMLButtonElement;
 
-  constructor(private readonly store: Store, private readonly refused: (error: Error) => void) {
-    this.undo = h("button", { disabled: true, onclick: () => void this.back(undefined) },
-      "Undo last change");
+  constructor(
+    private readonly store: Store,
+    private readonly refused: (error: Error) => void,
+  ) {
+    this.undo = h(
+      "button",
+      { disabled: true, onclick: () => void this.back(undefined) },
+      "Undo last change",
+    );
     this.element = panel("History of changes", [this.undo], this.list);
     store.on(["about", "log"], () => void this.load());
   }
@@ -34,14 +40,37 @@ export class Log {
   private draw(entries: Entry[]): void {
     const may = this.store.about?.abilities.change ?? false;
     this.undo.disabled = !may || entries.length < 2;
-    this.list.replaceChildren(...entries.map((entry, at) => h("li", {},
-      h("div", {}, h("b", {}, `${entry.number}`), " ", entry.what || entry.origin,
-        entry.on_trial ? h("span", { class: "badge" }, "on trial") : null,
-        at === 0 ? h("span", { class: "badge good" }, "in force") : null),
-      h("div", { class: "muted" }, [dayAndClock(entry.at_ns / 1e6), entry.origin, entry.reason]
-        .filter((part) => part).join(" · ")),
-      at > 0 && may ? h("button", { class: "quiet",
-        onclick: () => void this.back(entry.number) }, `Return to ${entry.number}`) : null)));
+    this.list.replaceChildren(
+      ...entries.map((entry, at) =>
+        h(
+          "li",
+          {},
+          h(
+            "div",
+            {},
+            h("b", {}, `${entry.number}`),
+            " ",
+            entry.what || entry.origin,
+            entry.on_trial ? h("span", { class: "badge" }, "on trial") : null,
+            at === 0 ? h("span", { class: "badge good" }, "in force") : null,
+          ),
+          h(
+            "div",
+            { class: "muted" },
+            [dayAndClock(entry.at_ns / 1e6), entry.origin, entry.reason]
+              .filter((part) => part)
+              .join(" · "),
+          ),
+          at > 0 && may
+            ? h(
+                "button",
+                { class: "quiet", onclick: () => void this.back(entry.number) },
+                `Return to ${entry.number}`,
+              )
+            : null,
+        ),
+      ),
+    );
   }
 
   private async back(number: number | undefined): Promise<void> {

@@ -18,12 +18,21 @@ export class Marks {
   private listed = "";
 
   constructor(private readonly store: Store) {
-    this.element = panel("Events and changes", [h("span", { class: "muted" },
-      "choose one to go to its moment")], this.lane,
-    h("div", { class: "scroll events-box", tabindex: 0, role: "group", "aria-label": "Events" },
-      this.list));
+    this.element = panel(
+      "Events and changes",
+      [h("span", { class: "muted" }, "choose one to go to its moment")],
+      this.lane,
+      h(
+        "div",
+        { class: "scroll events-box", tabindex: 0, role: "group", "aria-label": "Events" },
+        this.list,
+      ),
+    );
     store.on(["sample", "look", "past"], () => this.drawLane());
-    store.on(["marks", "about"], () => { this.drawLane(); this.drawList(); });
+    store.on(["marks", "about"], () => {
+      this.drawLane();
+      this.drawList();
+    });
   }
 
   /** Requests the marks anew. */
@@ -54,20 +63,47 @@ export class Marks {
     const words = `${clock(mark.t)} ${mark.text}`;
     const tell = (event: Event) => {
       const box = (event.currentTarget as Element).getBoundingClientRect();
-      showTip(box.left, box.bottom, h("div", { class: "tip-head" }, clock(mark.t, true)), mark.text);
+      showTip(
+        box.left,
+        box.bottom,
+        h("div", { class: "tip-head" }, clock(mark.t, true)),
+        mark.text,
+      );
     };
-    return h("button", { class: `pin ${level(mark)}`, "aria-label": words, onmouseenter: tell,
-      onfocus: tell, onmouseleave: hideTip, onblur: hideTip,
-      onclick: () => this.store.goTo(mark.t) });
+    return h("button", {
+      class: `pin ${level(mark)}`,
+      "aria-label": words,
+      onmouseenter: tell,
+      onfocus: tell,
+      onmouseleave: hideTip,
+      onblur: hideTip,
+      onclick: () => this.store.goTo(mark.t),
+    });
   }
 
   private drawList(): void {
     const latest = this.store.marks.slice(-LISTED).reverse();
-    this.list.replaceChildren(...latest.length > 0 ? latest.map((mark) => h("li", {},
-      h("button", { class: "when", onclick: () => this.store.goTo(mark.t),
-        title: dayAndClock(mark.t) }, clock(mark.t)),
-      h("span", { class: `dot ${level(mark)}`, title: mark.level }), h("span", {}, mark.text)))
-      : [h("li", { class: "muted" }, "Nothing happened yet.")]);
+    this.list.replaceChildren(
+      ...(latest.length > 0
+        ? latest.map((mark) =>
+            h(
+              "li",
+              {},
+              h(
+                "button",
+                {
+                  class: "when",
+                  onclick: () => this.store.goTo(mark.t),
+                  title: dayAndClock(mark.t),
+                },
+                clock(mark.t),
+              ),
+              h("span", { class: `dot ${level(mark)}`, title: mark.level }),
+              h("span", {}, mark.text),
+            ),
+          )
+        : [h("li", { class: "muted" }, "Nothing happened yet.")]),
+    );
   }
 }
 

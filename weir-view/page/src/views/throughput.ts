@@ -14,8 +14,12 @@ export class Throughput {
   readonly element: HTMLElement;
   private readonly chart: Chart;
   private readonly legend = h("ul", { class: "legend" });
-  private readonly numbers = h("div", { class: "scroll", tabindex: 0, role: "group",
-    "aria-label": "Numbers of the chart" });
+  private readonly numbers = h("div", {
+    class: "scroll",
+    tabindex: 0,
+    role: "group",
+    "aria-label": "Numbers of the chart",
+  });
   private readonly asTable: HTMLDetailsElement;
   private field: Field = "sent";
   private top = 12;
@@ -23,21 +27,39 @@ export class Throughput {
   private legendOf = "";
 
   constructor(private readonly store: Store) {
-    this.chart = new Chart({ label: "Throughput of classes over time", height: 260,
-      onpick: (t, series) => this.pick(t, series) });
-    this.asTable = h("details", { class: "numbers", ontoggle: () => this.draw() },
-      h("summary", {}, "As a table"), this.numbers);
+    this.chart = new Chart({
+      label: "Throughput of classes over time",
+      height: 260,
+      onpick: (t, series) => this.pick(t, series),
+    });
+    this.asTable = h(
+      "details",
+      { class: "numbers", ontoggle: () => this.draw() },
+      h("summary", {}, "As a table"),
+      this.numbers,
+    );
     const measures = MEASURES.map((row) => [row.key, row.name] as const);
-    this.element = panel("Classes over time", [
-      choice("Measure", measures, this.field, (value) => {
-        this.field = value as Field;
-        this.draw();
-      }),
-      choice("Largest", TOPS.map((n) => [String(n), `${n} classes`] as const), "12", (value) => {
-        this.top = Number(value);
-        this.draw();
-      }),
-    ], this.chart.element, this.legend, this.asTable);
+    this.element = panel(
+      "Classes over time",
+      [
+        choice("Measure", measures, this.field, (value) => {
+          this.field = value as Field;
+          this.draw();
+        }),
+        choice(
+          "Largest",
+          TOPS.map((n) => [String(n), `${n} classes`] as const),
+          "12",
+          (value) => {
+            this.top = Number(value);
+            this.draw();
+          },
+        ),
+      ],
+      this.chart.element,
+      this.legend,
+      this.asTable,
+    );
     store.on(["sample", "past", "look", "marks", "theme", "about"], () => this.draw());
   }
 
@@ -68,16 +90,30 @@ export class Throughput {
     if (present) t.push(store.now.t);
     const values = (index: number) => this.values(index, first, end, present);
     const series: Series[] = top.map((index) => ({
-      name: store.names[index] ?? "", colour: store.colours[index] ?? "", values: values(index),
+      name: store.names[index] ?? "",
+      colour: store.colours[index] ?? "",
+      values: values(index),
     }));
     if (rest.length > 0 && adds) {
-      series.push({ name: `${rest.length} others`, colour: ink("others"),
-        values: sum(rest.map(values), t.length) });
+      series.push({
+        name: `${rest.length} others`,
+        colour: ink("others"),
+        values: sum(rest.map(values), t.length),
+      });
     }
     const rate = store.direction?.rate_bps ?? null;
     const limited = rate !== null && (field === "sent" || field === "offered");
-    return { t, series, stacked: adds, limit: limited ? { name: "link", value: rate } : null,
-      from, to, instant: store.instant, marks: store.marks, write };
+    return {
+      t,
+      series,
+      stacked: adds,
+      limit: limited ? { name: "link", value: rate } : null,
+      from,
+      to,
+      instant: store.instant,
+      marks: store.marks,
+      write,
+    };
   }
 
   private values(index: number, first: number, end: number, present: boolean): (number | null)[] {
@@ -92,43 +128,70 @@ export class Throughput {
     const key = JSON.stringify([this.classes, drawing.series.map((one) => one.colour)]);
     if (key === this.legendOf) return;
     this.legendOf = key;
-    this.legend.replaceChildren(...drawing.series.map((one, at) => {
-      const swatch = h("span", { class: "swatch" });
-      swatch.style.background = one.colour;
-      const index = this.classes[at];
-      return h("li", {}, index === undefined ? h("span", { class: "key" }, swatch, one.name)
-        : h("button", { class: "key", onclick: () => this.store.select(index) },
-          swatch, one.name));
-    }), drawing.limit ? h("li", {}, h("span", { class: "key" },
-      h("span", { class: "dash" }), "rate of the link")) : "");
+    this.legend.replaceChildren(
+      ...drawing.series.map((one, at) => {
+        const swatch = h("span", { class: "swatch" });
+        swatch.style.background = one.colour;
+        const index = this.classes[at];
+        return h(
+          "li",
+          {},
+          index === undefined
+            ? h("span", { class: "key" }, swatch, one.name)
+            : h(
+                "button",
+                { class: "key", onclick: () => this.store.select(index) },
+                swatch,
+                one.name,
+              ),
+        );
+      }),
+      drawing.limit
+        ? h("li", {}, h("span", { class: "key" }, h("span", { class: "dash" }), "rate of the link"))
+        : "",
+    );
   }
 
   private words(drawing: Drawing): string {
     const { write, name } = measure(this.field);
     const last = drawing.t.length - 1;
     const parts = drawing.series.map((one) => `${one.name} ${write(one.values[last] ?? null)}`);
-    return `${name} of classes over ${span(drawing.to - drawing.from)}; at ` +
+    return (
+      `${name} of classes over ${span(drawing.to - drawing.from)}; at ` +
       `${clock(drawing.t[last] ?? 0)}: ${parts.slice(0, 12).join(", ")}. ` +
-      "Left and right go through time, up and down through classes.";
+      "Left and right go through time, up and down through classes."
+    );
   }
 
   private drawTable(drawing: Drawing): void {
     const step = Math.max(1, Math.ceil(drawing.t.length / TABLE_ROWS));
-    const rows = drawing.t.map((t, i) => [t, i] as const).filter(([, i]) => i % step === 0)
-      .map(([t, i]) => [clock(t), ...drawing.series.map((one) =>
-        drawing.write(one.values[i] ?? null))]);
-    this.numbers.replaceChildren(table("Values of the chart",
-      ["time", ...drawing.series.map((one) => one.name)], rows.reverse()));
+    const rows = drawing.t
+      .map((t, i) => [t, i] as const)
+      .filter(([, i]) => i % step === 0)
+      .map(([t, i]) => [
+        clock(t),
+        ...drawing.series.map((one) => drawing.write(one.values[i] ?? null)),
+      ]);
+    this.numbers.replaceChildren(
+      table(
+        "Values of the chart",
+        ["time", ...drawing.series.map((one) => one.name)],
+        rows.reverse(),
+      ),
+    );
   }
 }
 
 /** The most rows of the table beside a chart. */
 const TABLE_ROWS = 60;
 
-const known = (value: number): number | null => value === value ? value : null;
+const known = (value: number): number | null => (value === value ? value : null);
 
 function sum(rows: (number | null)[][], length: number): (number | null)[] {
   const total = new Array<number>(length).fill(0);
-  for (const row of rows) row.forEach((value, i) => { total[i] = (total[i] ?? 0) + (value ?? 0); });
+  for (const row of rows)
+    row.forEach((value, i) => {
+      total[i] = (total[i] ?? 0) + (value ?? 0);
+    });
   return total;
 }

@@ -7,12 +7,18 @@ export class Tiles {
   private readonly values: HTMLElement[];
   private readonly notes: HTMLElement[];
 
-  constructor(private readonly store: Store, root: HTMLElement) {
+  constructor(
+    private readonly store: Store,
+    root: HTMLElement,
+  ) {
     const names = ["Sent", "Offered", "Worst p99", "Backlog", "Drops"];
     this.values = names.map(() => h("b"));
     this.notes = names.map(() => h("small"));
-    root.append(...names.map((name, at) => h("div", { class: "tile" },
-      h("span", {}, name), this.values[at], this.notes[at])));
+    root.append(
+      ...names.map((name, at) =>
+        h("div", { class: "tile" }, h("span", {}, name), this.values[at], this.notes[at]),
+      ),
+    );
     store.on(["sample", "about"], () => this.draw());
   }
 
@@ -31,12 +37,17 @@ export class Tiles {
       if (p99 > (worst || 0)) [worst, late] = [p99, index];
     });
     const link = direction?.rate_bps ?? null;
-    [rate(sent), rate(offered), delay(worst), bytes(backlog), pps(dropped)]
-      .forEach((value, at) => this.write(this.values, at, value));
-    const wait = link && backlog > 0 ? `${delay(backlog * 8e6 / link)} of the line` : "";
-    [link ? `${percent(sent / link)} of ${rate(link)}` : "", link ? percent(offered / link) : "",
-      names[late] ?? "", wait, names[lossy] ?? ""]
-      .forEach((value, at) => this.write(this.notes, at, value));
+    [rate(sent), rate(offered), delay(worst), bytes(backlog), pps(dropped)].forEach((value, at) =>
+      this.write(this.values, at, value),
+    );
+    const wait = link && backlog > 0 ? `${delay((backlog * 8e6) / link)} of the line` : "";
+    [
+      link ? `${percent(sent / link)} of ${rate(link)}` : "",
+      link ? percent(offered / link) : "",
+      names[late] ?? "",
+      wait,
+      names[lossy] ?? "",
+    ].forEach((value, at) => this.write(this.notes, at, value));
   }
 
   private write(cells: HTMLElement[], at: number, value: string): void {

@@ -26,9 +26,13 @@ interface Row {
 }
 
 const COLUMNS: readonly [string, Order, string][] = [
-  ["Class", "policy", "in the order of the policy"], ["Rate", "sent", "by rate"],
-  ["Share", "policy", ""], ["p50", "p50", "by median delay"], ["p99", "p99", "by 99 % delay"],
-  ["Backlog", "backlog", "by backlog"], ["Drops", "dropped", "by drops"],
+  ["Class", "policy", "in the order of the policy"],
+  ["Rate", "sent", "by rate"],
+  ["Share", "policy", ""],
+  ["p50", "p50", "by median delay"],
+  ["p99", "p99", "by 99 % delay"],
+  ["Backlog", "backlog", "by backlog"],
+  ["Drops", "dropped", "by drops"],
 ];
 
 export class Tree {
@@ -46,28 +50,71 @@ export class Tree {
   private top = 0;
   private sorted = 0;
 
-  constructor(private readonly store: Store, root: HTMLElement) {
-    const input = h("input", { type: "search", placeholder: "Search classes",
-      "aria-label": "Search classes", oninput: () => {
+  constructor(
+    private readonly store: Store,
+    root: HTMLElement,
+  ) {
+    const input = h("input", {
+      type: "search",
+      placeholder: "Search classes",
+      "aria-label": "Search classes",
+      oninput: () => {
         this.search = input.value.trim().toLowerCase();
         this.list();
-      } });
+      },
+    });
     this.head = h("div", { class: "row head", role: "row" });
     this.space = h("div", { class: "space", role: "presentation" });
-    this.grid = h("div", { class: "rows", role: "treegrid", tabindex: 0, "aria-label": "Classes",
-      onscroll: () => this.draw(), onkeydown: (event: KeyboardEvent) => this.key(event),
-      onmouseleave: () => hideTip() },
-    h("div", { class: "sticky", role: "rowgroup" }, this.head),
-    h("div", { role: "rowgroup", class: "body" }, this.space));
-    root.append(h("header", {}, h("h2", {}, "Classes"), this.counted,
-      h("div", { class: "controls" }, input,
-        choice("Show", [["0", "all"], ["10", "top 10"], ["25", "top 25"], ["100", "top 100"]],
-          "0", (value) => { this.top = Number(value); this.list(); }),
-        h("button", { class: "quiet", onclick: () => this.foldAll() }, "Fold"))), this.grid);
+    this.grid = h(
+      "div",
+      {
+        class: "rows",
+        role: "treegrid",
+        tabindex: 0,
+        "aria-label": "Classes",
+        onscroll: () => this.draw(),
+        onkeydown: (event: KeyboardEvent) => this.key(event),
+        onmouseleave: () => hideTip(),
+      },
+      h("div", { class: "sticky", role: "rowgroup" }, this.head),
+      h("div", { role: "rowgroup", class: "body" }, this.space),
+    );
+    root.append(
+      h(
+        "header",
+        {},
+        h("h2", {}, "Classes"),
+        this.counted,
+        h(
+          "div",
+          { class: "controls" },
+          input,
+          choice(
+            "Show",
+            [
+              ["0", "all"],
+              ["10", "top 10"],
+              ["25", "top 25"],
+              ["100", "top 100"],
+            ],
+            "0",
+            (value) => {
+              this.top = Number(value);
+              this.list();
+            },
+          ),
+          h("button", { class: "quiet", onclick: () => this.foldAll() }, "Fold"),
+        ),
+      ),
+      this.grid,
+    );
     new ResizeObserver(() => this.draw()).observe(this.grid);
     store.on(["about", "theme"], () => this.renew());
     store.on("sample", () => this.update());
-    store.on("look", () => { this.reveal(); this.draw(); });
+    store.on("look", () => {
+      this.reveal();
+      this.draw();
+    });
   }
 
   private renew(): void {
@@ -83,14 +130,33 @@ export class Tree {
   }
 
   private drawHead(): void {
-    this.head.replaceChildren(...COLUMNS.map(([name, order, words], column) => {
-      const sorts = words !== "" && this.order === order;
-      const cell = h("div", { role: "columnheader", class: `c${column}`,
-        "aria-sort": sorts && order !== "policy" ? "descending" : null });
-      cell.append(words === "" ? name : h("button", { class: sorts ? "sort on" : "sort",
-        title: `Sort ${words}`, onclick: () => { this.order = order; this.renew(); } }, name));
-      return cell;
-    }));
+    this.head.replaceChildren(
+      ...COLUMNS.map(([name, order, words], column) => {
+        const sorts = words !== "" && this.order === order;
+        const cell = h("div", {
+          role: "columnheader",
+          class: `c${column}`,
+          "aria-sort": sorts && order !== "policy" ? "descending" : null,
+        });
+        cell.append(
+          words === ""
+            ? name
+            : h(
+                "button",
+                {
+                  class: sorts ? "sort on" : "sort",
+                  title: `Sort ${words}`,
+                  onclick: () => {
+                    this.order = order;
+                    this.renew();
+                  },
+                },
+                name,
+              ),
+        );
+        return cell;
+      }),
+    );
   }
 
   /** Makes the list of classes to show from search, folds, order and number. */
@@ -98,7 +164,7 @@ export class Tree {
     const kept = this.kept();
     this.visible = [];
     const field = this.order === "policy" ? null : this.order;
-    const value = (index: number) => field ? this.store.now.value(index, field) || 0 : 0;
+    const value = (index: number) => (field ? this.store.now.value(index, field) || 0 : 0);
     const walk = (siblings: number[]) => {
       const order = field ? [...siblings].sort((a, b) => value(b) - value(a)) : siblings;
       for (const index of order) {
@@ -109,7 +175,7 @@ export class Tree {
         }
       }
     };
-    walk(this.store.classes.flatMap((one, index) => one.parent === null ? [index] : []));
+    walk(this.store.classes.flatMap((one, index) => (one.parent === null ? [index] : [])));
     const all = this.store.classes.length;
     text(this.counted, this.visible.length === all ? `${all}` : `${this.visible.length} of ${all}`);
     this.grid.setAttribute("aria-rowcount", String(this.visible.length + 1));
@@ -122,12 +188,15 @@ export class Tree {
     const { classes, now } = this.store;
     if (!this.search && !this.top) return null;
     let found = classes.flatMap((one, index) =>
-      one.name.toLowerCase().includes(this.search) ? [index] : []);
+      one.name.toLowerCase().includes(this.search) ? [index] : [],
+    );
     if (this.top) {
       const field = this.order === "policy" ? "sent" : this.order;
       const value = (index: number) => now.value(index, field) || 0;
-      found = found.filter((index) => classes[index]?.leaf)
-        .sort((a, b) => value(b) - value(a)).slice(0, this.top);
+      found = found
+        .filter((index) => classes[index]?.leaf)
+        .sort((a, b) => value(b) - value(a))
+        .slice(0, this.top);
     }
     const kept = new Set<number>();
     for (const index of found) {
@@ -164,16 +233,34 @@ export class Tree {
     const fold = h("span", { class: "fold", "aria-hidden": "true" });
     const swatch = h("span", { class: "swatch" });
     const name = h("span", { class: "name" });
-    const cells = [1, 2, 3, 4, 5, 6].map((column) => h("div",
-      { role: "gridcell", class: `c${column}` }));
+    const cells = [1, 2, 3, 4, 5, 6].map((column) =>
+      h("div", { role: "gridcell", class: `c${column}` }),
+    );
     const number = h("span", { class: "number" });
     cells[0]?.append(bar, number);
-    const element = h("div", { class: "row", role: "row" },
-      h("div", { role: "rowheader", class: "c0" }, fold, swatch, name), ...cells);
-    const row: Row = { element, fold, swatch, name, bar, fill, offered, share,
-      cells: [number, ...cells.slice(1)], index: -1 };
+    const element = h(
+      "div",
+      { class: "row", role: "row" },
+      h("div", { role: "rowheader", class: "c0" }, fold, swatch, name),
+      ...cells,
+    );
+    const row: Row = {
+      element,
+      fold,
+      swatch,
+      name,
+      bar,
+      fill,
+      offered,
+      share,
+      cells: [number, ...cells.slice(1)],
+      index: -1,
+    };
     element.addEventListener("click", () => this.store.select(row.index));
-    fold.addEventListener("click", (event) => { event.stopPropagation(); this.fold(row.index); });
+    fold.addEventListener("click", (event) => {
+      event.stopPropagation();
+      this.fold(row.index);
+    });
     element.addEventListener("mousemove", (event) => this.tell(row.index, event));
     this.space.append(element);
     return row;
@@ -197,7 +284,7 @@ export class Tree {
     const open = !this.folded.has(one.name);
     const inner = (this.children[index]?.length ?? 0) > 0;
     set(row.element, "aria-expanded", inner ? String(open) : null);
-    row.fold.className = inner ? open ? "fold open" : "fold closed" : "fold";
+    row.fold.className = inner ? (open ? "fold open" : "fold closed") : "fold";
     row.swatch.style.background = store.colours[index] ?? "";
     row.swatch.classList.toggle("hollow", !one.leaf);
     const chosen = index === store.selected;
@@ -211,15 +298,20 @@ export class Tree {
     const one = classes[index];
     const [sent, offered] = [now.value(index, "sent"), now.value(index, "offered")];
     const most = one?.ceiling_bps ?? direction?.rate_bps ?? Math.max(sent, offered, 1);
-    const part = (value: number) => `${Math.min(100, Math.max(0, 100 * (value || 0) / most))}%`;
+    const part = (value: number) => `${Math.min(100, Math.max(0, (100 * (value || 0)) / most))}%`;
     row.fill.style.width = part(sent);
     row.fill.style.background = colours[index] ?? "";
     row.offered.style.width = part(offered);
     row.share.hidden = one?.share_bps === null || one?.share_bps === undefined;
     row.share.style.left = part(one?.share_bps ?? 0);
-    const values = [rate(sent), rate(one?.share_bps), delay(now.value(index, "p50")),
-      delay(now.value(index, "p99")), bytes(now.value(index, "backlog")),
-      pps(now.value(index, "dropped"))];
+    const values = [
+      rate(sent),
+      rate(one?.share_bps),
+      delay(now.value(index, "p50")),
+      delay(now.value(index, "p99")),
+      bytes(now.value(index, "backlog")),
+      pps(now.value(index, "dropped")),
+    ];
     row.cells.forEach((cell, column) => text(cell, values[column] ?? ""));
     row.cells[5]?.classList.toggle("bad", now.value(index, "dropped") > 0);
     row.cells[5]?.classList.toggle("muted", !(now.value(index, "dropped") > 0));
@@ -233,14 +325,20 @@ export class Tree {
     const sent = now.value(index, "sent");
     const colour = store.colours[index] ?? "";
     const share = one.share_bps;
-    showTip(event.clientX, event.clientY,
+    showTip(
+      event.clientX,
+      event.clientY,
       h("div", { class: "tip-head" }, `${one.name} at ${clock(now.t)}`),
       tipLine(colour, "rate", rate(sent), true),
       tipLine(null, "offered", rate(now.value(index, "offered"))),
-      tipLine(null, "share", share === null ? rate(null)
-        : `${rate(share)} (${percent(sent / share)} used)`),
+      tipLine(
+        null,
+        "share",
+        share === null ? rate(null) : `${rate(share)} (${percent(sent / share)} used)`,
+      ),
       tipLine(null, "ceiling", rate(one.ceiling_bps)),
-      tipLine(null, "borrowed", rate(now.value(index, "borrowed"))));
+      tipLine(null, "borrowed", rate(now.value(index, "borrowed"))),
+    );
   }
 
   private fold(index: number): void {
@@ -253,7 +351,7 @@ export class Tree {
   private foldAll(): void {
     const inner = this.store.names.filter((_, index) => this.children[index]?.length);
     const open = inner.some((name) => !this.folded.has(name));
-    inner.forEach((name) => open ? this.folded.add(name) : this.folded.delete(name));
+    inner.forEach((name) => (open ? this.folded.add(name) : this.folded.delete(name)));
     this.list();
   }
 
@@ -261,8 +359,14 @@ export class Tree {
     if (event.target !== this.grid) return;
     const at = this.visible.indexOf(this.store.selected);
     const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW) - 2);
-    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page,
-      PageUp: -page, Home: -this.visible.length, End: this.visible.length };
+    const steps: Record<string, number> = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -this.visible.length,
+      End: this.visible.length,
+    };
     const step = steps[event.key];
     if (step !== undefined) {
       const place = Math.min(this.visible.length - 1, Math.max(0, at + step));

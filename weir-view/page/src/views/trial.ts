@@ -12,7 +12,10 @@ export class Trial {
   private readonly bar = h("i");
   private readonly box: HTMLElement;
 
-  constructor(private readonly store: Store, private readonly refused: (error: Error) => void) {
+  constructor(
+    private readonly store: Store,
+    private readonly refused: (error: Error) => void,
+  ) {
     this.box = h("div", { class: "trial", role: "alert" });
   }
 
@@ -25,7 +28,8 @@ export class Trial {
       h("span", {}, `On trial: ${this.what}. It is undone in `, this.left, "."),
       h("span", { class: "track" }, this.bar),
       h("button", { class: "primary", onclick: () => void this.keep() }, "Keep"),
-      h("button", { onclick: () => void this.undo() }, "Undo now"));
+      h("button", { onclick: () => void this.undo() }, "Undo now"),
+    );
     byId("notice").replaceChildren(this.box);
     clearInterval(this.timer);
     this.timer = window.setInterval(() => this.tick(), 250);
@@ -41,7 +45,7 @@ export class Trial {
   private tick(): void {
     const left = this.ends - performance.now();
     text(this.left, `${Math.max(0, Math.ceil(left / 1000))} s`);
-    this.bar.style.width = `${Math.max(0, 100 * left / this.whole)}%`;
+    this.bar.style.width = `${Math.max(0, (100 * left) / this.whole)}%`;
     if (left < -500) {
       this.end();
       say("The change was undone.");
@@ -54,8 +58,10 @@ export class Trial {
   }
 
   private async undo(): Promise<void> {
-    await this.ask(() => api.rollback(undefined, { reason: "undone in the page" }),
-      "The change is undone.");
+    await this.ask(
+      () => api.rollback(undefined, { reason: "undone in the page" }),
+      "The change is undone.",
+    );
   }
 
   private async ask(request: () => Promise<unknown>, done: string): Promise<void> {

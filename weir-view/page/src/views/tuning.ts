@@ -25,40 +25,89 @@ export class Tuning {
   private search = "";
   private trialMs = 30_000;
 
-  constructor(private readonly store: Store, private readonly trial: Trial) {
+  constructor(
+    private readonly store: Store,
+    private readonly trial: Trial,
+  ) {
     this.effect = new Effect(store, () => this.enable());
-    this.reason = h("input", { placeholder: "why (for the history)", "aria-label": "Reason",
-      maxlength: 200 });
-    this.apply = h("button", { class: "primary", disabled: true, onclick: () => void this.send() },
-      "Apply");
+    this.reason = h("input", {
+      placeholder: "why (for the history)",
+      "aria-label": "Reason",
+      maxlength: 200,
+    });
+    this.apply = h(
+      "button",
+      { class: "primary", disabled: true, onclick: () => void this.send() },
+      "Apply",
+    );
     this.discard = h("button", { disabled: true, onclick: () => this.forget() }, "Discard");
-    this.element = panel("Tune", this.controls(), this.locked,
-      h("div", { class: "tuning" }, this.fields, h("div", { class: "beside" },
-        this.effect.element, this.answer, this.footer())));
+    this.element = panel(
+      "Tune",
+      this.controls(),
+      this.locked,
+      h(
+        "div",
+        { class: "tuning" },
+        this.fields,
+        h("div", { class: "beside" }, this.effect.element, this.answer, this.footer()),
+      ),
+    );
     store.on("about", () => void this.load());
     store.on("look", () => this.draw());
     store.on("pending", () => this.enable());
   }
 
   private controls(): HTMLElement[] {
-    const search = h("input", { type: "search", placeholder: "Search parameters",
-      "aria-label": "Search parameters", oninput: () => {
+    const search = h("input", {
+      type: "search",
+      placeholder: "Search parameters",
+      "aria-label": "Search parameters",
+      oninput: () => {
         this.search = search.value.trim().toLowerCase();
         this.draw();
-      } });
-    return [search, choice("Parameters of", [["class", "the chosen class"], ["link", "the link"],
-      ["changed", "what I changed"], ["all", "all classes"]], this.scope, (value) => {
-      this.scope = value;
-      this.draw();
-    })];
+      },
+    });
+    return [
+      search,
+      choice(
+        "Parameters of",
+        [
+          ["class", "the chosen class"],
+          ["link", "the link"],
+          ["changed", "what I changed"],
+          ["all", "all classes"],
+        ],
+        this.scope,
+        (value) => {
+          this.scope = value;
+          this.draw();
+        },
+      ),
+    ];
   }
 
   private footer(): HTMLElement {
-    return h("div", { class: "apply" }, this.reason,
-      choice("undone unless kept within", [["10000", "10 s"], ["30000", "30 s"], ["60000", "1 min"],
-        ["300000", "5 min"], ["0", "not at all"]], "30000", (value) => {
-        this.trialMs = Number(value);
-      }), this.discard, this.apply);
+    return h(
+      "div",
+      { class: "apply" },
+      this.reason,
+      choice(
+        "undone unless kept within",
+        [
+          ["10000", "10 s"],
+          ["30000", "30 s"],
+          ["60000", "1 min"],
+          ["300000", "5 min"],
+          ["0", "not at all"],
+        ],
+        "30000",
+        (value) => {
+          this.trialMs = Number(value);
+        },
+      ),
+      this.discard,
+      this.apply,
+    );
   }
 
   private async load(): Promise<void> {
@@ -67,7 +116,7 @@ export class Tuning {
     this.locked.hidden = may;
     this.locked.textContent = store.live
       ? "This token may only read. Ask for the token that changes the link (token_file) to tune it."
-      : "A record cannot be changed. What you choose here is predicted, and you can fork a moment with it.";
+      : "A record cannot be changed. What you choose here is predicted, and a fork takes it.";
     try {
       this.knobs = await api.knobs(store.direction?.name ?? "");
     } catch (error) {
@@ -91,10 +140,14 @@ export class Tuning {
       if (chosen !== undefined) field.take(chosen);
       return field.element;
     });
-    const none = this.scope === "changed" ? "Nothing is changed yet." : "No parameter of this name.";
-    this.fields.replaceChildren(...fields.length > 0 ? fields : [h("p", { class: "empty" }, none)],
+    const none =
+      this.scope === "changed" ? "Nothing is changed yet." : "No parameter of this name.";
+    this.fields.replaceChildren(
+      ...(fields.length > 0 ? fields : [h("p", { class: "empty" }, none)]),
       fitting.length > SHOWN
-        ? h("p", { class: "muted" }, `${fitting.length - SHOWN} more; search for them.`) : "");
+        ? h("p", { class: "muted" }, `${fitting.length - SHOWN} more; search for them.`)
+        : "",
+    );
   }
 
   private fits(knob: Knob, name: string | null): boolean {
@@ -102,10 +155,14 @@ export class Tuning {
       return false;
     }
     switch (this.scope) {
-      case "link": return knob.class === null;
-      case "changed": return this.store.pending.has(knob.key);
-      case "all": return true;
-      default: return knob.class === name;
+      case "link":
+        return knob.class === null;
+      case "changed":
+        return this.store.pending.has(knob.key);
+      case "all":
+        return true;
+      default:
+        return knob.class === name;
     }
   }
 
@@ -129,10 +186,15 @@ export class Tuning {
     try {
       const reason = this.reason.value.trim();
       const { changed } = await api.set(this.store.settings(), {
-        ...this.trialMs > 0 ? { confirm_ms: this.trialMs } : {}, ...reason ? { reason } : {} });
+        ...(this.trialMs > 0 ? { confirm_ms: this.trialMs } : {}),
+        ...(reason ? { reason } : {}),
+      });
       if (changed.errors > 0 || changed.number === null) {
-        this.answer.replaceChildren(changed.errors > 0 ? findings(changed.findings)
-          : h("p", { class: "empty" }, changed.what || "Nothing changes."));
+        this.answer.replaceChildren(
+          changed.errors > 0
+            ? findings(changed.findings)
+            : h("p", { class: "empty" }, changed.what || "Nothing changes."),
+        );
         return this.enable();
       }
       if (changed.trial_ms) this.trial.begin(changed.what, changed.trial_ms);
