@@ -61,6 +61,9 @@ export class Log {
               .filter((part) => part)
               .join(" · "),
           ),
+          at === 0 && may && entry.on_trial
+            ? h("button", { class: "quiet", onclick: () => void this.keep() }, "Keep")
+            : null,
           at > 0 && may
             ? h(
                 "button",
@@ -71,6 +74,15 @@ export class Log {
         ),
       ),
     );
+  }
+
+  private async keep(): Promise<void> {
+    try {
+      await api.confirm();
+      this.store.tell("log");
+    } catch (error) {
+      this.refused(error as Error);
+    }
   }
 
   private async back(number: number | undefined): Promise<void> {

@@ -24,6 +24,7 @@ export class Tuning {
   private scope = "class";
   private search = "";
   private trialMs = 30_000;
+  private stale = false;
 
   constructor(
     private readonly store: Store,
@@ -52,6 +53,9 @@ export class Tuning {
         h("div", { class: "beside" }, this.effect.element, this.answer, this.footer()),
       ),
     );
+    this.fields.addEventListener("focusout", () => {
+      if (this.stale) setTimeout(() => this.draw());
+    });
     store.on("about", () => void this.load());
     store.on("look", () => this.draw());
     store.on("pending", () => this.enable());
@@ -129,7 +133,9 @@ export class Tuning {
 
   private draw(): void {
     const { store } = this;
-    if (this.fields.contains(document.activeElement)) return;
+    // What somebody types into stays; it is drawn anew when they leave it.
+    this.stale = this.fields.contains(document.activeElement);
+    if (this.stale) return;
     const name = store.names[store.selected] ?? null;
     const fitting = this.knobs.filter((knob) => this.fits(knob, name));
     const locked = store.live && !(store.about?.abilities.change ?? false);
