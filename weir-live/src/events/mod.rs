@@ -10,7 +10,7 @@ pub mod apart;
 pub(crate) mod fault;
 pub mod feed;
 mod log;
-mod time;
+pub mod time;
 pub(crate) mod watch;
 pub mod write;
 
