@@ -16,6 +16,8 @@ mod changed;
 mod deaths;
 #[path = "up/events.rs"]
 mod events;
+#[path = "up/page.rs"]
+mod page;
 #[path = "up/probe.rs"]
 mod probe;
 #[path = "common/processes.rs"]
@@ -71,7 +73,7 @@ fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
     let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
     let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
-    third.chain(screen::TESTS)
+    third.chain(screen::TESTS).chain(page::TESTS)
 }
 
 fn main() -> ExitCode {

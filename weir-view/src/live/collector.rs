@@ -100,12 +100,12 @@ impl Work {
             if let Err(why) = self.look(is_frame) {
                 self.lose(&why);
             }
-            due = (due + SAMPLE).max(Instant::now());
-            if self.shared.feed.is_read() && self.link.is_some() {
+            if self.shared.feed.is_read() {
+                due = (due + SAMPLE).max(Instant::now());
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             } else {
                 let patience = frame_due.saturating_duration_since(Instant::now());
-                self.shared.feed.wait_for_reader(patience.max(SAMPLE_MIN));
+                self.shared.feed.wait_for_reader(patience.max(PATIENCE_MIN));
                 due = Instant::now();
             }
         }
@@ -275,7 +275,8 @@ fn sample(t: f64, now: &WayBetween, delays: Option<&WayBetween>) -> Sample {
 const CLASSES_MAX: u32 = 1000;
 /// The time between two samples.
 const SAMPLE: Duration = Duration::from_millis(250);
-const SAMPLE_MIN: Duration = Duration::from_millis(20);
+/// Never without a pause.
+const PATIENCE_MIN: Duration = Duration::from_millis(20);
 const FRAME: Duration = Duration::from_millis(STEP_MS as u64);
 /// How much earlier than due a frame may be.
 const SLACK: Duration = Duration::from_millis(30);

@@ -11,6 +11,8 @@ mod past;
 mod series;
 mod settings;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use crate::data::{
@@ -22,19 +24,23 @@ use crate::source::{Contact, Source};
 use collector::Collector;
 use past::Past;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tally::Tally;
+use tree::Tree;
 use weir_control::client::call_on;
 use weir_control::http::Fault;
 use weir_control::protocol::{Answer, Request, Right};
 use weir_live::change::history::Texts;
+use weir_live::status::Status;
 use weir_live::wait::realtime_ns;
 
 /// A running link.
 pub struct Live {
     name: String,
     shared: Arc<Shared>,
-    /// It ends when this is dropped.
-    _collector: Collector,
+    /// It ends when this is dropped; none asks for a link that is gone.
+    _collector: Option<Collector>,
 }
 
 /// What the collector and the threads of clients share.
@@ -53,7 +59,20 @@ impl Live {
         let (feed, past) = (Feed::default(), Mutex::default());
         let shared = Arc::new(Shared { contact, feed, past });
         let collector = Collector::start(Arc::clone(&shared))?;
-        Ok(Self { name: name.to_owned(), shared, _collector: collector })
+        Ok(Self { name: name.to_owned(), shared, _collector: Some(collector) })
+    }
+
+    /// A link that told these two statuses, the second one a second later, and never answers again:
+    /// for the fuzz target.
+    pub fn gone(statuses: [&Status; 2]) -> Self {
+        let mut past = Past::default();
+        let tree = Arc::new(Tree::of(statuses[0]));
+        let [before, now] = statuses.map(|status| Tally::of(status, &tree, 1e3, true));
+        past.show(&tree);
+        past.add(&tree, &before.to(&now, 1.0));
+        let (contact, feed) = (Arc::new(Nowhere), Feed::default());
+        let shared = Shared { contact, feed, past: Mutex::new(past) };
+        Self { name: "gone".to_owned(), shared: Arc::new(shared), _collector: None }
     }
 
     /// Returns the deployment and the policies in force, as texts.
@@ -135,6 +154,19 @@ impl Source for Live {
 
     fn contact(&self) -> Option<&dyn Contact> {
         Some(self.shared.contact.as_ref())
+    }
+}
+
+/// The way to a link that is gone.
+struct Nowhere;
+
+impl Contact for Nowhere {
+    fn connect(&self) -> Result<UnixStream, String> {
+        Err("the link is gone".to_owned())
+    }
+
+    fn may_change(&self) -> bool {
+        true
     }
 }
 

@@ -10,7 +10,10 @@ mod pass;
 mod route;
 mod stream;
 mod talk;
+#[cfg(test)]
+mod tests;
 
+use crate::assets;
 use crate::source::Source;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io;
@@ -78,6 +81,8 @@ struct Client {
 fn serve(shared: &Arc<Shared>, stop: &OwnedFd) {
     let Some(web) = &shared.web else { return };
     let mut clients: Vec<Client> = Vec::with_capacity(CLIENTS_MAX);
+    // Compressed before the first client waits for it.
+    let _page = assets::all();
     loop {
         let mut ready = [
             PollFd::new(web, PollFlags::IN),

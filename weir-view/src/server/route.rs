@@ -112,20 +112,23 @@ pub(super) fn find(head: &Head) -> Result<Target, Fault> {
 pub(super) fn query<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     let mut fields = Map::new();
     for (key, text) in pairs(text)? {
-        let value = match NUMBERS.contains(&key.as_str()) {
-            // A whole number may go into a field of whole numbers.
-            true => text
-                .parse::<u32>()
-                .map(Value::from)
-                .or_else(|_| text.parse::<f64>().map(Value::from)),
-            false => Ok(Value::String(text.clone())),
+        let value = if NUMBERS.contains(&key.as_str()) {
+            number(&text).ok_or_else(|| Fault::bad(format!("`{key}` is a number; write one")))?
+        } else {
+            Value::String(text)
         };
-        let value = value.map_err(|_| Fault::bad(format!("`{key}` is a number; write one")))?;
         if fields.insert(key, value).is_some() {
             return Err(Fault::bad("a key comes twice; send each once"));
         }
     }
     serde_json::from_value(Value::Object(fields)).map_err(|error| malformed(&error))
+}
+
+/// Reads a number; a whole one may go into a field of whole numbers.
+fn number(text: &str) -> Option<Value> {
+    let whole = text.parse::<u32>().map(Value::from).ok();
+    let finite = || text.parse::<f64>().ok().filter(|number| number.is_finite());
+    whole.or_else(|| finite().map(Value::from))
 }
 
 /// Reads the body of a request.
