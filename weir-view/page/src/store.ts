@@ -12,6 +12,9 @@ export type Topic = "about" | "sample" | "past" | "look" | "marks" | "pending" |
 /** Lengths of time that charts show, in milliseconds. */
 export const WINDOWS: readonly number[] = [60_000, 300_000, 900_000];
 
+/** The rate of a line, in bit/s, from which on it counts as none. */
+const UNLIMITED = 100e9;
+
 export class Store {
   about: About | null = null;
   at = 0;
@@ -64,6 +67,10 @@ export class Store {
   /** Takes the classes of a direction; the selection stays with the class of its name. */
   take(about: About, at: number): void {
     const name = this.names[this.selected];
+    for (const one of about.directions) {
+      // What is not shaped has a line that nothing fills; a part of it says nothing.
+      if ((one.rate_bps ?? 0) >= UNLIMITED) one.rate_bps = null;
+    }
     this.about = about;
     this.at = Math.min(at, about.directions.length - 1);
     this.names = this.classes.map((one) => one.name);

@@ -4,7 +4,9 @@ import { sent } from "./house.mjs";
 import { pause, until } from "./network.mjs";
 import { must, near } from "./report.mjs";
 
-const KNOB = '.knob[data-key="class.web.rate"]';
+const field = (name) => `.knob[data-key="class.${name}.rate"]`;
+/** The rate of web below which its slider is moved, and that of web and bulk together. */
+const [WEB_AFTER, CHILDREN] = [5e6, 13e6];
 
 export async function tuning(link, browser, output) {
   const page = await browser.page(link.address());
@@ -39,29 +41,38 @@ export async function tuning(link, browser, output) {
   await readOnly(link, browser, output);
 }
 
-/** Moves the slider of a rate down; returns the share that the page predicts. */
+/** Moves the slider of a rate down, and gives what it loses to another class, so that the rates sum
+ *  to their parent's as before; returns the share that the page predicts. */
 async function slide(link, page) {
-  const slider = page.locator(`${KNOB} input[type="range"]`);
-  const start = Number(await slider.inputValue());
-  await slider.focus();
-  for (let place = start; place > start * 0.55; place -= start / 20)
-    await slider.fill(String(place));
-  const text = await until("the predicted effect", () =>
-    page.evaluate(() => {
-      const row = [...document.querySelectorAll(".effect tbody tr")].find(
-        (one) => one.querySelector("th")?.textContent === "web",
-      );
-      return row?.querySelectorAll("td")[1]?.querySelector("b")?.textContent;
-    }),
-  );
-  const value = await page.inputValue(`${KNOB} input:not([type="range"])`);
-  const prediction = await link.ask("/view/predict", {
+  await choose(page, "web");
+  const slider = page.locator(`${field("web")} input[type="range"]`);
+  const written = page.locator(`${field("web")} input:not([type="range"])`);
+  let place = Number(await slider.inputValue());
+  while (number(await written.inputValue()) > WEB_AFTER) await slider.fill(String((place -= 4)));
+  const web = await written.inputValue();
+  const bulk = `${(CHILDREN - number(web)) / 1e6} Mbit/s`;
+  await choose(page, "bulk");
+  await page.fill(`${field("bulk")} input:not([type="range"])`, bulk);
+  const settings = Object.entries({ web, bulk }).map(([name, value]) => ({
     direction: "upload",
-    settings: [{ direction: "upload", key: "class.web.rate", value }],
-  });
+    key: `class.${name}.rate`,
+    value,
+  }));
+  const prediction = await link.ask("/view/predict", { direction: "upload", settings });
   const said = prediction.classes.find((one) => one.name === "web").share_bps[1];
+  const text = await until("the predicted effect", () => page.evaluate(predicted));
   near("predicted share of web as drawn, beside the server's", number(text), said, 0.01);
   return said;
+}
+
+/** Runs in the page: returns the predicted share of web once it is drawn. */
+function predicted() {
+  const rows = [...document.querySelectorAll(".effect tbody tr")];
+  const of = (name) => rows.find((row) => row.querySelector("th")?.textContent === name);
+  const after = of("bulk")?.querySelectorAll("td")[1]?.querySelector("b")?.textContent;
+  return after && /bit/.test(after)
+    ? of("web")?.querySelectorAll("td")[1]?.querySelector("b")?.textContent
+    : null;
 }
 
 async function apply(page, trial) {
@@ -97,7 +108,7 @@ async function readOnly(link, browser, output) {
   await page.waitForSelector(".knob");
   must(
     "a token that reads cannot tune",
-    (await page.locator(`${KNOB} input:enabled`).count()) === 0,
+    (await page.locator(`${field("web")} input:enabled`).count()) === 0,
   );
   must("and the page says why", (await page.innerText(".locked")).includes("may only read"));
   await page.screenshot({ path: `${output}/read-only.png` });
