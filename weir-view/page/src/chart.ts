@@ -239,7 +239,7 @@ export class Chart {
 const FONT = "11px system-ui, sans-serif";
 /** The width of the vertical axis, and the margin at the right, of everything over time. */
 export const LEFT = 76;
-export const RIGHT = 12;
+export const RIGHT = 24;
 
 /** Writes the value of an axis without zeros behind the point. */
 export const short = (value: string): string => value.replace(/\.0+(?= )/, "");

@@ -4,7 +4,7 @@ import { byId, h, say, set, text } from "./dom";
 import { rate } from "./format";
 import { isDark } from "./palette";
 import { follow, type ServerEvent } from "./sse";
-import { Store } from "./store";
+import { Store, WINDOWS } from "./store";
 import { Detail } from "./views/detail";
 import { ForkView } from "./views/fork";
 import { HeatMap } from "./views/heat";
@@ -21,6 +21,8 @@ import { Tuning } from "./views/tuning";
 
 /** Milliseconds between two requests for the latest seconds of the history. */
 const PAST_PACE = 1000;
+/** Milliseconds of history below which charts show a minute. */
+const YOUNG = 150_000;
 /** Values of a measure fetched at once at most. */
 const CHUNK = 60_000;
 /** Milliseconds until a lost stream is asked for again. */
@@ -185,6 +187,7 @@ async function begin(about: About, at: number): Promise<void> {
     store.past.reset(store.names, await api.history(direction.name, recent), store.live);
     shown = known;
   }
+  if (store.live && about.now - about.from < YOUNG) store.window = WINDOWS[0] ?? store.window;
   store.refresh();
   store.tell("about");
   store.tell("past");

@@ -23,6 +23,7 @@ export async function looks(link, browser, output) {
     for (const name of ["Overview", "Tune", "Fork"]) {
       await tab(page, name);
       await pause(500);
+      await page.evaluate(() => scrollTo(0, 0));
       none(`barriers that axe finds: ${name}, ${look}`, await barriers(page));
       await page.screenshot({
         path: `${output}/${look}-${name.toLowerCase()}.png`,

@@ -46,8 +46,13 @@ export class KnobField {
         h("code", {}, knob.class === null ? "link" : knob.class),
       ),
       h("div", { class: "knob-controls" }, this.slider, this.input, reset),
-      h("p", { class: "muted", id: about }, knob.summary),
+      h("p", { class: "muted", id: about }, this.words()),
     );
+  }
+
+  private words(): string {
+    const { summary, value, default: otherwise } = this.knob;
+    return value === null && otherwise ? `${summary} Default: ${otherwise}.` : summary;
   }
 
   private makeInput(
@@ -74,7 +79,7 @@ export class KnobField {
       disabled,
       "aria-describedby": about,
       value: knob.value ?? "",
-      placeholder: knob.default ?? "",
+      placeholder: knob.number === null ? "default" : written(knob.number, knob),
       spellcheck: "false",
       autocomplete: "off",
       oninput: () => {

@@ -9,7 +9,11 @@ import { panel } from "./panel";
 const DRAWN = 16;
 /** Milliseconds between two pictures: quicker ones cannot be read. */
 const PACE = 1000;
-const [WIDTH, BAND] = [560, 16];
+const BAND = 16;
+/** The width of the picture, and of what stands beside the bands. */
+const [WIDTH_MIN, WIDTH_MAX] = [300, 680];
+/** So many of all loans on the line make bands as high as they get. */
+const FULL = 1 / 8;
 
 interface Loan {
   lender: number;
@@ -23,6 +27,8 @@ export class Loans {
   private readonly empty = h("p", { class: "empty" });
   private readonly numbers = h("div");
   private drawn = 0;
+  private width = WIDTH_MAX;
+  private side = 150;
 
   constructor(private readonly store: Store) {
     const details = h(
@@ -73,7 +79,13 @@ export class Loans {
   }
 
   private flow(loans: Loan[]): SVGElement {
-    const total = loans.reduce((sum, loan) => sum + loan.bps, 0);
+    const link = this.store.direction?.rate_bps ?? 0;
+    const total = Math.max(
+      link * FULL,
+      loans.reduce((sum, loan) => sum + loan.bps, 0),
+    );
+    this.width = Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, this.picture.clientWidth - 16));
+    this.side = this.width < 480 ? 96 : 150;
     const lenders = stack(loans, (loan) => loan.lender, total);
     const borrowers = stack(loans, (loan) => loan.borrower, total);
     const height = Math.max(lenders.height, borrowers.height);
@@ -92,7 +104,13 @@ export class Loans {
     }
     return s(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": words },
+      {
+        viewBox: `0 0 ${this.width} ${height}`,
+        width: this.width,
+        height,
+        role: "img",
+        "aria-label": words,
+      },
       ...children,
     );
   }
@@ -102,7 +120,7 @@ export class Loans {
       lenders.place(loan.lender, loan.bps),
       borrowers.place(loan.borrower, loan.bps),
     ];
-    const [left, right, middle] = [150, WIDTH - 150, WIDTH / 2];
+    const [left, right, middle] = [this.side, this.width - this.side, this.width / 2];
     const d =
       `M${left} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${right} ${to.y}` +
       `v${to.size}C${middle} ${to.y + to.size} ${middle} ${from.y + from.size} ${left} ` +
@@ -128,8 +146,11 @@ export class Loans {
   }
 
   private end(side: "left" | "right", index: number, end: End): SVGElement[] {
-    const x = side === "left" ? 142 : WIDTH - 150;
-    const text = side === "left" ? { x: 134, anchor: "end" } : { x: WIDTH - 134, anchor: "start" };
+    const x = side === "left" ? this.side - 8 : this.width - this.side;
+    const text =
+      side === "left"
+        ? { x: this.side - 16, anchor: "end" }
+        : { x: this.width - this.side + 16, anchor: "start" };
     const fill = this.store.colours[index] ?? "var(--muted)";
     const name = this.name(index);
     const shown = name.length > 18 ? `${name.slice(0, 17)}…` : name;

@@ -51,7 +51,7 @@ export class Log {
             h("b", {}, `${entry.number}`),
             " ",
             entry.what || entry.origin,
-            entry.on_trial ? h("span", { class: "badge" }, "on trial") : null,
+            at === 0 && entry.on_trial ? h("span", { class: "badge" }, "on trial") : null,
             at === 0 ? h("span", { class: "badge good" }, "in force") : null,
           ),
           h(

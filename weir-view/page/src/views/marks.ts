@@ -110,8 +110,8 @@ export class Marks {
 /** Returns the class of the style sheet for a severity. */
 function level(mark: Mark): string {
   if (/critical|error/.test(mark.level)) return "bad";
-  if (mark.level === "warning") return "warn";
-  return /changed|confirmed|rolled|change/.test(mark.kind) ? "change" : "note";
+  if (/^(policy-changed|confirmed|rolled-back)$/.test(mark.kind)) return "change";
+  return mark.level === "warning" ? "warn" : "note";
 }
 
 /** Makes a mark of an event as docs/events.md describes it. */

@@ -25,7 +25,7 @@ export class Trial {
     this.ends = performance.now() + ms;
     this.whole = ms;
     this.box.replaceChildren(
-      h("span", {}, `On trial: ${this.what}. It is undone in `, this.left, "."),
+      h("span", {}, `On trial: ${this.what}. It is undone in `, this.left),
       h("span", { class: "track" }, this.bar),
       h("button", { class: "primary", onclick: () => void this.keep() }, "Keep"),
       h("button", { onclick: () => void this.undo() }, "Undo now"),

@@ -49,8 +49,8 @@ export class Tuning {
       h(
         "div",
         { class: "tuning" },
-        this.fields,
         h("div", { class: "beside" }, this.effect.element, this.answer, this.footer()),
+        this.fields,
       ),
     );
     this.fields.addEventListener("focusout", () => {
