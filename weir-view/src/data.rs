@@ -305,13 +305,13 @@ pub struct PacketsQuery {
     pub direction: Option<String>,
     /// Only of this class.
     pub class: Option<String>,
-    /// Offered from when on.
+    /// Those that left or were dropped behind this instant.
     pub from: Option<f64>,
-    /// Offered until when.
+    /// Those that left or were dropped up to this instant.
     pub to: Option<f64>,
     /// The shortest delay.
     pub delay_min_us: Option<f64>,
-    /// The longest delay.
+    /// The delay above all others.
     pub delay_max_us: Option<f64>,
     /// The most packets; 100 without it.
     pub limit: Option<u32>,
@@ -331,7 +331,7 @@ pub struct Packets {
 /// A packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packet {
-    /// Its number in the record.
+    /// Its number among those of its class in the record, as `weir explain --packet` takes it.
     pub n: u64,
     /// Its class.
     pub class: String,

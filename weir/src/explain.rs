@@ -133,7 +133,7 @@ impl Explain {
             return Err(format!("its policy has no class `{class}`"));
         }
         let worst = usize::from(self.worst);
-        let ask = Ask { class: self.class.clone(), packet: self.packet, worst };
+        let ask = Ask { class: self.class.clone(), packet: self.packet, worst, within: None };
         let causes = causes::look(&load, &ask).map_err(|error| error.to_string())?;
         let promises = remedy::look(&load, &self.promise, Bounds::default())?;
         let (direction, fault) = (direction.to_owned(), load.fault);

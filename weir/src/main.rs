@@ -61,6 +61,7 @@ verbs! {
     test::Test,
     replay::Replay,
     explain::Explain,
+    fork::Fork,
     sim::Sim,
     up::Up,
     forward::Forward,

@@ -9,16 +9,17 @@ mod collector;
 pub mod contact;
 mod past;
 mod series;
-mod settings;
+pub(crate) mod settings;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use crate::data::{
-    Abilities, About, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark, Predict,
-    Prediction, SpanQuery,
+    Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
+    Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };
+use crate::record::snapshot::Snapshot;
 use crate::server::feed::Feed;
 use crate::source::{Contact, Source};
 use collector::Collector;
@@ -39,6 +40,8 @@ use weir_live::wait::realtime_ns;
 pub struct Live {
     name: String,
     shared: Arc<Shared>,
+    /// What the link did of late, for packets and forks.
+    snapshot: Snapshot,
     /// It ends when this is dropped; none asks for a link that is gone.
     _collector: Option<Collector>,
 }
@@ -59,7 +62,8 @@ impl Live {
         let (feed, past) = (Feed::default(), Mutex::default());
         let shared = Arc::new(Shared { contact, feed, past });
         let collector = Collector::start(Arc::clone(&shared))?;
-        Ok(Self { name: name.to_owned(), shared, _collector: Some(collector) })
+        let snapshot = Snapshot::default();
+        Ok(Self { name: name.to_owned(), shared, snapshot, _collector: Some(collector) })
     }
 
     /// A link that told these two statuses, the second one a second later, and never answers again:
@@ -72,7 +76,8 @@ impl Live {
         past.add(&tree, &before.to(&now, 1.0));
         let (contact, feed) = (Arc::new(Nowhere), Feed::default());
         let shared = Shared { contact, feed, past: Mutex::new(past) };
-        Self { name: "gone".to_owned(), shared: Arc::new(shared), _collector: None }
+        let (name, snapshot) = ("gone".to_owned(), Snapshot::default());
+        Self { name, shared: Arc::new(shared), snapshot, _collector: None }
     }
 
     /// Returns the deployment and the policies in force, as texts.
@@ -119,7 +124,7 @@ impl Source for Live {
             from,
             to,
             step_ms: past::STEP_MS,
-            abilities: Abilities { change, confirm: change, packets: false, fork: false },
+            abilities: Abilities { change, confirm: change, packets: change, fork: change },
             directions,
         })
     }
@@ -146,6 +151,14 @@ impl Source for Live {
             Answer::Changed(changed) => settings::predict(&texts, predict, &changed),
             _ => Err(unexpected()),
         }
+    }
+
+    fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
+        self.snapshot.take(self.shared.contact.as_ref())?.packets(query)
+    }
+
+    fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
+        self.snapshot.take(self.shared.contact.as_ref())?.fork(query)
     }
 
     fn feed(&self) -> Option<&Feed> {

@@ -26,7 +26,8 @@ pub fn knobs(texts: &Texts, direction: Option<&str>) -> Result<Vec<Knob>, Fault>
     Ok(all.into_iter().map(knob).collect())
 }
 
-fn knob(knob: knobs::Knob) -> Knob {
+/// A setting as the page has it.
+pub fn knob(knob: knobs::Knob) -> Knob {
     Knob {
         key: knob.key,
         class: knob.class,

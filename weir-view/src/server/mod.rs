@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+#[cfg(test)]
+pub(crate) use talk::answer;
 pub use talk::exercise;
 use weir_control::http::{self, Site};
 use weir_control::server::{Stream, Timed, within};

@@ -34,7 +34,7 @@ pub fn exercise(bytes: &[u8], source: Arc<dyn Source>) {
 }
 
 /// Returns what a client that sends these bytes receives.
-pub(super) fn answer(bytes: &[u8], shared: &Shared) -> Vec<u8> {
+pub(crate) fn answer(bytes: &[u8], shared: &Shared) -> Vec<u8> {
     let mut wire = Memory::new(bytes);
     let _refusal = converse(&mut wire, shared);
     wire.outgoing
