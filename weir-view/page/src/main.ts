@@ -243,13 +243,16 @@ async function listen(direction: string, signal: AbortSignal): Promise<void> {
 function heard({ event, data }: ServerEvent): void {
   if (event === "sample") {
     const sample = JSON.parse(data) as Sample;
+    if (byId("state").className !== "live") drawState("live", "live");
     if (store.instant === null) {
       store.now.sample(sample, store.parents);
       store.tell("sample");
     }
   } else if (event === "about") {
     void renew();
-  } else if (event !== "lost") {
+  } else if (event === "gone") {
+    drawState("lost", "the link does not answer");
+  } else if (event === "event") {
     store.marks.push(markOf(JSON.parse(data) as Record<string, unknown>));
     store.tell("marks");
     if (/policy-changed|rolled-back|confirmed/.test(data)) store.tell("log");

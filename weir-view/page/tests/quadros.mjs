@@ -22,7 +22,7 @@ default = true
 
 export async function quadros(weir, browser, output) {
   const link = await new Link(weir, POLICY).up();
-  link.send({ 5001: 9.8, 5003: 9.8 }, 1492);
+  link.send({ 5001: 14, 5003: 14 }, 1492);
   await pause(6000);
   const page = await browser.page(link.address());
   await choose(page, "three");
