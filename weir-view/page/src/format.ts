@@ -52,16 +52,24 @@ export const count = (value: number): string => Math.round(value).toLocaleString
 
 const two = (value: number) => String(value).padStart(2, "0");
 
+/** Milliseconds from the browser's zone to the one in which times are written. */
+let shift = 0;
+
+/** Writes times from now on as they are since 1970 in UTC: those of a simulation begin at 0. */
+export function writeSimulated(simulated: boolean): void {
+  shift = simulated ? new Date(0).getTimezoneOffset() * 60_000 : 0;
+}
+
 /** The time of day of an instant in milliseconds since 1970, in the browser's zone. */
 export function clock(t: number, fraction = false): string {
-  const date = new Date(t);
+  const date = new Date(t + shift);
   const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   return fraction ? `${time}.${String(date.getMilliseconds()).padStart(3, "0")}` : time;
 }
 
 /** The day and time of an instant. */
 export function dayAndClock(t: number): string {
-  const date = new Date(t);
+  const date = new Date(t + shift);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(t)}`;
 }
 

@@ -1,7 +1,7 @@
 // The page: asks the server what there is, makes the views, and follows the link.
 import { Refusal, api, keepToken, takeToken, type About, type Sample } from "./api";
 import { byId, h, say, set, text } from "./dom";
-import { rate } from "./format";
+import { rate, writeSimulated } from "./format";
 import { isDark } from "./palette";
 import { follow, type ServerEvent } from "./sse";
 import { Store, WINDOWS } from "./store";
@@ -176,6 +176,7 @@ async function turnTo(at: number): Promise<void> {
 
 /** Takes what the server says of the link, and its history. */
 async function begin(about: About, at: number): Promise<void> {
+  writeSimulated(about.kind === "report");
   store.take(about, at);
   drawHeader(about);
   const direction = store.direction;
