@@ -45,8 +45,10 @@ async function fork(page) {
 async function packets(link, page, output) {
   await page.focus("canvas.heat");
   await pause(2500);
-  for (const key of ["ArrowLeft", "ArrowLeft", "ArrowLeft", "Enter"])
-    await page.keyboard.press(key);
+  for (const key of ["ArrowLeft", "ArrowLeft", "ArrowLeft"]) await page.keyboard.press(key);
+  const answer = page.waitForResponse(/\/view\/packets/, { timeout: 60_000 });
+  await page.keyboard.press("Enter");
+  const { packets: known } = await (await answer).json();
   await page.waitForSelector(".packets li", { timeout: 60_000 });
   const shown = await page.evaluate(() =>
     [...document.querySelectorAll(".packets li")].map((li) => ({
@@ -67,11 +69,11 @@ async function packets(link, page, output) {
     shown[0]?.sentence,
   );
   const numbers = shown.map((one) => Number(/packet (\d+)/.exec(one.head)[1]));
-  const { packets: known } = await link.ask("/view/packets?class=web&limit=1000");
   const pairs = shown
     .map((one, at) => [one, known.find((packet) => packet.n === numbers[at])])
     .filter(([, packet]) => packet);
-  let worst = pairs.length > 0 ? 0 : 1;
+  must("all packets of the answer are drawn", pairs.length === known.length && pairs.length > 0);
+  let worst = 0;
   for (const [one, packet] of pairs) {
     const sum = Object.values(packet.parts_us).reduce((a, b) => a + b, 0);
     const drawn = Object.values(one.parts).reduce((a, b) => a + b, 0);
