@@ -1,4 +1,4 @@
-//! `weir view`: shows a running link in the browser.
+//! `weir view`: shows a running link, a record or a simulation's report in the browser.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -22,16 +22,17 @@ use weir_view::server::Server;
 use weir_view::source::Source;
 
 /// Shows a running link in the browser: its classes, their delays and losses over time, and what
-/// can be tuned.
+/// can be tuned; or a record of a link, or a report of a simulation.
 ///
 /// Prints the address of the page with its token, and serves it until Ctrl-C. If the link itself
 /// serves a page (`web` in its deployment), the address of that one is printed instead. docs/view.md
 /// describes the page, and how to open it from another machine.
 #[derive(clap::Args)]
-#[command(override_usage = "weir view [OPTIONS] <NAME|--control <SOCKET>>")]
+#[command(override_usage = "weir view [OPTIONS] <NAME|RECORD|REPORT|--control <SOCKET>>")]
 pub struct View {
-    /// The name of the deployment; needed unless there is a `--control`.
-    #[arg(required_unless_present = "control", value_name = "NAME")]
+    /// The name of the deployment; or a file of `weir record` or `weir snapshot`, or of
+    /// `weir sim --bins 1s --json FILE`. Needed unless there is a `--control`.
+    #[arg(required_unless_present = "control", value_name = "NAME|RECORD|REPORT")]
     shown: Option<String>,
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
@@ -57,6 +58,10 @@ impl Run for View {
 
 impl View {
     fn show(self, output: &Output) -> Result<Exit, String> {
+        let file = self.shown.as_ref().map(Path::new).filter(|path| path.is_file());
+        if let Some(file) = file.filter(|_| self.control.is_none()) {
+            return self.serve(weir_view::of_file(file)?, output);
+        }
         let contact = ByPath::new(self.shown.clone(), self.control.clone());
         let socket = contact.find()?;
         // A link that does not answer is told before a page is made.

@@ -26,6 +26,8 @@ mod processes;
 mod records;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
+#[path = "up/replayed.rs"]
+mod replayed;
 #[path = "up/screen.rs"]
 mod screen;
 #[path = "up/told.rs"]
@@ -73,7 +75,7 @@ fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
     let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
     let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
-    third.chain(screen::TESTS).chain(page::TESTS)
+    third.chain(screen::TESTS).chain(page::TESTS).chain(replayed::TESTS)
 }
 
 fn main() -> ExitCode {
