@@ -28,8 +28,16 @@ const ALONE = { speed, quadros };
 
 /** Runs this program again in a network of its own. */
 function enter() {
-  const again = ["-n", process.execPath, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
-  const { status, error } = spawnSync("unshare", again, {
+  const again = [
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "-n",
+    process.execPath,
+    fileURLToPath(import.meta.url),
+    ...process.argv.slice(2),
+  ];
+  const { status, error } = spawnSync("setpriv", again, {
     stdio: "inherit",
     env: { ...process.env, [INSIDE]: "1" },
   });

@@ -7,9 +7,10 @@ import { join } from "node:path";
 /** What is run here and ends with this process. */
 const children = new Set();
 
-/** Starts a program; `log` collects what it prints. */
+/** Starts a program, which ends with this process; `log` collects what it prints. */
 export function start(program, args, log = []) {
-  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const lasting = ["--pdeathsig", "KILL", program, ...args];
+  const child = spawn("setpriv", lasting, { stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (chunk) => log.push(chunk.toString()));
@@ -122,7 +123,7 @@ export class Link {
   send(rates, size = 1000) {
     const inside = ({ pid }) => ["-t", String(pid), "-n", this.weir];
     const ports = Object.keys(rates).flatMap((port) => ["--port", port]);
-    start("nsenter", [
+    this.receiver = start("nsenter", [
       ...inside(this.server),
       "recv",
       "--udp",
@@ -176,7 +177,8 @@ export class Link {
   }
 
   async down() {
-    await Promise.all((this.senders ?? []).map((child) => end(child)));
+    const ends = [...(this.senders ?? []), ...(this.receiver ? [this.receiver] : [])];
+    await Promise.all(ends.map((child) => end(child)));
     await end(this.bridge, "SIGINT");
     await Promise.all([this.client, this.server].map((child) => end(child, "SIGKILL")));
     rmSync(this.folder, { recursive: true });
