@@ -53,7 +53,7 @@ async function packets(link, page, output) {
   const shown = await page.evaluate(() =>
     [...document.querySelectorAll(".packets li")].map((li) => ({
       sentence: li.querySelector(".sentence").textContent,
-      head: li.querySelector(".packet-head").textContent,
+      head: li.querySelector(".packet-head span").textContent,
       parts: Object.fromEntries(
         [...li.querySelectorAll(".parts i")].map((piece) => [
           piece.dataset.part,

@@ -13,6 +13,8 @@ const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
   p99: "p99_us",
   dropped: "dropped_pps",
 };
+/** The most points of a line: more of two futures over each other cannot be told apart. */
+const POINTS = 60;
 /** The most classes drawn, each with two lines. */
 const DRAWN = 6;
 
@@ -155,16 +157,23 @@ export class ForkView {
     if (!fork || !name) return;
     const { write } = measure(this.field);
     const classes = this.classes(fork, name);
+    const group = Math.ceil(fork.t.length / POINTS);
+    const t = fork.t.filter((_, i) => (i + 1) % group === 0 || i === fork.t.length - 1);
     const series: Series[] = classes.flatMap((one) => {
       const colour = store.colours[store.names.indexOf(one)] ?? "";
       return [
-        { name: `${one}, recorded`, colour, values: fork.recorded[one]?.[name] ?? [] },
-        { name: `${one}, forked`, colour, values: fork.forked[one]?.[name] ?? [], dashed: true },
+        { name: `${one}, recorded`, colour, values: means(fork.recorded[one]?.[name], group) },
+        {
+          name: `${one}, forked`,
+          colour,
+          values: means(fork.forked[one]?.[name], group),
+          dashed: true,
+        },
       ];
     });
-    const [from, to] = [fork.t[0] ?? 0, fork.t.at(-1) ?? 1];
+    const [from, to] = [t[0] ?? 0, t.at(-1) ?? 1];
     this.chart.draw({
-      t: fork.t,
+      t,
       series,
       stacked: false,
       limit: null,
@@ -228,6 +237,16 @@ export class ForkView {
       ),
     );
   }
+}
+
+/** Returns the means of groups of values. */
+export function means(values: (number | null)[] | undefined, group: number): (number | null)[] {
+  const found: (number | null)[] = [];
+  for (let at = 0; at < (values?.length ?? 0); at += group) {
+    const value = mean(values?.slice(at, at + group));
+    found.push(Number.isFinite(value) ? value : null);
+  }
+  return found;
 }
 
 function mean(values: (number | null)[] | undefined): number {

@@ -318,6 +318,7 @@ export class HeatMap {
 
   private pick(): void {
     if (!this.cell) return;
+    hideTip();
     const [at, bin] = this.cell;
     const [from, to] = this.column(at);
     const { edges_us: edges } = this.data;
