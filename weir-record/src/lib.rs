@@ -27,7 +27,7 @@ pub use error::{RecordError, RecordFault};
 pub use pending::Pending;
 pub use read::{RecordReader, is_record};
 pub use recorded::{File, Head, LaneHead};
-pub use step::{Arrival, Change, End, Fate, Loss, Step, headers_of};
+pub use step::{Arrival, Change, End, Fate, Joins, Loss, Step, headers_of};
 pub use write::RecordWriter;
 
 /// The version of the form that is written. Older ones are read; newer ones are refused.

@@ -31,6 +31,26 @@ pub enum Graft {
         /// Its queue.
         queue: QueuePlan,
     },
+    /// A class takes this place.
+    Take {
+        /// The place, which no class has.
+        leaf: LeafId,
+        /// The name of the class, which no other has.
+        name: String,
+        /// The scheduler's parameters of the class.
+        params: Params,
+        /// Its queue.
+        queue: QueuePlan,
+    },
+    /// A place that a class left gets the parameters and the queue with which places are built.
+    Reset {
+        /// The place.
+        leaf: LeafId,
+        /// The scheduler's parameters.
+        params: Params,
+        /// The queue.
+        queue: QueuePlan,
+    },
     /// A leaf gets other parameters and another queue.
     Retune {
         /// The leaf.
@@ -128,10 +148,11 @@ impl Graft {
     ) -> Result<PreparedGraft, RefitError> {
         let heir = match &self {
             Graft::Remove { heir, .. } => Some(*heir),
-            Graft::Add { .. } | Graft::Retune { .. } => None,
+            _ => None,
         };
         let leaf = match &self {
             Graft::Add { parent, .. } => plan.tree.vacancy(*parent).ok_or(NO_PLACE)?,
+            Graft::Take { leaf, .. } | Graft::Reset { leaf, .. } => *leaf,
             Graft::Retune { leaf, .. } | Graft::Remove { leaf, .. } => *leaf,
         };
         if leaf.index() >= plan.tree.leaf_count() {
@@ -165,6 +186,16 @@ impl Graft {
                 let free = plan.tree.vacancy(parent).filter(|_| !name.is_empty());
                 let leaf = free.ok_or(NO_PLACE)?;
                 refit(plan, link, now, (leaf, name, params, queue))?;
+                Ok(leaf)
+            }
+            Graft::Take { leaf, name, params, queue } => {
+                vacant(plan, leaf).filter(|_| !name.is_empty()).ok_or(NO_PLACE)?;
+                refit(plan, link, now, (leaf, name, params, queue))?;
+                Ok(leaf)
+            }
+            Graft::Reset { leaf, params, queue } => {
+                vacant(plan, leaf).ok_or(NO_PLACE)?;
+                refit(plan, link, now, (leaf, String::new(), params, queue))?;
                 Ok(leaf)
             }
             Graft::Retune { leaf, params, queue } => {
@@ -208,6 +239,12 @@ fn refit(
         plan.tree.replace(leaf, class.name, class.params);
         plan.queues[leaf.index()] = queue;
     })
+}
+
+/// Returns `leaf` if it is a place.
+fn vacant(plan: &LinkPlan, leaf: LeafId) -> Option<LeafId> {
+    let is_known = leaf.index() < plan.tree.leaf_count();
+    (is_known && plan.tree.is_vacant(leaf)).then_some(leaf)
 }
 
 /// Returns the name of a leaf that is not just a place.
