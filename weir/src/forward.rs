@@ -122,9 +122,15 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
     let web = open_web(&plan, descriptors.pop())?;
-    let outcome = reading::of_texts(&plan.texts);
-    let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
+    let mut plan = plan;
+    let mut outcome = reading::of_link(&plan.texts);
+    if outcome.plan.is_none() && !plan.texts.added.is_empty() {
+        warnings.push("the classes that had joined do not fit the files any more, and go".into());
+        plan.texts.added.clear();
+        outcome = reading::of_link(&plan.texts);
+    }
+    let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     go_first(&deployment, &mut warnings);
     let dropped = sandbox::drop_capabilities(&deployment.service.user, true).map_err(text)?;
     let courier = Courier::new(authority);
@@ -144,7 +150,8 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
     let Plan { texts, keeper, owner, history, api: _ } = *plan;
-    let mut state = State { deployment, texts, offices, history, trial: None };
+    let rehearsals = Vec::new();
+    let mut state = State { deployment, texts, offices, history, trial: None, rehearsals };
     match state.go_on(&mut bridges, &reporter) {
         Ok(changed) => alarms = changed.unwrap_or(alarms),
         Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),

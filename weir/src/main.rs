@@ -66,6 +66,7 @@ verbs! {
     forward::Forward,
     restart::Restart,
     set::Set,
+    class::Class,
     reload::Reload,
     confirm::Confirm,
     rollback::Rollback,

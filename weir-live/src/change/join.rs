@@ -201,5 +201,15 @@ impl Joins {
     }
 }
 
+/// Tells readers which policies are in force, after classes joined or left.
+pub fn tell_identities(deployment: &Deployment, ways: &[usize], offices: &[Office]) {
+    for (bridge, office) in deployment.bridges.iter().zip(offices) {
+        for (lane, way) in bridge.directions.iter().enumerate().filter(|row| ways.contains(row.1)) {
+            let identity = deployment.directions[*way].policy.identity.to_string();
+            office.labels.lanes[lane].shape.tenants().set_identity(identity);
+        }
+    }
+}
+
 /// Less than a frame has on the wire.
 const PACKET_LEAST: u64 = 60;

@@ -81,7 +81,7 @@ impl Shape {
     /// Returns what is told of the policy, in force for `age_ns`.
     pub(super) fn policy(&self, age_ns: u64) -> PolicyStatus {
         PolicyStatus {
-            identity: self.identity.clone(),
+            identity: self.tenants.identity().unwrap_or_else(|| self.identity.clone()),
             age_ns,
             scheduler: self.scheduler.clone(),
             rate_bps: self.rate_bps,

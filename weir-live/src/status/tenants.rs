@@ -19,6 +19,8 @@ pub(crate) struct Tenants {
     first: usize,
     rows: RwLock<Vec<Tenant>>,
     last: AtomicU32,
+    /// The identity of the policy with these classes, if it is another than at first.
+    identity: RwLock<Option<String>>,
 }
 
 /// A class at a place.
@@ -42,7 +44,8 @@ impl Tenants {
                 false => Tenant { number: 1, told: told(leaf) },
             })
             .collect();
-        Self { first, rows: RwLock::new(rows), last: AtomicU32::new(1) }
+        let identity = RwLock::new(None);
+        Self { first, rows: RwLock::new(rows), last: AtomicU32::new(1), identity }
     }
 
     /// Returns the number of each place's class.
@@ -70,6 +73,16 @@ impl Tenants {
     /// Returns how many places no class has.
     pub fn vacant(&self) -> usize {
         self.rows().iter().filter(|tenant| tenant.number == 0).count()
+    }
+
+    /// Returns the identity of the policy with these classes, if it is another than at first.
+    pub fn identity(&self) -> Option<String> {
+        self.identity.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says which policy is in force with these classes.
+    pub fn set_identity(&self, identity: String) {
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = Some(identity);
     }
 
     /// Says which class a leaf belongs to from now on.
