@@ -4,7 +4,7 @@ use crate::Run;
 use crate::change;
 use crate::output::{Exit, Format, Output};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_control::protocol::{Answer, Request, Tables};
 
 /// Lets classes join a running link, or leave it, without a change of the others.
@@ -21,21 +21,20 @@ pub struct Class {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Adds the classes of a file of tables `[class.NAME]`; those at a place already are retuned.
+    #[command(override_usage = "weir class add [OPTIONS] <NAME|--control <SOCKET>> <FILE>")]
     Add {
-        /// The name of the deployment.
-        name: String,
-        /// The file, or `-` for standard input.
-        file: PathBuf,
+        /// The name of the deployment, and the file, or `-` for standard input.
+        #[arg(required = true, value_name = "NAME FILE")]
+        words: Vec<String>,
         #[command(flatten)]
         options: Options,
     },
     /// Removes classes that were added; packets that wait go to the default class.
+    #[command(override_usage = "weir class remove [OPTIONS] <NAME|--control <SOCKET>> <CLASS>...")]
     Remove {
-        /// The name of the deployment.
-        name: String,
-        /// The classes.
-        #[arg(required = true)]
-        classes: Vec<String>,
+        /// The name of the deployment, and those of the classes.
+        #[arg(required = true, value_name = "NAME CLASS")]
+        words: Vec<String>,
         #[command(flatten)]
         options: Options,
     },
@@ -59,12 +58,19 @@ struct Options {
 
 impl Run for Class {
     fn run(self, output: &Output) -> Exit {
-        let (name, options, add, remove) = match self.verb {
-            Verb::Add { name, file, options } => match read(&file) {
-                Ok(text) => (name, options, Some(Tables::Text(text)), Vec::new()),
+        let (mut words, options, is_added) = match self.verb {
+            Verb::Add { words, options } => (words, options, true),
+            Verb::Remove { words, options } => (words, options, false),
+        };
+        let name = if options.control.is_some() { String::new() } else { words.remove(0) };
+        let (add, remove) = match (is_added, words.as_slice()) {
+            (true, [file]) => match read(Path::new(file)) {
+                Ok(text) => (Some(Tables::Text(text)), Vec::new()),
                 Err(why) => return output.refuse(&why),
             },
-            Verb::Remove { name, classes, options } => (name, options, None, classes),
+            (true, _) => return output.refuse("name one file of classes, or `-`"),
+            (false, []) => return output.refuse("name the classes that leave"),
+            (false, _) => (None, words),
         };
         let Options { direction, control, dry_run, reason } = options;
         let request = Request::Class { direction, add, remove, dry_run, reason };
@@ -81,7 +87,7 @@ impl Run for Class {
 }
 
 /// Reads a file of classes.
-fn read(file: &PathBuf) -> Result<String, String> {
+fn read(file: &Path) -> Result<String, String> {
     let shown = file.display();
     let mut text = String::new();
     let done = match file.as_os_str() == "-" {

@@ -64,6 +64,10 @@ fn the_live_experiments_hold_in_short() {
     let is_time = |row: &Value| row["measured"].as_str().is_some_and(|text| text.ends_with("ms"));
     let holds = |row: &Value| is_time(row) || row["holds"] == true;
     check(|| run("changes", "random", "5"), holds);
+    let is_rate =
+        |row: &Value| row["measured"].as_str().is_some_and(|text| text.ends_with("a second"));
+    let holds = |row: &Value| is_time(row) || is_rate(row) || row["holds"] == true;
+    check(|| run("changes", "joins", "3"), holds);
 }
 
 /// Wider than the experiment's own 1 %, which is a claim about an idle machine.

@@ -17,8 +17,9 @@ pub const ENTRIES_MAX: usize = 100;
 pub const TEXTS_MAX: usize = 32 << 20;
 /// For how long the requests of one user that let classes join and leave share an entry.
 pub const FLOOD_TIME: Duration = Duration::from_secs(60);
-/// The most classes that may have joined one policy, and the most bytes of name and table of one.
+/// The most classes that may have joined one policy.
 pub const ADDED_MAX: usize = 1 << 17;
+/// The most bytes of name and table of one.
 pub const TABLE_MAX: usize = 4096;
 /// The most bytes of a reason.
 pub const REASON_MAX: usize = 500;

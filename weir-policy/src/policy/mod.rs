@@ -10,7 +10,7 @@ pub(crate) mod demand;
 mod identity;
 mod join;
 pub(crate) mod link;
-mod places;
+pub(crate) mod places;
 mod police;
 pub(crate) mod promise;
 mod rules;

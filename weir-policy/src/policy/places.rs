@@ -83,7 +83,7 @@ impl PlacesDraft {
 }
 
 /// Returns all places as written, those of the link first; each with the name of its class.
-pub(super) fn drafts<'d>(
+pub(crate) fn drafts<'d>(
     link: &'d LinkSection,
     classes: &'d [ClassDraft<'_>],
 ) -> impl Iterator<Item = (Option<&'d str>, &'d PlacesDraft)> {
