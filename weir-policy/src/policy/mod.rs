@@ -64,6 +64,8 @@ pub struct Policy {
     /// Of each class at a place, in the order of leaves: where its places are in `places`, and its
     /// number among them.
     pub seats: Vec<(usize, u32)>,
+    /// Whether it has a leaf for each place: see [`Policy::with_places`].
+    is_expanded: bool,
     /// After [`Policy::with_places`], the rules of classes at places.
     pub joined: BTreeMap<LeafId, Vec<Rule>>,
     /// Tells this policy from others: computed from the text of its file and its lists.
@@ -110,6 +112,7 @@ impl PartialEq for Policy {
             places,
             first_place: _,
             seats: _,
+            is_expanded: _,
             joined,
             identity: _,
         } = self;
@@ -221,6 +224,7 @@ pub fn build(
         places,
         first_place,
         seats,
+        is_expanded: false,
         joined,
         identity,
     };

@@ -266,16 +266,16 @@ impl Policy {
 
     /// Returns whether its link has leaves for all places.
     pub fn has_places(&self) -> bool {
-        let leaves = self.first_place.index() + self.place_count();
-        !self.places.is_empty() && self.link.tree.leaf_count() == leaves
+        self.is_expanded
     }
 
     /// Returns the policy with a leaf for each place, as a link runs it.
     #[must_use]
     pub fn with_places(mut self) -> Self {
-        if self.places.is_empty() || self.has_places() {
+        if self.places.is_empty() || self.is_expanded {
             return self;
         }
+        self.is_expanded = true;
         let link = self.expanded().expect("it was built when it was read");
         let first = self.first_place.index();
         let leaves: Vec<_> = self.seats.iter().map(|seat| self.leaf_of_seat(*seat)).collect();

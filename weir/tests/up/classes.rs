@@ -97,8 +97,10 @@ fn come_and_go() -> Outcome {
     check(&scene, &["set", "class.bob.rate=400kbit/s"], 0, &["change 3", "bob rate", "400 kbit/s"])?;
     send_until_received(&scene.testbed, 5100, 1)?;
     let status = scene.await_status("it goes on", |status| sent(status, "ann") == Some(8))?;
-    let share = |name| class(&status, name).and_then(|class| class.ceiling_bps);
-    assert_eq!((share("ann"), share("bob")), (Some(3e5), Some(4e5)));
+    for (name, rate) in [("ann", "300 kbit/s"), ("bob", "400 kbit/s")] {
+        let class = class(&status, name).ok_or("it is there")?;
+        assert_eq!(class.parameters, [("rate".to_owned(), rate.to_owned())]);
+    }
     check(&scene, &["class", "remove", "ann"], 0, &["change 4", "classes: 1 removed"])?;
     send_until_received(&scene.testbed, 5100, 2)?;
     let gone = |status: &Status| class(status, "ann").is_none();
@@ -130,7 +132,7 @@ fn refused() -> Outcome {
     let nothing = "nothing was changed";
     add(&table("operator", 1), 1, &["W166", "has a class `operator` already", nothing])?;
     add(&table("ann", 1).replace("200 kbit/s", "20 Mbit/s"), 1, &["W113", "21 Mbit/s", nothing])?;
-    add(&table("ann", 1).replace("rate", "rat"), 1, &["W101", "`rat`", nothing])?;
+    add(&table("ann", 1).replace("rate", "rat"), 1, &["W010", "no key `rat`", nothing])?;
     add(&table("ann", 1).replace("calls", "rest"), 1, &["class `rest` has none", nothing])?;
     // No place has this priority.
     add(&(table("ann", 1) + "prio = 5\n"), 2, &["class `ann`", "priority", "weir reload"])?;
