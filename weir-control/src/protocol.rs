@@ -87,14 +87,15 @@ requests! {
         #[serde(default)]
         terms: Terms,
     } "set" -> "changed", Change, post("/set");
-    /// Lets classes join at places of a policy, retunes those there, and lets classes leave, without
-    /// a change of the others.
+    /// Lets classes join at places of a policy, retunes those there, and lets classes leave,
+    /// without a change of the others.
     Class {
-        /// The direction whose policy has the places; needed where directions have several policies.
+        /// The direction whose policy has the places; needed where directions have several
+        /// policies.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<String>,
-        /// Tables `[class.NAME]` as in a policy: as text, or by name with their keys. A class of that
-        /// name at a place is retuned.
+        /// Tables `[class.NAME]` as in a policy: as text, or by name with their keys. A class of
+        /// that name at a place is retuned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         add: Option<Tables>,
         /// The names of classes at places that leave, which they do first.

@@ -371,7 +371,10 @@ fn later_fragments_do_not_follow_to_a_class_that_left() {
         ..first
     };
     assert!(classifier.join(LeafId(7), set()).is_none());
-    assert_eq!((leaf(&mut classifier, &first), leaf(&mut classifier, &later)), (LeafId(7), LeafId(7)));
+    assert_eq!(
+        (leaf(&mut classifier, &first), leaf(&mut classifier, &later)),
+        (LeafId(7), LeafId(7))
+    );
     assert!(classifier.leave(LeafId(7)).is_some());
     assert_eq!(leaf(&mut classifier, &later), DEFAULT);
 }

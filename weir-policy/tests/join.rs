@@ -10,7 +10,8 @@ const POLICY: &str = "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\nplaces 
     [class.rest]\nrate = \"2 Mbit/s\"\ndefault = true\n\
     [class.homes]\nrate = \"4 Mbit/s\"\n\
     places = { count = 3, ceil = \"4 Mbit/s\", queue = { limit = \"30 packets\" } }\n\
-    [class.home-rest]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\nmatch = { src = \"10.0.0.0/24\" }\n";
+    [class.home-rest]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\n\
+    match = { src = \"10.0.0.0/24\" }\n";
 
 fn read(text: &str) -> Policy {
     let outcome = policy::parse(text, "p.toml");
@@ -70,26 +71,35 @@ fn a_class_gets_a_place_or_a_finding_with_the_cure() {
     check(&[], "[class.h2]\nparent = \"homes\"", Err("W011 class `h2` has no `rate`"));
     check(&[], "[class.h2]\nparent = \"voice\"\nrate = \"1 Mbit/s\"", Err("`voice` has none"));
     check(&[], "[class.h2]\nparent = \"none\"\nrate = \"1 Mbit/s\"", Err("`none` has none"));
-    check(&[], "[class.h2]\nparent = \"homes\"\nrate = \"3 Mbit/s\"", Err("W113 the classes under"));
+    check(
+        &[],
+        "[class.h2]\nparent = \"homes\"\nrate = \"3 Mbit/s\"",
+        Err("W113 the classes under"),
+    );
     check(&[], "[class.h2]\nrate = \"9 Mbit/s\"", Err("W113 the classes under the link"));
     check(&[], "[class.h2]\nparent = \"homes\"\nshare = \"25 %\"", Ok(&[6]));
     check(&[], "[klass.h2]", Err("W103"));
     check(&[], "[class.h2", Err("W003"));
     let queue = "queue = { dropper = \"longest\", limit = \"9 kB\" }";
     check(&[], &table("h2", queue), Err("shares its limit"));
-    let four: Vec<_> =
-        (2..6).map(|n| format!("[class.h{n}]\nparent = \"homes\"\nrate = \"1 kbit/s\"\n")).collect();
+    let four: Vec<_> = (2..6)
+        .map(|n| format!("[class.h{n}]\nparent = \"homes\"\nrate = \"1 kbit/s\"\n"))
+        .collect();
     check(&[], &four.concat(), Err("finds no place: 3 are taken"));
 }
 
 #[test]
 fn a_rule_that_another_takes_the_packets_of_is_told() {
     let policy = read(POLICY);
-    let tables = "[class.h1]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\nmatch = { src = \"10.0.0.7\" }";
+    let tables =
+        "[class.h1]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\nmatch = { src = \"10.0.0.7\" }";
     let outcome = policy.seat(&Wish { remove: &[], tables, name: "classes" });
     let found: Vec<_> = outcome.findings.iter().map(|one| one.message.as_str()).collect();
-    assert_eq!(found, ["a rule of class `h1` decides nothing: one of `home-rest` takes all its \
-                        packets"]);
+    assert_eq!(
+        found,
+        ["a rule of class `h1` decides nothing: one of `home-rest` takes all its \
+                        packets"]
+    );
 }
 
 #[test]
@@ -97,11 +107,17 @@ fn what_places_cannot_be_is_found() {
     let rows = [
         ("places = 2\n", "places = 0\n", "0 is not in 1..=131072"),
         ("count = 3", "count = 3, cheil = 1", "cheil"),
-        ("scheduler = \"htb\"", "scheduler = \"htb\"\nmatch_order = \"u32\"",
-         "come behind all others"),
+        (
+            "scheduler = \"htb\"",
+            "scheduler = \"htb\"\nmatch_order = \"u32\"",
+            "come behind all others",
+        ),
         ("parent = \"homes\"\n", "", "class `homes` has places and no child in the file"),
-        ("default = true", "default = true\nqueue = { dropper = \"longest\", limit = \"9 kB\" }",
-         "shares its limit, so no class can join"),
+        (
+            "default = true",
+            "default = true\nqueue = { dropper = \"longest\", limit = \"9 kB\" }",
+            "shares its limit, so no class can join",
+        ),
     ];
     for (text, by, part) in rows {
         let outcome = policy::parse(&POLICY.replacen(text, by, 1), "p.toml");
@@ -130,11 +146,20 @@ fn check_follows(seed: u64) {
             let parent = if random.below(3) == 0 { "" } else { "parent = \"homes\"\n" };
             let rate = 1 + random.below(900);
             let rule = random.below(200);
-            let text = format!(
-                "[class.{name}]\n{parent}rate = \"{rate} kbit/s\"\n\
-                 match = [{{ src = \"10.0.1.{rule}\" }}, {{ dport = \"{}\" }}]\n",
+            let rule = format!(
+                "match = [{{ src = \"10.0.1.{rule}\" }}, {{ dport = \"{}\" }}]\n",
                 1000 + rule
             );
+            let text = format!("{parent}rate = \"{rate} kbit/s\"\nqueue.limit = 9\n{rule}");
+            // Tables, dotted keys, and inline tables mean the same.
+            let text = match random.below(3) {
+                0 => format!("# a comment\n[class.{name}] # another\n{text}"),
+                1 => text.lines().map(|line| format!("class.{name}.{line}\n")).collect(),
+                _ => {
+                    let keys: Vec<_> = text.lines().collect();
+                    format!("class = {{ {name} = {{ {} }} }}\n", keys.join(", "))
+                }
+            };
             let outcome = policy.seat(&Wish { remove: &[], tables: &text, name: "classes" });
             let Some(seatings) = outcome.plan else { continue };
             for seating in seatings {

@@ -14,7 +14,8 @@ use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// What happened next in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
-/// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to the one before.
+/// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to
+/// the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The state of link and classifier here: a lane begins with it, unless both are new.

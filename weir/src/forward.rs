@@ -27,6 +27,7 @@ use weir_core::units;
 use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
+use weir_live::change::history::Texts;
 use weir_live::channel::Channel;
 use weir_live::deploy;
 use weir_live::error::{Result, SystemError};
@@ -122,15 +123,8 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
     let web = open_web(&plan, descriptors.pop())?;
-    let mut warnings = Vec::new();
-    let mut plan = plan;
-    let mut outcome = reading::of_link(&plan.texts);
-    if outcome.plan.is_none() && !plan.texts.added.is_empty() {
-        warnings.push("the classes that had joined do not fit the files any more, and go".into());
-        plan.texts.added.clear();
-        outcome = reading::of_link(&plan.texts);
-    }
-    let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
+    let (mut plan, mut warnings) = (plan, Vec::new());
+    let deployment = deployment_of(&mut plan.texts, &mut warnings)?;
     go_first(&deployment, &mut warnings);
     let dropped = sandbox::drop_capabilities(&deployment.service.user, true).map_err(text)?;
     let courier = Courier::new(authority);
@@ -182,6 +176,21 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         owner,
         state: Some(state),
     })
+}
+
+/// Reads the deployment. Classes that had joined and do not fit its files any more are left out.
+fn deployment_of(
+    texts: &mut Texts,
+    warnings: &mut Vec<String>,
+) -> std::result::Result<Deployment, String> {
+    let mut outcome = reading::of_link(texts);
+    if outcome.plan.is_none() && !texts.added.is_empty() {
+        warnings.push("the classes that had joined do not fit the files any more, and go".into());
+        texts.added.clear();
+        outcome = reading::of_link(texts);
+    }
+    let wrong = "the deployment has errors here and none at its keeper";
+    outcome.plan.ok_or_else(|| wrong.to_owned())
 }
 
 /// Returns the API on a TCP address, with a copy of its listener for who comes next.

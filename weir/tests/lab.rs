@@ -1,6 +1,7 @@
 //! `weir lab run` as a user runs it, live experiments in their shortest form: Weir's HTB shares a
 //! tree as the kernel's does, a link of `weir up` stands each fault of the soak, and one changes
-//! under load. Nothing is left behind. Without the privilege the tests are skipped, or fail if WEIR_REQUIRE_LIVE=1.
+//! under load. Nothing is left behind. Without the privilege the tests are skipped, or fail if
+//! WEIR_REQUIRE_LIVE=1.
 
 use serde_json::Value;
 use std::process::Command;

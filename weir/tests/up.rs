@@ -71,7 +71,11 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
-    let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(classes::TESTS).chain(events::TESTS);
+    let second = first
+        .chain(bridges::TESTS)
+        .chain(changed::TESTS)
+        .chain(classes::TESTS)
+        .chain(events::TESTS);
     let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
     third.chain(screen::TESTS)
 }

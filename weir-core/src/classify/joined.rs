@@ -131,8 +131,8 @@ fn families(matches: &Match) -> Vec<Option<Family>> {
         list.is_empty() || list.iter().any(|prefix| Family::of(prefix) == family)
     };
     let both = [Family::V4, Family::V6].into_iter();
-    let met = both
-        .filter(|family| has(&matches.sources, *family) && has(&matches.destinations, *family));
+    let met =
+        both.filter(|family| has(&matches.sources, *family) && has(&matches.destinations, *family));
     met.map(Some).collect()
 }
 
@@ -217,9 +217,9 @@ impl JoinedRules {
         let free = MASKS_MAX - self.masks.iter().filter(|mask| mask.patterns > 0).count();
         if fresh.len() > free {
             return Err(alloc::format!(
-                "its rules test {} combinations of fields and prefix lengths that no other class at \
-                 a place tests; there is room for {free} more of {MASKS_MAX}; write rules like the \
-                 others'",
+                "its rules test {} combinations of fields and prefix lengths that no other class \
+                 at a place tests; there is room for {free} more of {MASKS_MAX}; write rules like \
+                 the others'",
                 fresh.len()
             ));
         }

@@ -166,8 +166,9 @@ impl Classifier {
         }
     }
 
-    /// Makes room for the rules of so many classes that join later, whose leaves begin with `first`.
-    /// Their rules are tried behind those that the classifier has, in the order of the leaves.
+    /// Makes room for the rules of so many classes that join later, whose leaves begin with
+    /// `first`. Their rules are tried behind those that the classifier has, in the order of the
+    /// leaves.
     pub fn reserve(&mut self, first: LeafId, places: usize) {
         self.joined = (places > 0).then(|| Box::new(JoinedRules::new(first, places)));
     }
@@ -186,8 +187,8 @@ impl Classifier {
         self.joined.as_mut()?.replace(leaf, Some(rules))
     }
 
-    /// Takes the rules from `leaf` and returns them; later fragments do not go there any more. Takes
-    /// time in proportion to its rules and to the table of fragments.
+    /// Takes the rules from `leaf` and returns them; later fragments do not go there any more.
+    /// Takes time in proportion to its rules and to the table of fragments.
     pub fn leave(&mut self, leaf: LeafId) -> Option<Box<RuleSet>> {
         if let Fragments::Follow(table) = &mut self.fragments {
             table.forget(leaf);

@@ -5,8 +5,8 @@
 //! follows, so that a link built from it, or changed from it, is the link that runs. What only a
 //! [`Change`](super::Change) can do is refused with [`RefitError::NeedsChange`]. For a link that
 //! another thread runs, [`Graft::rehearse`] does to the plan and to a link like it what
-//! [`PreparedGraft::apply`] then does to the one that runs. Invariant: no other leaf is touched, but
-//! the heir of a removed one; a packet is lost only where a limit has no room for it.
+//! [`PreparedGraft::apply`] then does to the one that runs. Invariant: no other leaf is touched,
+//! but the heir of a removed one; a packet is lost only where a limit has no room for it.
 
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
@@ -112,8 +112,8 @@ impl PreparedGraft {
         self.leaf
     }
 
-    /// Does it to `link` at `now`; `plan` has it, and may have later ones of other leaves. Afterwards
-    /// it holds what was replaced.
+    /// Does it to `link` at `now`; `plan` has it, and may have later ones of other leaves.
+    /// Afterwards it holds what was replaced.
     ///
     /// # Errors
     /// When it takes a whole change. A link like that of the rehearsal does not refuse it, unless
@@ -213,9 +213,11 @@ impl Graft {
                 let queue = &plan.queues[leaf.index()];
                 let (params, is_new) = (&class.params, false);
                 let grafted = Grafted { leaf, params, queue, is_new, fingerprint };
-                link.remove_leaf(now, plan, (grafted, heir), &mut Spare::default()).inspect_err(|_| {
-                    plan.tree.replace(leaf, name, class.params);
-                })?;
+                link.remove_leaf(now, plan, (grafted, heir), &mut Spare::default()).inspect_err(
+                    |_| {
+                        plan.tree.replace(leaf, name, class.params);
+                    },
+                )?;
                 Ok(leaf)
             }
         }

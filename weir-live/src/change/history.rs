@@ -124,7 +124,8 @@ pub struct History {
 }
 
 impl Texts {
-    /// Returns the text of a file that the deployment names, with the tables of classes that joined.
+    /// Returns the text of a file that the deployment names, with the tables of classes that
+    /// joined.
     pub fn file(&self, name: &str) -> Option<String> {
         let file = self.files.iter().find(|file| file.name == name)?;
         Some(self.whole(file))

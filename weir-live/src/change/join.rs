@@ -3,8 +3,8 @@
 //!
 //! A thread that does not forward keeps a [`Rehearsal`] of each direction: its plan, a link of that
 //! plan in which no packet waits, and a classifier. What is wished is done there first; what could
-//! fail fails there. The plan is then lent to the loop, which does the same to its own link and gives
-//! the plan back. Invariant: the loop neither allocates nor frees for it, and never waits.
+//! fail fails there. The plan is then lent to the loop, which does the same to its own link and
+//! gives the plan back. Invariant: the loop neither allocates nor frees for it, and never waits.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Classes that join a lane, are retuned there, or leave it, while frames wait.
 //!
-//! All that takes long is made on another thread; the lane exchanges a dropper and a set of rules for
-//! each class, and what it had goes back. It neither allocates nor frees, and touches no other leaf
-//! but the heir of a class that leaves. Invariants: the lane holds the same frames afterwards, no two
-//! frames of a leaf change their order, and what was counted of a class that leaves goes to the row
-//! of removed leaves.
+//! All that takes long is made on another thread; the lane exchanges a dropper and a set of rules
+//! for each class, and what it had goes back. It neither allocates nor frees, and touches no other
+//! leaf but the heir of a class that leaves. Invariants: the lane holds the same frames afterwards,
+//! no two frames of a leaf change their order, and what was counted of a class that leaves goes to
+//! the row of removed leaves.
 
 use weir_core::classify::RuleSet;
 use weir_core::ids::LeafId;
@@ -36,8 +36,8 @@ pub(crate) struct JoinRow {
 }
 
 impl Lane {
-    /// Does what the classes do. No frame is lost by it but those for which the limit of an heir, or
-    /// a new limit, has no room.
+    /// Does what the classes do. No frame is lost by it but those for which the limit of an heir,
+    /// or a new limit, has no room.
     pub(crate) fn join(&mut self, joins: &mut LaneJoins, pool: &mut FramePool) {
         self.take_dropped(pool);
         let LaneJoins { plan, rows, note } = joins;
@@ -77,8 +77,8 @@ impl Lane {
         self.next = Some(self.pending.now());
     }
 
-    /// Moves the frames of a class that leaves: those in front of the link to the heir, with the room
-    /// that it and the link's take, and those behind the link to the row of removed leaves.
+    /// Moves the frames of a class that leaves: those in front of the link to the heir, with the
+    /// room that it and the link's take, and those behind the link to the row of removed leaves.
     fn move_frames_of(&mut self, leaf: LeafId, heir: LeafId) {
         for arrival in self.pending.arrivals_mut() {
             if arrival.leaf == leaf {

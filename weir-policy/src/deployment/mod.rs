@@ -163,8 +163,8 @@ pub enum Carrier {
 }
 
 impl Deployment {
-    /// Returns the deployment as links run it: with a leaf for each place of its policies. Frames of
-    /// a class at a place may be as old as those of the class that may keep them longest.
+    /// Returns the deployment as links run it: with a leaf for each place of its policies. Frames
+    /// of a class at a place may be as old as those of the class that may keep them longest.
     #[must_use]
     pub fn with_places(mut self) -> Self {
         for direction in &mut self.directions {

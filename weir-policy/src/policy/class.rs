@@ -1,13 +1,13 @@
 //! Reads the `[class.NAME]` tables, each by itself.
 
 use super::demand;
+use super::places::PLACES_MAX;
 use super::places::PlacesDraft;
 use super::values::Written;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list, suggest, unknown_key};
 use std::collections::BTreeMap;
-use super::places::PLACES_MAX;
 use weir_core::classify::{AltqHash, Spread};
 use weir_core::ids::LeafId;
 use weir_core::parameter::{Kind, Scope};
@@ -328,7 +328,11 @@ fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
 }
 
 /// `queue = { dropper, ... }`.
-pub(super) fn read_queue(node: &Node<'_>, link: Option<Rate>, report: &mut Report) -> (QueuePlan, Written) {
+pub(super) fn read_queue(
+    node: &Node<'_>,
+    link: Option<Rate>,
+    report: &mut Report,
+) -> (QueuePlan, Written) {
     let Some(table) = node.table(report) else { return Default::default() };
     let mut table = table.named("the queue");
     let words: Vec<_> = DROPPERS.iter().map(|row| row.keyword).collect();

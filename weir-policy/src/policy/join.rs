@@ -15,9 +15,12 @@ use super::{Policy, rules};
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report};
 use crate::reader::{Document, Node};
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use toml_edit::{DocumentMut, Item, Table};
-use weir_core::classify::{Rule, RuleSet, cover};
+use weir_core::classify::cover::{Covers, covers};
+use weir_core::classify::{Rule, RuleSet};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::Graft;
 use weir_core::parameter::{Params, Scope, Value};
@@ -188,7 +191,11 @@ impl Seats<'_> {
         let Some((owner, leaf)) = self.place(&draft, report) else { return };
         let places = &policy.places[owner];
         let spans = Vec::new();
-        places::inherit(&mut draft, &Written { params: places.params.clone(), spans }, &places.queue);
+        places::inherit(
+            &mut draft,
+            &Written { params: places.params.clone(), spans },
+            &places.queue,
+        );
         places::check_class(&draft, report);
         self.check(&mut draft, (places.parent, leaf), entry.descriptor, report);
         let rules = rules::read_joining((&draft, leaf), &policy.interfaces, report);
@@ -213,7 +220,8 @@ impl Seats<'_> {
             Some(node) => Some(node.text(report)?),
         };
         let id = parent.and_then(|name| policy.class(name));
-        let is_owner = |places: &super::Places| places.parent == id && parent.is_some() == id.is_some();
+        let is_owner =
+            |places: &super::Places| places.parent == id && parent.is_some() == id.is_some();
         let refuse = |message: String, cure: &str| {
             Some(Draft::new(&codes::NO_PLACE, draft.span, message).cure(cure))
         };
@@ -234,7 +242,8 @@ impl Seats<'_> {
             let wanted = draft.place.is_none_or(|(place, _)| Some(LeafId(first.0 + place)) == own);
             if own.is_none() || !wanted {
                 let message = format!("the link has a class `{name}` already");
-                let cure = "give it another name, or remove the other one first, by another request";
+                let cure =
+                    "give it another name, or remove the other one first, by another request";
                 report.push(refuse(message, cure)?);
             }
             return own.filter(|_| wanted).map(|leaf| (owner, leaf));
@@ -312,11 +321,14 @@ impl Seats<'_> {
             let message = format!("class `{}` has no `match`: no packet reaches it", draft.name);
             report.push(Draft::new(&codes::UNREACHABLE, span, message).cure("write `match`"));
         }
+        let fixed = &self.policy.rules;
+        let index = self.policy.covers.get_or_init(|| Arc::new(Covers::of(fixed)));
         for rule in rules {
             let others = self.policy.joined.iter().filter(|(leaf, _)| **leaf != rule.leaf);
-            let mut all = self.policy.rules.iter().chain(others.flat_map(|(_, rules)| rules));
-            let covers = |other: &&Rule| cover::covers(&other.matches, &rule.matches);
-            let Some(other) = all.find(covers) else { continue };
+            let mut others = others.flat_map(|(_, rules)| rules);
+            let covers = |other: &&Rule| covers(&other.matches, &rule.matches);
+            let known = index.first(fixed, &rule.matches).map(|at| &fixed[at]);
+            let Some(other) = known.or_else(|| others.find(covers)) else { continue };
             let message = format!(
                 "a rule of class `{}` decides nothing: one of `{}` takes all its packets",
                 draft.name,
@@ -335,9 +347,17 @@ impl Seats<'_> {
             return;
         }
         let rate = |params: &Params| params.rate("rate").map(Rate::bits_per_second);
-        let above = |from: Option<ClassId>| {
-            let up = std::iter::successors(from, |at| tree.class(*at).parent);
-            up.into_iter().find(|at| rate(&tree.class(*at).params).is_some())
+        let find = |from: Option<ClassId>| {
+            let mut up = std::iter::successors(from, |at| tree.class(*at).parent);
+            up.find(|at| rate(&tree.class(*at).params).is_some())
+        };
+        // Many classes in a row have one parent.
+        let last = Cell::new((None, find(None)));
+        let above = |parent: Option<ClassId>| {
+            if last.get().0 != parent {
+                last.set((parent, find(parent)));
+            }
+            last.get().1
         };
         let added = self.rows.iter().filter(|row| row.class.is_some());
         let owners: BTreeSet<_> = added.map(|row| above(tree.leaf(row.leaf).parent)).collect();
@@ -381,8 +401,8 @@ struct LinkPlanFacts {
 
 /// Returns the tables of the classes, to be written with their places.
 fn texts(tables: &str) -> Option<Table> {
-    let document: DocumentMut = tables.parse().ok()?;
-    document.get("class")?.as_table().cloned()
+    let mut document: DocumentMut = tables.parse().ok()?;
+    document.remove("class")?.into_table().ok()
 }
 
 /// Returns the table of a class with its place.
@@ -391,6 +411,10 @@ fn text_of(texts: &mut Option<Table>, name: &str, place: u32) -> String {
     let mut own = written.and_then(|item| item.into_table().ok()).unwrap_or_default();
     own.insert("place", toml_edit::value(i64::from(place)));
     own.set_position(None);
+    // However it was written, it has a header of its own, so that texts of tables can follow each
+    // other.
+    own.set_dotted(false);
+    own.set_implicit(false);
     let mut all = Table::new();
     all.set_implicit(true);
     all.insert(name, Item::Table(own));

@@ -94,7 +94,8 @@ impl LinkSection {
 
     /// Returns the limit on waiting packets: as written, else the sum of the queues' limits.
     pub(super) fn packets_max(&self, classes: &[ClassDraft<'_>]) -> u32 {
-        let wanted = self.limits_sum(classes).clamp(u64::from(PACKETS_MAX_DEFAULT), PACKETS_MAX_MAX);
+        let wanted =
+            self.limits_sum(classes).clamp(u64::from(PACKETS_MAX_DEFAULT), PACKETS_MAX_MAX);
         self.packets_max.map_or(wanted as u32, |(packets, _)| packets)
     }
 
@@ -123,9 +124,8 @@ impl LinkSection {
     /// Returns the packets that all queues together may hold, those of places among them.
     fn limits_sum(&self, classes: &[ClassDraft<'_>]) -> u64 {
         let places = places::drafts(self, classes);
-        let places = places.map(|(_, draft)| {
-            limit(&draft.queue).saturating_mul(draft.count.into())
-        });
+        let places =
+            places.map(|(_, draft)| limit(&draft.queue).saturating_mul(draft.count.into()));
         limits_sum(classes).saturating_add(places.fold(0, u64::saturating_add))
     }
 }

@@ -28,7 +28,9 @@ use link::LinkSection;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use tree::Shape;
+use weir_core::classify::cover::Covers;
 use weir_core::classify::{Classifier, ClassifierPlan, Rule, RuleSet, Target};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
@@ -45,7 +47,8 @@ pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 pub struct Policy {
     /// The plan of the link.
     pub link: LinkPlan,
-    /// The rules in the order in which they are tried; those of [`Policy::joined`] come behind them.
+    /// The rules in the order in which they are tried; those of [`Policy::joined`] come behind
+    /// them.
     pub rules: Vec<Rule>,
     /// How rules are searched.
     pub search: ClassifierPlan,
@@ -68,6 +71,8 @@ pub struct Policy {
     is_expanded: bool,
     /// After [`Policy::with_places`], the rules of classes at places.
     pub joined: BTreeMap<LeafId, Vec<Rule>>,
+    /// Finds rules that cover those of a class that joins; made when one does.
+    covers: OnceLock<Arc<Covers>>,
     /// Tells this policy from others: computed from the text of its file and its lists.
     pub identity: Identity,
 }
@@ -114,6 +119,7 @@ impl PartialEq for Policy {
             seats: _,
             is_expanded: _,
             joined,
+            covers: _,
             identity: _,
         } = self;
         let same_rules = (rules, search, default) == (&other.rules, &other.search, &other.default);
@@ -202,33 +208,31 @@ pub fn build(
     let mut plan = tree::plan(&link, &classes, &shape, report)?;
     police.give_to(&mut plan);
     lints::check(&lints::Subject::new(&link, &classes, &plan, (&rules, &search)), report);
-    let demands = class::demands(&classes);
-    let seated = places::plan(&link, &classes, &plan);
-    let span = places::drafts(&link, &classes).next().map_or(link.span, |(_, draft)| draft.span);
-    let promises = promise::resolve(promises, &plan.tree, report);
-    let link = plan;
-    let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
-    let default = Target { leaf, meter: None, spread: class.spread, flow: class.queue.flow_key() };
-    let identity = identity.into_inner();
-    let (places, seats) = seated;
-    let first_place = LeafId((link.tree.leaf_count() - seats.len()) as u32);
-    let joined = BTreeMap::new();
+    let (places, seats) = places::plan(&link, &classes, &plan);
     let policy = Policy {
-        link,
+        demands: class::demands(&classes),
+        promises: promise::resolve(promises, &plan.tree, report),
+        first_place: LeafId((plan.tree.leaf_count() - seats.len()) as u32),
+        link: plan,
         rules,
         search,
-        default,
+        default: default_target(&classes)?,
         interfaces,
-        demands,
-        promises,
         places,
-        first_place,
         seats,
         is_expanded: false,
-        joined,
-        identity,
+        joined: BTreeMap::new(),
+        covers: OnceLock::new(),
+        identity: identity.into_inner(),
     };
-    places::check_room(&policy, span, report)
+    let span = places::drafts(&link, &classes).next().map_or(link.span, |(_, draft)| draft.span);
+    places::has_room(&policy, span, report).then_some(policy)
+}
+
+fn default_target(classes: &[ClassDraft<'_>]) -> Option<Target> {
+    let (leaf, class) = class::leaves(classes).find(|(_, class)| class.default.is_some())?;
+    let flow = class.queue.flow_key();
+    Some(Target { leaf, meter: None, spread: class.spread, flow })
 }
 
 /// Reports a missing default class, or more than one.

@@ -243,19 +243,19 @@ pub(super) fn plan(
     (places, seats)
 }
 
-/// Checks that the link can be built with all its places.
-pub(super) fn check_room(policy: &Policy, span: Span, report: &mut Report) -> Option<Policy> {
+/// Returns whether the link can be built with all its places; reports it if not.
+pub(super) fn has_room(policy: &Policy, span: Span, report: &mut Report) -> bool {
     if policy.places.is_empty() {
-        return Some(policy.clone());
+        return true;
     }
     let built = policy.expanded().and_then(|all| all.build().map(drop).map_err(|e| e.message));
     if let Err(message) = built {
         let message = format!("the link cannot be built with its places: {message}");
         let cure = "write parameters in `places = { count = 10, ... }`, or fewer places";
         report.push(Draft::new(&codes::REFUSED, span, message).cure(cure));
-        return None;
+        return false;
     }
-    Some(policy.clone())
+    true
 }
 
 impl Policy {
@@ -307,7 +307,8 @@ impl Policy {
         let tree = &self.link.tree;
         let mut specs: Vec<ClassSpec> = tree.classes().map(|(_, spec)| spec.clone()).collect();
         let seated = specs.split_off(specs.len() - self.seats.len());
-        let mut seated: BTreeMap<_, _> = self.seats.iter().zip(seated.into_iter().zip(0..)).collect();
+        let mut seated: BTreeMap<_, _> =
+            self.seats.iter().zip(seated.into_iter().zip(0..)).collect();
         let (first, mut queues) = (self.first_place.index(), self.link.queues.clone());
         let own = queues.split_off(first);
         for (owner, places) in self.places.iter().enumerate() {

@@ -60,8 +60,8 @@ pub fn scenario(
 }
 
 /// A simulation takes its policies from texts.
-const JOINED: &str = "classes joined the link or left it while this was recorded, which a simulation \
-                      does not follow; record while none does";
+const JOINED: &str = "classes joined the link or left it while this was recorded, which a \
+                      simulation does not follow; record while none does";
 
 /// What a record has of a direction.
 #[derive(Default)]

@@ -124,9 +124,8 @@ impl Policies {
     /// Puts texts in force that the keeper read because of a SIGHUP.
     pub fn reload(&self, read: Result<Texts, String>) {
         let terms = Terms { reason: "SIGHUP".to_owned(), ..Terms::default() };
-        let read = |state: &State| {
-            read.map(|texts| Texts { added: state.texts.added.clone(), ..texts })
-        };
+        let read =
+            |state: &State| read.map(|texts| Texts { added: state.texts.added.clone(), ..texts });
         let refused = match self.change(&terms, Origin::Reload, None, read) {
             Ok(Answer::Changed(changed)) if changed.errors > 0 => changed.text,
             Err(why) => why,
@@ -367,8 +366,7 @@ impl State {
         if change::is_busy(&mut self.offices) {
             return Err("a loop of the link hangs, and has not made the last change yet".to_owned());
         }
-        if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload | Origin::Class)
-        {
+        if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload | Origin::Class) {
             let number = self.history.last().map_or(0, |last| last.number);
             return Err(format!(
                 "change {number} is on trial; `weir confirm` keeps it, `weir rollback` undoes it"

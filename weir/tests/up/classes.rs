@@ -22,7 +22,8 @@ pub const TESTS: &[Test] = &[
 /// A link with places for calls.
 const POLICY: &str = "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"htb\"\n\
     [class.rest]\nrate = \"10 Mbit/s\"\nceil = \"50 Mbit/s\"\ndefault = true\n\
-    [class.calls]\nrate = \"20 Mbit/s\"\nplaces = { count = 50, queue = { limit = \"40 packets\" } }\n\
+    [class.calls]\nrate = \"20 Mbit/s\"\n\
+    places = { count = 50, queue = { limit = \"40 packets\" } }\n\
     [class.operator]\nparent = \"calls\"\nrate = \"1 Mbit/s\"\n\
     match = { proto = \"udp\", dport = \"5004\" }\n";
 
@@ -94,7 +95,12 @@ fn come_and_go() -> Outcome {
     let retuned = table("ann", 5100).replace("200 kbit/s", "300 kbit/s");
     fs::write(scene.folder.join("class.toml"), retuned)?;
     check(&scene, &["class", "add", "class.toml"], 0, &["change 2", "classes: 1 retuned"])?;
-    check(&scene, &["set", "class.bob.rate=400kbit/s"], 0, &["change 3", "bob rate", "400 kbit/s"])?;
+    check(
+        &scene,
+        &["set", "class.bob.rate=400kbit/s"],
+        0,
+        &["change 3", "bob rate", "400 kbit/s"],
+    )?;
     send_until_received(&scene.testbed, 5100, 1)?;
     let status = scene.await_status("it goes on", |status| sent(status, "ann") == Some(8))?;
     for (name, rate) in [("ann", "300 kbit/s"), ("bob", "400 kbit/s")] {
@@ -111,7 +117,10 @@ fn come_and_go() -> Outcome {
     // The next one gets her place, and begins at nothing.
     add(&scene, "cat", 5102, &["change 4", "classes: 1 added"])?;
     let status = scene.await_status("cat is there", |status| class(status, "cat").is_some())?;
-    assert_eq!((names(&status), sent(&status, "cat")), (vec!["rest", "operator", "cat", "bob"], Some(0)));
+    assert_eq!(
+        (names(&status), sent(&status, "cat")),
+        (vec!["rest", "operator", "cat", "bob"], Some(0))
+    );
     let log = log(&scene)?;
     let told: Vec<_> = log.iter().map(|row| (row["by"].as_str(), row["what"].as_str())).collect();
     assert_eq!(told[1], (Some("class"), Some("classes: 2 added, 1 retuned")));
@@ -137,7 +146,12 @@ fn refused() -> Outcome {
     // No place has this priority.
     add(&(table("ann", 1) + "prio = 5\n"), 2, &["class `ann`", "priority", "weir reload"])?;
     add(&table("ann", 1), 0, &["change 2"])?;
-    check(&scene, &["class", "add", "class.toml", "--dry-run"], 0, &["would change: classes: 1 retuned"])?;
+    check(
+        &scene,
+        &["class", "add", "class.toml", "--dry-run"],
+        0,
+        &["would change: classes: 1 retuned"],
+    )?;
     check(&scene, &["class", "remove", "bob"], 1, &["no class `bob` at a place", nothing])?;
     check(&scene, &["class", "remove", "rest"], 1, &["weir reload", nothing])?;
     check(&scene, &["class", "remove", "ann"], 0, &["change 2"])?;
@@ -221,8 +235,10 @@ fn flooded() -> Outcome {
         slowest = slowest.max(began.elapsed());
     }
     let rate = f64::from(REQUESTS) / start.elapsed().as_secs_f64();
-    println!("{rate:.0} requests a second, each a class that joins and one that leaves; the slowest \
-              took {slowest:?}");
+    println!(
+        "{rate:.0} requests a second, each a class that joins and one that leaves; the slowest \
+              took {slowest:?}"
+    );
     let log = log(&scene)?;
     assert!(log.len() <= 3, "{log:?}");
     let status = scene.await_status("the last is there", |status| {

@@ -12,15 +12,15 @@ use std::fmt::Write;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_live::status::LaneStatus;
 use weir_live::testbed::Host;
-use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, source};
+use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
 
 /// The beginning of the rows.
 pub(super) const NAME: &str = "joins";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let text = |error: weir_live::error::SystemError| error.to_string();
-    let subject = |what: &str| format!("{NAME}: beside {CLASSES} classes, {what}");
     let mut scene = Scene::start(&policy())?;
     // Two streams have a class that joined, and stays.
     for number in 0..2 {
@@ -50,8 +50,16 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let churned = churned?;
     scene.drain()?;
     receiver.wait_ended(Duration::from_secs(2));
-    let received = receiver.finish();
-    let lane = scene.counts()?;
+    Ok(rows(&churned, &sent, &receiver.finish(), &scene.counts()?))
+}
+
+fn rows(
+    churned: &Churned,
+    sent: &SendReport,
+    received: &ReceiveReport,
+    lane: &LaneStatus,
+) -> Vec<Row> {
+    let subject = |what: &str| format!("{NAME}: beside {CLASSES} classes, {what}");
     let books = lane.classes.iter().chain(lane.removed.as_deref());
     let wrong = books.filter(|class| !is_balanced(class)).count() as u64;
     let offered: u64 = sent.streams.iter().map(|one| one.packets).sum();
@@ -61,7 +69,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let reordered: u64 = streams.map(|one| one.reordered).sum();
     let rate = churned.requests as f64 / churned.time.as_secs_f64();
     let micros = |time: Duration| format!("{:.0} us", time.as_secs_f64() * 1e6);
-    Ok(vec![
+    vec![
         Row::shown(
             subject("requests, each a class that joins or leaves"),
             churned.requests.to_string(),
@@ -84,10 +92,10 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
         ),
         Row::shown(
             subject("packets sent in all"),
-            total(&lane, |class| class.sent).packets.to_string(),
+            total(lane, |class| class.sent).packets.to_string(),
         ),
-        Row::at_most(subject("the probe's delay, longest"), delay_max(&received), 10.0, "ms"),
-    ])
+        Row::at_most(subject("the probe's delay, longest"), delay_max(received), 10.0, "ms"),
+    ]
 }
 
 /// What became of the requests.

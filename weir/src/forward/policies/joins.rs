@@ -1,8 +1,8 @@
 //! Classes that join a running link, are retuned there, or leave it: `weir class`.
 //!
 //! Nothing here reads the text of other classes or builds anything of theirs, so that reservations
-//! and subscribers can come a thousand a second. Invariant: the deployment and the texts of the state
-//! are those in force, as after a change of the whole policy to the same texts.
+//! and subscribers can come a thousand a second. Invariant: the deployment and the texts of the
+//! state are those in force, as after a change of the whole policy to the same texts.
 
 use super::{LOOP_PATIENCE, Policies, State, found};
 use serde_json::{Map, Value};
@@ -129,7 +129,8 @@ impl State {
         };
         if let Some(other) = meant.iter().find(|way| way.path != first.path) {
             return Err(format!(
-                "the policies of directions `{}` and `{}` both have places; name one by --direction",
+                "the policies of directions `{}` and `{}` both have places; name one by \
+                 --direction",
                 first.name, other.name
             ));
         }
@@ -175,9 +176,8 @@ impl Wanted<'_> {
 
     fn joined(&self) -> Joined {
         let left = self.seatings.iter().filter(|seating| seating.class.is_none());
-        let table = |seating: &Seating| {
-            Some((seating.name.clone(), seating.class.as_ref()?.text.clone()))
-        };
+        let table =
+            |seating: &Seating| Some((seating.name.clone(), seating.class.as_ref()?.text.clone()));
         Joined {
             file: self.file.clone(),
             removed: left.map(|seating| seating.name.clone()).collect(),
@@ -208,7 +208,8 @@ fn text_of(tables: &Tables) -> Result<String, String> {
         Tables::Text(text) => Ok(text.clone()),
         Tables::Named(named) => {
             let all = Map::from_iter([("class".to_owned(), Value::Object(named.clone()))]);
-            toml::to_string(&all).map_err(|error| format!("the classes have no form in TOML: {error}"))
+            toml::to_string(&all)
+                .map_err(|error| format!("the classes have no form in TOML: {error}"))
         }
     }
 }
