@@ -38,8 +38,16 @@ pub struct Rehearsal {
 /// What is done in all bridges, rehearsed and not yet in force.
 pub struct Joins {
     bridges: Vec<BridgeJoins>,
-    /// For each lane: its bridge and number, its direction, and what readers are told then.
-    told: Vec<(usize, usize, usize, Vec<(LeafId, Tenant)>)>,
+    news: Vec<News>,
+}
+
+/// What readers of a lane are told then.
+struct News {
+    bridge: usize,
+    lane: usize,
+    /// Its direction.
+    way: usize,
+    tenants: Vec<(LeafId, Tenant)>,
 }
 
 impl Rehearsal {
@@ -136,7 +144,7 @@ impl Joins {
         offices: &[Office],
     ) -> Result<Self, String> {
         rehearsals.resize_with(deployment.directions.len(), || None);
-        let (mut bridges, mut told) = (Vec::new(), Vec::new());
+        let (mut bridges, mut news) = (Vec::new(), Vec::new());
         for (number, (bridge, office)) in deployment.bridges.iter().zip(offices).enumerate() {
             let mut lanes = Vec::new();
             for (lane, way) in bridge.directions.iter().enumerate() {
@@ -150,14 +158,14 @@ impl Joins {
                     None => Rehearsal::of(policy)?,
                 };
                 let shape = &office.labels.lanes[lane].shape;
-                let (joins, news) = rehearsal.rehearse(policy, (seatings, shape))?;
+                let (joins, tenants) = rehearsal.rehearse(policy, (seatings, shape))?;
                 rehearsals[*way] = Some(rehearsal);
                 lanes.push((lane, Box::new(joins)));
-                told.push((number, lane, *way, news));
+                news.push(News { bridge: number, lane, way: *way, tenants });
             }
             bridges.push(BridgeJoins { lanes });
         }
-        Ok(Self { bridges, told })
+        Ok(Self { bridges, news })
     }
 
     /// Tells records what classes do.
@@ -185,9 +193,9 @@ impl Joins {
         wake();
         let made = offices.iter_mut().map(|office| office.wait(patience)).fold(Ok(()), Result::and);
         let mut back: Vec<_> = offices.iter_mut().map(Office::take_joined).collect();
-        for (bridge, lane, way, news) in self.told {
+        for News { bridge, lane, way, tenants } in self.news {
             let shape = &offices[bridge].labels.lanes[lane].shape;
-            news.into_iter().for_each(|(leaf, tenant)| shape.tenants().set(leaf, tenant));
+            tenants.into_iter().for_each(|(leaf, tenant)| shape.tenants().set(leaf, tenant));
             let lanes = back[bridge].as_mut().map(|joins| &mut joins.lanes);
             let own = lanes.and_then(|lanes| {
                 let at = lanes.iter().position(|row| row.0 == lane)?;

@@ -77,6 +77,10 @@ fn rows(
         Row::at_least(subject("requests a second, one after the other"), rate, 1000.0, "a second"),
         Row::shown(subject("a request, mean"), micros(churned.mean())),
         Row::shown(subject("a request, longest"), micros(churned.longest)),
+        Row::shown(
+            subject("a request, processor time of the thread that makes it, mean"),
+            micros(churned.busy / churned.requests.max(1)),
+        ),
         Row::shown(subject("packets of streams sent"), offered.to_string()),
         none(
             subject("packets lost"),
@@ -99,10 +103,13 @@ fn rows(
 }
 
 /// What became of the requests.
+#[derive(Default)]
 struct Churned {
     requests: u32,
     time: Duration,
     longest: Duration,
+    /// Processor time of the thread that makes the requests.
+    busy: Duration,
 }
 
 impl Churned {
@@ -115,7 +122,7 @@ impl Churned {
 /// before, and the oldest leaves.
 fn churn(scene: &mut Scene, time: Duration) -> Result<Churned, String> {
     let start = Instant::now();
-    let mut churned = Churned { requests: 0, time: Duration::ZERO, longest: Duration::ZERO };
+    let (mut churned, busy) = (Churned::default(), busy());
     let (mut next, mut oldest) = (2, 2);
     while start.elapsed() < time {
         let began = Instant::now();
@@ -130,7 +137,15 @@ fn churn(scene: &mut Scene, time: Duration) -> Result<Churned, String> {
         churned.requests += 1;
     }
     churned.time = start.elapsed();
+    churned.busy = self::busy().saturating_sub(busy);
     Ok(churned)
+}
+
+/// Returns the processor time of this thread, as proc(5) tells it in `schedstat`.
+fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
 }
 
 /// Returns the table of a class that joins, for this port of the receiver.
