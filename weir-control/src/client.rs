@@ -326,7 +326,10 @@ fn answer_max(request: &Request) -> u64 {
 /// Returns how long a link may take to answer a request.
 fn patience(request: &Request) -> Duration {
     match request {
-        Request::Set { .. } | Request::Reload { .. } | Request::Rollback { .. } => CHANGE_PATIENCE,
+        Request::Class { .. }
+        | Request::Set { .. }
+        | Request::Reload { .. }
+        | Request::Rollback { .. } => CHANGE_PATIENCE,
         Request::Restart {} => CHANGE_PATIENCE,
         _ => PATIENCE,
     }

@@ -68,6 +68,7 @@ verbs! {
     web::Web,
     restart::Restart,
     set::Set,
+    class::Class,
     reload::Reload,
     confirm::Confirm,
     rollback::Rollback,

@@ -12,6 +12,8 @@ mod before;
 mod bridges;
 #[path = "up/changed.rs"]
 mod changed;
+#[path = "up/classes.rs"]
+mod classes;
 #[path = "up/deaths.rs"]
 mod deaths;
 #[path = "up/events.rs"]
@@ -73,7 +75,11 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
-    let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
+    let second = first
+        .chain(bridges::TESTS)
+        .chain(changed::TESTS)
+        .chain(classes::TESTS)
+        .chain(events::TESTS);
     let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
     third.chain(screen::TESTS).chain(page::TESTS).chain(replayed::TESTS)
 }

@@ -208,6 +208,11 @@ impl Limit {
 }
 
 impl QueuePlan {
+    /// Returns whether its limit is one that leaves share.
+    pub fn shares_limit(&self) -> bool {
+        self.dropper == longest::Longest::DESCRIPTOR.keyword
+    }
+
     /// Returns the most that the leaf may hold.
     pub fn limit(&self) -> Limit {
         let descriptor = DROPPERS.iter().find(|row| row.keyword == self.dropper);

@@ -12,6 +12,7 @@ pub mod publisher;
 pub mod query;
 mod recent;
 mod shape;
+mod tenants;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -22,6 +23,8 @@ pub use history::History;
 pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
+pub(crate) use shape::told;
+pub(crate) use tenants::Tenant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

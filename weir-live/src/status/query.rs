@@ -138,12 +138,16 @@ fn choose(snapshots: &[Arc<Snapshot>], query: &Query) -> Vec<Candidate> {
         lanes.flat_map(move |(lane, labels)| {
             let first = number;
             number += labels.leaves.len();
-            labels.leaves.iter().enumerate().filter(|(_, name)| query.matches(name)).map(
-                move |(leaf, _)| {
-                    let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
-                    Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
-                },
-            )
+            let tenants = labels.shape.tenants();
+            let is_meant = move |(leaf, name): &(usize, &String)| {
+                let counted = snapshot.leaves[first + leaf].tenant;
+                let at_place = tenants.has_name(*leaf, counted, |name| query.matches(name));
+                at_place.unwrap_or_else(|| query.matches(name))
+            };
+            labels.leaves.iter().enumerate().filter(is_meant).map(move |(leaf, _)| {
+                let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
+                Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
+            })
         })
     });
     if query.sort.is_none() {

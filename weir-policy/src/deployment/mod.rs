@@ -168,6 +168,26 @@ pub enum Carrier {
 }
 
 impl Deployment {
+    /// Returns the deployment as links run it: with a leaf for each place of its policies. Frames
+    /// of a class at a place may be as old as those of the class that may keep them longest.
+    #[must_use]
+    pub fn with_places(mut self) -> Self {
+        for direction in &mut self.directions {
+            let first = direction.policy.first_place.index();
+            let is_plain = direction.policy.places.is_empty() || direction.policy.has_places();
+            let longest = direction.sojourn_max.iter().take(first).max().copied();
+            if let Some(longest) = longest.filter(|_| !is_plain) {
+                let places = direction.policy.place_count();
+                direction.sojourn_max.truncate(first);
+                direction.sojourn_max.resize(first + places, longest);
+            }
+            if !is_plain {
+                direction.policy = direction.policy.clone().with_places();
+            }
+        }
+        self
+    }
+
     /// Returns the direction whose policy shapes frames from one port to another.
     pub fn direction(&self, from: usize, to: usize) -> Option<&Direction> {
         self.directions.iter().find(|way| way.to == to && way.from.contains(&from))

@@ -36,12 +36,13 @@ pub fn line(old: &Policy, new: &Policy) -> Option<String> {
     };
     let mut parts: Vec<_> = settings.iter().map(setting).collect();
     let names = |of: &Policy| -> BTreeSet<String> {
-        of.link.tree.classes().map(|(_, class)| class.name.clone()).collect()
+        let named = of.link.tree.classes().filter(|(_, class)| !class.name.is_empty());
+        named.map(|(_, class)| class.name.clone()).collect()
     };
     let (before, after) = (names(old), names(new));
     parts.extend(after.difference(&before).map(|name| format!("new: {name}")));
     parts.extend(before.difference(&after).map(|name| format!("gone: {name}")));
-    if old.rules != new.rules || old.default != new.default {
+    if old.rules != new.rules || old.joined != new.joined || old.default != new.default {
         parts.push("rules".to_owned());
     }
     if parts.is_empty() {

@@ -194,7 +194,9 @@ fn read(
     let outcome = policy::parse_bytes(text.as_bytes(), name, ports, &named);
     let failed = outcome.failed();
     let first = outcome.findings.first().map(|finding| finding.message.clone());
-    let plan = outcome.plan.filter(|_| !failed);
+    // A link that ran had a leaf for each place.
+    let whole = |policy: Policy| if ports.is_some() { policy.with_places() } else { policy };
+    let plan = outcome.plan.filter(|_| !failed).map(whole);
     plan.ok_or_else(|| first.unwrap_or_else(|| format!("{name} is not a policy")))
 }
 

@@ -212,6 +212,7 @@ impl Reading {
                 self.event(Event::DropOlder { clock: *clock, ages });
             }
             Step::Change(change) => self.change(change, head)?,
+            Step::Joins(_) => return Err(JOINED.to_owned()),
             Step::Lost(loss) => *self.load.lost.entry(loss.name()).or_default() += 1,
             Step::Dropped(one) => {
                 self.outcome.iter_mut().for_each(|outcome| outcome.drops.push(*one));
@@ -375,5 +376,8 @@ fn stage(at: Instant, (name, files): (&str, &[File]), head: &Head) -> Result<Sta
     Stage::with_files(at, (name, &text.text), files, Some(head.ports.clone()))
 }
 
+/// What is explained is found by replays from the texts of policies.
+const JOINED: &str = "classes joined the link or left it while this was recorded, which explain \
+                      does not follow; record while none does";
 /// The most packets of a record that are explained.
 pub const ARRIVALS_MAX: usize = 1 << 22;

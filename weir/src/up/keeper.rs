@@ -324,6 +324,9 @@ impl Shift<'_> {
                 Report::Restart => self.restart(index),
                 Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
                 Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
+                Report::Joined(joined, entry) => {
+                    self.keeper.plan.history.push_joined(&joined, *entry);
+                }
                 Report::Confirmed => drop(self.keeper.plan.history.confirm()),
                 Report::Failed(why) => self.forwarders[index].failure = Some(why),
                 Report::Ended(status) => self.note_end(*status),
@@ -436,6 +439,9 @@ impl Shift<'_> {
         plan.api = api::read(&deployment)?;
         self.adapt(&deployment)?;
         plan.history = self.keeper.plan.history.clone();
+        // Classes that joined stay, whatever the files say of others.
+        let last = plan.history.last().and_then(|last| last.texts.as_ref());
+        plan.texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
         plan.note_start(realtime_ns(), None);
         let keeper = &mut self.keeper;
         self.before = Some(Files {

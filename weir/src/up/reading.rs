@@ -78,7 +78,11 @@ impl Reading {
         deployment.directions = Vec::new();
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
         let plan = Plan {
-            texts: Texts { deployment: File { name: self.name, text }, files: self.files },
+            texts: Texts {
+                deployment: File { name: self.name, text },
+                files: self.files,
+                ..Texts::default()
+            },
             keeper: std::process::id(),
             owner: process::user(),
             history: History::default(),
@@ -96,6 +100,7 @@ impl Reading {
             return Err(why);
         }
         let text = String::from_utf8(self.bytes).map_err(|error| error.to_string())?;
-        Ok(Texts { deployment: File { name: self.name, text }, files: self.files })
+        let deployment = File { name: self.name, text };
+        Ok(Texts { deployment, files: self.files, ..Texts::default() })
     }
 }
