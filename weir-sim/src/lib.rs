@@ -43,6 +43,7 @@ mod senders;
 pub mod shown;
 mod source;
 mod tcp;
+pub mod timeline;
 pub mod watch;
 
 pub use replay::{ReplayReport, replay, replay_explained};

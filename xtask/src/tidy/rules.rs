@@ -77,6 +77,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-live", &["weir-core", "weir-policy", "weir-record"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
+    ("weir-plot", &["weir-core", "weir-sim"]),
     (
         "weir-lab",
         &[
@@ -88,6 +89,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-plot",
         ],
     ),
     (
@@ -101,6 +103,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-plot",
             "weir-lab",
         ],
     ),
