@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 /// Returns the page of a picture.
 pub(crate) fn page(picture: &Picture, drawn: &Drawn) -> String {
-    let plots: Vec<Value> = drawn.plots.iter().map(|(plot, frame)| described(plot, frame)).collect();
+    let plots: Vec<Value> =
+        drawn.plots.iter().map(|(plot, frame)| described(plot, frame)).collect();
     // A script ends at the first `</`, whatever it means there.
     let plots = Value::from(plots).to_string().replace("</", "<\\/");
     let page = html! {
