@@ -45,6 +45,7 @@ pub mod series;
 pub mod shown;
 mod source;
 mod tcp;
+pub mod timeline;
 pub mod watch;
 
 pub use replay::{ReplayReport, replay, replay_explained};

@@ -127,6 +127,11 @@ const PARTS: [Part; 20] = [
         run: |root| live_test(root, &["--package", "weir-sim", "--test", "at_least"], POLICIES),
     },
     Part {
+        name: "flent",
+        measures: "Flent from PyPI opens Weir's files and draws them (3 min; needs PyPI)",
+        run: |root| program(root, Path::new("bench/flent/run.sh"), &[]),
+    },
+    Part {
         name: "mutants",
         measures: "how many of 100 mutants of the core and the import survive the tests (hours)",
         run: |root| mutants::run(root, mutants::SAMPLE),

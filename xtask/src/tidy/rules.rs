@@ -77,6 +77,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-live", &["weir-core", "weir-policy", "weir-record"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
+    ("weir-plot", &["weir-core", "weir-sim"]),
     (
         "weir-view",
         &["weir-core", "weir-policy", "weir-sim", "weir-record", "weir-live", "weir-control"],
@@ -92,6 +93,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-plot",
         ],
     ),
     (
@@ -105,6 +107,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-plot",
             "weir-lab",
             "weir-view",
         ],
