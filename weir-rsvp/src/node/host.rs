@@ -69,6 +69,7 @@ impl SessionState {
             expires: None,
             refresh_at: call.now,
             came_as: None,
+            former: None,
             told: Vec::new(),
         };
         sender.follow(&call.route(session.destination, filter.source), None);

@@ -35,7 +35,9 @@ pub use merge::merged;
 pub use params::{InterfaceParams, Limits, NodeParams, Route, Routes, Timers};
 pub use view::{FlowView, ReservationView, SenderView, SessionView};
 
-use crate::wire::{Body, Cause, Confirmation, Filter, Hop, Message, MessageId, Receipt, Session};
+use crate::wire::{
+    Body, Cause, Confirmation, Filter, Hello, Hop, Message, MessageId, Receipt, Session,
+};
 use outbox::{Call, Outbox, Owner};
 use state::{Neighbour, SessionState};
 
@@ -259,6 +261,7 @@ impl Node {
             }
             Body::Srefresh(ids) => self.refresh(call, arrival, ids),
             Body::ResvConf(confirmation) => self.confirmation(call, confirmation, message),
+            Body::Hello(hello) => self.hello(arrival, *hello),
             Body::Ack | Body::Bundle(_) | Body::Challenge(_) | Body::Response(_) => {}
             _ => self.take_known(call, arrival, message),
         }
@@ -333,7 +336,8 @@ impl Node {
         match &message.body {
             Body::Path(path) => self.sessions.get(&path.session).is_some_and(|state| {
                 let sender = state.senders.get(&path.sender.template);
-                sender.is_some_and(|sender| path::is_older(id, sender.came_as))
+                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == path.hop);
+                sender.is_some_and(|one| same(one.from) && path::is_older(id, one.came_as))
             }),
             Body::Resv(resv) => self.sessions.get(&resv.session).is_some_and(|state| {
                 let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == resv.hop);
@@ -388,6 +392,20 @@ impl Node {
             }
             Owner::Once => {}
         }
+    }
+
+    /// [rfc3209 §5.3] Answers a neighbour that asks whether this node is alive. The node itself does
+    /// not ask: soft state tells it.
+    fn hello(&mut self, arrival: &Arrival<'_>, hello: Hello) {
+        if hello.answers {
+            return;
+        }
+        let Some(mut to) = self.out.neighbour(arrival.interface, arrival.source) else { return };
+        // An instance is never 0.
+        let source = self.out.params.epoch | 1 << 24;
+        to.ttl = 1;
+        let answer = Hello { answers: true, source, destination: hello.source };
+        self.out.send(to, Body::Hello(answer), &[]);
     }
 
     fn confirmation(&mut self, call: Call<'_>, confirmation: &Confirmation, message: &Message) {

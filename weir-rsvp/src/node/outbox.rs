@@ -77,6 +77,8 @@ pub struct Outbox {
     pub counts: Counts,
     guards: Vec<Option<Guard>>,
     actions: VecDeque<Action>,
+    /// Where this node's refreshes lie between those of others.
+    phase: u64,
     next_id: u32,
     next_flow: u64,
     sent: BTreeMap<u32, Sent>,
@@ -91,8 +93,10 @@ impl Outbox {
         params.timers.period = params.timers.period.max(PERIOD_MIN);
         let guards = params.interfaces.iter();
         let guards = guards.map(|interface| interface.security.as_ref().and_then(Guard::new));
+        let mut random = Random::new(params.seed, 0);
         Self {
-            random: Random::new(params.seed, 0),
+            phase: random.bits() >> 1,
+            random,
             guards: guards.collect(),
             counts: Counts::default(),
             actions: VecDeque::new(),
@@ -136,13 +140,21 @@ impl Outbox {
         Some(To { interface, source, destination, ttl: HOP_TTL, alert: false })
     }
 
-    /// [rfc2205 §3.7] A time between half and one and a half refresh periods, so that nodes do not
-    /// fall into step.
-    pub fn refresh_after(&mut self) -> Duration {
+    /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that nodes
+    /// do not fall into step.
+    ///
+    /// Where identifiers refresh, instants are rounded down to a quarter of a period, counted from a
+    /// phase of this node's own, so that one Srefresh holds many of them.
+    pub fn next_refresh(&mut self, now: Instant) -> Instant {
         let period = self.params.timers.period.as_nanos();
         let fraction = self.random.bits() >> 32;
         let spread = (u128::from(period) * u128::from(fraction) >> 32) as u64;
-        Duration::from_nanos(period / 2 + spread)
+        let at = now.as_nanos().saturating_add(period / 2 + spread);
+        if !self.params.interfaces.iter().any(|interface| interface.reduction) {
+            return Instant::from_nanos(at);
+        }
+        let step = period / 4;
+        Instant::from_nanos(at - at.saturating_sub(self.phase % step) % step)
     }
 
     pub fn event(&mut self, event: Event) {

@@ -39,6 +39,11 @@ impl SessionState {
             return;
         }
         let mut sender = new_sender(call, arrival, message, path, out);
+        if self.refreshes_former(&filter, &sender) {
+            return;
+        }
+        let known = self.senders.get(&filter);
+        sender.former = known.and_then(|known| known.before(&sender));
         sender.follow(&route, sender.from);
         let is_news = known.is_none_or(|known| !known.says_as_much_as(&sender));
         if !is_news {
@@ -62,7 +67,7 @@ impl SessionState {
             sender.told = old.told.clone();
             self.tear_left_interfaces(call.now, (&filter, &old), &mut sender, out);
         }
-        sender.refresh_at = call.now.after(out.refresh_after());
+        sender.refresh_at = out.next_refresh(call.now);
         if sender.local {
             out.event(Event::Path {
                 session: self.key,
@@ -73,6 +78,19 @@ impl SessionState {
         }
         self.tell_path(call.now, filter, &mut sender, out);
         self.senders.insert(filter, sender);
+    }
+
+    /// After a change of route the former previous hop repeats its Path until its own state expires.
+    /// Returns whether this is such a Path; the newer hop stays then.
+    ///
+    /// [rfc2209 §2] would take the hop of the latest Path, and change with each refresh of the two.
+    fn refreshes_former(&mut self, filter: &Filter, sender: &Sender) -> bool {
+        let Some(known) = self.senders.get_mut(filter) else { return false };
+        let (Some(former), Some(from)) = (&mut known.former, sender.from) else { return false };
+        if former.0 == from {
+            former.1 = sender.expires.unwrap_or(former.1);
+        }
+        former.0 == from
     }
 
     /// Returns why a Path is refused.
@@ -107,6 +125,12 @@ impl SessionState {
                     from.hop.address == tear.hop.address && from.interface == arrival.interface
                 })
         };
+        for (_, sender) in self.senders.iter_mut() {
+            let is_former = |(from, _): &(Neighbour, Instant)| {
+                from.hop.address == tear.hop.address && from.interface == arrival.interface
+            };
+            sender.former = sender.former.filter(|former| !is_former(former));
+        }
         let gone: Vec<Filter> = self
             .senders
             .iter()
@@ -123,6 +147,13 @@ impl SessionState {
 
     /// Forgets a sender and says so downstream, as after a PathTear or in time [rfc2205 §2.3].
     pub fn remove_sender(&mut self, now: Instant, filter: &Filter, out: &mut Outbox) {
+        if let Some(sender) = self.senders.get_mut(filter)
+            && let Some((from, expires)) = sender.former.take_if(|(_, expires)| *expires > now)
+        {
+            // The former hop still sends it: the route is the old one again.
+            (sender.from, sender.expires) = (Some(from), Some(expires));
+            return;
+        }
         let Some(sender) = self.senders.remove(filter) else { return };
         if sender.local {
             out.event(Event::PathGone { session: self.key, sender: *filter });
@@ -182,7 +213,7 @@ impl SessionState {
         let route = call.route(self.key.destination, filter.source);
         let mut sender = old.clone();
         sender.follow(&route, sender.from);
-        sender.refresh_at = call.now.after(out.refresh_after());
+        sender.refresh_at = out.next_refresh(call.now);
         let changed = sender.outgoing != old.outgoing || sender.local != old.local;
         if changed {
             self.tear_left_interfaces(call.now, (&filter, &old), &mut sender, out);
@@ -333,6 +364,14 @@ impl Sender {
         self.local = route.local;
     }
 
+    /// The previous hop that another Path replaces.
+    fn before(&self, other: &Sender) -> Option<(Neighbour, Instant)> {
+        if self.from == other.from {
+            return self.former;
+        }
+        self.from.zip(self.expires)
+    }
+
     /// Returns whether another Path brings no news.
     fn says_as_much_as(&self, other: &Sender) -> bool {
         self.from == other.from
@@ -374,6 +413,7 @@ fn new_sender(
         expires: Some(call.now.after(lifetime)),
         refresh_at: call.now,
         came_as: message.id.map(|id| id.id),
+        former: None,
         told: Vec::new(),
     }
 }

@@ -457,7 +457,7 @@ impl SessionState {
 
     /// Tells a previous hop, or the senders of this host, what is reserved.
     fn tell_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
-        let refresh_at = call.now.after(out.refresh_after());
+        let refresh_at = out.next_refresh(call.now);
         let upstream = &mut self.upstreams[at];
         upstream.refresh_at = refresh_at;
         let Some(from) = upstream.from else {
@@ -487,7 +487,7 @@ impl SessionState {
         let confirms = self.confirm_for(from).is_some();
         let id = upstream.id.filter(|number| !confirms && out.summarise(from.interface, *number));
         if id.is_some() {
-            self.upstreams[at].refresh_at = call.now.after(out.refresh_after());
+            self.upstreams[at].refresh_at = out.next_refresh(call.now);
             return;
         }
         self.tell_upstream(call, at, out);

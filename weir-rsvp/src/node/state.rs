@@ -51,6 +51,8 @@ pub struct Sender {
     pub refresh_at: Instant,
     /// The identifier of the Path that brought it.
     pub came_as: Option<MessageId>,
+    /// The previous hop of before a change of route, until its state expires.
+    pub former: Option<(Neighbour, Instant)>,
     /// Identifiers of what was sent, by interface.
     pub told: Vec<(InterfaceId, u32)>,
 }

@@ -9,7 +9,7 @@ use super::codes::{Cause, ErrorSpec};
 use super::error::{Fault, WireError};
 use super::object::{Carried, HEADER as OBJECT_HEADER, Object, Parsed};
 use super::reader::Reader;
-use super::types::{Filter, Hop, Identified, MessageId, Receipt, Session, Style};
+use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Session, Style};
 use crate::integrity::Integrity;
 use crate::intserv::{Adspec, Flowspec, Tspec};
 
@@ -57,6 +57,8 @@ pub enum Body {
     Ack,
     /// Refreshes of what earlier messages said.
     Srefresh(Vec<MessageId>),
+    /// A neighbour is alive.
+    Hello(Hello),
     /// A receiver asks for proof that the sender is alive.
     Challenge(Vec<u8>),
     /// The answer to a challenge.
@@ -195,8 +197,8 @@ pub struct Confirmation {
     pub reservation: Reservation,
 }
 
-/// Message types with their numbers [rfc2205 §3.1.1, rfc2961, rfc3097].
-pub const KINDS: [(u8, &str); 12] = [
+/// Message types with their numbers [rfc2205 §3.1.1, rfc2961, rfc3097, rfc3209].
+pub const KINDS: [(u8, &str); 13] = [
     (PATH, "Path"),
     (RESV, "Resv"),
     (PATH_ERR, "PathErr"),
@@ -207,6 +209,7 @@ pub const KINDS: [(u8, &str); 12] = [
     (BUNDLE, "Bundle"),
     (ACK, "Ack"),
     (SREFRESH, "Srefresh"),
+    (HELLO, "Hello"),
     (CHALLENGE, "Integrity Challenge"),
     (RESPONSE, "Integrity Response"),
 ];
@@ -257,6 +260,7 @@ impl Message {
             Body::Bundle(_) => BUNDLE,
             Body::Ack => ACK,
             Body::Srefresh(_) => SREFRESH,
+            Body::Hello(_) => HELLO,
             Body::Challenge(_) => CHALLENGE,
             Body::Response(_) => RESPONSE,
         };
@@ -280,6 +284,7 @@ impl Message {
             Body::Srefresh(ids) => ids
                 .chunk_by(|one, next| one.epoch == next.epoch)
                 .for_each(|ids| objects.push(Object::MessageIdList(ids.to_vec()))),
+            Body::Hello(hello) => objects.push(Object::Hello(*hello)),
             Body::Challenge(cookie) | Body::Response(cookie) => {
                 objects.push(Object::Challenge(cookie.clone()));
             }
@@ -422,6 +427,7 @@ struct Parts {
     policies: Vec<Vec<u8>>,
     confirm: Option<IpAddr>,
     ids: Vec<MessageId>,
+    hello: Option<Hello>,
     cookie: Option<Vec<u8>>,
 }
 
@@ -453,6 +459,7 @@ impl Parts {
                 Ok(())
             }
             Object::ResvConfirm(receiver) => once(&mut self.confirm, receiver),
+            Object::Hello(hello) => once(&mut self.hello, hello),
             Object::MessageId(id) => once(&mut message.id, id),
             Object::Receipt(receipt) => {
                 message.receipts.push(receipt);
@@ -498,6 +505,7 @@ impl Parts {
             ACK => Ok(Body::Ack),
             SREFRESH if self.ids.is_empty() => Err(Fault::Missing("MESSAGE_ID LIST")),
             SREFRESH => Ok(Body::Srefresh(self.ids)),
+            HELLO => self.hello.map(Body::Hello).ok_or(Fault::Missing("HELLO")),
             CHALLENGE => self.cookie.map(Body::Challenge).ok_or(Fault::Missing("CHALLENGE")),
             RESPONSE => self.cookie.map(Body::Response).ok_or(Fault::Missing("CHALLENGE")),
             kind => Err(Fault::Kind(kind)),
@@ -711,6 +719,7 @@ const RESV_CONF: u8 = 7;
 const BUNDLE: u8 = 12;
 const ACK: u8 = 13;
 const SREFRESH: u8 = 15;
+const HELLO: u8 = 20;
 /// [rfc3097 §2] Not 11, which [rfc2747] says.
 const CHALLENGE: u8 = 25;
 const RESPONSE: u8 = 26;

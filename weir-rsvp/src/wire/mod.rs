@@ -18,5 +18,6 @@ pub use message::{
 pub use object::{Carried, Object, Parsed, class};
 pub(crate) use reader::Reader;
 pub use types::{
-    EPOCH_MAX, FLOW_LABEL_MAX, Filter, Hop, Identified, MessageId, Receipt, Select, Session, Style,
+    EPOCH_MAX, FLOW_LABEL_MAX, Filter, Hello, Hop, Identified, MessageId, Receipt, Select, Session,
+    Style,
 };

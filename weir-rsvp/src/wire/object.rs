@@ -9,7 +9,7 @@ use super::codes::{Cause, ErrorSpec};
 use super::error::Fault;
 use super::reader::Reader;
 use super::types::{EPOCH_MAX, FLOW_LABEL_MAX};
-use super::types::{Filter, Hop, Identified, MessageId, Receipt, Select, Session, Style};
+use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Select, Session, Style};
 use crate::integrity::{Digest, Integrity};
 use crate::intserv::{Adspec, Flowspec, Tspec, format};
 
@@ -45,6 +45,8 @@ pub mod class {
     pub const POLICY_DATA: u8 = 14;
     /// RESV_CONFIRM.
     pub const RESV_CONFIRM: u8 = 15;
+    /// HELLO.
+    pub const HELLO: u8 = 22;
     /// MESSAGE_ID.
     pub const MESSAGE_ID: u8 = 23;
     /// MESSAGE_ID_ACK and MESSAGE_ID_NACK.
@@ -86,6 +88,8 @@ pub enum Object {
     PolicyData(Vec<u8>),
     /// RESV_CONFIRM: the receiver that wants to know.
     ResvConfirm(IpAddr),
+    /// HELLO.
+    Hello(Hello),
     /// MESSAGE_ID.
     MessageId(Identified),
     /// MESSAGE_ID_ACK or MESSAGE_ID_NACK.
@@ -172,6 +176,11 @@ impl Object {
             }
             Object::PolicyData(data) => (class::POLICY_DATA, put_padded(bytes, data)),
             Object::ResvConfirm(receiver) => (class::RESV_CONFIRM, put_address(bytes, *receiver)),
+            Object::Hello(hello) => {
+                put_u32(bytes, hello.source);
+                put_u32(bytes, hello.destination);
+                (class::HELLO, if hello.answers { 2 } else { 1 })
+            }
             Object::MessageId(identified) => {
                 put_id(bytes, identified.id, identified.acknowledge);
                 (class::MESSAGE_ID, 1)
@@ -191,7 +200,7 @@ impl Object {
 /// type of a known class is refused.
 fn unknown(class: u8, kind: u8, contents: &[u8]) -> Parsed {
     let known = (class::SESSION..=class::RESV_CONFIRM).contains(&class) && class != 2
-        || (class::MESSAGE_ID..=class::MESSAGE_ID_LIST).contains(&class)
+        || (class::HELLO..=class::MESSAGE_ID_LIST).contains(&class)
         || class == class::CHALLENGE;
     match class >> 6 {
         _ if known => Parsed::Refused(Cause::unknown_type(class, kind)),
@@ -230,6 +239,10 @@ fn parse_known(class: u8, kind: u8, reader: &mut Reader<'_>) -> Result<Option<Pa
         (class::ADSPEC, 2) => Object::Adspec(format::parse_adspec(reader)?),
         (class::POLICY_DATA, 1) => Object::PolicyData(reader.rest().to_vec()),
         (class::RESV_CONFIRM, 1 | 2) => Object::ResvConfirm(address(kind, reader)?),
+        (class::HELLO, 1 | 2) => {
+            let (source, destination) = (reader.u32()?, reader.u32()?);
+            Object::Hello(Hello { answers: kind == 2, source, destination })
+        }
         (class::MESSAGE_ID, 1) => Object::MessageId(parse_id(reader)?),
         (class::MESSAGE_ID_ACK, 1) => Object::Receipt(Receipt::Ack(parse_id(reader)?.id)),
         (class::MESSAGE_ID_ACK, 2) => Object::Receipt(Receipt::Nack(parse_id(reader)?.id)),

@@ -130,6 +130,17 @@ impl fmt::Display for Style {
     }
 }
 
+/// What a neighbour says to show that it is alive, and has been since [rfc3209 §5].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// It answers a request.
+    pub answers: bool,
+    /// The life of its sender: another number after each start.
+    pub source: u32,
+    /// The life of its receiver, as far as the sender knows; else 0.
+    pub destination: u32,
+}
+
 /// The identifier of a message between two neighbours [rfc2961 §4.1].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct MessageId {
