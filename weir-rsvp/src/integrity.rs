@@ -14,7 +14,7 @@ use weir_core::random::Random;
 
 use crate::wire::{Body, Message};
 
-/// An INTEGRITY object [rfc2747 §2].
+/// An INTEGRITY object [rfc2747 §2.1].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Integrity {
     /// The sender answers challenges (the flag HF).
@@ -35,7 +35,7 @@ pub struct Digest {
 }
 
 /// The hash below HMAC. [rfc2747 §2] requires MD5; the others are for neighbours that agreed on
-/// them with the key [rfc2747 §3].
+/// them with the key [rfc2747 §5].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hash {
     /// HMAC-MD5, 16 bytes [rfc2104].
@@ -86,7 +86,7 @@ enum Sender {
     Known(Window),
 }
 
-/// The numbers that came: the highest, and which of the 64 up to it [rfc2747 §3].
+/// The numbers that came: the highest, and which of the 64 up to it [rfc2747 §4.2].
 #[derive(Clone, Copy, Debug)]
 struct Window {
     highest: u64,
@@ -352,8 +352,13 @@ mod tests {
     fn a_message_counts_once_and_only_unchanged() {
         for hash in [Hash::Md5, Hash::Sha1, Hash::Sha256] {
             let (mut here, mut there) = (guard(hash, false), guard(hash, false));
+            // A bundle is signed as a whole [rfc2961 §3.1].
+            let body = |number| match number % 2 {
+                0 => Body::Ack,
+                _ => Body::Bundle(vec![Message::new(1, Body::Ack)]),
+            };
             let messages: Vec<_> =
-                (0..100).map(|_| here.sign(Message::new(1, Body::Ack))).collect();
+                (0..100).map(|number| here.sign(Message::new(1, body(number)))).collect();
             assert_eq!(offer(&mut there, &messages[1]), Verdict::Good);
             assert_eq!(offer(&mut there, &messages[1]), Verdict::Bad(Breach::Replay));
             assert_eq!(offer(&mut there, &messages[0]), Verdict::Good, "late, but new");

@@ -307,7 +307,7 @@ fn senders_share_or_not_as_the_style_says() {
         assert_eq!(net.rates(2), rates, "{style}");
         let request = net.installed.values().find(|request| request.filters.len() > 1);
         assert_eq!(request.is_some(), style != Style::Fixed, "{style}");
-        // [rfc2205 §2.4] What is policed is what the senders send, at most what is reserved.
+        // [rfc2209 §2] What is policed is what the senders send, at most what is reserved.
         let policed: Vec<f32> = request.map(|request| request.tspec.rate).into_iter().collect();
         assert_eq!(policed, if style == Style::Fixed { vec![] } else { vec![700.0] }, "{style}");
         net.withdraw(1, session, senders[1]);

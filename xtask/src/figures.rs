@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 19] = [
+const PARTS: [Part; 20] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -119,6 +119,11 @@ const PARTS: [Part; 19] = [
         name: "bounds",
         measures: "the least rates of 1000 random policies beside the worst of many runs (15 min)",
         run: |root| live_test(root, &["--package", "weir-sim", "--test", "at_least"], POLICIES),
+    },
+    Part {
+        name: "rsvp",
+        measures: "RSVP messages beside tshark, tcpdump and scapy (1 min; installs them as root)",
+        run: |root| program(root, Path::new("bench/rsvp"), &[]),
     },
     Part {
         name: "mutants",

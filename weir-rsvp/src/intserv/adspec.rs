@@ -28,7 +28,7 @@ pub struct General {
     pub mtu: u32,
 }
 
-/// The terms of guaranteed service [rfc2212 §6].
+/// The terms of guaranteed service [rfc2212].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GuaranteedPath {
     /// A hop does not offer the service.
@@ -41,7 +41,7 @@ pub struct GuaranteedPath {
     pub overrides: Overrides,
 }
 
-/// Controlled load [rfc2211 §5].
+/// Controlled load [rfc2211 §6].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ControlledLoadPath {
     /// A hop does not offer the service.
@@ -50,7 +50,7 @@ pub struct ControlledLoadPath {
     pub overrides: Overrides,
 }
 
-/// General parameters that a service has values of its own for [rfc2210 §3.3.1].
+/// General parameters that a service has values of its own for [rfc2210 §3.3].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Overrides {
     /// Hops.
@@ -74,7 +74,7 @@ pub struct OtherService {
     pub bytes: Vec<u8>,
 }
 
-/// The error terms of a hop, or their sums over a path [rfc2212 §4].
+/// The error terms of a hop, or their sums over a path [rfc2212].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
     /// The rate-dependent term C in bytes: a packet may come C/R later.
@@ -166,12 +166,12 @@ impl Terms {
     }
 }
 
-/// [rfc2215 §3.3] What is unknown stays unknown.
+/// [rfc2215 §3.4] What is unknown stays unknown.
 fn later(latency: u32, hop: Option<u32>) -> u32 {
     hop.map_or(LATENCY_UNKNOWN, |hop| latency.saturating_add(hop))
 }
 
-/// The latency of a path where a hop does not know its own [rfc2215 §3.3].
+/// The latency of a path where a hop does not know its own [rfc2215 §3.4].
 pub const LATENCY_UNKNOWN: u32 = u32::MAX;
 
 #[cfg(test)]

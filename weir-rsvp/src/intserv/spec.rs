@@ -1,7 +1,7 @@
 //! Tspecs, Rspecs and flowspecs: order, least upper and greatest lower bound, sum.
 //!
 //! One is at least another if every flow and promise that the other covers is covered, too
-//! [rfc2211 §6, rfc2212 §7]. The order is partial; bounds exist for any two of one service.
+//! [rfc2211 §8, rfc2212]. The order is partial; bounds exist for any two of one service.
 
 use crate::wire::Cause;
 
@@ -20,7 +20,7 @@ pub struct Tspec {
     pub packet_max: u32,
 }
 
-/// What guaranteed service is asked for [rfc2212 §5].
+/// What guaranteed service is asked for [rfc2212].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rspec {
     /// The service rate `R` in bytes a second.
@@ -60,7 +60,7 @@ impl Tspec {
         }
     }
 
-    /// [rfc2211 §6] Covers every flow that `other` covers.
+    /// [rfc2211 §8] Covers every flow that `other` covers.
     pub fn at_least(&self, other: &Tspec) -> bool {
         self.rate >= other.rate
             && self.bucket >= other.bucket
@@ -69,7 +69,7 @@ impl Tspec {
             && self.packet_max >= other.packet_max
     }
 
-    /// [rfc2211 §6] The merged Tspec: the least that covers both flows.
+    /// [rfc2211 §8] The merged Tspec: the least that covers both flows.
     pub fn upper(&self, other: &Tspec) -> Tspec {
         Tspec {
             rate: self.rate.max(other.rate),
@@ -82,7 +82,7 @@ impl Tspec {
 
     /// The greatest that both cover.
     ///
-    /// [rfc2211 §6] calls it the smallest common Tspec for traffic that both allow.
+    /// [rfc2211 §8] calls it the smallest common Tspec for traffic that both allow.
     pub fn lower(&self, other: &Tspec) -> Tspec {
         Tspec {
             rate: self.rate.min(other.rate),
@@ -93,7 +93,7 @@ impl Tspec {
         }
     }
 
-    /// [rfc2211 §6] Covers both flows at once.
+    /// [rfc2211 §8] Covers both flows at once.
     pub fn sum(&self, other: &Tspec) -> Tspec {
         Tspec {
             rate: self.rate + other.rate,
@@ -106,12 +106,12 @@ impl Tspec {
 }
 
 impl Rspec {
-    /// [rfc2212 §7] Promises at least as much: no smaller rate and no more slack.
+    /// [rfc2212 Ordering and Merging] Promises at least as much: no smaller rate and no more slack.
     pub fn at_least(&self, other: &Rspec) -> bool {
         self.rate >= other.rate && self.slack <= other.slack
     }
 
-    /// [rfc2212 §7] The larger rate and the smaller slack.
+    /// [rfc2212 Ordering and Merging] The larger rate and the smaller slack.
     pub fn upper(&self, other: &Rspec) -> Rspec {
         Rspec { rate: self.rate.max(other.rate), slack: self.slack.min(other.slack) }
     }
@@ -153,7 +153,7 @@ impl Flowspec {
             return Some(Cause::BAD_FLOWSPEC);
         }
         match self {
-            // [rfc2212 §5] The service rate is at least the token rate.
+            // [rfc2212] The service rate is at least the token rate.
             Flowspec::Guaranteed(tspec, rspec) => {
                 let sound = rspec.rate.is_finite() && rspec.rate >= tspec.rate;
                 (!sound).then_some(Cause::BAD_FLOWSPEC)
@@ -174,7 +174,7 @@ impl Flowspec {
         }
     }
 
-    /// The least upper bound (LUB) [rfc2205 §2.2]; none for two services [rfc2210 §3.3].
+    /// The least upper bound (LUB) [rfc2205 §2.2]; none for two services [rfc2210 §2.2].
     pub fn upper(&self, other: &Flowspec) -> Option<Flowspec> {
         self.joined(other, Tspec::upper, Rspec::upper)
     }

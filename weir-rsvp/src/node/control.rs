@@ -1,5 +1,5 @@
 //! Traffic control: which flows an interface should have, and what its answers change
-//! [rfc2205 §2.4, rfc2209 §2 "UPDATE TRAFFIC CONTROL"].
+//! [rfc2205 §3.11.2, rfc2209 §2].
 
 use std::net::IpAddr;
 
@@ -85,7 +85,7 @@ impl SessionState {
         filters.sort_unstable();
         filters.dedup();
         let police = self.police(&filters, &flowspec);
-        // [rfc2205 §2.4] The effective Tspec: what senders send, at most what is reserved.
+        // [rfc2209 §2] The effective Tspec: what senders send, at most what is reserved.
         let tspecs = filters.iter().map(|filter| self.senders[filter].tspec);
         let sent = tspecs.reduce(|one, other| one.sum(&other));
         let tspec = sent.map_or(*flowspec.tspec(), |sent| least(flowspec.tspec(), &sent));

@@ -1,4 +1,4 @@
-//! Merging: what previous hops are told, from what next hops want [rfc2205 §2.2, §2.5].
+//! Merging: what previous hops are told, from what next hops want [rfc2205 §2.2, §3.5].
 //!
 //! Pure: it reads a session's state and changes nothing.
 
@@ -18,7 +18,7 @@ pub struct Desired {
 
 /// Returns the flowspec that goes upstream for these, where `failed` has been refused there.
 ///
-/// [rfc2205 §2.5] What is at least as much as failed is left out, so that a killer reservation does
+/// [rfc2205 §3.5] What is at least as much as failed is left out, so that a killer reservation does
 /// not deny service to the smaller ones. If nothing else is left, the smallest is tried.
 pub fn merged(flowspecs: &[Flowspec], failed: Option<&Flowspec>) -> Option<Flowspec> {
     let Some(failed) = failed else { return bound(flowspecs, Flowspec::upper) };
@@ -107,8 +107,8 @@ impl SessionState {
         Some(Descriptor { flowspec: Some(flowspec), filters })
     }
 
-    /// [rfc2205 §3.3] The senders behind a previous hop for which some next hop's WF reservation is:
-    /// so a reservation does not travel round a loop.
+    /// [rfc2205 §3.4] The senders behind a previous hop that some next hop's WF reservation is for,
+    /// so that a reservation does not travel round a loop.
     fn scope(&self, style: Style, from: Option<Neighbour>) -> Vec<IpAddr> {
         if style != Style::Wildcard || !self.key.is_multicast() {
             return Vec::new();

@@ -5,8 +5,8 @@
 //! Traffic control is the driver's: a [`Control`] action asks for a flow, and [`Node::answer`] says
 //! what came of it. Routing is an argument, for it changes under the node.
 //!
-//! The invariant to keep in mind: after each call, what traffic control and the neighbours were told
-//! is what the state of the session makes of them (`state::SessionState::reconcile`).
+//! The invariant to keep in mind: after each call, what traffic control and the neighbours were
+//! told follows from the state of the session (`state::SessionState::reconcile`).
 
 mod action;
 mod control;
@@ -110,7 +110,8 @@ impl Node {
         due.map_or(Poll::Idle, Poll::At)
     }
 
-    /// Traffic control answers a `Control::Add` or `Control::Modify`. Returns whether it was asked.
+    /// Traffic control answers a `Control::Add` or `Control::Modify`. Returns false if nothing is
+    /// waiting for the answer: the flow has gone meanwhile, and a `Control::Remove` of it follows.
     pub fn answer(
         &mut self,
         now: Instant,
@@ -238,6 +239,10 @@ impl Node {
     /// Takes a message whose digest is right.
     fn take(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
         let neighbour = neighbour_of(message).unwrap_or(arrival.source);
+        if is_mixed(message) {
+            self.out.counts.malformed += 1;
+            return;
+        }
         if self.acknowledge(arrival, message, neighbour) {
             return;
         }
@@ -366,7 +371,7 @@ impl Node {
     }
 
     /// Takes a summary refresh: each identifier refreshes the state that it stands for
-    /// [rfc2961 §5.5].
+    /// [rfc2961 §5].
     fn refresh(&mut self, call: Call<'_>, arrival: &Arrival<'_>, ids: &[MessageId]) {
         for id in ids {
             let session = self.told.get(&(arrival.source, *id)).copied();
@@ -394,8 +399,8 @@ impl Node {
         }
     }
 
-    /// [rfc3209 §5.3] Answers a neighbour that asks whether this node is alive. The node itself does
-    /// not ask: soft state tells it.
+    /// [rfc3209 §5.3] Answers a neighbour that asks whether this node is alive. The node itself
+    /// does not ask: soft state tells it.
     fn hello(&mut self, arrival: &Arrival<'_>, hello: Hello) {
         if hello.answers {
             return;
@@ -458,6 +463,21 @@ fn neighbour_of(message: &Message) -> Option<IpAddr> {
         Body::ResvTear(tear) => Some(tear.hop.address),
         Body::ResvErr(error) => Some(error.hop.address),
         _ => None,
+    }
+}
+
+/// Returns whether session, hop and sender are of different address families, so that no such
+/// flow can be.
+fn is_mixed(message: &Message) -> bool {
+    let v4 = |session: &Session| session.destination.is_ipv4();
+    match &message.body {
+        Body::Path(path) => {
+            let hop = path.hop.address.is_ipv4();
+            let sender = path.sender.template.source.is_ipv4();
+            v4(&path.session) != hop || hop != sender
+        }
+        Body::Resv(resv) => v4(&resv.session) != resv.hop.address.is_ipv4(),
+        _ => false,
     }
 }
 

@@ -140,15 +140,15 @@ impl Outbox {
         Some(To { interface, source, destination, ttl: HOP_TTL, alert: false })
     }
 
-    /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that nodes
-    /// do not fall into step.
+    /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that
+    /// nodes do not fall into step.
     ///
-    /// Where identifiers refresh, instants are rounded down to a quarter of a period, counted from a
-    /// phase of this node's own, so that one Srefresh holds many of them.
+    /// Where identifiers refresh, instants are rounded down to a quarter of a period, counted from
+    /// a phase of this node's own, so that one Srefresh holds many of them.
     pub fn next_refresh(&mut self, now: Instant) -> Instant {
         let period = self.params.timers.period.as_nanos();
         let fraction = self.random.bits() >> 32;
-        let spread = (u128::from(period) * u128::from(fraction) >> 32) as u64;
+        let spread = ((u128::from(period) * u128::from(fraction)) >> 32) as u64;
         let at = now.as_nanos().saturating_add(period / 2 + spread);
         if !self.params.interfaces.iter().any(|interface| interface.reduction) {
             return Instant::from_nanos(at);

@@ -20,7 +20,7 @@ pub struct NodeParams {
     /// The seed of its random numbers.
     pub seed: u64,
     /// The number of this life of the node in message identifiers: 24 bits, another one after each
-    /// start [rfc2961 §4.1].
+    /// start [rfc2961 §4.2].
     pub epoch: u32,
 }
 
@@ -49,9 +49,9 @@ pub struct Timers {
     pub settle: Duration,
     /// How many refresh periods blockade state lives: Kb, which Weir sets to 2.
     pub blockade_periods: u32,
-    /// The first wait for an acknowledgement, Rf: 500 ms [rfc2961 §6.1].
+    /// The first wait for an acknowledgement, Rf: 500 ms [rfc2961 §6.2].
     pub retransmit: Duration,
-    /// How often a message is sent at most until it is acknowledged, Rl: 3 [rfc2961 §6.1].
+    /// How often a message is sent at most until it is acknowledged, Rl: 3 [rfc2961 §6.2].
     pub attempts_max: u32,
 }
 

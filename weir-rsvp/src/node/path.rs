@@ -80,8 +80,8 @@ impl SessionState {
         self.senders.insert(filter, sender);
     }
 
-    /// After a change of route the former previous hop repeats its Path until its own state expires.
-    /// Returns whether this is such a Path; the newer hop stays then.
+    /// After a change of route the former previous hop repeats its Path until its own state
+    /// expires. Returns whether this is such a Path; the newer hop stays then.
     ///
     /// [rfc2209 §2] would take the hop of the latest Path, and change with each refresh of the two.
     fn refreshes_former(&mut self, filter: &Filter, sender: &Sender) -> bool {
@@ -145,7 +145,7 @@ impl SessionState {
         self.reconcile(call, out);
     }
 
-    /// Forgets a sender and says so downstream, as after a PathTear or in time [rfc2205 §2.3].
+    /// Forgets a sender and says so downstream, as after a PathTear or in time [rfc2205 §2.4].
     pub fn remove_sender(&mut self, now: Instant, filter: &Filter, out: &mut Outbox) {
         if let Some(sender) = self.senders.get_mut(filter)
             && let Some((from, expires)) = sender.former.take_if(|(_, expires)| *expires > now)
@@ -164,7 +164,7 @@ impl SessionState {
         sender.told.iter().for_each(|(_, number)| out.forget(*number));
     }
 
-    /// Takes a PathErr, which goes on to the sender's previous hop [rfc2205 §3.1.6].
+    /// Takes a PathErr, which goes on to the sender's previous hop [rfc2205 §3.1.7].
     pub fn path_error(&self, error: &PathError, carried: &[Carried], out: &mut Outbox) {
         let named = error.sender.as_ref().map(|sender| sender.template);
         let sender = named.and_then(|named| self.senders.get(&named));
@@ -313,7 +313,7 @@ impl SessionState {
         }
         let path = Path {
             session: self.key,
-            // [rfc2205 §3.1.3] The first router polices, so only the sender's host says so.
+            // [rfc2205 §3.8] The first router polices, so only the sender's host says so.
             police: sender.from.is_none() && sender.police,
             hop,
             period: millis(out.params.timers.period),

@@ -67,7 +67,7 @@ impl SessionState {
         }
     }
 
-    /// Checks a descriptor; filters without a sender are taken out, and are an error if none is left.
+    /// Checks a descriptor. Filters without a sender are taken out; none left is an error.
     pub fn checked(
         &self,
         from: Option<Neighbour>,
@@ -90,7 +90,7 @@ impl SessionState {
             .filter(|(reserved, _)| reserved.from != from);
         let fault = match () {
             () if flowspec.fault().is_some() => flowspec.fault(),
-            // [rfc2210 §3.2] A packet that does not fit the link cannot be reserved for.
+            // [rfc2205 Appendix B] A packet that does not fit the link cannot be reserved for.
             () if offers.is_some_and(|offers| flowspec.tspec().packet_max > offers.mtu) => {
                 Some(Cause::MTU)
             }
@@ -238,7 +238,7 @@ impl SessionState {
         self.reconcile(call, out);
     }
 
-    /// [rfc2205 §2.5] Remembers for a while what failed at a previous hop.
+    /// [rfc2205 §3.5] Remembers for a while what failed at a previous hop.
     fn blockade(
         &mut self,
         call: Call<'_>,

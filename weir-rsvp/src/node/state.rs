@@ -24,7 +24,8 @@ pub struct SessionState {
     pub flows: Vec<Flow>,
     pub upstreams: Vec<Upstream>,
     pub blockades: Vec<Blockade>,
-    /// Counts changes of reservations, so that an answer of traffic control can say which it covers.
+    /// Counts changes of reservations: an answer of traffic control covers those that came before
+    /// it was asked.
     pub generation: u64,
     /// When the session is in the node's queue of timers.
     pub due: Option<Instant>,
@@ -161,8 +162,8 @@ impl SessionState {
         senders.chain(reservations).chain(upstreams).chain(blockades).flatten().min()
     }
 
-    /// Returns the senders that a reservation reaches: packets of theirs leave by its interface, and
-    /// it names them.
+    /// Returns the senders that a reservation reaches: their packets leave by its interface, and it
+    /// names them.
     pub fn reached<'a>(
         &'a self,
         from: Option<Neighbour>,
@@ -181,7 +182,7 @@ impl SessionState {
     }
 
     /// Removes what no sender is left for: reservations live no longer than the path state that
-    /// they follow [rfc2205 §2.3].
+    /// they follow [rfc2205 §2.4].
     fn prune(&mut self) {
         let mut reservations = std::mem::take(&mut self.reservations);
         reservations.retain_mut(|reserved| {

@@ -227,8 +227,8 @@ impl Message {
         parse(bytes, true)
     }
 
-    /// Returns the bytes of the message. An `integrity` is written with the digest that it holds and
-    /// without a checksum, for the digest protects more [rfc2747 §4.1].
+    /// Returns the bytes of the message. An `integrity` is written with the digest that it holds
+    /// and without a checksum, for the digest protects more [rfc2747 §4.1].
     pub fn build(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         bytes[0] = VERSION << 4 | if self.capable { CAPABLE } else { 0 };
@@ -477,8 +477,8 @@ impl Parts {
         }
     }
 
-    /// [rfc2205 §3.1.4] A filter belongs to the flowspec before it; FF may leave out a flowspec that
-    /// equals the one before.
+    /// [rfc2205 §3.1.4] A filter belongs to the flowspec before it; FF may leave out a flowspec
+    /// that equals the one before.
     fn put_filter(&mut self, filter: Filter) -> Result<(), Fault> {
         let style = self.style.ok_or(Fault::Misplaced("FILTER_SPEC before STYLE"))?;
         match self.descriptors.last_mut() {
@@ -694,9 +694,9 @@ impl Confirmation {
 }
 
 fn scope(senders: &[IpAddr], objects: &mut Vec<Object>) {
-    if !senders.is_empty() {
-        objects.push(Object::Scope(senders.to_vec()));
-    }
+    // An object has addresses of one family.
+    let families = senders.chunk_by(|one, next| one.is_ipv4() == next.is_ipv4());
+    objects.extend(families.map(|family| Object::Scope(family.to_vec())));
 }
 
 /// Bytes of the common header.
@@ -720,6 +720,6 @@ const BUNDLE: u8 = 12;
 const ACK: u8 = 13;
 const SREFRESH: u8 = 15;
 const HELLO: u8 = 20;
-/// [rfc3097 §2] Not 11, which [rfc2747] says.
+/// [rfc3097] Not 11, which [rfc2747] says.
 const CHALLENGE: u8 = 25;
 const RESPONSE: u8 = 26;

@@ -141,7 +141,7 @@ pub struct Hello {
     pub destination: u32,
 }
 
-/// The identifier of a message between two neighbours [rfc2961 §4.1].
+/// The identifier of a message between two neighbours [rfc2961 §4.2].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct MessageId {
     /// The life of the sender: 24 bits, another number after each start.

@@ -36,7 +36,7 @@ impl Draw {
             message.carried = self.some(2, Self::carried);
             message.id = self.maybe(Self::identified);
         }
-        if kind != 20 && kind != 25 && kind != 26 {
+        if kind != 12 && kind != 20 && kind != 25 && kind != 26 {
             message.receipts = self.some(3, Self::receipt);
         }
         message
