@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     let mut keys = keys.map(|guard| guard.expect("there is a key"));
     for number in 0..count {
         let (kind, name) = KINDS[number as usize % KINDS.len()];
-        let v4 = number / KINDS.len() as u64 % 2 == 0;
+        let v4 = (number / KINDS.len() as u64).is_multiple_of(2);
         let message = Draw::new(number).message(kind, v4);
         let signed = number / KINDS.len() as u64 % 6;
         let (key, bytes) = match signed {

@@ -10,8 +10,8 @@ use net::{Net, PLAIN, Setup, reservation, seconds};
 use weir_core::units::{Duration, Instant};
 use weir_rsvp::integrity::{Hash, Key, Security};
 use weir_rsvp::intserv::Adspec;
-use weir_rsvp::node::{Event, HostError, Timers};
-use weir_rsvp::wire::{Filter, Session, Style};
+use weir_rsvp::node::{Event, HostError, Limits, Timers};
+use weir_rsvp::wire::{Cause, ErrorSpec, Filter, Session, Style};
 
 /// A chain of hosts 0 and 4 with three routers between them, and the session from 0 to 4.
 fn chain(setup: Setup) -> (Net, Session, Filter) {
@@ -336,6 +336,69 @@ fn what_makes_no_sense_is_refused_with_its_cause() {
     assert!(matches!(net.reserve(LAST, session, empty), Err(HostError::Unsound(_))));
     assert_eq!(net.installed.len(), 0);
     assert_eq!(net.nodes[LAST].sessions().count(), 1);
+}
+
+#[test]
+fn a_flow_that_is_preempted_is_gone_and_its_receiver_told() {
+    let (mut net, session, sender) = chain(PLAIN);
+    assert!(set_up(&mut net, session, sender, seconds(1)));
+    net.run_until(seconds(1));
+    net.capacity.insert((2, 1), 100.0);
+    net.preempt(2);
+    net.run_until(seconds(2));
+    assert_eq!([0, 1, 2, 3].map(|node| net.rates(node).len()), [0, 0, 0, 1], "torn upstream");
+    let told = net.events.iter().any(|(_, node, event)| {
+        let preempted = |error: &ErrorSpec| error.cause == Cause::PREEMPTED;
+        *node == LAST && matches!(event, Event::ResvError { error, .. } if preempted(error))
+    });
+    assert!(told);
+    net.check_flows();
+    // The receiver goes on to ask, and is refused for lack of room until there is some.
+    net.run_for(Duration::from_secs(100));
+    assert!(net.rates(2).is_empty());
+    net.capacity.clear();
+    net.run_for(Duration::from_secs(50));
+    assert_eq!(net.installed.len(), LAST);
+}
+
+#[test]
+fn ports_that_cannot_be_told_apart_are_refused() {
+    let (mut net, session, sender) = chain(PLAIN);
+    net.announce(0, session, sender, 1000.0);
+    net.run_until(seconds(1));
+    let any = Session { port: 0, ..session };
+    net.announce(0, Session { port: 6000, ..session }, sender, 1000.0);
+    net.announce(0, session, Filter::new(sender.source, 0), 1000.0);
+    net.announce(0, any, sender, 1000.0);
+    net.run_until(seconds(2));
+    let causes: Vec<Cause> = net
+        .events
+        .iter()
+        .filter_map(|(_, _, event)| match event {
+            Event::PathError { error, .. } => Some(error.cause),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(causes, [Cause::SENDER_PORTS, Cause::DESTINATION_PORTS]);
+    assert_eq!(net.nodes[1].sessions().count(), 2);
+}
+
+#[test]
+fn a_full_table_refuses_what_is_new() {
+    let limits = Limits { sessions: 3, ..Limits::default() };
+    let mut net = Net::limited(PLAIN, &[(0, 1), (1, 2)], limits);
+    let destination = net.address(1, 2);
+    let sender = Filter::new(net.address(0, 1), 4000);
+    for port in 1..=3 {
+        net.announce(0, Session::udp(destination, port), sender, 1000.0);
+    }
+    net.run_until(seconds(1));
+    let full = Session::udp(destination, 4);
+    assert_eq!(net.try_announce(0, full, sender, 1000.0), Err(HostError::Full));
+    net.withdraw(0, Session::udp(destination, 2), sender);
+    assert_eq!(net.try_announce(0, full, sender, 1000.0), Ok(()));
+    net.run_until(seconds(2));
+    assert_eq!(net.sessions(), 9);
 }
 
 fn keys(secret: &str, challenge: bool) -> Option<Security> {

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use super::state::{Neighbour, Reserved, SessionState};
+use super::state::{Luggage, Neighbour, Reserved, SessionState};
 use crate::intserv::Flowspec;
 use crate::wire::{Descriptor, Filter, Reservation, Style};
 
@@ -14,6 +14,7 @@ pub struct Desired {
     pub reservation: Reservation,
     /// With WF to multicast: the senders that the reservation is for.
     pub scope: Vec<IpAddr>,
+    pub luggage: Luggage,
 }
 
 /// Returns the flowspec that goes upstream for these, where `failed` has been refused there.
@@ -61,8 +62,20 @@ impl SessionState {
         if descriptors.is_empty() {
             return None;
         }
-        let scope = self.scope(style, from);
-        Some(Desired { reservation: Reservation { style, descriptors }, scope })
+        let (scope, luggage) = (self.scope(style, from), self.luggage(from));
+        Some(Desired { reservation: Reservation { style, descriptors }, scope, luggage })
+    }
+
+    /// What travels with the reservations for senders behind a previous hop: a node that reads no
+    /// policy hands all of it on, each object once [rfc2205 §3.10].
+    fn luggage(&self, from: Option<Neighbour>) -> Luggage {
+        let mut all = Luggage::default();
+        for (reserved, _) in self.behind(from).flat_map(|filter| self.reserved_for(filter)) {
+            let Luggage { policies, carried } = &reserved.luggage;
+            add_some(&mut all.policies, policies);
+            add_some(&mut all.carried, carried);
+        }
+        all
     }
 
     /// The senders of this host, or behind the previous hop.
@@ -128,6 +141,18 @@ impl SessionState {
         blockade.map(|blockade| &blockade.flowspec)
     }
 }
+
+/// Adds what is not there yet, up to the bound.
+fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T]) {
+    for one in some {
+        if !all.contains(one) && all.len() < LUGGAGE_MAX {
+            all.push(one.clone());
+        }
+    }
+}
+
+/// Objects of a kind that travel with a Resv unread.
+const LUGGAGE_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use super::action::{Arrival, Event};
 use super::outbox::{Call, Outbox, Owner, To};
 use super::params::Limits;
 use super::path::{millis, period};
-use super::state::{Blockade, Neighbour, Reserved, SessionState, Upstream, Wanted};
+use super::state::{Blockade, Luggage, Neighbour, Reserved, SessionState, Upstream, Wanted};
 use crate::intserv::Flowspec;
 use crate::wire::{Body, Carried, Cause, Confirmation, Descriptor, ErrorSpec, Filter, Hop};
 use crate::wire::{Message, Reservation, Resv, ResvError, ResvTear, Style};
@@ -26,6 +26,8 @@ impl SessionState {
             let (wanted, verdict) = self.checked(Some(from), style, wanted, out);
             let mut reserved = Reserved::new(Some(from), style, wanted);
             reserved.confirm = resv.confirm;
+            reserved.luggage.policies.clone_from(&resv.policies);
+            reserved.luggage.carried.clone_from(&message.carried);
             reserved.expires = Some(call.now.after(lifetime));
             reserved.came_as = message.id.map(|id| id.id);
             match verdict {
@@ -129,6 +131,7 @@ impl SessionState {
             known.generation = self.generation;
         }
         known.wanted = reserved.wanted;
+        known.luggage = reserved.luggage;
         (known.expires, known.came_as) = (reserved.expires, reserved.came_as);
         known.confirm = reserved.confirm.or(known.confirm);
     }
@@ -410,11 +413,12 @@ impl SessionState {
         };
         let at = at.unwrap_or_else(|| self.add_upstream(call, from, desired.reservation.style));
         let upstream = &mut self.upstreams[at];
-        if upstream.told == desired.reservation && upstream.scope == desired.scope {
+        let same = upstream.told == desired.reservation && upstream.scope == desired.scope;
+        if same && upstream.luggage == desired.luggage {
             return;
         }
         let before = std::mem::replace(&mut upstream.told, desired.reservation);
-        upstream.scope = desired.scope;
+        (upstream.scope, upstream.luggage) = (desired.scope, desired.luggage);
         if let Some(gone) = difference(&before, &upstream.told) {
             let scope = upstream.scope.clone();
             self.send_tear(call, from, gone, scope, out);
@@ -424,8 +428,8 @@ impl SessionState {
 
     fn add_upstream(&mut self, call: Call<'_>, from: Option<Neighbour>, style: Style) -> usize {
         let told = Reservation { style, descriptors: Vec::new() };
-        let (scope, id) = (Vec::new(), None);
-        self.upstreams.push(Upstream { from, told, scope, refresh_at: call.now, id });
+        let (scope, luggage, id) = (Vec::new(), Luggage::default(), None);
+        self.upstreams.push(Upstream { from, told, scope, luggage, refresh_at: call.now, id });
         self.upstreams.len() - 1
     }
 
@@ -468,7 +472,8 @@ impl SessionState {
         upstream.id.take().iter().for_each(|number| out.forget(*number));
         let Some((to, resv)) = self.resv_message(at, from, out) else { return };
         let owner = Owner::Resv(self.key, from.hop);
-        let id = out.send_news(call.now, to, (resv, &[]), owner);
+        let carried = &self.upstreams[at].luggage.carried;
+        let id = out.send_news(call.now, to, (resv, carried), owner);
         self.upstreams[at].id = id;
     }
 
@@ -503,7 +508,7 @@ impl SessionState {
             period: millis(out.params.timers.period),
             confirm,
             scope: upstream.scope.clone(),
-            policies: Vec::new(),
+            policies: upstream.luggage.policies.clone(),
             reservation: upstream.told.clone(),
         };
         Some((to, Body::Resv(resv)))

@@ -78,9 +78,18 @@ pub struct Reserved {
     pub generation: u64,
     /// The receiver that wants to know when it stands.
     pub confirm: Option<IpAddr>,
+    /// POLICY_DATA and objects of unknown classes, which go on upstream.
+    pub luggage: Luggage,
     pub expires: Option<Instant>,
     /// The identifier of the Resv that brought it.
     pub came_as: Option<MessageId>,
+}
+
+/// What travels with a reservation and is not read here.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Luggage {
+    pub policies: Vec<Vec<u8>>,
+    pub carried: Vec<Carried>,
 }
 
 /// What a reservation asks for.
@@ -114,6 +123,7 @@ pub struct Upstream {
     pub from: Option<Neighbour>,
     pub told: Reservation,
     pub scope: Vec<IpAddr>,
+    pub luggage: Luggage,
     pub refresh_at: Instant,
     pub id: Option<u32>,
 }
@@ -231,7 +241,8 @@ impl Wanted {
 impl Reserved {
     pub fn new(from: Option<Neighbour>, style: Style, wanted: Wanted) -> Self {
         let (admitted, confirm, expires, came_as) = (None, None, None, None);
-        Self { from, style, wanted, admitted, generation: 0, confirm, expires, came_as }
+        let (generation, luggage) = (0, Luggage::default());
+        Self { from, style, wanted, admitted, generation, confirm, luggage, expires, came_as }
     }
 
     /// Returns whether all that is wanted is admitted.

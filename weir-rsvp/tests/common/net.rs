@@ -77,6 +77,20 @@ impl Net {
         links: &[(usize, usize)],
         security: impl Fn(usize) -> Option<Security>,
     ) -> Self {
+        Self::built(setup, links, security, Limits::default())
+    }
+
+    /// The same without keys, where the tables of nodes have these bounds.
+    pub fn limited(setup: Setup, links: &[(usize, usize)], limits: Limits) -> Self {
+        Self::built(setup, links, |_| None, limits)
+    }
+
+    fn built(
+        setup: Setup,
+        links: &[(usize, usize)],
+        security: impl Fn(usize) -> Option<Security>,
+        limits: Limits,
+    ) -> Self {
         let count = links.iter().map(|(one, other)| one.max(other) + 1).max().unwrap_or(0);
         let mut interfaces: Vec<Vec<InterfaceParams>> = vec![Vec::new(); count];
         let mut map = Map { nodes: count, ..Map::default() };
@@ -98,7 +112,7 @@ impl Net {
             Node::new(NodeParams {
                 interfaces,
                 timers: Timers::default(),
-                limits: Limits::default(),
+                limits,
                 seed: setup.seed * 1000 + number as u64,
                 epoch: number as u32 + 1,
             })
@@ -132,6 +146,13 @@ impl Net {
         address(self.v6, wire, end)
     }
 
+    /// An address of a node.
+    pub fn home(&self, node: usize) -> IpAddr {
+        let mut homes = self.map.homes.iter();
+        let home = homes.find(|(_, home)| **home == node);
+        *home.expect("each node has a wire").0
+    }
+
     /// Begins or ends a wire; nodes hear of it.
     pub fn set_wire(&mut self, wire: usize, up: bool) {
         self.map.wires[wire].up = up;
@@ -139,6 +160,17 @@ impl Net {
     }
 
     pub fn announce(&mut self, node: usize, session: Session, sender: Filter, rate: f32) {
+        let announced = self.try_announce(node, session, sender, rate);
+        assert_eq!(announced, Ok(()), "the test announces what it may");
+    }
+
+    pub fn try_announce(
+        &mut self,
+        node: usize,
+        session: Session,
+        sender: Filter,
+        rate: f32,
+    ) -> Result<(), HostError> {
         let announcement = Announcement {
             session,
             sender,
@@ -148,8 +180,7 @@ impl Net {
             police: true,
         };
         let routes = At(&self.map, node);
-        let announced = self.nodes[node].announce(self.now, announcement, &routes);
-        assert_eq!(announced, Ok(()), "the test announces what it may");
+        self.nodes[node].announce(self.now, announcement, &routes)
     }
 
     pub fn withdraw(&mut self, node: usize, session: Session, sender: Filter) {
@@ -164,10 +195,21 @@ impl Net {
         session: Session,
         reservation: Reservation,
     ) -> Result<(), HostError> {
-        let confirm = self.map.homes.iter().find(|(_, home)| **home == node);
-        let confirm = confirm.map(|(address, _)| *address);
+        let confirm = Some(self.home(node));
         let routes = At(&self.map, node);
         self.nodes[node].reserve(self.now, Claim { session, reservation, confirm }, &routes)
+    }
+
+    /// Traffic control takes back all flows of a node.
+    pub fn preempt(&mut self, node: usize) {
+        let flows: Vec<FlowId> =
+            self.installed.keys().filter(|(at, _)| *at == node).map(|(_, flow)| *flow).collect();
+        for flow in flows {
+            let routes = At(&self.map, node);
+            let known = self.nodes[node].preempt(self.now, flow, Cause::PREEMPTED, &routes);
+            assert!(known, "an installed flow can be taken back");
+            self.installed.remove(&(node, flow));
+        }
     }
 
     pub fn release(&mut self, node: usize, session: Session) {
@@ -358,7 +400,7 @@ impl Map {
     }
 
     /// The nodes from one to another, the way back of the shortest path from there.
-    fn path(&self, from: usize, to: usize) -> Vec<usize> {
+    pub fn path(&self, from: usize, to: usize) -> Vec<usize> {
         let mut path = vec![to];
         while path[path.len() - 1] != from && path.len() <= self.nodes {
             let at = path[path.len() - 1];
