@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Response {
     /// Its status.
     pub status: u16,
+    /// The type of its body.
+    pub kind: String,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -55,6 +57,7 @@ fn read(bytes: &[u8]) -> Option<Response> {
         let header = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         header.and_then(|header| std::str::from_utf8(header.value).ok())
     };
+    let kind = value("Content-Type").unwrap_or_default().to_owned();
     let rest = &bytes[end..];
     let body = if value("Transfer-Encoding").is_some() {
         joined(rest)?
@@ -62,7 +65,7 @@ fn read(bytes: &[u8]) -> Option<Response> {
         let length = value("Content-Length")?.parse().ok()?;
         rest.get(..length)?.to_vec()
     };
-    Some(Response { status, body })
+    Some(Response { status, kind, body })
 }
 
 /// Joins the parts of a body.
@@ -98,7 +101,8 @@ mod tests {
         let parts =
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let whole = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
-        let response = |status, body: &str| Some(Response { status, body: body.into() });
+        let response =
+            |status, body: &str| Some(Response { status, kind: String::new(), body: body.into() });
         assert_eq!(read(parts.as_bytes()), response(200, "abcde"));
         assert_eq!(read(whole.as_bytes()), response(404, "{}"));
         for cut in 0..parts.len() - 4 {
