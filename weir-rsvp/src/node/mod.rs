@@ -438,6 +438,7 @@ impl Node {
             self.flows.remove(&flow);
         }
         self.flows.extend(state.flows.iter().map(|flow| (flow.id, session)));
+        state.shrink();
         let due = state.next_due();
         if state.due != due {
             if let Some(former) = state.due {

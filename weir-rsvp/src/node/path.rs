@@ -77,7 +77,7 @@ impl SessionState {
             });
         }
         self.tell_path(call.now, filter, &mut sender, out);
-        self.senders.insert(filter, sender);
+        self.senders.insert(filter, Box::new(sender));
     }
 
     /// After a change of route the former previous hop repeats its Path until its own state

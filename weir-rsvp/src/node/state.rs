@@ -19,7 +19,8 @@ use crate::wire::{Carried, Filter, Hop, MessageId, Reservation, Session, Style};
 #[derive(Clone, Debug)]
 pub struct SessionState {
     pub key: Session,
-    pub senders: BTreeMap<Filter, Sender>,
+    /// Boxed, since a node of a `BTreeMap` has room for eleven, and most sessions have one.
+    pub senders: BTreeMap<Filter, Box<Sender>>,
     pub reservations: Vec<Reserved>,
     pub flows: Vec<Flow>,
     pub upstreams: Vec<Upstream>,
@@ -157,6 +158,13 @@ impl SessionState {
         self.senders.is_empty() && self.reservations.is_empty() && self.flows.is_empty()
     }
 
+    /// Gives back room that tables took in advance: most sessions have one row in each.
+    pub fn shrink(&mut self) {
+        self.reservations.shrink_to_fit();
+        self.flows.shrink_to_fit();
+        self.upstreams.shrink_to_fit();
+    }
+
     /// The style of the session's reservations.
     pub fn style(&self) -> Option<Style> {
         self.reservations.first().map(|reserved| reserved.style)
@@ -179,7 +187,8 @@ impl SessionState {
         from: Option<Neighbour>,
         wanted: &'a Wanted,
     ) -> impl Iterator<Item = (&'a Filter, &'a Sender)> {
-        self.senders.iter().filter(move |(filter, sender)| {
+        let senders = self.senders.iter().map(|(filter, sender)| (filter, &**sender));
+        senders.filter(move |(filter, sender)| {
             sender.leaves_by(from.map(|from| from.interface)) && wanted.names(filter)
         })
     }

@@ -104,7 +104,7 @@ impl SessionState {
     }
 
     fn sender_views(&self) -> Vec<SenderView> {
-        let view = |(filter, sender): (&Filter, &Sender)| SenderView {
+        let view = |(filter, sender): (&Filter, &Box<Sender>)| SenderView {
             sender: *filter,
             hop: sender.from.map(|from| (from.interface, from.hop.address)),
             tspec: sender.tspec,
