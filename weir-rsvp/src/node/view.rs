@@ -104,7 +104,7 @@ impl SessionState {
     }
 
     fn sender_views(&self) -> Vec<SenderView> {
-        let view = |(filter, sender): (&Filter, &Box<Sender>)| SenderView {
+        let view = |(filter, sender): (&Filter, &Sender)| SenderView {
             sender: *filter,
             hop: sender.from.map(|from| (from.interface, from.hop.address)),
             tspec: sender.tspec,
@@ -112,6 +112,6 @@ impl SessionState {
             local: sender.local,
             expires: sender.expires,
         };
-        self.senders.iter().map(view).collect()
+        self.senders.iter().map(|(filter, sender)| view((filter, sender))).collect()
     }
 }
