@@ -117,6 +117,8 @@ requests! {
     Confirm {} "confirm" -> "done", Change, post("/confirm");
     /// Requests the last changes.
     Log {} "log" -> "log", Read, get("/log");
+    /// Requests the deployment and the policies in force, as texts.
+    Texts {} "texts" -> "texts", Change, get("/texts");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
     HandOver {} "hand-over" -> "done", Change, NO_ROUTE;
 }
@@ -319,6 +321,8 @@ pub enum Answer<S = Box<Status>> {
     Changed(Box<Changed>),
     /// The answer to [`Request::Log`]: the last changes, the oldest first, without their texts.
     Log(Vec<Entry>),
+    /// The answer to [`Request::Texts`].
+    Texts(Box<Texts>),
     /// The answer to [`Request::Policy`].
     Policy(Box<InForce>),
     /// The request is malformed or cannot be met; the text gives the reason and the cure.

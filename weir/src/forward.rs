@@ -12,7 +12,6 @@ mod recording;
 
 use crate::Run;
 use crate::output::{Exit, Output};
-use crate::up::reading;
 use door::Door;
 use policies::{Policies, State};
 use post::Post;
@@ -22,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use weir_control::texts;
 use weir_control::web::Web;
 use weir_core::units;
 use weir_live::alarm::Alarms;
@@ -123,7 +123,7 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
     let web = open_web(&plan, descriptors.pop())?;
-    let outcome = reading::of_texts(&plan.texts);
+    let outcome = texts::read_again(&plan.texts);
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
     go_first(&deployment, &mut warnings);

@@ -89,7 +89,7 @@ pub fn fetch(
 impl Classes {
     fn query(self) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
-        Query { class: self.class, sort, limit: self.top.or(self.limit) }
+        Query { class: self.class, sort, limit: self.top.or(self.limit), bins: false }
     }
 }
 

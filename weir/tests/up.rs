@@ -16,12 +16,16 @@ mod changed;
 mod deaths;
 #[path = "up/events.rs"]
 mod events;
+#[path = "up/page.rs"]
+mod page;
 #[path = "up/probe.rs"]
 mod probe;
 #[path = "common/processes.rs"]
 mod processes;
 #[path = "up/records.rs"]
 mod records;
+#[path = "up/replayed.rs"]
+mod replayed;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
 #[path = "up/screen.rs"]
@@ -71,7 +75,7 @@ fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
     let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
     let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
-    third.chain(screen::TESTS)
+    third.chain(screen::TESTS).chain(page::TESTS).chain(replayed::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -227,6 +227,8 @@ struct Row {
     counts: LeafCounts,
     delay: Delay,
     recent: Option<(Recent, Lent)>,
+    /// See [`ClassStatus::bins`].
+    bins: Option<Vec<(u64, u64)>>,
 }
 
 impl Rows {
@@ -244,6 +246,7 @@ impl Rows {
                 counts: snapshot.leaves[number],
                 delay: Delay::of(&snapshot.delays[number]),
                 recent: recents.and_then(|recents| recents.leaf(number)).copied(),
+                bins: None,
             }
         };
         let rows: Vec<_> = leaves.map(row).collect();
@@ -255,6 +258,15 @@ impl Rows {
             inner: shape.inner(rows.iter().map(|row| row.leaf)),
             rows,
         }
+    }
+
+    /// The same leaves with their delays in bins, of the same snapshot and place.
+    pub(super) fn with_bins(mut self, snapshot: &Snapshot, first: usize) -> Self {
+        for row in &mut self.rows {
+            let counts = snapshot.delays[first + row.leaf.index()].counts();
+            row.bins = Some(counts.map(|(end, count)| (end.as_nanos(), count)).collect());
+        }
+        self
     }
 
     /// Returns how many leaves of the lane are not among them.
@@ -317,6 +329,7 @@ fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
         sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
         delay: row.delay.into(),
         recent: row.recent.map(|(recent, _)| recent),
+        bins: row.bins.clone(),
         ..counted(&row.counts)
     }
 }

@@ -195,6 +195,11 @@ pub struct ClassStatus {
     /// What it did in the last seconds; `None` in the first second.
     #[serde(default)]
     pub recent: Option<Recent>,
+    /// How many packets had which delay, since the start or the last mark, if that was asked for:
+    /// of each bin that counted any, the longest delay in ns and the count. From 32 ns on a bin is
+    /// 1/32 of a power of two wide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bins: Option<Vec<(u64, u64)>>,
 }
 
 /// Packets and charged bytes.

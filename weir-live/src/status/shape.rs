@@ -70,8 +70,13 @@ impl Shape {
         }
     }
 
+    /// Returns every class in the order of declaration, each with the place of its parent.
+    pub fn classes(&self) -> impl Iterator<Item = (Option<u32>, &InnerStatus)> {
+        self.classes.iter().map(|class| (class.parent, &class.told))
+    }
+
     /// Returns what is told of the policy, in force for `age_ns`.
-    pub(super) fn policy(&self, age_ns: u64) -> PolicyStatus {
+    pub fn policy(&self, age_ns: u64) -> PolicyStatus {
         PolicyStatus {
             identity: self.identity.clone(),
             age_ns,

@@ -10,6 +10,7 @@
 //! lag_max = "100 ms"
 //! pool = "8192 packets"                           # of each direction
 //! on_exit = "open"                                # more: `service.rs`, `alarm.rs`, `api.rs`
+//! web = "127.0.0.1:8480"                          # default: no page
 //!
 //! [direction.upload]
 //! from = "inside"                                 # or several ports: ["inside", "guests"]
@@ -29,6 +30,7 @@ mod pool;
 mod ports;
 mod service;
 mod sojourn;
+mod web;
 
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report, Span};
@@ -36,6 +38,7 @@ use crate::policy::Policy;
 use crate::reader::{self, Node, Table};
 use directions::Policies;
 use sojourn::SojournMax;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
@@ -76,6 +79,8 @@ pub struct Deployment {
     pub alarms: Vec<Alarm>,
     /// The API on a TCP address, if there is one.
     pub api: Option<Api>,
+    /// The address of the page on it, if there is one.
+    pub web: Option<SocketAddr>,
 }
 
 /// A network interface under the name that policies use.
@@ -189,7 +194,12 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
         let alarms = table.field("alarm");
         let api = table.field("api").and_then(|node| api::read(&node, name, report));
-        let settings = Settings::read(&mut table, name, report);
+        let web = table.field("web").and_then(|node| web::read(&node, api.as_ref(), report));
+        let mut settings = Settings::read(&mut table, name, report);
+        if web.is_some() {
+            // What the page shows of single packets comes from there.
+            settings.deployment.service.ring.get_or_insert(web::RING);
+        }
         let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
         if report.failed() {
@@ -198,7 +208,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         }
         let bridges = bridges::join(&settings, &directions, report)?;
         service::check(&settings, &bridges, report);
-        Some(Deployment { directions, bridges, alarms, api, ..settings.deployment })
+        Some(Deployment { directions, bridges, alarms, api, web, ..settings.deployment })
     });
     policies.merge_into(&mut outcome);
     outcome
@@ -206,7 +216,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
 
 /// What `[deployment]` says.
 struct Settings {
-    /// All of it except directions, bridges, alarms and the API.
+    /// All of it except directions, bridges, alarms, the API and the page.
     deployment: Deployment,
     /// Where each port is written.
     port_spans: Vec<Span>,
@@ -252,6 +262,7 @@ impl Settings {
             service,
             alarms: Vec::new(),
             api: None,
+            web: None,
         };
         let pool_span = pool_node.map(|node| node.span());
         Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }

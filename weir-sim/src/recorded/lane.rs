@@ -296,7 +296,7 @@ impl Lane {
 }
 
 /// Returns the instant to which a step takes the link.
-fn instant(step: &Step<'_>) -> Option<Instant> {
+pub(crate) fn instant(step: &Step<'_>) -> Option<Instant> {
     match step {
         Step::Checkpoint { now, .. } => Some(*now),
         Step::Arrival(arrival) => Some(arrival.at),
@@ -309,11 +309,12 @@ fn instant(step: &Step<'_>) -> Option<Instant> {
 }
 
 /// Returns the departure as a record has it: a mark that writes nothing is none.
-fn plain(departure: Departure) -> Departure {
+pub(crate) fn plain(departure: Departure) -> Departure {
     Departure { mark: Mark::new(departure.mark.written()), ..departure }
 }
 
-fn departed(departure: &Departure) -> String {
+/// A departure as text.
+pub(crate) fn departed(departure: &Departure) -> String {
     let Departure { handle, leaf, charged, arrived, at, finished, mark } = departure;
     let mark = mark.written().map_or(String::new(), |mark| format!(", marked {mark:#x}"));
     format!(
@@ -328,7 +329,8 @@ fn departed(departure: &Departure) -> String {
     )
 }
 
-fn dropped(dropped: &Dropped) -> String {
+/// A drop as text.
+pub(crate) fn dropped(dropped: &Dropped) -> String {
     let Dropped { handle, leaf, reason, at, arrived } = dropped;
     format!(
         "packet {} of leaf {} is dropped at {} ns ({}); it came at {} ns",
@@ -341,4 +343,4 @@ fn dropped(dropped: &Dropped) -> String {
 }
 
 /// Later than any clock of a machine: nothing overflows up to there.
-const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);
+pub(crate) const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);

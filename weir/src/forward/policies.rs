@@ -4,13 +4,10 @@
 //! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is
 //! made at a time, and a change on trial is followed only by its confirmation or its return.
 
-mod texts;
-
 use super::door::{self, Wish};
 use super::recording::Recorder;
 use super::tell;
 use crate::diff;
-use crate::up::reading;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -19,6 +16,7 @@ use weir_control::protocol::{
     Answer, Changed, Difference, File, InForce, PolicyOf, Request, Terms,
 };
 use weir_control::service::{Peer, Reply};
+use weir_control::texts;
 use weir_live::alarm::{Alarms, Guards};
 use weir_live::bridge::Bridge;
 use weir_live::change::history::{Entry, History, Origin, Texts};
@@ -134,6 +132,7 @@ impl Policies {
                 self.change(terms, Origin::Rollback, peer.uid, |state| state.texts_of(*number))
             }
             Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
+            Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
             Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
             Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),
             _ => Err("the link does not know the request".to_owned()),
@@ -289,7 +288,7 @@ impl Policies {
         }
         state.check(origin)?;
         let wanted = Wanted { texts: wanted(&state)?, origin, user };
-        let outcome = reading::of_texts(&wanted.texts);
+        let outcome = texts::read_again(&wanted.texts);
         let mut changed = found(&outcome);
         let Some(deployment) = outcome.plan.filter(|_| changed.errors == 0) else {
             return Ok(Answer::Changed(Box::new(changed)));
@@ -378,7 +377,7 @@ impl State {
     ) -> Result<Option<Alarms>, String> {
         let last = self.history.last().and_then(|last| last.texts.clone());
         let Some(texts) = last.filter(|texts| *texts != self.texts) else { return Ok(None) };
-        let outcome = reading::of_texts(&texts);
+        let outcome = weir_control::texts::read_again(&texts);
         let deployment = outcome.plan.ok_or("the policies that were in force have errors now")?;
         let both = (&self.deployment, &deployment);
         let transaction = Transaction::prepare(both, &[], &self.offices, reporter);

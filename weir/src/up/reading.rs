@@ -99,13 +99,3 @@ impl Reading {
         Ok(Texts { deployment: File { name: self.name, text }, files: self.files })
     }
 }
-
-/// Checks a deployment again from what was read.
-pub fn of_texts(texts: &Texts) -> Outcome<Deployment> {
-    let read = |path: &Path| {
-        let text = texts.file(&path.display().to_string());
-        text.map(|text| text.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
-    };
-    let File { name, text } = &texts.deployment;
-    deployment::parse(text.as_bytes(), name, &read)
-}

@@ -79,6 +79,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
     (
+        "weir-view",
+        &["weir-core", "weir-policy", "weir-sim", "weir-record", "weir-live", "weir-control"],
+    ),
+    (
         "weir-lab",
         &[
             "weir-core",
@@ -103,6 +107,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-control",
             "weir-traffic",
             "weir-lab",
+            "weir-view",
         ],
     ),
     ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
@@ -118,6 +123,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-view",
         ],
     ),
     ("xtask", &[]),

@@ -1,10 +1,22 @@
-//! The texts of a deployment with single values set: what `weir set` does.
+//! The texts of a deployment: checked again, and with single values set, as `weir set` does it.
 
+use crate::protocol::Setting;
+use std::io;
 use std::path::Path;
-use weir_control::protocol::Setting;
-use weir_live::change::history::Texts;
-use weir_policy::deployment::{Deployment, Direction};
+use weir_live::change::history::{File, Texts};
+use weir_policy::deployment::{self, Deployment, Direction};
 use weir_policy::edit::{self, Edit};
+use weir_policy::finding::Outcome;
+
+/// Checks a deployment again from what was read.
+pub fn read_again(texts: &Texts) -> Outcome<Deployment> {
+    let read = |path: &Path| {
+        let text = texts.file(&path.display().to_string());
+        text.map(|text| text.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
+    };
+    let File { name, text } = &texts.deployment;
+    deployment::parse(text.as_bytes(), name, &read)
+}
 
 /// Returns the texts with these values.
 ///
@@ -82,8 +94,6 @@ fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::up::reading;
-    use weir_live::change::history::File;
 
     /// A deployment of two directions with these policies.
     fn texts(up: &str, down: &str) -> Texts {
@@ -107,7 +117,7 @@ mod tests {
         expected: Result<&[&str], &str>,
     ) {
         let texts = texts(policies.0, policies.1);
-        let outcome = reading::of_texts(&texts);
+        let outcome = read_again(&texts);
         let deployment = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
         let direction = way.map(str::to_owned);
         let setting = Setting { direction, key: key.to_owned(), value: "77 ms".to_owned() };
