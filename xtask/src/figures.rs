@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 22] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -130,6 +130,11 @@ const PARTS: [Part; 20] = [
         name: "flent",
         measures: "Flent from PyPI opens Weir's files and draws them (3 min; needs PyPI)",
         run: |root| program(root, Path::new("bench/flent/run.sh"), &[]),
+    },
+    Part {
+        name: "rsvp",
+        measures: "RSVP messages beside tshark, tcpdump and scapy (1 min; installs them as root)",
+        run: |root| program(root, Path::new("bench/rsvp"), &[]),
     },
     Part {
         name: "mutants",
