@@ -201,7 +201,8 @@ impl Counts {
 impl ClassBetween {
     /// Returns the packets dropped for any reason, a second.
     pub fn dropped_pps(&self) -> f64 {
-        self.dropped.iter().map(|(_, rate)| rate).sum()
+        // The sum of no floats would be -0.
+        self.dropped.iter().fold(0.0, |sum, (_, rate)| sum + rate)
     }
 
     /// Returns the delay that so many of 1000 packets did not exceed, in µs; `None` if none left or
