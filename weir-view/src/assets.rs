@@ -24,7 +24,7 @@ pub struct Asset {
 
 /// Returns the file at a path of the page; `/` is the page itself.
 pub fn find(path: &str) -> Option<&'static Asset> {
-    let name = if path == "/" { "index.html" } else { path.strip_prefix('/')? };
+    let name = if path == "/" { "index.html" } else { path.strip_prefix("/assets/")? };
     all().get(name)
 }
 
@@ -115,6 +115,20 @@ mod tests {
         assert!(find("/../Cargo.toml").is_none() && find("/nothing").is_none());
     }
 
+    #[test]
+    fn every_file_that_the_page_names_is_there_and_none_names_another_host() {
+        let page = find("/").expect("the page");
+        let text = String::from_utf8_lossy(page.plain);
+        let named: Vec<_> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
+        assert!(named.len() >= 3 && named.iter().all(|path| find(path).is_some()), "{named:?}");
+        for (name, asset) in all() {
+            let text = String::from_utf8_lossy(asset.plain).replace(SVG, "");
+            assert!(!text.contains("://"), "{name} names another host");
+        }
+    }
+
+    /// The name space of pictures, which nothing loads.
+    const SVG: &str = "http://www.w3.org/2000/svg";
     /// The page is to be there at once over any line.
     const BYTES_MAX: usize = 300_000;
 }

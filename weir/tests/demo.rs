@@ -128,7 +128,7 @@ fn check_later(later: &Value) {
     let total = explain["total_ms"].as_f64().expect("it waited");
     assert!(total > 0.0 && (sum - total).abs() < 1e-6, "{explain}");
     assert_eq!((&replay["identical"], &replay["changes"]), (&true.into(), &1.into()), "{replay}");
-    assert!(replay["departures"].as_u64() > Some(1000), "{replay}");
+    assert!(replay["departures"].as_u64() > Some(100), "{replay}");
 }
 
 /// In the measurement, and while rates change.

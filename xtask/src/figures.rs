@@ -6,6 +6,7 @@
 
 use crate::mutants;
 use crate::nostd::target_directory;
+use crate::view;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 19] = [
+const PARTS: [Part; 20] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -114,6 +115,11 @@ const PARTS: [Part; 19] = [
         name: "twin",
         measures: "400 random tc scripts with filters of all kinds, in an emulated kernel (5 min; root)",
         run: |root| program(root, Path::new("bench/twin/run.sh"), &[]),
+    },
+    Part {
+        name: "view",
+        measures: "the page in a browser beside the link's own numbers (7 min; installs Chromium as root)",
+        run: view::run,
     },
     Part {
         name: "bounds",
@@ -205,7 +211,7 @@ fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
 }
 
 /// Runs a program whose output goes straight to the terminal; its exit code is the verdict.
-fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
+pub fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
     let path =
         if program.starts_with("bench") { root.join(program) } else { program.to_path_buf() };
     let status = Command::new(path).current_dir(root).args(arguments).status();
