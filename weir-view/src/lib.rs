@@ -3,8 +3,8 @@
 //! A [`server::Server`] gives the page ([`assets`]) and answers the routes below `/view` from a
 //! [`source::Source`], whose types are in [`data`]. What is beside `/view` is the control API of a
 //! live link, which the server passes on with the rights of the token. [`live`] is the source of a
-//! running link: it is a client of the control socket, in a process of its own, and whatever becomes
-//! of it, the link goes on. [`record`] is the source of a record, [`report`] that of a simulation's
+//! running link: it is a client of the control socket, in a process of its own, and whatever
+//! becomes of it, the link goes on. [`record`] is the source of a record, [`report`] that of a simulation's
 //! report. [`access`] makes tokens.
 
 pub mod access;
