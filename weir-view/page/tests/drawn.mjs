@@ -14,7 +14,7 @@ const FIELDS = {
 
 export async function drawn(link, browser, output) {
   await firstPaint(link, browser);
-  const page = await browser.page(link.address(), { deviceScaleFactor: 3 });
+  const page = await browser.page(link.address(), { deviceScaleFactor: 2 });
   await pause(4000);
   await hovered(page);
   const instant = await goBack(page);
@@ -137,12 +137,13 @@ function measureAreas() {
   const anyClass = (at) => Object.values(colours).some((colour) => like(at, colour));
   // Columns in which the second class has its colour all belong to the stack.
   const columns = [];
-  for (let x = 0; x < width; x++) {
+  for (let x = 0; x < width; x += 2) {
     let inside = 0;
     for (let y = 0; y < height; y += 3) if (anyClass(pixel(x, y))) inside += 1;
     if (inside > height / 12) columns.push(x);
   }
-  const middle = columns.slice(Math.floor(columns.length * 0.2), Math.floor(columns.length * 0.8));
+  const inner = columns.slice(Math.floor(columns.length * 0.2), Math.floor(columns.length * 0.8));
+  const middle = inner.filter((_, i) => i % 5 === 0);
   let floor = 0;
   for (const x of middle) {
     for (let y = 0; y < height; y++) {
