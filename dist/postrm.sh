@@ -6,5 +6,6 @@ fi
 if [ "$1" = purge ]; then
     # Deployments that an operator wrote stay.
     [ ! -d /etc/weir ] || rmdir --ignore-fail-on-non-empty /etc/weir
-    rm -rf /run/weir
+    # A link that was started by hand still runs, and has its socket there.
+    [ ! -d /run/weir ] || rmdir --ignore-fail-on-non-empty /run/weir
 fi

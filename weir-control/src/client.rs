@@ -6,8 +6,8 @@
 use crate::places::denied;
 use crate::printable::{clean, clean_value, printable, printable_lines};
 use crate::protocol::{
-    ABSENT, Answer, CLASSES_DEFAULT, Changed, DESCRIPTORS_MAX, Entry, OWNER_REQUEST_MAX, Query,
-    Request, Terms,
+    ABSENT, Answer, CLASSES_DEFAULT, Changed, DESCRIPTORS_MAX, Entry, InForce, OWNER_REQUEST_MAX,
+    Query, Request, Terms,
 };
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -182,6 +182,10 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             entries.iter_mut().for_each(clean_entry);
             Ok(Answer::Log(entries))
         }
+        Ok(Answer::Policy(mut policy)) => {
+            clean_policy(&mut policy);
+            Ok(Answer::Policy(policy))
+        }
         Ok(answer) => Ok(answer),
         Err(error) => Err(printable(&error.to_string()).into_owned()),
     }
@@ -199,6 +203,18 @@ fn clean_entry(entry: &mut Entry) {
     texts.into_iter().for_each(|text| *text = printable(text).into_owned());
 }
 
+fn clean_policy(policy: &mut InForce) {
+    let ways = policy.directions.iter_mut();
+    let words = ways.flat_map(|way| [&mut way.direction, &mut way.file, &mut way.identity]);
+    words.for_each(|text| *text = printable(text).into_owned());
+    for file in &mut policy.files {
+        file.name = printable(&file.name).into_owned();
+        // A tab indents, in a file as on a terminal.
+        let line = |line: &str| line.split('\t').map(printable).collect::<Vec<_>>().join("\t");
+        file.text = file.text.lines().map(|text| line(text) + "\n").collect();
+    }
+}
+
 /// Reads any bytes as an answer, as the client does: for the fuzz target.
 pub fn exercise(bytes: &[u8]) {
     let clean = |text: &str| text.lines().all(|line| printable(line) == line);
@@ -210,6 +226,10 @@ pub fn exercise(bytes: &[u8]) {
         Ok(Answer::Changed(changed)) => assert!(clean(&changed.text) && clean(&changed.what)),
         Ok(Answer::Log(entries)) => {
             assert!(entries.iter().all(|entry| clean(&entry.reason) && clean(&entry.what)));
+        }
+        Ok(Answer::Policy(policy)) => {
+            let is_clean = |text: &str| text.split('\t').all(clean);
+            assert!(policy.files.iter().all(|file| clean(&file.name) && is_clean(&file.text)));
         }
         Ok(_) => {}
     }
@@ -298,6 +318,7 @@ fn answer_max(request: &Request) -> u64 {
         | Request::Reload { terms: Terms { dry_run: true, .. }, .. }
         | Request::Rollback { terms: Terms { dry_run: true, .. }, .. } => DIFFERENCE_BYTES,
         Request::Texts {} => OWNER_REQUEST_MAX as u64 * 2 + ANSWER_BYTES,
+        Request::Policy {} => TEXTS_BYTES,
         _ => ANSWER_BYTES,
     }
 }
@@ -373,5 +394,32 @@ const BINS_BYTES_MAX: u64 = 64 << 10;
 const ANSWER_BYTES: u64 = 1 << 20;
 /// More than a dry run says.
 const DIFFERENCE_BYTES: u64 = 256 << 20;
+/// More than the policies of a link take, whose reader escapes some characters.
+const TEXTS_BYTES: u64 = 2 * OWNER_REQUEST_MAX as u64;
 /// Bytes that are read at once.
 const PART: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_stays_as_it_is_but_for_what_controls_a_terminal() {
+        let check = |text: &str, expected: &str| {
+            let text = serde_json::json!(text);
+            let json = format!(
+                "{{\"policy\":{{\"directions\":[],\"files\":[{{\"name\":\"p\",\"text\":{text}}}]}}}}"
+            );
+            match read_answer(&mut json.as_bytes()) {
+                Ok(Answer::Policy(policy)) => assert_eq!(policy.files[0].text, expected),
+                other => panic!("{json}: {other:?}"),
+            }
+        };
+        check(
+            "[link]\n\trate = \"1 Mbit/s\"\t# größe\n",
+            "[link]\n\trate = \"1 Mbit/s\"\t# größe\n",
+        );
+        check("# \u{1b}[31mred", "# \\u{1b}[31mred\n");
+        check("", "");
+    }
+}

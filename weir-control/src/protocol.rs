@@ -23,6 +23,12 @@ pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
 pub const VERSION: &str = "1.0.0";
 
+/// The type of a record.
+pub const PCAPNG: &str = "application/x-pcapng";
+/// The longest record by HTTP, in milliseconds. There a client has no other way to end one that
+/// leaves it whole.
+pub const RECORD_MS_MAX: u64 = 3_600_000;
+
 /// How an error begins where a keeper runs and no forwarder: said unasked.
 pub const ABSENT: &str = "no forwarder runs";
 
@@ -76,9 +82,11 @@ requests! {
         /// How long to record, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         for_ms: Option<u64>,
-    } "record" -> "done", Change, NO_ROUTE;
+    } "record" -> "done", Change, record(Method::Post, "/record");
     /// Requests a record of what happened of late, which follows the answer.
-    Snapshot {} "snapshot" -> "done", Change, NO_ROUTE;
+    Snapshot {} "snapshot" -> "done", Change, record(Method::Get, "/snapshot");
+    /// Requests the policies in force: their texts, identities and ages.
+    Policy {} "policy" -> "policy", Read, get("/policy");
     /// Sets single values of the policies in force.
     Set {
         /// What to set, in this order.
@@ -145,6 +153,8 @@ pub struct Route {
     pub method: Method,
     /// The path.
     pub path: &'static str,
+    /// The type of what follows the answer: by HTTP it takes the answer's place.
+    pub follows: Option<&'static str>,
 }
 
 impl Route {
@@ -174,11 +184,16 @@ impl Method {
 }
 
 const fn get(path: &'static str) -> Option<Route> {
-    Some(Route { method: Method::Get, path })
+    Some(Route { method: Method::Get, path, follows: None })
 }
 
 const fn post(path: &'static str) -> Option<Route> {
-    Some(Route { method: Method::Post, path })
+    Some(Route { method: Method::Post, path, follows: None })
+}
+
+/// The route of a record.
+const fn record(method: Method, path: &'static str) -> Option<Route> {
+    Some(Route { method, path, follows: Some(PCAPNG) })
 }
 
 const NO_ROUTE: Option<Route> = None;
@@ -270,6 +285,28 @@ pub struct Difference {
     pub difference: serde_json::Value,
 }
 
+/// The policies in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InForce {
+    /// Each direction, in the order of the deployment.
+    pub directions: Vec<PolicyOf>,
+    /// The files of their policies, each once. What those name, such as lists, is not among them.
+    pub files: Vec<File>,
+}
+
+/// The policy of a direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyOf {
+    /// The name of the direction.
+    pub direction: String,
+    /// The name of its file.
+    pub file: String,
+    /// Tells the policy from others, as in the status.
+    pub identity: String,
+    /// Since when this process has had it in force, in nanoseconds of CLOCK_REALTIME.
+    pub since_ns: u64,
+}
+
 /// An answer of the server. `S` is the status, read or to be written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -286,6 +323,8 @@ pub enum Answer<S = Box<Status>> {
     Log(Vec<Entry>),
     /// The answer to [`Request::Texts`].
     Texts(Box<Texts>),
+    /// The answer to [`Request::Policy`].
+    Policy(Box<InForce>),
     /// The request is malformed or cannot be met; the text gives the reason and the cure.
     Error(String),
 }

@@ -81,7 +81,7 @@ pub fn missing(deployment: &Deployment) -> Vec<String> {
 /// Returns what is wrong with the user of a deployment on this machine, if something is. Another
 /// machine, for which the deployment may be, can have the user.
 pub fn missing_user(deployment: &Deployment) -> Option<String> {
-    let user = &deployment.service.user;
+    let user = deployment.service.user.as_ref()?;
     (!sandbox::is_user(user)).then(|| {
         format!(
             "there is no user `{user}` here, which the forwarder is to be; `weir up` will not \
@@ -97,7 +97,7 @@ pub fn missing_user(deployment: &Deployment) -> Option<String> {
 /// When it is not; the error names the cure.
 pub fn check_host(deployment: &Deployment) -> Result<()> {
     check_cpus(deployment)?;
-    sandbox::check_user(&deployment.service.user)
+    deployment.service.user.as_deref().map_or(Ok(()), sandbox::check_user)
 }
 
 /// Returns the ports where a direction's frames are sorted: those whose frames all go by it.

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
@@ -60,6 +62,9 @@ pub struct Vxlan {
     pub has_checksum: bool,
 }
 
+/// How long the kernel may take to make the route to an address.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The UDP port of VXLAN [RFC 7348 §5].
 pub const VXLAN_PORT: u16 = 4789;
 
@@ -73,6 +78,9 @@ pub struct LinkState {
     pub is_up: bool,
     /// The other side is connected.
     pub has_carrier: bool,
+    /// The kernel has acted on that: until then it drops what is sent by the interface, and tells
+    /// no sender.
+    pub is_operational: bool,
     /// The MTU, in bytes after the Ethernet header.
     pub mtu: u32,
     /// Its Ethernet address, if it has one.
@@ -227,19 +235,49 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Gives an interface an address. An IPv6 one is usable at once: no duplicate detection.
+    /// Gives an interface an address. On one that is set up it can be used when this returns, also
+    /// an IPv6 one: there is no duplicate detection.
     pub fn add_address(&mut self, name: &str, address: IpAddr, prefix_len: u8) -> Result<()> {
+        let link = self.link(name)?;
         let mut message = AddressMessage::default();
         message.header.family = family_of(address);
         message.header.prefix_len = prefix_len;
-        message.header.index = self.link(name)?.index;
+        message.header.index = link.index;
         if address.is_ipv6() {
             message.header.flags = AddressHeaderFlags::Nodad;
         }
         message.attributes =
             vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         let action = format!("give `{name}` the address {address}/{prefix_len}");
-        self.change(action, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        let request = RouteNetlinkMessage::NewAddress(message);
+        self.change(action, request, NLM_F_CREATE | NLM_F_EXCL)?;
+        // The kernel makes the route to an own IPv6 address on a thread of its own, a third of a
+        // second later on a busy machine; until then frames to it are dropped.
+        let start = Instant::now();
+        while address.is_ipv6() && link.is_up && !self.is_own(address)? {
+            if start.elapsed() > ADDRESS_PATIENCE {
+                let action = format!("use the address {address} of `{name}`");
+                return Err(SystemError::refused(action, "the kernel makes no route to it", ""));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Returns whether frames to this address are for this host.
+    fn is_own(&mut self, address: IpAddr) -> Result<bool> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(address);
+        message.header.destination_prefix_length = if address.is_ipv6() { 128 } else { 32 };
+        message.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address))];
+        match self.exchange(RouteNetlinkMessage::GetRoute(message), 0) {
+            Ok(Some(RouteNetlinkMessage::NewRoute(route))) => {
+                Ok(route.header.kind == RouteType::Local)
+            }
+            Ok(_) => Ok(false),
+            Err(cause) if cause.raw_os_error() == Some(libc::ENETUNREACH) => Ok(false),
+            Err(cause) => Err(SystemError::new(format!("look up the route to {address}"), cause)),
+        }
     }
 
     /// Sets the Ethernet address of a neighbour permanently, so that no host need resolve it.
@@ -409,6 +447,7 @@ fn link_state(link: &LinkMessage) -> LinkState {
         index: link.header.index,
         is_up: link.header.flags.contains(LinkFlags::Up),
         has_carrier: link.header.flags.contains(LinkFlags::LowerUp),
+        is_operational: false,
         mtu: 0,
         mac: None,
         is_ethernet: link.header.link_layer_type == LinkLayerType::Ether,
@@ -425,6 +464,7 @@ fn link_state(link: &LinkMessage) -> LinkState {
                 );
             }
             LinkAttribute::OperState(State::Down) => state.has_carrier = false,
+            LinkAttribute::OperState(State::Up) => state.is_operational = true,
             _ => {}
         }
     }

@@ -2,12 +2,13 @@
 //! once, unless it comes with the first: `timeout`, a terminal and a service manager may signal a
 //! process and its group. [`Signals`] is for a loop that handles each signal in its turn.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ,
 };
@@ -136,6 +137,33 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
+}
+
+/// Has the kernel send SIGTERM to this process when the thread ends that started it; `starter` is
+/// the process of that thread.
+///
+/// # Errors
+/// When that has ended already.
+pub fn stop_with(starter: u32) -> Result<()> {
+    let failed =
+        |cause: io::Error| SystemError::new("stop with the process that started it", cause);
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|cause| failed(cause.into()))?;
+    // It may have ended before the call.
+    match getppid().is_some_and(|parent| parent.as_raw_nonzero().get() as u32 == starter) {
+        true => Ok(()),
+        false => Err(failed(io::Error::other(format!("process {starter} did not, or has ended")))),
+    }
+}
+
+/// Sends SIGTERM to a process, or with `at_once` SIGKILL.
+///
+/// # Errors
+/// When there is none of this number, or it is another user's.
+pub fn end(process: u32, at_once: bool) -> Result<()> {
+    let signal = if at_once { Signal::KILL } else { Signal::TERM };
+    let found = Pid::from_raw(process as i32).ok_or(rustix::io::Errno::SRCH);
+    let sent = found.and_then(|pid| kill_process(pid, signal));
+    sent.map_err(|cause| SystemError::new(format!("end process {process}"), cause.into()))
 }
 
 /// Returns whether a signal at `now_ns` comes at least [`SAME_STOP_NS`] after the first. If it is

@@ -171,11 +171,14 @@ impl Testbed {
     }
 }
 
-/// Waits until the kernel has noticed a cable that was just connected.
-fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
+/// Waits until the kernel has acted on a cable that was just connected.
+///
+/// # Errors
+/// When that takes it seconds.
+pub fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(5);
     let start = Instant::now();
-    while !netlink.link(interface)?.has_carrier {
+    while !netlink.link(interface)?.is_operational {
         if start.elapsed() > PATIENCE {
             let why = format!("no carrier within {} s", PATIENCE.as_secs());
             return Err(SystemError::refused(format!("connect `{interface}`"), why, ""));

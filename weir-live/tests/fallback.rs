@@ -309,7 +309,8 @@ fn a_bridge_of_three_ports_is_a_hub() -> Outcome {
         (there, 1001, true, true),
         (there, 1200, true, false),
         (port, 60, false, false),
-        (group(0), 60, false, false),
+        (group(0), 60, true, true),
+        (group(1), 60, false, false),
         (group(15), 60, false, false),
         (group(16), 60, true, true),
     ];

@@ -22,7 +22,7 @@ use weir_live::error::SystemError;
 use weir_live::netns;
 use weir_live::port::{self, PortConfig};
 use weir_live::realtime;
-use weir_live::sandbox::{self, Denials, SandboxConfig};
+use weir_live::sandbox::{self, Denials, SandboxConfig, User};
 use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 
@@ -160,6 +160,14 @@ fn the_status_shows_it() -> Outcome {
     drop(child.stdin.take());
     child.wait()?;
     let none = "0000000000000000";
+    // Root with every user becomes one of the link's own.
+    let map = fs::read_to_string("/proc/self/uid_map")?;
+    if map.split_whitespace().eq(["0", "0", "4294967295"]) {
+        let user = 0x7000_0000 + std::process::id();
+        let line = format!("Uid:\t{user}\t{user}\t{user}\t{user}\n");
+        assert!(status.contains(&line), "{status}");
+        assert!(status.contains(&line.replace("Uid", "Gid")), "{status}");
+    }
     let rows = [
         ("CapInh", none),
         ("CapPrm", none),
@@ -236,7 +244,7 @@ fn play(part: &str) -> ExitCode {
 type Played = Result<String, Box<dyn std::error::Error>>;
 
 fn enter() -> Result<sandbox::Entered, Box<dyn std::error::Error>> {
-    sandbox::drop_capabilities("nobody", true)?;
+    sandbox::drop_capabilities(User::OfLink(std::os::unix::process::parent_id()), true)?;
     Ok(sandbox::enter(&SandboxConfig::default())?)
 }
 
@@ -354,7 +362,7 @@ fn with_threads() -> Played {
             }
         });
         let errors = [
-            sandbox::drop_capabilities("nobody", false).err(),
+            sandbox::drop_capabilities(User::Named("nobody"), false).err(),
             sandbox::enter(&SandboxConfig::default()).err(),
         ];
         stop.store(true, Ordering::Relaxed);
@@ -367,13 +375,18 @@ fn with_threads() -> Played {
 }
 
 fn unknown_user() -> Played {
-    let error = sandbox::drop_capabilities("weir-nobody-has-this", false).err();
-    let text = error.map(|error| error.to_string()).unwrap_or_default();
+    let refusal = |name| {
+        let error = sandbox::drop_capabilities(User::Named(name), false).err();
+        error.map(|error| error.to_string()).unwrap_or_default()
+    };
+    let text = refusal("weir-nobody-has-this");
     assert!(text.contains("weir-nobody-has-this") && text.contains("getent passwd"), "{text}");
+    let text = refusal("root");
+    assert!(text.contains("that is root") && text.contains("leave it out"), "{text}");
     Ok("done".to_owned())
 }
 
-/// More memory can be had afterwards, and the stack grows.
+/// More memory can be had afterwards, also by many threads at once, and the stack grows.
 fn memory() -> Played {
     let entered = enter()?;
     let is_said = entered.memory.bytes > 0 || entered.memory.why_not.contains("CAP_IPC_LOCK");
@@ -384,6 +397,16 @@ fn memory() -> Played {
     }
     assert_eq!(use_stack(64), 64 << 10);
     assert_eq!(blocks.iter().map(Vec::len).sum::<usize>(), (41 << 20) + (1 << 16) + (1 << 10));
+    let all = std::sync::Barrier::new(20);
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let _block = vec![1; 1 << 10];
+                all.wait();
+            });
+        }
+    });
+    assert_eq!(Denials::default().look(), []);
     Ok("done".to_owned())
 }
 

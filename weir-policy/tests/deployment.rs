@@ -227,10 +227,25 @@ fn options_of_ports_and_bridges_are_checked() {
         ("'2 s'", "'2 h'", &["W015@d:5:15"]),
         ("'pass'", "'drop'", &["W016@d:6:11"]),
         ("take = true", "take = 'yes'", &["W012@d:7:8"]),
+        ("take = true", "user = 'root'", &["W017@d:7:8"]),
     ];
     for (old, new, wanted) in rows {
         assert!(sound.contains(old), "{old}");
         check(&format!("{}{WAYS}", sound.replacen(old, new, 1)), wanted);
+    }
+}
+
+#[test]
+fn an_api_has_an_address_that_clients_can_know() {
+    let rows: [(&str, &[&str]); 4] = [
+        ("127.0.0.1:8480", &[]),
+        ("127.0.0.1:0", &["W017@d:4:10"]),
+        ("127.0.0.1", &["W017@d:4:10"]),
+        ("192.0.2.1:8480", &["W017@d:4:10"]),
+    ];
+    for (listen, wanted) in rows {
+        let api = format!("[deployment.api]\nlisten = '{listen}'\ntoken_file = 't'\n");
+        check(&format!("{HEAD}{api}{WAYS}"), wanted);
     }
 }
 
@@ -249,7 +264,7 @@ fn what_follows_a_death_is_checked() {
         restart: Restart::Never,
         wait_for_ports: Patience::Forever,
         watchdog: None,
-        user: "weir".to_owned(),
+        user: Some("weir".to_owned()),
         control_group: Some("adm".to_owned()),
         priority: Priority::Realtime,
         log: Some("/var/log/weir.log".into()),

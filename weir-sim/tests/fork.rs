@@ -100,6 +100,21 @@ fn a_fork_with_a_change_is_what_the_change_would_have_done() {
 }
 
 #[test]
+fn a_record_that_begins_with_a_change_is_replayed() {
+    // The seed of the fuzz target: its policy changes before the first frame comes.
+    let bytes = include_bytes!("../../fuzz/corpus/record/change.seed");
+    let recorded = Recorded::read(|| Ok(bytes.as_slice()), None).expect("it holds packets");
+    let ask = Ask {
+        at: recorded.load.start,
+        edits: Vec::new(),
+        length: Duration::from_secs(1),
+        step: None,
+    };
+    let forked = fork(&recorded, bytes.as_slice(), &ask).expect("it builds");
+    assert_eq!(forked.recorded.classes, forked.forked.classes);
+}
+
+#[test]
 fn a_fork_with_another_rate_differs_from_the_moment_on() {
     let text = policy("drr", "tail", "linear", &mut Random::new(5, 0));
     let bytes = Recording::new(&text, 5).expect("a sound policy").run(200, None);

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::{self, NetNs};
+use weir_live::testbed::wait_for_carrier;
 use weir_traffic::arrivals::ReceivedStream;
 use weir_traffic::count::{ClassCount, count};
 use weir_traffic::flood::{Flood, FloodPlan, Guaranteed, Place};
@@ -64,6 +65,9 @@ impl Pair {
             netlink.add_address("eth0", six(host), 64)?;
             netlink.add_neighbour("eth0", four(other), mac)?;
             netlink.add_neighbour("eth0", six(other), mac)?;
+        }
+        for namespace in [&pair.client, &pair.server] {
+            wait_for_carrier(&mut Netlink::open_in(namespace)?, "eth0")?;
         }
         Ok(pair)
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use weir_control::http;
 use weir_control::places::Places;
 use weir_control::printable::printable_lines;
+use weir_control::protocol::PCAPNG;
 
 /// Sends one request of HTTP to a running link, and prints the answer; without a path, the
 /// description of all requests (OpenAPI).
@@ -32,6 +33,9 @@ impl Run for Api {
         let method = if self.post.is_some() { "POST" } else { "GET" };
         let body = self.post.unwrap_or_default();
         match socket.and_then(|socket| http::ask(&socket, method, &self.path, &body)) {
+            Ok(response) if response.kind == PCAPNG => output.refuse(
+                "the answer is a record; `weir record` and `weir snapshot` write it to a file",
+            ),
             Ok(response) => {
                 let text = printable_lines(&String::from_utf8_lossy(&response.body));
                 output.text(&format!("{text}\n"));

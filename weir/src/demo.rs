@@ -1,4 +1,5 @@
-//! `weir demo`: live traffic through a shaped link, and the simulation of it, side by side.
+//! `weir demo`: live traffic through a shaped link, and the simulation of it, side by side; then
+//! rates changed while it runs, a delay explained, a record replayed.
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
@@ -9,12 +10,14 @@ use weir_live::signals::StopSignal;
 
 /// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///
-/// Makes private networks, so it needs root, or an ordinary user's right to user namespaces; it
+/// The link is `weir up`. After the measurement its rates are changed while the traffic runs on;
+/// the slowest voice packet is explained, and a record of all that is replayed and compared. Makes
+/// private networks, so it needs root, or an ordinary user's right to user namespaces; it
 /// changes nothing outside and leaves nothing behind. Exits 0 if every promise held, 1 if one did
 /// not, 130 if interrupted.
 #[derive(clap::Args)]
 pub struct Demo {
-    /// Seconds to measure, after 2 seconds of warm-up.
+    /// Seconds to measure, after 2 seconds of warm-up and before 5 of changed rates.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(seconds()))]
     seconds: u64,
     /// Print the policy of the demo and exit.
@@ -49,7 +52,7 @@ impl Run for Demo {
                 if outcome.held() { Exit::Clean } else { Exit::Faults }
             }
             Err(Failure::Interrupted) => {
-                output.warn("demo: interrupted; traffic, bridge and private networks are gone");
+                output.warn("demo: interrupted; traffic, link and private networks are gone");
                 Exit::Interrupted
             }
             Err(Failure::Privilege(why) | Failure::System(why)) => {

@@ -135,6 +135,10 @@ impl Explain {
         let worst = usize::from(self.worst);
         let ask = Ask { class: self.class.clone(), packet: self.packet, worst, within: None };
         let causes = causes::look(&load, &ask).map_err(|error| error.to_string())?;
+        if let Some(number) = self.packet.filter(|_| causes.stories.is_empty()) {
+            let of = self.class.as_ref().map_or(String::new(), |class| format!(" of `{class}`"));
+            return Err(format!("the record holds no packet {number}{of} of this direction"));
+        }
         let promises = remedy::look(&load, &self.promise, Bounds::default())?;
         let (direction, fault) = (direction.to_owned(), load.fault);
         Ok(Printed { direction, fault, causes, promises })

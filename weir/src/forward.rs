@@ -37,9 +37,10 @@ use weir_live::keeper::process::inherited;
 use weir_live::keeper::watch::Bell;
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_live::realtime;
-use weir_live::sandbox::{self, SandboxConfig};
+use weir_live::sandbox::{self, SandboxConfig, User};
 use weir_live::signals::Signals;
 use weir_live::status::{Board, Status};
+use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Priority};
 
 /// Forwards for a `weir up`, which starts it.
@@ -126,7 +127,11 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
     let mut warnings = Vec::new();
     go_first(&deployment, &mut warnings);
-    let dropped = sandbox::drop_capabilities(&deployment.service.user, true).map_err(text)?;
+    let user = match &deployment.service.user {
+        Some(name) => User::Named(name),
+        None => User::OfLink(plan.keeper),
+    };
+    let dropped = sandbox::drop_capabilities(user, true).map_err(text)?;
     let courier = Courier::new(authority);
     let configs = deploy::bridges(&deployment).map_err(text)?;
     let through = |config: BridgeConfig| Bridge::open(config.through(&courier));
@@ -144,7 +149,8 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let mut alarms = Alarms::watch(&deployment, &mut bridges, reporter.clone());
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
     let Plan { texts, keeper, owner, history, api: _ } = *plan;
-    let mut state = State { deployment, texts, offices, history, trial: None };
+    let since_ns = vec![realtime_ns(); deployment.directions.len()];
+    let mut state = State { deployment, texts, since_ns, offices, history, trial: None };
     match state.go_on(&mut bridges, &reporter) {
         Ok(changed) => alarms = changed.unwrap_or(alarms),
         Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),

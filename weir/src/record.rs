@@ -71,10 +71,11 @@ pub fn save(link: &Link, request: &Request, path: &Path, output: &Output) -> Exi
 pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, String> {
     let name = link.name.clone().unwrap_or_default();
     let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok)?;
-    let stop = StopSignal::install().map_err(|error| error.to_string())?;
     let stream = client::follow(&socket, request)?;
     let cannot = |error| format!("cannot write {}: {error}", path.display());
+    // Before signals are handled: to open a pipe that nobody reads waits for ever.
     let file = File::create(path).map_err(cannot)?;
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
     receive(&stream, file, &stop)
 }
 

@@ -16,7 +16,7 @@ use weir_live::keeper::messages::PROTOCOL;
 use weir_live::keeper::page::{FromPage, PagePlan, ToPage};
 use weir_live::keeper::process::inherited;
 use weir_live::precedence::set_niceness;
-use weir_live::sandbox::{self, SandboxConfig};
+use weir_live::sandbox::{self, SandboxConfig, User};
 use weir_view::live::Live;
 use weir_view::live::contact::ByKeeper;
 use weir_view::server::Server;
@@ -73,7 +73,11 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<(PagePlan, Site), String> 
     let listener = descriptors.pop().ok_or("the keeper gives no listener")?;
     // The link itself goes first. Where that is not allowed, the page does all the same.
     let _as_before = set_niceness(NICENESS);
-    sandbox::drop_capabilities(&plan.user, false).map_err(text)?;
+    // By the number of this process and not of the keeper: who has the user of another process may
+    // end that.
+    let own = User::OfLink(std::process::id());
+    let user = plan.user.as_deref().map_or(own, User::Named);
+    sandbox::drop_capabilities(user, false).map_err(text)?;
     let site = Site::new(listener, &plan.api)?;
     sandbox::enter(&SandboxConfig { locks_memory: false }).map_err(text)?;
     Ok((*plan, site))

@@ -5,15 +5,39 @@
 
 use serde_json::Value;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Starts the program.
 fn demo(arguments: &[&str]) -> Child {
+    command(arguments).spawn().expect("the program starts")
+}
+
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.arg("demo").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the program starts")
+    command
+}
+
+/// Starts the program with a folder of its own for what it keeps while it runs.
+fn demo_in(folder: &Path, arguments: &[&str]) -> Child {
+    command(arguments).env("TMPDIR", folder).spawn().expect("the program starts")
+}
+
+/// Checks that of a demo that has ended no process and no file is left.
+fn check_gone(process: u32, folder: &Path) {
+    let own = process.to_string();
+    let is_link = |arguments: &str| {
+        let words: Vec<_> = arguments.split('\0').collect();
+        words.windows(2).any(|pair| pair == ["--ends-with", own.as_str()])
+    };
+    let all = std::fs::read_dir("/proc").expect("Linux lists processes").flatten();
+    let lines = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    assert_eq!(lines.filter(|line| is_link(line)).count(), 0, "the link is gone");
+    let left = std::fs::read_dir(folder).expect("it was just made").count();
+    assert_eq!(left, 0, "files are gone");
 }
 
 /// Waits for its end and returns its output; kills it if it does not end.
@@ -67,9 +91,10 @@ fn check_side(outcome: &Value, side: &str) {
 
 #[test]
 fn live_and_simulated_balance_and_voice_loses_nothing() {
-    let before = interfaces();
-    let (status, out, error) =
-        finish(demo(&["--seconds", "3", "--format", "json"]), Duration::from_secs(60));
+    let (before, folder) = (interfaces(), tempfile::tempdir().expect("a folder"));
+    let child = demo_in(folder.path(), &["--seconds", "3", "--format", "json"]);
+    let process = child.id();
+    let (status, out, error) = finish(child, Duration::from_secs(60));
     if is_skipped(&error) {
         return;
     }
@@ -79,21 +104,50 @@ fn live_and_simulated_balance_and_voice_loses_nothing() {
     if outcome["stalls"] == 0 {
         check_side(&outcome, "live");
         assert_eq!(outcome["listener"]["lost"], 0, "{}", outcome["listener"]);
+        assert_eq!(outcome["later"]["set"]["voice_dropped"], 0, "{}", outcome["later"]);
     }
+    check_later(&outcome["later"]);
     assert!(outcome["differences"].is_array(), "{outcome}");
     assert_eq!(outcome["live"]["conservation"]["holds"], true, "{}", outcome["live"]);
     let failed = outcome["checks"].as_array().expect("there are checks").iter();
     let failed = failed.filter(|check| check["held"] != true).count();
     assert_eq!(status.code(), Some(i32::from(failed > 0)), "{}", outcome["checks"]);
     assert_eq!(interfaces(), before);
+    check_gone(process, folder.path());
 }
 
+/// Checks what was done to the link after the measurement, as far as it does not depend on other
+/// load.
+fn check_later(later: &Value) {
+    let (set, explain, replay) = (&later["set"], &later["explain"], &later["replay"]);
+    assert_eq!(set["classes"].as_array().map(Vec::len), Some(2), "{set}");
+    assert!(set["what"].as_str().is_some_and(|what| what.contains("video rate")), "{set}");
+    assert!(explain["sentence"].as_str().is_some_and(|text| text.starts_with("voice's packet")));
+    let parts = explain["parts_ms"].as_object().expect("the delay has parts").values();
+    let sum: f64 = parts.filter_map(Value::as_f64).sum();
+    let total = explain["total_ms"].as_f64().expect("it waited");
+    assert!(total > 0.0 && (sum - total).abs() < 1e-6, "{explain}");
+    assert_eq!((&replay["identical"], &replay["changes"]), (&true.into(), &1.into()), "{replay}");
+    assert!(replay["departures"].as_u64() > Some(100), "{replay}");
+}
+
+/// In the measurement, and while rates change.
 #[test]
 fn an_interrupt_ends_it_cleanly() {
     let before = interfaces();
-    let child = demo(&["--seconds", "60"]);
-    thread::sleep(Duration::from_millis(1500));
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    thread::scope(|scope| {
+        scope.spawn(|| check_interrupt("60", Duration::from_millis(1500)));
+        scope.spawn(|| check_interrupt("1", Duration::from_millis(5000)));
+    });
+    assert_eq!(interfaces(), before);
+}
+
+fn check_interrupt(seconds: &str, after: Duration) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = demo_in(folder.path(), &["--seconds", seconds]);
+    let process = child.id();
+    thread::sleep(after);
+    let kill = Command::new("kill").args(["-INT", &process.to_string()]).status();
     let sent = kill.expect("kill runs").success();
     let (status, out, error) = finish(child, Duration::from_secs(20));
     if is_skipped(&error) {
@@ -102,7 +156,7 @@ fn an_interrupt_ends_it_cleanly() {
     assert!(sent, "the demo ended by itself: {error}");
     assert_eq!(status.code(), Some(130), "{error}");
     assert!(error.contains("interrupted") && out.is_empty(), "{out}{error}");
-    assert_eq!(interfaces(), before);
+    check_gone(process, folder.path());
 }
 
 #[test]

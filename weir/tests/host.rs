@@ -37,6 +37,7 @@ const TESTS: &[Test] = &[
     ("a_renamed_interface_with_longer_frames_is_followed", a_changed_interface_is_followed),
     ("an_interface_that_comes_back_is_shaped_again", an_interface_that_comes_back_is_shaped),
     ("what_cannot_be_shaped_is_refused", what_cannot_be_shaped_is_refused),
+    ("a_new_keeper_takes_over", a_new_keeper_takes_over),
 ];
 
 fn main() -> ExitCode {
@@ -396,6 +397,24 @@ fn connection(router: &NetNs, port: u16) -> Result<Vec<String>, Failed> {
             .contains(&&word[..word.find('=').map_or(0, |at| at + 1)])
     };
     Ok(line.split_whitespace().filter(is_tuple).map(str::to_owned).collect())
+}
+
+/// Only one forwarder can have the taps, so the one that it finds ends first; then all is as ever.
+fn a_new_keeper_takes_over() -> Outcome {
+    let mut scene = Scene::new("adopt")?;
+    scene.start()?;
+    let forwarder = |scene: &Scene| scene.status().ok()?.processes.map(|two| two.forwarder);
+    let former = forwarder(&scene).ok_or("it has one")?;
+    scene.signal("KILL")?;
+    scene.child.take().ok_or("it was started")?.wait()?;
+    scene.start()?;
+    let is_other = |scene: &Scene| forwarder(scene).is_some_and(|now| now != former);
+    await_true("another forwarder", || is_other(&scene))?;
+    echo(&scene.testbed.weir, &scene.testbed.server, SERVER.into(), 100, PATIENCE)?;
+    assert!(scene.status()?.lanes[UP].classes[0].sent.packets > 0);
+    let restarted = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
+    assert!(restarted.status.success(), "{restarted:?}");
+    scene.end("TERM")
 }
 
 /// Neighbours are resolved anew, over IPv4 and IPv6, both ways, and broadcasts arrive once.

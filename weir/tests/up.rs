@@ -24,10 +24,10 @@ mod probe;
 mod processes;
 #[path = "up/records.rs"]
 mod records;
-#[path = "../../weir-live/tests/support/rows.rs"]
-mod rows;
 #[path = "up/replayed.rs"]
 mod replayed;
+#[path = "../../weir-live/tests/support/rows.rs"]
+mod rows;
 #[path = "up/screen.rs"]
 mod screen;
 #[path = "up/told.rs"]

@@ -1,6 +1,5 @@
 //! The client: one request of HTTP to a running link.
 
-use super::JSON;
 use crate::client::connect;
 use crate::printable::printable_lines;
 use crate::protocol::Answer;
@@ -27,11 +26,11 @@ pub struct Response {
 pub fn ask(path: &Path, method: &str, target: &str, body: &str) -> Result<Response, String> {
     expect_path(method, target)?;
     let place = path.display();
-    let asked = ask_on(&mut connect(path)?, method, target, body.as_bytes());
+    let asked = ask_on(&mut connect(path)?, method, target, (body.as_bytes(), BYTES_MAX));
     asked.map_err(|error| format!("`{place}`: {error}"))
 }
 
-/// As [`ask`], on a connection that ends with the answer.
+/// As [`ask`], on a connection that ends with the answer, of which so many bytes are read.
 ///
 /// # Errors
 /// As [`ask`].
@@ -39,7 +38,7 @@ pub fn ask_on(
     stream: &mut UnixStream,
     method: &str,
     target: &str,
-    body: &[u8],
+    (body, bytes_max): (&[u8], u64),
 ) -> Result<Response, String> {
     expect_path(method, target)?;
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
@@ -55,7 +54,7 @@ pub fn ask_on(
         .set_read_timeout(Some(patience))
         // A server that turns the client away may not read all.
         .map(|()| stream.write_all(&request))
-        .and_then(|_| stream.take(BYTES_MAX).read_to_end(&mut bytes));
+        .and_then(|_| stream.take(bytes_max).read_to_end(&mut bytes));
     match read(&bytes, method == "HEAD") {
         Some(response) => Ok(response),
         None => Err(match talked {
@@ -92,6 +91,7 @@ fn read(bytes: &[u8], is_head: bool) -> Option<Response> {
         let header = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         header.and_then(|header| std::str::from_utf8(header.value).ok())
     };
+    let kind = value("Content-Type").unwrap_or_default().to_owned();
     let rest = &bytes[end..];
     let body = if is_head {
         Vec::new()
@@ -101,7 +101,6 @@ fn read(bytes: &[u8], is_head: bool) -> Option<Response> {
         let length = value("Content-Length")?.parse().ok()?;
         rest.get(..length)?.to_vec()
     };
-    let kind = value("Content-Type").unwrap_or(JSON).to_owned();
     Some(Response { status, kind, body })
 }
 
@@ -140,9 +139,8 @@ mod tests {
         let parts =
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let whole = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
-        let response = |status, body: &str| {
-            Some(Response { status, kind: JSON.to_owned(), body: body.into() })
-        };
+        let response =
+            |status, body: &str| Some(Response { status, kind: String::new(), body: body.into() });
         assert_eq!(read(parts.as_bytes(), false), response(200, "abcde"));
         assert_eq!(read(whole.as_bytes(), false), response(404, "{}"));
         for cut in 0..parts.len() - 4 {

@@ -62,7 +62,10 @@ fn error() -> Value {
 
 /// Describes a request.
 fn operation(call: &Call, requests: &Value, answers: &Value) -> Value {
-    let mut content = json!({ JSON: { "schema": variant(answers, call.answer) } });
+    let mut content = match call.route.and_then(|route| route.follows) {
+        Some(kind) => json!({ kind: { "schema": { "type": "string", "format": "binary" } } }),
+        None => json!({ JSON: { "schema": variant(answers, call.answer) } }),
+    };
     if call.keyword == "events" {
         content[stream::KIND] = json!({ "schema": { "type": "string" } });
     }

@@ -32,7 +32,7 @@ impl Fault {
     }
 
     pub(super) fn slow(error: &io::Error) -> Self {
-        Self::new(408, format!("no whole request came: {error}"))
+        Self::new(408, crate::server::unheard(error))
     }
 
     /// A refusal of the server, whatever protocol the client speaks.

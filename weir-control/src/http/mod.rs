@@ -18,9 +18,9 @@ mod stream;
 mod tests;
 
 use crate::metrics;
-use crate::protocol::{Answer, CALLS, Query, Request, Right, Route};
+use crate::protocol::{Answer, CALLS, Query, RECORD_MS_MAX, Request, Right, Route};
 use crate::server::{Refusal, Shared, Wire};
-use crate::service::{Peer, Reply};
+use crate::service::{Peer, Reply, Tail};
 pub use ask::{Response, ask, ask_on};
 use exchange::{End, Exchange};
 pub use fault::Fault;
@@ -106,6 +106,9 @@ impl<W: Wire + ?Sized> Conversation<'_, W> {
                         return self.events(&head, since).map(|()| false);
                     }
                 }
+                if let Some(kind) = call.route.and_then(|route| route.follows) {
+                    return self.record(&head, &peer, (&request, kind));
+                }
                 self.call(&head, &peer, &request)?;
             }
         }
@@ -125,6 +128,38 @@ impl<W: Wire + ?Sized> Conversation<'_, W> {
             .parts(JSON, |out| serde_json::to_writer(out, &answer).map_err(io::Error::from))?)
     }
 
+    /// Sends a record of this type as it is made; returns whether another request may follow.
+    fn record(
+        &mut self,
+        head: &Head,
+        peer: &Peer,
+        (request, kind): (&Request, &str),
+    ) -> Result<bool, End> {
+        check_length(request)?;
+        if head.method == "HEAD" {
+            Writing::new(self.exchange.wire, head, head.stays()).begin_parts(kind)?;
+            return Ok(head.stays());
+        }
+        let met = self.client.shared.meet(peer, request).map_err(Fault::of)?;
+        let Reply { answer, tail, .. } = met.reply;
+        let mut writing = Writing::new(self.exchange.wire, head, head.stays());
+        match (answer, tail) {
+            (Answer::Error(text), _) => writing.error(409, &text)?,
+            (_, Some(tail)) => return self.follow(head, tail, kind),
+            (_, None) => writing.error(409, "nothing follows; there is no record")?,
+        }
+        Ok(head.stays())
+    }
+
+    /// Sends what follows an answer, for as long as each part of it is read in time.
+    fn follow(&mut self, head: &Head, tail: Tail, kind: &str) -> Result<bool, End> {
+        let shared = self.client.shared;
+        let mut writing = Writing::new(self.exchange.wire, head, head.stays());
+        let is_over = |writing: &mut Writing<'_, W>| shared.is_ending() || writing.wire().is_gone();
+        writing.follow(kind, shared.service.patience.answer, (tail, &is_over))?;
+        Ok(head.stays())
+    }
+
     /// Sends the counters of the classes in the query.
     fn metrics(&mut self, head: &Head) -> Result<(), End> {
         let query = match route::request(&CALLS[0], &head.query, &[])? {
@@ -142,6 +177,19 @@ impl<W: Wire + ?Sized> Conversation<'_, W> {
         Ok(writing.parts(metrics::CONTENT, |out| {
             metrics::write(out, &shared.service.name, (&status, &shared.times))
         })?)
+    }
+}
+
+/// Refuses a record without a length, which would be cut when the client disconnects.
+fn check_length(request: &Request) -> Result<(), Fault> {
+    match request {
+        Request::Record { for_ms: None } => {
+            Err(Fault::bad("say how many milliseconds to record, such as /record?for_ms=10000"))
+        }
+        Request::Record { for_ms: Some(ms) } if !(1..=RECORD_MS_MAX).contains(ms) => {
+            Err(Fault::bad(format!("`for_ms` is {ms}; write 1 to {RECORD_MS_MAX}")))
+        }
+        _ => Ok(()),
     }
 }
 

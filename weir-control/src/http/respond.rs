@@ -3,8 +3,11 @@
 use super::heading::Head;
 use super::{Fault, JSON};
 use crate::server::Wire;
+use crate::service::Tail;
 use serde_json::json;
+use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
+use std::time::{Duration, Instant};
 
 /// A response to be written.
 pub struct Writing<'a, W: Wire + ?Sized> {
@@ -92,6 +95,29 @@ impl<'a, W: Wire + ?Sized> Writing<'a, W> {
         self.end_parts()
     }
 
+    /// Writes a body as `tail` makes it, which takes as long as that likes: each part of it is read
+    /// within `patience`. A body that ends early lacks its last part. `is_over` says whether the
+    /// client is gone.
+    pub fn follow(
+        &mut self,
+        kind: &str,
+        patience: Duration,
+        (tail, is_over): (Tail, &dyn Fn(&mut Self) -> bool),
+    ) -> io::Result<()> {
+        self.begin_parts(kind)?;
+        let shared = RefCell::new(self);
+        let paced = Paced { writing: &shared, patience };
+        let mut out = BufWriter::with_capacity(PART, paced);
+        let told = tail(&mut out, &|| is_over(*shared.borrow_mut()));
+        let written = told.map_err(io::Error::other).and_then(|()| out.flush());
+        // Dropped after an error, the writer would try to send the rest.
+        let (_, _) = out.into_parts();
+        written?;
+        let mut writing = shared.borrow_mut();
+        writing.wire.until(Instant::now() + patience);
+        writing.end_parts()
+    }
+
     /// Begins a body of parts.
     pub fn begin_parts(&mut self, kind: &str) -> io::Result<()> {
         self.stays &= self.in_parts;
@@ -150,6 +176,24 @@ impl<W: Wire + ?Sized> Write for Chunks<'_, '_, W> {
             self.0.part(bytes)?;
         }
         Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// As [`Chunks`], with a limit of time for each part.
+struct Paced<'c, 'w, 'a, W: Wire + ?Sized> {
+    writing: &'c RefCell<&'w mut Writing<'a, W>>,
+    patience: Duration,
+}
+
+impl<W: Wire + ?Sized> Write for Paced<'_, '_, '_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut writing = self.writing.borrow_mut();
+        writing.wire.until(Instant::now() + self.patience);
+        Chunks(&mut **writing).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

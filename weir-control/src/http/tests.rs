@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::protocol::{CALLS, Method, Right};
-use crate::service::{Patience, Service};
+use crate::service::{Act, Patience, Service};
 use std::sync::{Arc, Mutex};
 use weir_live::events::feed::{FEED_MAX, Feed};
 use weir_live::events::{About, Event, Kind};
@@ -12,11 +12,24 @@ fn shared(asked: &Arc<Mutex<Vec<Request>>>, feed: &Arc<Feed>) -> Shared {
     let noted = Arc::clone(asked);
     let act = move |request: &Request, _: &Peer| -> Reply {
         noted.lock().expect("no panic").push(request.clone());
-        Answer::Done.into()
+        match request {
+            Request::Record { .. } => Reply { tail: Some(Box::new(record)), ..Answer::Done.into() },
+            _ => Answer::Done.into(),
+        }
     };
     let patience = Patience { counts: Duration::ZERO, ..Patience::default() };
     let feed = Arc::clone(feed);
     Shared::of(Service { act: Box::new(act), patience, feed, ..Service::of(Vec::new(), 1) })
+}
+
+/// Writes a record that fails at once if the client is gone.
+fn record(out: &mut dyn io::Write, is_over: &dyn Fn() -> bool) -> Result<(), String> {
+    let mut write = |part: &[u8]| out.write_all(part).and_then(|()| out.flush());
+    write(b"first").map_err(|error| error.to_string())?;
+    if is_over() {
+        return Err("the client is gone".to_owned());
+    }
+    write(b"last").map_err(|error| error.to_string())
 }
 
 /// Returns what a link answers to these bytes, sent by this user on the control socket.
@@ -73,6 +86,44 @@ fn a_request_is_met_or_refused_with_its_status_and_cure() {
     check("POST /mark HTTP/1.1|Host: a|Origin: http://b||", 403, "other sites");
     check("POST /mark HTTP/1.1|Host: a|Origin: http://a||", 200, "\"done\"");
     check("POST /mark HTTP/1.1|Host: a|Transfer-Encoding: chunked||", 411, "Content-Length");
+}
+
+#[test]
+fn a_record_is_the_body_of_its_answer_and_has_a_length() {
+    let head = "Content-Type: application/x-pcapng";
+    check("POST /record?for_ms=5 HTTP/1.1|Host: a||", 200, head);
+    check("POST /record?for_ms=5 HTTP/1.1|Host: a||", 200, "5\r\nfirst\r\n4\r\nlast\r\n0\r\n\r\n");
+    check("POST /record?for_ms=5 HTTP/1.0||", 200, "\r\n\r\nfirstlast");
+    check("POST /record HTTP/1.1|Host: a||", 400, "/record?for_ms=10000");
+    check("POST /record?for_ms=0 HTTP/1.1|Host: a||", 400, "1 to 3600000");
+    check("POST /record?for_ms=3600001 HTTP/1.1|Host: a||", 400, "1 to 3600000");
+    check("POST /record?for_ms=x HTTP/1.1|Host: a||", 400, "invalid type");
+    check("GET /record?for_ms=5 HTTP/1.1|Host: a||", 405, "Allow: POST");
+    // This link has no ring.
+    check("GET /snapshot HTTP/1.1|Host: a||", 409, "no record");
+    let (answer, asked) = ask_as(1, b"HEAD /snapshot HTTP/1.1\r\nHost: a\r\n\r\n", &Arc::default());
+    assert!(answer.contains(head) && answer.ends_with("\r\n\r\n"), "{answer}");
+    assert_eq!(asked, [], "only the head was asked for");
+    let two = "POST /record?for_ms=5 HTTP/1.1|Host: a||GET /events HTTP/1.1|Host: a||";
+    assert_eq!(ask(two).matches("HTTP/1.1 200").count(), 2);
+}
+
+#[test]
+fn a_record_that_ends_early_has_no_last_part() {
+    let ended = |request: &str| {
+        let fails: Act = Box::new(|_, _| {
+            let tail = |out: &mut dyn io::Write, _: &dyn Fn() -> bool| -> Result<(), String> {
+                out.write_all(b"some").map_err(|error| error.to_string())?;
+                Err("the disk is gone".to_owned())
+            };
+            Reply { tail: Some(Box::new(tail)), ..Answer::Done.into() }
+        });
+        let shared = Shared::of(Service { act: fails, ..Service::of(Vec::new(), 1) });
+        let peer = Peer { uid: Some(1), token: None };
+        String::from_utf8_lossy(&memory::ask(&shared, peer, request.as_bytes())).into_owned()
+    };
+    let text = ended("GET /snapshot HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(text.contains("chunked") && !text.contains("0\r\n\r\n"), "{text}");
 }
 
 #[test]
@@ -144,7 +195,8 @@ fn the_document_describes_each_path_and_refers_to_nothing_that_is_not_there() {
         let Some(route) = call.route else { continue };
         let operation = &document["paths"][route.path][route.method.name().to_ascii_lowercase()];
         assert_eq!(operation["operationId"], call.keyword);
-        let answer = &operation["responses"]["200"]["content"][JSON]["schema"];
+        let kind = route.follows.unwrap_or(JSON);
+        let answer = &operation["responses"]["200"]["content"][kind]["schema"];
         assert!(answer.is_object(), "{}: {answer}", call.keyword);
         let takes = match route.method {
             Method::Get => operation["parameters"].as_array().is_some_and(|keys| !keys.is_empty()),

@@ -29,6 +29,10 @@ impl Shared {
                 let (status, large) = self.status(query)?;
                 return Ok(Met { reply: Answer::Status(status).into(), _large: large });
             }
+            Request::Policy {} => {
+                let large = self.begin_large().ok_or((Cause::Busy, LARGE.to_owned()))?;
+                return Ok(Met { reply: (service.act)(request, peer), _large: Some(large) });
+            }
             Request::Events(since) => Answer::Events(self.latest(since)?).into(),
             Request::Mark {} => {
                 service.boards.iter().for_each(|board| Board::request_mark(board));
@@ -44,7 +48,10 @@ impl Shared {
         if self.service.may_change(peer) {
             return Ok(());
         }
-        let text = "only root and the user who runs the link may change it; use `sudo`";
+        let text = match peer.token {
+            Some(_) => "this token only reads; send the one of `token_file`",
+            None => "only root and the user who runs the link may change it; use `sudo`",
+        };
         Err((Cause::NotAllowed, text.to_owned()))
     }
 
@@ -93,3 +100,6 @@ impl Shared {
         Ok(Events { lost, events: news.events.iter().map(event).collect() })
     }
 }
+
+/// Why a policy is not told now.
+const LARGE: &str = "another client is being told of a policy, or of very many classes; try again";

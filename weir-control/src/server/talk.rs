@@ -24,7 +24,7 @@ pub(super) fn converse(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<
             http::converse(&mut Timed::new(stream, patience), &client)
         }
         Ok(Some(_)) => by_lines(stream, peer, shared),
-        Err(error) => Err(tell(stream, (Cause::Silent, format!("no whole request came: {error}")))),
+        Err(error) => Err(tell(stream, (Cause::Silent, unheard(&error)))),
     }
 }
 
@@ -45,6 +45,17 @@ fn by_lines(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal
         });
         answered.map_err(|refusal| tell(stream, refusal))?;
         lines.met += 1;
+    }
+}
+
+/// Returns why no request was read.
+pub(crate) fn unheard(error: &io::Error) -> String {
+    match error.kind() {
+        // A socket that waits for too long says only that it would wait.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "no whole request came in time; send it at once".to_owned()
+        }
+        _ => format!("no whole request came: {error}"),
     }
 }
 
@@ -168,7 +179,7 @@ impl Lines<'_> {
                 // After a request, a client may disconnect or wait as it likes.
                 Err(_) if self.met > 0 && self.buffer.is_empty() => return Ok(None),
                 Err(error) => {
-                    return Err((Cause::Silent, format!("no whole request came: {error}")));
+                    return Err((Cause::Silent, unheard(&error)));
                 }
             }
         }

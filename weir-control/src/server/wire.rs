@@ -63,9 +63,11 @@ impl Stream {
 
     /// Waits until `end` for the first byte, and leaves it to be read; `None` at the end.
     pub(super) fn first(&self, end: Instant) -> io::Result<Option<u8>> {
-        self.set_timeouts(left(end)?)?;
         let mut byte = [0];
-        let (count, _) = recv(self, &mut byte, RecvFlags::PEEK)?;
+        let count = uninterrupted(|| {
+            self.set_timeouts(left(end)?)?;
+            Ok(recv(self, &mut byte, RecvFlags::PEEK)?.0)
+        })?;
         Ok((count > 0).then_some(byte[0]))
     }
 
@@ -106,21 +108,25 @@ impl<'a> Timed<'a> {
 
 impl Read for Timed<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.ready()?;
-        match self.stream {
-            Stream::Unix(stream) => (&mut &*stream).read(bytes),
-            Stream::Tcp(stream) => (&mut &*stream).read(bytes),
-        }
+        uninterrupted(|| {
+            self.ready()?;
+            match self.stream {
+                Stream::Unix(stream) => (&mut &*stream).read(bytes),
+                Stream::Tcp(stream) => (&mut &*stream).read(bytes),
+            }
+        })
     }
 }
 
 impl Write for Timed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.ready()?;
-        match self.stream {
-            Stream::Unix(stream) => (&mut &*stream).write(bytes),
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-        }
+        uninterrupted(|| {
+            self.ready()?;
+            match self.stream {
+                Stream::Unix(stream) => (&mut &*stream).write(bytes),
+                Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            }
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -152,6 +158,17 @@ impl Wire for Timed<'_> {
     fn is_gone(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         matches!(recv(self.stream, &mut [0u8], flags), Ok((0, _)))
+    }
+}
+
+/// Calls again what a signal to the process interrupted: a socket with a timeout is not restarted
+/// by the kernel (signal(7)).
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
 

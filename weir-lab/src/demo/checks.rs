@@ -1,6 +1,7 @@
 //! The promises of the demo, and whether they held; these decide the exit code.
 
 use super::figures::{Check, ClassOutcome, Figures, Outcome};
+use super::later::{Later, Moved};
 use super::mix::Class;
 
 /// Returns every check, in the order of the report.
@@ -15,7 +16,38 @@ pub(super) fn all(outcome: &Outcome) -> Vec<Check> {
     checks.extend(outcome.classes.iter().map(agreement));
     checks.push(transfers(outcome));
     checks.extend(conservation(outcome));
+    checks.extend(later(&outcome.later));
     checks
+}
+
+/// Checks what was done to the live link after the measurement.
+fn later(later: &Later) -> Vec<Check> {
+    let Later { set, explain, replay } = later;
+    let mut checks: Vec<_> = set.classes.iter().map(moved).collect();
+    let dropped = format!("{} dropped", set.voice_dropped);
+    let what = "voice loses nothing while the rates change, live";
+    checks.push(Check::new(what, dropped, set.voice_dropped == 0));
+    let (sum, total) = (explain.sum_ms(), explain.total_ms);
+    let found = format!("{sum:.6} ms of {total:.6} ms");
+    // Parts are whole nanoseconds, shown in milliseconds.
+    let is_whole = total > 0.0 && (sum - total).abs() < 1e-7;
+    checks.push(Check::new("the parts of the worst voice delay sum to it", found, is_whole));
+    let held = replay.identical && replay.departures > 0 && replay.changes == 1;
+    let found = match replay.difference.as_str() {
+        "" => format!(
+            "{} departures, {} drops, {} change",
+            replay.departures, replay.drops, replay.changes
+        ),
+        difference => difference.to_owned(),
+    };
+    checks.push(Check::new("a record of the change is replayed to the bit", found, held));
+    checks
+}
+
+fn moved(class: &Moved) -> Check {
+    let deviation = class.rate_bps / class.share_bps - 1.0;
+    let what = format!("{} is within {} of its new share, live", class.name, percent(MOVED_SLACK));
+    Check::new(what, format!("{:+.2} %", deviation * 100.0), deviation.abs() <= MOVED_SLACK)
 }
 
 /// Checks that there is an overload, without which the demo shows nothing.
@@ -62,7 +94,7 @@ fn delays(outcome: &Outcome) -> [Check; 3] {
 }
 
 impl Outcome {
-    /// Returns whether other work on the machine explains the failures: the bridge was stalled, or
+    /// Returns whether other work on the machine explains the failures: the link was stalled, or
     /// only live delays failed.
     pub(super) fn is_busy(&self) -> bool {
         !self.held() && (self.stalls > 0 || self.is_late_only_live())
@@ -132,11 +164,15 @@ const VOICE_P99_US: f64 = 5_000.0;
 const SHARE_SLACK: f64 = 0.02;
 const UTILISATION_MIN: f64 = 0.98;
 const AGREEMENT_SLACK: f64 = 0.03;
+/// The measurement after the change is short.
+const MOVED_SLACK: f64 = 0.03;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::demo::figures::{Balance, Conservation, Listener, Side, Transfers};
+    use crate::demo::later::{Explain, Replay, Set};
+    use weir_sim::explain::Parts;
 
     fn class(class: Class, rate_bps: f64) -> ClassOutcome {
         let figures = Figures {
@@ -166,6 +202,43 @@ mod tests {
         }
     }
 
+    fn later() -> Later {
+        let moved = |name: &str, before, after| Moved {
+            name: name.to_owned(),
+            share_before_bps: before,
+            rate_before_bps: before,
+            share_bps: after,
+            rate_bps: after,
+        };
+        let parts_ms = Parts { line_busy: 0.6, others: 0.7, ..Parts::default() };
+        Later {
+            set: Set {
+                command: String::new(),
+                what: String::new(),
+                took_us: 900,
+                measured_s: 3.0,
+                classes: vec![moved("video", 7.8e6, 10.4e6), moved("bulk", 10.4e6, 7.8e6)],
+                voice_dropped: 0,
+            },
+            explain: Explain {
+                command: String::new(),
+                sentence: String::new(),
+                total_ms: 1.3,
+                parts_ms,
+            },
+            replay: Replay {
+                command: String::new(),
+                recorded_s: 5.0,
+                bytes: 1,
+                identical: true,
+                departures: 9,
+                drops: 3,
+                changes: 1,
+                difference: String::new(),
+            },
+        }
+    }
+
     fn sound() -> Outcome {
         let rates = [0.1e6, 7.8e6, 1.7e6, 10.4e6];
         let mut outcome = Outcome {
@@ -180,6 +253,7 @@ mod tests {
             simulated: side(),
             listener: Listener { sent: 500, delay_p99_us: 700.0, ..Listener::default() },
             stalls: 0,
+            later: later(),
             differences: Vec::new(),
             checks: Vec::new(),
         };
@@ -191,7 +265,7 @@ mod tests {
     fn a_good_outcome_passes() {
         let outcome = sound();
         assert!(outcome.held(), "{outcome}");
-        assert_eq!(outcome.checks.len(), 20);
+        assert_eq!(outcome.checks.len(), 25);
     }
 
     /// Changes one value; exactly the checks whose text contains the words fail.
@@ -227,6 +301,13 @@ mod tests {
         check(|o| o.live.web.completed = 0, "web transfer", 1);
         check(|o| o.live.conservation.holds = false, "accounted for, live", 1);
         check(|o| o.simulated.conservation.holds = false, "accounted for, simulated", 1);
+        check(|o| o.later.set.classes[0].rate_bps = 7.8e6, "video is within 3 % of its new", 1);
+        check(|o| o.later.set.classes[1].rate_bps *= 1.031, "bulk is within 3 % of its new", 1);
+        check(|o| o.later.set.voice_dropped = 1, "while the rates change", 1);
+        check(|o| o.later.explain.parts_ms.others -= 1e-6, "parts of the worst", 1);
+        check(|o| o.later.explain.total_ms = 0.0, "parts of the worst", 1);
+        check(|o| o.later.replay.identical = false, "replayed to the bit", 1);
+        check(|o| o.later.replay.changes = 0, "replayed to the bit", 1);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The figures of the demo: per class, per side, and whether everything balances.
 
+use super::Failure;
 use super::differences::Difference;
+use super::later::Later;
 use super::live::{LiveRun, Window};
 use super::mix::{Class, POLICY, POLICY_PATH, WARMUP};
 use super::simulated::WEB_PREFIX;
@@ -39,8 +41,10 @@ pub struct Outcome {
     pub simulated: Side,
     /// Voice as its receiver measured it, live.
     pub listener: Listener,
-    /// How many times other work stalled the live bridge so long that its line started anew.
+    /// How many times other work stalled the live link so long that its line started anew.
     pub stalls: u64,
+    /// What was done to the live link after the measurement.
+    pub later: Later,
     /// The figures whose live value is far from the simulated one.
     pub differences: Vec<Difference>,
     /// The promises, and whether they held.
@@ -194,13 +198,14 @@ impl Outcome {
         measured: Duration,
         live: &LiveRun,
         report: &Report,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let tree = &policy.link.tree;
         let link_bps = tree.rate().bits_per_second() as f64;
-        let live_figures = with_shares(tree, live_figures(&live.window));
+        let live_figures = with_shares(tree, self::live_figures(&live.window));
         let simulated = with_shares(tree, simulated_figures(tree, report));
         let sent: f64 = live_figures.iter().map(|figures| figures.rate_bps).sum();
-        Self {
+        let later = Later::of(live, &live_figures)?;
+        Ok(Self {
             policy_path: POLICY_PATH,
             policy: POLICY,
             scheduler: policy.link.scheduler,
@@ -220,9 +225,10 @@ impl Outcome {
             },
             listener: listener(live),
             stalls: live.last.stalls,
+            later,
             differences: Vec::new(),
             checks: Vec::new(),
-        }
+        })
     }
 
     /// Returns the class of this name.
@@ -248,12 +254,12 @@ fn classes(tree: &Tree, live: &[Figures], simulated: &[Figures]) -> Vec<ClassOut
     tree.leaves().map(class).collect()
 }
 
-fn is_greedy(name: &str) -> bool {
+pub(super) fn is_greedy(name: &str) -> bool {
     Class::ALL.iter().any(|class| class.name() == name && class.is_greedy())
 }
 
 /// Adds the fluid shares: a class that is not greedy wants what it offered.
-fn with_shares(tree: &Tree, mut figures: Vec<Figures>) -> Vec<Figures> {
+pub(super) fn with_shares(tree: &Tree, mut figures: Vec<Figures>) -> Vec<Figures> {
     let demand = |(leaf, spec): (LeafId, &weir_core::sched::ClassSpec)| {
         if is_greedy(&spec.name) {
             Demand::Greedy
@@ -269,7 +275,7 @@ fn with_shares(tree: &Tree, mut figures: Vec<Figures>) -> Vec<Figures> {
     figures
 }
 
-fn live_figures(window: &Window) -> Vec<Figures> {
+pub(super) fn live_figures(window: &Window) -> Vec<Figures> {
     let span = (window.after.uptime_ns - window.before.uptime_ns) as f64 / 1e9;
     let pairs = window.before.lanes[0].classes.iter().zip(&window.after.lanes[0].classes);
     let figures = |((before, after), least): ((&ClassStatus, &ClassStatus), &u64)| {
@@ -295,7 +301,7 @@ fn live_figures(window: &Window) -> Vec<Figures> {
     pairs.zip(&window.waiting_min).map(figures).collect()
 }
 
-fn dropped(class: &ClassStatus) -> Amount {
+pub(super) fn dropped(class: &ClassStatus) -> Amount {
     let sum = |sum: Amount, row: &(String, Amount)| Amount {
         packets: sum.packets + row.1.packets,
         bytes: sum.bytes + row.1.bytes,
@@ -428,8 +434,10 @@ fn listener(live: &LiveRun) -> Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::later::Trial;
     use crate::demo::udp::Heard;
     use std::time::Instant;
+    use weir_control::protocol::Changed;
     use weir_live::status::{LaneStatus, PortStatus};
 
     fn amount(packets: u64, bytes: u64) -> Amount {
@@ -524,7 +532,10 @@ mod tests {
         let transfer =
             |begun, millis| WebTransfer { begun, took: Ok(Duration::from_millis(millis)) };
         let late = std::io::Error::other("late");
+        let trial =
+            Trial { changed: Changed::default(), window: self::window(), record: Vec::new() };
         let live = LiveRun {
+            trial,
             last: status(),
             spoken: vec![999, 1_000, 1_500, 1_999, 2_000],
             heard: vec![

@@ -1,36 +1,31 @@
-//! The live half: three private networks, a bridge with the policy between them, kernel traffic.
+//! The live half: three private networks, `weir up` with the policy between them, kernel traffic.
 
 use super::Failure;
+use super::later::{self, Trial};
+use super::link::Link;
 use super::mix::{Class, WARMUP};
 use super::tcp::{self, WebTransfer};
 use super::udp::{self, Heard};
 use crate::rig;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use weir_core::classify::Classifier;
-use weir_core::ids::LeafId;
-use weir_core::link::LinkPlan;
-use weir_core::parameter::Params;
-use weir_core::sched::{ClassSpec, Tree};
-use weir_core::units::Rate;
-use weir_live::bridge::{Bridge, BridgeConfig, LaneConfig};
 use weir_live::error::SystemError;
 use weir_live::precedence::set_realtime;
 use weir_live::signals::StopSignal;
-use weir_live::status::{Board, Shape, Status};
+use weir_live::status::Status;
 use weir_live::testbed::{Host, Testbed, TestbedConfig};
 use weir_live::wait::{monotonic_ns, pin_to_cpu};
-use weir_policy::Policy;
 
 /// The results of the live half.
 pub(super) struct LiveRun {
     /// The measurement.
     pub window: Window,
-    /// The bridge after all traffic had ended.
+    /// What was done to the link after it, under the same traffic.
+    pub trial: Trial,
+    /// The link after all traffic had ended.
     pub last: Status,
     /// When each voice packet was sent, in ns of the monotonic clock.
     pub spoken: Vec<u64>,
@@ -40,7 +35,7 @@ pub(super) struct LiveRun {
     pub web: Vec<WebTransfer>,
 }
 
-/// The bridge at both ends of the measurement.
+/// The link at both ends of a measurement.
 pub(super) struct Window {
     /// At its beginning.
     pub before: Status,
@@ -54,38 +49,38 @@ pub(super) struct Window {
     pub times: (Instant, Instant),
 }
 
-/// Runs the traffic for [`WARMUP`] and `measured`.
+/// Runs the traffic for [`WARMUP`], `measured` and the trial after it.
 pub(super) fn run(
-    policy: &Policy,
     measured: Duration,
     stop: &StopSignal,
     progress: &mut dyn FnMut(f64),
 ) -> Result<LiveRun, Failure> {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let sockets = Sockets::open(&testbed)?;
-    let (forward_cpu, traffic_cpu) = rig::cpus();
-    let config = rig::bridge_config(lanes(policy)?, forward_cpu);
-    let (board, flags) = (Board::new(), Flags::default());
+    let flags = Flags::default();
     thread::scope(|scope| {
         // However this closure ends, the threads must end, or the scope would wait for them without
-        // end.
+        // end; and the link with it.
         let _ending = Ending(&flags);
-        let bridge = scope.spawn(|| forward(&testbed, config, &flags.bridge, &board));
+        let (forward_cpu, traffic_cpu) = rig::cpus();
+        let link = Link::start(scope, &testbed, forward_cpu, stop)?;
         let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
         let receivers = traffic.receivers(scope, &flags.receivers);
         let senders = traffic.senders(scope, &flags.senders);
-        let watch = Watch { board: &board, stop, gone: &|| bridge.is_finished() };
-        let window = watch.measure(measured, progress);
+        let whole = WARMUP + measured + later::DURATION;
+        let mut watch = Watch { link: &link, stop, begun: Instant::now(), whole, progress };
+        let measured = watch.measure(measured);
+        let tried = measured.and_then(|window| Ok((window, later::run(scope, &mut watch)?)));
         flags.senders.store(true, Ordering::Relaxed);
         let sent = senders.join();
         thread::sleep(DRAIN);
-        let last = board.ask(PATIENCE);
+        let last = link.status();
         flags.receivers.store(true, Ordering::Relaxed);
         let heard = receivers.join();
-        flags.bridge.store(true, Ordering::Relaxed);
-        join(bridge)?;
-        let (window, (spoken, web), heard) = (window?, sent?, heard?);
-        Ok(LiveRun { window, last: last.ok_or_else(silent)?, spoken, heard, web })
+        let ((window, trial), (spoken, web), heard) = (tried?, sent?, heard?);
+        let last = last?;
+        link.stop()?;
+        Ok(LiveRun { window, trial, last, spoken, heard, web })
     })
 }
 
@@ -94,75 +89,23 @@ pub(super) fn run(
 struct Flags {
     senders: AtomicBool,
     receivers: AtomicBool,
-    bridge: AtomicBool,
 }
 
 struct Ending<'a>(&'a Flags);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let Flags { senders, receivers, bridge } = self.0;
-        for flag in [senders, receivers, bridge] {
+        let Flags { senders, receivers } = self.0;
+        for flag in [senders, receivers] {
             flag.store(true, Ordering::Relaxed);
         }
     }
-}
-
-fn forward(
-    testbed: &Testbed,
-    config: BridgeConfig,
-    stop: &AtomicBool,
-    board: &Board,
-) -> Result<(), SystemError> {
-    testbed.weir.enter()?;
-    go_first();
-    Bridge::open(config)?.run(stop, &[], board)
 }
 
 /// Raises this thread's priority, since other work on the machine should not affect the demo. An
 /// ordinary user goes without.
 fn go_first() {
     drop(set_realtime());
-}
-
-fn lanes(policy: &Policy) -> Result<[LaneConfig; 2], SystemError> {
-    let build = |plan: &LinkPlan| {
-        plan.build().map_err(|error| SystemError::refused("build the policy", error.message, ""))
-    };
-    let forth = LaneConfig {
-        name: "forth".to_owned(),
-        from: vec![0],
-        to: 1,
-        leaf_names: policy.link.tree.leaves().map(|(_, class)| class.name.clone()).collect(),
-        classifier: policy.classifier(),
-        link: build(&policy.link)?,
-        sorting: None,
-        frames_max: rig::FRAMES_MAX,
-        sojourn_max: Vec::new(),
-        shape: Arc::new(Shape::of(policy)),
-    };
-    let plan_back = way_back(policy);
-    let back = LaneConfig {
-        name: "back".to_owned(),
-        from: vec![1],
-        to: 0,
-        leaf_names: vec!["all".to_owned()],
-        classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-        link: build(&plan_back)?,
-        sorting: None,
-        frames_max: rig::FRAMES_MAX,
-        sojourn_max: Vec::new(),
-        shape: Arc::new(Shape::of_plan(&plan_back)),
-    };
-    Ok([forth, back])
-}
-
-/// Plans one queue with more rate than the acknowledgements need.
-fn way_back(policy: &Policy) -> LinkPlan {
-    let class = ClassSpec { name: "all".to_owned(), parent: None, params: Params::new() };
-    let rate = Rate::new(BACK_RATE).expect("the rate is not 0");
-    let tree = Tree::new(rate, policy.link.tree.mtu(), Params::new(), vec![class]);
-    LinkPlan::new("fifo", tree.expect("one class is a tree"))
 }
 
 /// Sockets opened in their networks before any traffic, so that no first packet meets a closed
@@ -210,7 +153,7 @@ fn sender(class: Class) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The threads at both ends, all on one CPU, so that the bridge has the other.
+/// The threads at both ends, all on one CPU, so that the link has the other.
 struct Traffic<'a> {
     testbed: &'a Testbed,
     sockets: &'a Sockets,
@@ -313,40 +256,44 @@ fn join<T>(thread: Handle<'_, T>) -> Result<T, SystemError> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Polls the bridge while the traffic runs.
-struct Watch<'a> {
-    board: &'a Board,
+/// Polls the link while the traffic runs.
+pub(super) struct Watch<'a> {
+    /// The link.
+    pub link: &'a Link,
     stop: &'a StopSignal,
-    /// Returns whether the bridge has ended.
-    gone: &'a dyn Fn() -> bool,
+    begun: Instant,
+    /// How long the traffic runs.
+    whole: Duration,
+    progress: &'a mut dyn FnMut(f64),
 }
 
 impl Watch<'_> {
-    fn measure(
-        &self,
-        measured: Duration,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Window, Failure> {
-        let start = Instant::now();
-        let whole = (WARMUP + measured).as_secs_f64();
-        let mut tell = || progress(start.elapsed().as_secs_f64() / whole);
-        self.wait(WARMUP, &mut |_| tell())?;
-        let before = self.board.mark(PATIENCE).ok_or_else(silent)?;
+    fn measure(&mut self, measured: Duration) -> Result<Window, Failure> {
+        self.wait(WARMUP, &mut |_| {})?;
+        self.window(measured)
+    }
+
+    /// Watches the link for so long; its delays are measured anew.
+    pub(super) fn window(&mut self, measured: Duration) -> Result<Window, Failure> {
+        let before = self.link.mark()?;
         let (from, begun) = (monotonic_ns(), Instant::now());
         let mut waiting_min = vec![u64::MAX; before.lanes[0].classes.len()];
         self.wait(measured, &mut |status| {
-            tell();
             for (least, class) in waiting_min.iter_mut().zip(&status.lanes[0].classes) {
                 *least = class.backlog.packets.min(*least);
             }
         })?;
         let (until, ended) = (monotonic_ns(), Instant::now());
-        let after = self.board.ask(PATIENCE).ok_or_else(silent)?;
+        let after = self.link.status()?;
         Ok(Window { before, after, waiting_min, span: (from, until), times: (begun, ended) })
     }
 
-    /// Waits, polling the bridge periodically.
-    fn wait(&self, duration: Duration, look: &mut dyn FnMut(&Status)) -> Result<(), Failure> {
+    /// Waits, polling the link periodically.
+    pub(super) fn wait(
+        &mut self,
+        duration: Duration,
+        look: &mut dyn FnMut(&Status),
+    ) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
             let left = duration.saturating_sub(start.elapsed());
@@ -357,25 +304,14 @@ impl Watch<'_> {
             if self.stop.requested() {
                 return Err(Failure::Interrupted);
             }
-            if (self.gone)() {
-                return Err(silent());
-            }
-            look(&self.board.ask(PATIENCE).ok_or_else(silent)?);
+            look(&self.link.status()?);
+            (self.progress)(self.begun.elapsed().as_secs_f64() / self.whole.as_secs_f64());
         }
     }
 }
 
-fn silent() -> Failure {
-    let patience = PATIENCE.as_secs();
-    Failure::System(format!(
-        "the bridge gave no status for {patience} s; is the machine overloaded?"
-    ))
-}
-
 /// The longest wait of a call before it checks whether to stop; also the interval of polls of the
-/// bridge.
+/// link.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time for queued packets to leave when the senders have stopped.
 const DRAIN: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(3);
-const BACK_RATE: u64 = 1_000_000_000;

@@ -7,6 +7,12 @@ pub const POLICY: &str = include_str!("policy.toml");
 /// Its path in the repository.
 pub const POLICY_PATH: &str = "weir-lab/src/demo/policy.toml";
 
+/// The name of the link.
+pub const NAME: &str = "demo";
+/// What is set while the link runs: the classes that want all exchange their rates.
+pub const SETTINGS: [(&str, &str); 2] =
+    [("class.video.rate", "8 Mbit/s"), ("class.bulk.rate", "6 Mbit/s")];
+
 /// The classes, in the order of the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {

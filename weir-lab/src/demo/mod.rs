@@ -1,12 +1,16 @@
 //! `weir demo`: one policy on live traffic and in simulation, side by side.
 //!
-//! Live, a client sends through a Weir bridge to a server, all in private networks: real kernel TCP
-//! and UDP. Then the same policy shapes the same traffic in the simulator. Invariant: both are
-//! built from `mix`, and nothing of the live part is left when [`run`] returns.
+//! Live, a client sends through `weir up` to a server, all in private networks: real kernel TCP and
+//! UDP. On the same link, rates are changed while the traffic runs, the slowest voice packet is
+//! explained and a record is replayed (`later`). The same policy also shapes the same traffic in
+//! the simulator. Invariant: both are built from `mix`, and nothing of the live part is left when
+//! [`run`] returns.
 
 mod checks;
 mod differences;
 mod figures;
+mod later;
+mod link;
 mod live;
 mod mix;
 mod simulated;
@@ -19,9 +23,11 @@ use std::time::Duration;
 use weir_live::error::SystemError;
 use weir_live::signals::StopSignal;
 use weir_policy::Policy;
+use weir_policy::finding::Outcome as Parsed;
 
 pub use differences::Difference;
 pub use figures::{Check, Conservation, Figures, Outcome};
+pub use later::{Explain, Later, Moved, Replay, Set};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
 
 /// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web
@@ -31,7 +37,7 @@ pub const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 /// A phase of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Traffic runs, warm-up included.
+    /// Traffic runs, from the warm-up to the changed rates.
     Live,
     /// The same traffic is simulated.
     Simulation,
@@ -66,7 +72,7 @@ pub fn run(
 ) -> Result<Outcome, Failure> {
     let _first = rig::prepare().map_err(Failure::Privilege)?;
     let policy = policy()?;
-    let live = live::run(&policy, measured, stop, &mut |part| progress(Phase::Live, part))?;
+    let live = live::run(measured, stop, &mut |part| progress(Phase::Live, part))?;
     let whole = (WARMUP + measured).as_secs_f64();
     let report = simulated::run(&policy, measured, &mut |at| {
         progress(Phase::Simulation, at.as_nanos() as f64 / 1e9 / whole);
@@ -74,7 +80,7 @@ pub fn run(
     if stop.requested() {
         return Err(Failure::Interrupted);
     }
-    let mut outcome = Outcome::new(&policy, measured, &live, &report);
+    let mut outcome = Outcome::new(&policy, measured, &live, &report)?;
     outcome.differences = differences::all(&outcome);
     outcome.checks = checks::all(&outcome);
     Ok(outcome)
@@ -82,7 +88,11 @@ pub fn run(
 
 /// The policy of the demo, checked as `weir check` would.
 fn policy() -> Result<Policy, Failure> {
-    let outcome = weir_policy::parse(POLICY, POLICY_PATH);
+    read(weir_policy::parse(POLICY, POLICY_PATH))
+}
+
+/// Returns the policy that was read, or what is wrong with it.
+fn read(outcome: Parsed<Policy>) -> Result<Policy, Failure> {
     let findings = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
     outcome.plan.clone().ok_or_else(|| Failure::System(findings()))
 }

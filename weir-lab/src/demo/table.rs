@@ -2,6 +2,8 @@
 
 use super::differences::{Difference, SLACK};
 use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
+use super::later::{FILE, Later, Moved, Replay};
+use super::mix::NAME;
 use std::fmt;
 use weir_sim::shown::number_table as table;
 
@@ -34,6 +36,7 @@ impl fmt::Display for Outcome {
         conservation(f, "live", &self.live.conservation)?;
         conservation(f, "simulated", &self.simulated.conservation)?;
         writeln!(f)?;
+        later(f, &self.later)?;
         for check in &self.checks {
             let verdict = if check.held { "held  " } else { "FAILED" };
             writeln!(f, "{verdict}  {}: {}", check.what, check.found)?;
@@ -104,6 +107,31 @@ fn conservation(f: &mut fmt::Formatter<'_>, side: &str, sums: &Conservation) -> 
     Ok(())
 }
 
+fn later(f: &mut fmt::Formatter<'_>, later: &Later) -> fmt::Result {
+    let Later { set, explain, replay } = later;
+    let took = set.took_us as f64 / 1e3;
+    writeln!(f, "Then, on the link that runs on, what these commands do:\n\n  {}", set.command)?;
+    writeln!(f, "in force {took:.1} ms after the request: {}", set.what)?;
+    writeln!(f, "{}\n", table(&LATER_HEAD, set.classes.iter().map(moved)))?;
+    let (seconds, mib) = (replay.recorded_s, replay.bytes as f64 / f64::from(1 << 20));
+    writeln!(f, "  weir record {NAME} --seconds {seconds} -o {FILE}")?;
+    writeln!(f, "{mib:.1} MiB, from a second before that change on; kept in memory here\n")?;
+    writeln!(f, "  {}\n{}\n", explain.command, explain.sentence)?;
+    let Replay { departures, drops, changes, .. } = replay;
+    let same = if replay.identical { "the same again" } else { "DIFFERENT after" };
+    writeln!(
+        f,
+        "  {}\n{same}: {departures} departures and {drops} drops with their times, across \
+         {changes} change\n",
+        replay.command
+    )
+}
+
+fn moved(class: &Moved) -> Vec<String> {
+    let rates = [class.share_before_bps, class.rate_before_bps, class.share_bps, class.rate_bps];
+    std::iter::once(class.name.clone()).chain(rates.map(megabits)).collect()
+}
+
 fn balance(sums: &Balance) -> String {
     let Balance { offered, sent, dropped, waiting } = sums;
     format!("{offered} offered = {sent} sent + {dropped} dropped + {waiting} waiting")
@@ -121,6 +149,7 @@ const TRAFFIC: &str = "voice: UDP, 50 packets/s; video: a UDP flood of 60 Mbit/s
     TCP every 200 ms; bulk: one TCP upload";
 const BUSY: &str = "Other work occupied the processor (the simulation is not affected). Run it \
     again when the machine is idle, or as root, which gets priority over other work.";
+const LATER_HEAD: [&str; 5] = ["class", "before\nshare", "\nrate", "after\nshare", "\nrate"];
 const HEAD: [&str; 11] = [
     "class",
     "promise",

@@ -178,9 +178,12 @@ fn post(webhook: &Webhook, body: &str) -> io::Result<u16> {
     let start = Instant::now();
     while !line.contains(&b'\n') && line.len() < STATUS_MAX && start.elapsed() < HTTP_PATIENCE {
         let mut bytes = [0; 64];
-        match stream.read(&mut bytes)? {
-            0 => break,
-            count => line.extend_from_slice(&bytes[..count]),
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => line.extend_from_slice(&bytes[..count]),
+            // By a signal to the keeper.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     status(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no answer of HTTP"))

@@ -47,6 +47,10 @@ impl Guards {
         deployment: &Deployment,
         gauged: &mut [Gauged],
     ) -> Result<Self, String> {
+        if texts.len() > GUARDS_MAX {
+            let count = texts.len();
+            return Err(format!("{count} guards are too many; give at most {GUARDS_MAX}"));
+        }
         let mut guards = Vec::new();
         for text in texts {
             let watches = watch(text, &deployment.directions);
@@ -132,6 +136,9 @@ fn breach(condition: &Promised<ClassId>, windows: [Window; 2]) -> Option<String>
     let is_broken = !is_idle && !condition.comparison.holds(value, goal);
     is_broken.then(|| window::text(metric, value))
 }
+
+/// The most guards of a change.
+pub const GUARDS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -136,6 +136,8 @@ impl History {
     /// Adds a change, which gets the next number; returns that.
     pub fn push(&mut self, entry: Entry) -> u64 {
         self.last += 1;
+        // A change is on trial only while it is the last one.
+        self.confirm();
         let mut reason = entry.reason;
         reason.truncate(reason.floor_char_boundary(REASON_MAX));
         self.entries.push_back(Entry { number: self.last, reason, ..entry });

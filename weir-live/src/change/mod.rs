@@ -172,6 +172,9 @@ fn is_same(old: &Direction, new: &Direction) -> bool {
 /// Returns the first key of a deployment that differs and cannot change while the link runs: it is
 /// part of what was opened, or belongs to the keeper.
 fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
+    if old.directions.len() != new.directions.len() {
+        return Some("the number of directions".to_owned());
+    }
     let keys = [
         ("deployment.name", old.name == new.name),
         ("deployment.ports", old.ports == new.ports),
@@ -190,9 +193,6 @@ fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
     }
     if old.service != new.service {
         return Some("a key of [deployment] about its processes".to_owned());
-    }
-    if old.directions.len() != new.directions.len() {
-        return Some("the number of directions".to_owned());
     }
     let mut ways = old.directions.iter().zip(&new.directions);
     ways.find_map(|(old, new)| {

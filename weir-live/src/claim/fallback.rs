@@ -8,8 +8,8 @@
 //!
 //! What the kernel's bridge would keep is dropped too: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two
-//! ports the reserved groups. Nothing is learned: with more than two ports each frame goes to all
-//! of the others.
+//! ports the reserved groups but that of spanning trees, so that others still find loops. Nothing
+//! is learned: with more than two ports each frame goes to all of the others.
 
 use crate::bpf::{Code, Cond, Function, Label, Map, MapKind, Op, Reg, Width};
 use crate::error::Result;
@@ -93,6 +93,8 @@ fn check_destination(code: &mut Code, ways: &Ways, drop: Label) {
         let other = code.label();
         code.set_wide(Reg::R5, u32::from_ne_bytes([0x01, 0x80, 0xc2, 0]).into());
         code.jump_if(Reg::R3, Cond::NotEqual, Reg::R5, other);
+        // As `Mac::is_reserved` has it: the one that ends in 00 crosses.
+        code.jump_if(Reg::R4, Cond::Equal, 0, other);
         code.op(Op::And, Reg::R4, i32::from(u16::from_ne_bytes([0xff, 0xf0])));
         code.jump_if(Reg::R4, Cond::Equal, 0, drop).place(other);
     }

@@ -117,7 +117,7 @@ impl Wanted {
             fails_open: deployment.service.on_exit == OnExit::Open,
             is_real_time: deployment.service.priority == Priority::Realtime,
             missing: deploy::missing(deployment),
-            user: Some(deployment.service.user.clone()),
+            user: deployment.service.user.clone(),
         }
     }
 

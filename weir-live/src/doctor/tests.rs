@@ -23,6 +23,7 @@ const LINK: LinkState = LinkState {
     index: 7,
     is_up: true,
     has_carrier: true,
+    is_operational: true,
     mtu: 1500,
     mac: None,
     is_ethernet: true,

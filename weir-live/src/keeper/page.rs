@@ -20,8 +20,9 @@ pub enum ToPage {
 pub struct PagePlan {
     /// The name of the deployment.
     pub name: String,
-    /// The user as which it runs, where the keeper may choose one.
-    pub user: String,
+    /// The user as which it runs, where the keeper may choose one; without a name one that no other
+    /// program has.
+    pub user: Option<String>,
     /// Its address, and who may see it.
     pub api: Api,
 }

@@ -1,6 +1,8 @@
 //! The forwarder as a process: how it is started, watched and ended.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -140,7 +142,35 @@ pub fn same_program() -> Command {
     command
 }
 
-/// Returns the command that runs the program at `path`, or where it is gone this one again.
-pub fn program_at(path: &Path) -> Command {
+/// Returns the command that runs the program that is installed where this one was, such as a newer
+/// one, or where there is none this one again.
+pub fn installed_program() -> Command {
+    let path = std::env::current_exe().unwrap_or_default();
+    let path = place(&path);
     if path.is_file() { Command::new(path) } else { same_program() }
+}
+
+/// Returns the place of a program: the kernel marks the path of one whose file was removed, or
+/// replaced as installers do (proc_pid_exe(5)).
+fn place(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    Path::new(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_replaced_is_found_at_its_place() {
+        let rows = [
+            ("/usr/bin/weir", "/usr/bin/weir"),
+            ("/usr/bin/weir (deleted)", "/usr/bin/weir"),
+            ("/a (deleted)/weir", "/a (deleted)/weir"),
+            ("", ""),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(place(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
 }

@@ -16,13 +16,23 @@ pub struct Dropped {
     pub notes: Vec<String>,
 }
 
+/// The user that a process of root becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum User<'a> {
+    /// One of the user database.
+    Named(&'a str),
+    /// One that no other program has, for the link of this keeper: whoever has the same user may
+    /// end the process. A user namespace that lacks it has `nobody` instead.
+    OfLink(u32),
+}
+
 /// Empties every set of capabilities, and makes a process of root one of `user` without further
 /// groups. No debugger of that user can enter the process, and it leaves no core file. With
 /// `keeps_lock` it keeps the right to lock memory until [`super::enter`].
 ///
 /// # Errors
 /// When the process has several threads, there is no such user, or a capability would stay.
-pub fn drop_capabilities(user: &str, keeps_lock: bool) -> Result<Dropped> {
+pub fn drop_capabilities(user: User<'_>, keeps_lock: bool) -> Result<Dropped> {
     expect_one_thread()?;
     let mut dropped = Dropped { user: None, notes: Vec::new() };
     if let Err(cause) = empty_bounding_set() {
@@ -32,12 +42,11 @@ pub fn drop_capabilities(user: &str, keeps_lock: bool) -> Result<Dropped> {
     }
     // SAFETY: geteuid only returns a number.
     if unsafe { libc::geteuid() } == 0 {
-        let account = Account::find(user)?;
-        match account.become_it() {
-            Ok(()) => dropped.user = Some(user.to_owned()),
+        match user.become_it()? {
+            Ok(name) => dropped.user = Some(name),
             Err(cause) => dropped
                 .notes
-                .push(format!("the user stays ({cause}): this user namespace has no `{user}`")),
+                .push(format!("the user stays ({cause}): this user namespace has no other")),
         }
     }
     let kept = if keeps_lock { 1 << CAP_IPC_LOCK } else { 0 };
@@ -60,7 +69,7 @@ pub fn check_user(name: &str) -> Result<()> {
 
 /// Returns whether this machine knows the user.
 pub fn is_user(name: &str) -> bool {
-    Account::find(name).is_ok()
+    CString::new(name).is_ok_and(|name| matches!(Account::look_up(&name), Ok(Some(_))))
 }
 
 /// Empties the sets of this thread.
@@ -72,6 +81,24 @@ pub(super) fn drop_all() -> Result<()> {
 pub(super) fn forbid_new() -> Result<()> {
     let set = set_process_option(libc::PR_SET_NO_NEW_PRIVS, 1);
     set.map_err(|cause| SystemError::new("forbid new privileges", cause))
+}
+
+impl User<'_> {
+    /// Returns the name of the user that the process is now, or why it stays what it is.
+    fn become_it(self) -> Result<io::Result<String>> {
+        let name = match self {
+            Self::Named(name) => name,
+            Self::OfLink(keeper) => {
+                let number = OF_LINKS_FIRST + keeper % PROCESSES_MAX;
+                if (Account { user: number, group: number }).become_it().is_ok() {
+                    return Ok(Ok(number.to_string()));
+                }
+                NOBODY
+            }
+        };
+        let account = Account::find(name)?;
+        Ok(account.become_it().map(|()| name.to_owned()))
+    }
 }
 
 fn empty_bounding_set() -> io::Result<()> {
@@ -138,7 +165,11 @@ impl Account {
         let cure = "set `user` in the deployment to one that `getent passwd` lists";
         let missing = || SystemError::refused(action(), "there is no such user", cure);
         let text = CString::new(name).map_err(|_| missing())?;
-        Self::look_up(&text).map_err(|cause| SystemError::new(action(), cause))?.ok_or_else(missing)
+        let found = Self::look_up(&text).map_err(|cause| SystemError::new(action(), cause))?;
+        match found.ok_or_else(missing)? {
+            Self { user: 0, .. } => Err(SystemError::refused(action(), "that is root", ROOT_CURE)),
+            account => Ok(account),
+        }
     }
 
     fn look_up(name: &CStr) -> io::Result<Option<Self>> {
@@ -184,6 +215,13 @@ impl fmt::Display for Dropped {
 }
 
 const DROP: &str = "drop the capabilities of this process";
+const ROOT_CURE: &str = "set `user` in the deployment to another, or leave it out";
+const NOBODY: &str = "nobody";
+/// The first of the users of links: from here on systemd's "Users, Groups, UIDs and GIDs on
+/// systemd Systems" has numbers that nothing hands out.
+const OF_LINKS_FIRST: u32 = 0x7000_0000;
+/// The numbers of processes are below this (PID_MAX_LIMIT of the kernel).
+const PROCESSES_MAX: u32 = 1 << 22;
 const CAP_IPC_LOCK: u32 = 14;
 /// The kernel's sets have 64 bits.
 const CAPABILITIES_MAX: libc::c_ulong = 64;

@@ -31,12 +31,14 @@ pub fn lock_memory() -> Locked {
 }
 
 /// Has the C library keep what is freed for later allocations (mallopt(3)). Before it gave any
-/// memory of a thread back it would read a file, which the sandbox refuses and counts.
+/// memory of a thread back it would read a file, and another to learn how many areas of memory
+/// threads may share, which the sandbox refuses and counts.
 pub(super) fn keep_freed_memory() {
-    // SAFETY: mallopt takes integers only, and this one is valid.
+    // SAFETY: mallopt takes integers only, and these are valid.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_ARENA_MAX, AREAS_MAX);
     }
 }
 
@@ -92,6 +94,10 @@ impl fmt::Display for Locked {
         }
     }
 }
+
+/// Areas of memory that the threads of a process share; as many as it has without asking.
+#[cfg(target_env = "gnu")]
+const AREAS_MAX: std::ffi::c_int = 8;
 
 #[cfg(test)]
 mod tests {

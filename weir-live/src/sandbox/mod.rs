@@ -30,7 +30,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::{Result, SystemError};
-pub use capabilities::{Dropped, check_user, drop_capabilities, is_user};
+pub use capabilities::{Dropped, User, check_user, drop_capabilities, is_user};
 pub use denied::{Denial, Denials};
 pub use memory::{Locked, lock_memory};
 

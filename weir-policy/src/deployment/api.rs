@@ -56,7 +56,7 @@ pub(super) fn read(node: &Node<'_>, file: &str, report: &mut Report) -> Option<A
 /// Reads an address with its port.
 pub(super) fn address(node: &Node<'_>, report: &mut Report) -> Option<SocketAddr> {
     let text = node.name(report)?;
-    if let Ok(address) = text.parse() {
+    if let Some(address) = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0) {
         return Some(address);
     }
     let message = format!("{text:?} is not an address with a port");

@@ -21,8 +21,9 @@ pub struct Service {
     pub wait_for_ports: Patience,
     /// A forwarder that gives no sign of life for so long is killed; `None`: it never is.
     pub watchdog: Option<Duration>,
-    /// The user as which the forwarder runs, where the keeper may choose one.
-    pub user: String,
+    /// The user as which the forwarder runs, where the keeper may choose one; `None`: one of its
+    /// own, which no other program has.
+    pub user: Option<String>,
     /// The group whose members may read the status, beside root and the user who runs the link.
     pub control_group: Option<String>,
     /// The scheduling class of the threads that forward.
@@ -83,7 +84,7 @@ impl Service {
             restart: Restart::default(),
             wait_for_ports: Patience::AtMost(Duration::ZERO),
             watchdog: Some(WATCHDOG_DEFAULT),
-            user: USER_DEFAULT.to_owned(),
+            user: None,
             control_group: None,
             priority: Priority::default(),
             log: None,
@@ -125,7 +126,7 @@ pub(super) fn read(
         restart: restart.unwrap_or(default.restart),
         wait_for_ports: waits.unwrap_or(default.wait_for_ports),
         watchdog: watchdog.unwrap_or(default.watchdog),
-        user: user.unwrap_or(default.user),
+        user,
         control_group: group,
         priority: priority.and_then(|node| class(&node, report)).unwrap_or(default.priority),
         log,
@@ -232,9 +233,13 @@ fn ring(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
 
 /// Reads a name of a user; whether there is one is seen by `weir up`.
 fn user(node: &Node<'_>, report: &mut Report) -> Option<String> {
-    let cure =
-        format!("write one that `getent passwd` shows, or leave it out for `{USER_DEFAULT}`");
-    account(node, "user", &cure, report)
+    let cure = "write one that `getent passwd` shows, or leave it out for one of the link's own";
+    let name = account(node, "user", cure, report)?;
+    if name != "root" {
+        return Some(name);
+    }
+    report.push(node.draft(&codes::BAD_VALUE, "the forwarder may not be root").cure(cure));
+    None
 }
 
 /// Reads a name of a group; whether there is one is seen by `weir up`.
@@ -280,6 +285,5 @@ const WATCHDOG_MAX: Duration = Duration::from_secs(60);
 /// The smallest ring is in segments of this size, of which a loop has eight.
 const RING_MIN: Bytes = Bytes::new(8 << 20);
 const RING_MAX: Bytes = Bytes::new(4 << 30);
-const USER_DEFAULT: &str = "nobody";
 /// The longest name of a user or a group that useradd(8) and groupadd(8) allow.
 const USER_BYTES_MAX: usize = 32;

@@ -12,7 +12,7 @@ mod report;
 pub use report::ForkReport;
 
 use crate::load::{Compared, Edit, Fork, Load, Outcome, head};
-use crate::series::{Series, Window};
+use crate::series::{CELLS_MAX, Series, Window};
 use std::io::Read;
 use weir_core::units::{Duration, Instant};
 
@@ -129,7 +129,11 @@ fn window(load: &Load, ask: &Ask) -> Result<Window, String> {
     if ask.length == Duration::ZERO {
         return Err("a future of no time has nothing to show; take a longer one".to_owned());
     }
-    let step = ask.step.unwrap_or_else(|| Window::step_for(to.since(from), BINS_DEFAULT));
+    // A fork has one stage more than the record.
+    let stages = load.stages.iter().chain(load.stages.last());
+    let classes: u64 = stages.map(|it| it.policy.link.tree.classes().count() as u64).sum();
+    let bins = BINS_DEFAULT.min(CELLS_MAX / classes.max(1));
+    let step = ask.step.unwrap_or_else(|| Window::step_for(to.since(from), bins));
     Ok(Window { from, to, step })
 }
 

@@ -354,6 +354,7 @@ impl Reading {
             }
         };
         self.load.stages.push(stage);
+        self.load.start = self.load.start.min(at);
         self.ages = ages;
         self.event(Event::Stage(self.load.stages.len() - 1));
         Ok(())

@@ -18,9 +18,13 @@ impl Talk<'_> {
             "" => head.path.clone(),
             query => format!("{}?{query}", head.path),
         };
-        let answer = http::ask_on(&mut link, &head.method, &target, body).map_err(busy)?;
+        let answer = http::ask_on(&mut link, &head.method, &target, (body, BYTES_MAX));
+        let answer = answer.map_err(busy)?;
         drop(work);
         self.exchange.wire.until(std::time::Instant::now() + super::talk::ANSWER_PATIENCE);
         Ok(self.writing(head).whole(answer.status, &answer.kind, &answer.body)?)
     }
 }
+
+/// The longest answer that is passed on: more than a thousand classes take.
+const BYTES_MAX: u64 = 32 << 20;

@@ -84,6 +84,10 @@ pub(super) fn find(head: &Head) -> Result<Target, Fault> {
     if !head.path.starts_with("/view/") {
         let target = control::find(&head.method, &head.path)?;
         let call = target.call();
+        if call.and_then(|call| call.route).is_some_and(|route| route.follows.is_some()) {
+            let text = "records are not passed on; use `weir record` or `weir snapshot`";
+            return Err(Fault::new(404, text));
+        }
         let takes_body = call.and_then(|call| call.route).is_some_and(|route| route.takes_body());
         return Ok(Target::Pass(call.map_or(Right::Read, |call| call.right), takes_body));
     }

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
-use weir_control::protocol::{Answer, Changed, Difference, Request, Terms};
+use weir_control::protocol::{
+    Answer, Changed, Difference, File, InForce, PolicyOf, Request, Terms,
+};
 use weir_control::service::{Peer, Reply};
 use weir_control::texts;
 use weir_live::alarm::{Alarms, Guards};
@@ -46,6 +48,8 @@ pub struct State {
     pub deployment: Deployment,
     /// What it was read from.
     pub texts: Texts,
+    /// Since when each direction has its policy in this process, in nanoseconds of CLOCK_REALTIME.
+    pub since_ns: Vec<u64>,
     /// The loops.
     pub offices: Vec<Office>,
     /// What was in force.
@@ -62,6 +66,29 @@ pub struct Trial {
     needs_confirmation: bool,
     /// What was in force before.
     before: Texts,
+    /// Why the change is to return, once that is decided.
+    why: Option<String>,
+    /// Whether a thread undoes it.
+    is_returning: bool,
+}
+
+impl Trial {
+    /// Notes a broken guard; returns whether the time has come to decide.
+    fn is_due(&mut self, now: Instant) -> bool {
+        if self.is_returning {
+            return false;
+        }
+        let Some(broken) = self.guards.look().filter(|_| self.why.is_none()) else {
+            return self.until <= now;
+        };
+        self.why = Some(format!("guard {}", broken.text));
+        true
+    }
+
+    /// Has it tried again later to undo the change.
+    fn try_later(&mut self) {
+        (self.until, self.is_returning) = (Instant::now() + RETURN_PAUSE, false);
+    }
 }
 
 /// What a change leads to, and who wants it.
@@ -107,6 +134,7 @@ impl Policies {
             Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
             Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
             Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
+            Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),
             _ => Err("the link does not know the request".to_owned()),
         };
         met.map_or_else(Reply::error, Reply::of)
@@ -139,38 +167,48 @@ impl Policies {
             Err(TryLockError::WouldBlock) => return,
         };
         state.offices.iter_mut().for_each(Office::tidy);
-        let Some(trial) = &mut state.trial else { return };
-        let broken = trial.guards.look().map(|broken| format!("guard {}", broken.text));
-        let is_over = trial.until <= Instant::now();
-        let why = match broken {
-            Some(why) => why,
-            None if is_over && trial.needs_confirmation => "it was not confirmed".to_owned(),
-            None if is_over => {
-                drop(state);
-                // It cannot fail: only this thread ends a trial that needs no confirmation.
-                let _stays = self.confirm(None);
-                return;
-            }
-            None => return,
-        };
-        let before = state.trial.take().map(|trial| trial.before).unwrap_or_default();
+        let Some(trial) = state.trial.as_mut() else { return };
+        if !trial.is_due(Instant::now()) {
+            return;
+        }
+        if trial.why.is_none() && !trial.needs_confirmation {
+            // It cannot fail: there is one.
+            let _stays = self.keep(&mut state, None);
+            // Not waited for: this thread takes wishes.
+            self.wish(Wish::Tell(Box::new(Report::Confirmed), mpsc::channel().0));
+            return;
+        }
+        trial.is_returning = true;
+        let why = trial.why.get_or_insert_with(|| "it was not confirmed".to_owned()).clone();
         drop(state);
         let own = Arc::clone(self);
-        let work = move || own.take_back(&why, before);
-        // Without a thread the change stays, and the event says so.
+        let work = move || own.take_back(&why);
         if std::thread::Builder::new().name("change".to_owned()).spawn(work).is_err() {
-            let name = self.lock().deployment.name.clone();
-            tell(&self.reporter, Kind::ReloadRefused, &name, "there is no thread to undo a change");
+            self.return_later("there is no thread to undo a change");
         }
     }
 
-    /// Puts the policies in force that were before the last change.
-    fn take_back(&self, why: &str, before: Texts) {
+    /// Puts the policies in force that were before the last change, which is on trial.
+    fn take_back(&self, why: &str) {
         let terms = Terms { reason: why.to_owned(), ..Terms::default() };
-        if let Err(error) = self.change(&terms, Origin::Returned, None, |_| Ok(before)) {
-            let name = self.lock().deployment.name.clone();
-            tell(&self.reporter, Kind::ReloadRefused, &name, &error);
+        let before = |state: &State| match &state.trial {
+            Some(trial) if trial.is_returning => Ok(trial.before.clone()),
+            // It was confirmed meanwhile, or undone by a client.
+            _ => Err(String::new()),
+        };
+        if let Err(error) = self.change(&terms, Origin::Returned, None, before) {
+            self.return_later(&error);
         }
+    }
+
+    /// The change that is on trial cannot be undone now: a loop hangs, or a restart is on its way
+    /// and may yet be refused. It is tried again and again.
+    fn return_later(&self, why: &str) {
+        let mut state = self.lock();
+        let Some(trial) = state.trial.as_mut().filter(|trial| trial.is_returning) else { return };
+        trial.try_later();
+        let name = state.deployment.name.clone();
+        tell(&self.reporter, Kind::ReloadRefused, &name, why);
     }
 
     /// Returns all changes, for another keeper.
@@ -216,7 +254,13 @@ impl Policies {
     }
 
     fn confirm(&self, user: Option<u32>) -> Result<(), String> {
-        let mut state = self.lock();
+        self.keep(&mut self.lock(), user)?;
+        self.tell_keeper(Report::Confirmed);
+        Ok(())
+    }
+
+    /// Lets the change stay that is on trial; the keeper is to be told.
+    fn keep(&self, state: &mut State, user: Option<u32>) -> Result<(), String> {
         if state.trial.take().is_none() {
             return Err("no change waits to be confirmed; see `weir log`".to_owned());
         }
@@ -226,9 +270,6 @@ impl Policies {
             user.map_or_else(|| "no guard was broken".to_owned(), |user| format!("by user {user}"));
         let detail = format!("change {number}: {by}");
         tell(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
-        drop(state);
-        // Not waited for: the thread that takes wishes may be this one.
-        self.wish(Wish::Tell(Box::new(Report::Confirmed), mpsc::channel().0));
         Ok(())
     }
 
@@ -258,7 +299,7 @@ impl Policies {
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         if terms.dry_run {
             changed.directions = differences(&state.deployment, &deployment);
-        } else if state.deployment != deployment || !terms.guards.is_empty() {
+        } else if state.deployment != deployment {
             let checked = Checked { deployment, transaction, changed };
             changed = self.put_in_force(&mut state, wanted, checked, terms)?;
         }
@@ -298,6 +339,7 @@ impl Policies {
         };
         state.history.push(entry.clone());
         changed.number = Some(entry.number);
+        state.note_since(&deployment, entry.at_ns);
         changed.trial_ms = trial
             .as_ref()
             .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
@@ -345,6 +387,32 @@ impl State {
         Ok(Some(alarms))
     }
 
+    /// Notes since when the directions have the policies of `new` that differ.
+    fn note_since(&mut self, new: &Deployment, at_ns: u64) {
+        let ways = self.deployment.directions.iter().zip(&new.directions);
+        for ((old, new), since_ns) in ways.zip(&mut self.since_ns) {
+            if old.policy != new.policy {
+                *since_ns = at_ns;
+            }
+        }
+    }
+
+    /// Returns the policies with their texts. Files that they name may be lists of persons, and the
+    /// deployment may hold secrets: neither is told.
+    fn in_force(&self) -> InForce {
+        let name = |way: &weir_policy::deployment::Direction| way.path.display().to_string();
+        let ways = &self.deployment.directions;
+        let directions = ways.iter().zip(&self.since_ns).map(|(way, since_ns)| PolicyOf {
+            direction: way.name.clone(),
+            file: name(way),
+            identity: way.policy.identity.to_string(),
+            since_ns: *since_ns,
+        });
+        let is_policy = |file: &&File| ways.iter().any(|way| name(way) == file.name);
+        let files = self.texts.files.iter().filter(is_policy).cloned().collect();
+        InForce { directions: directions.collect(), files }
+    }
+
     /// Returns whether a change may be made now.
     fn check(&mut self, origin: Origin) -> Result<(), String> {
         if change::is_busy(&mut self.offices) {
@@ -387,7 +455,8 @@ fn trial(terms: &Terms, guards: Guards, before: &Texts) -> Option<Trial> {
     }
     let time = terms.confirm_ms.map_or(GUARD_TIME, Duration::from_millis).min(TRIAL_MAX);
     let before = before.clone();
-    Some(Trial { until: Instant::now() + time, guards, needs_confirmation, before })
+    let (until, why) = (Instant::now() + time, None);
+    Some(Trial { until, guards, needs_confirmation, before, why, is_returning: false })
 }
 
 /// Returns the findings as `weir check` prints them.
@@ -436,6 +505,8 @@ fn differences(old: &Deployment, new: &Deployment) -> Vec<Difference> {
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a loop may take to come to a change.
 const LOOP_PATIENCE: Duration = Duration::from_secs(5);
+/// The pause before it is tried again to undo a change.
+const RETURN_PAUSE: Duration = Duration::from_secs(1);
 /// How long guards are watched where no confirmation is asked for.
 const GUARD_TIME: Duration = Duration::from_secs(60);
 /// The longest trial.

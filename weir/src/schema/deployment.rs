@@ -125,8 +125,10 @@ fn service() -> Value {
             "A forwarder that gives no sign of life for so long is killed, as if it had died.",
         ),
         "user": described(
-            json!({ "type": "string", "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$" }), "nobody",
-            "The user as which the forwarder runs, where Weir was started by root.",
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$" }),
+            "a number of the link's own",
+            "The user as which the forwarder runs, where Weir was started by root. Unless it is \
+                written, it is a number above 1 879 048 192 that belongs to no other program.",
         ),
         "control_group": described(
             json!({ "type": "string", "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$" }), "none",

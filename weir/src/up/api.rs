@@ -1,5 +1,6 @@
 //! The API of a link on a TCP address: its files, which only the keeper reads, and its listener.
 
+use crate::input;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,7 +45,9 @@ fn text(path: &Path) -> Result<String, String> {
     if length > BYTES_MAX {
         return Err(format!("`{place}` has {length} bytes, and may have {BYTES_MAX}"));
     }
-    fs::read_to_string(path).map_err(|error| format!("cannot read `{place}`: {error}"))
+    let cannot = |why: &dyn std::fmt::Display| format!("cannot read `{place}`: {why}");
+    let bytes = input::read_named(path).map_err(|error| cannot(&error))?;
+    String::from_utf8(bytes).map_err(|error| cannot(&error))
 }
 
 /// The listener of an API.

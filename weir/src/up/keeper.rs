@@ -34,7 +34,7 @@ use weir_live::port::PortConfig;
 use weir_live::signals::{Asked, Signals};
 use weir_live::status::Status;
 use weir_live::wait::realtime_ns;
-use weir_policy::deployment::{Deployment, OnExit, Restart};
+use weir_policy::deployment::{Deployment, OnExit, Restart, Side};
 
 /// What a keeper keeps.
 pub struct Keeper<'a> {
@@ -112,12 +112,13 @@ impl Keeper<'_> {
             death: None,
             passing: None,
             awaits: false,
+            succeeds: false,
             before: None,
         };
         if !shift.forwarders.is_empty() {
             shift.tell_start(0);
         }
-        let ran = shift.start(process::same_program()).and_then(|()| shift.run());
+        let ran = shift.begin().and_then(|()| shift.run());
         for forwarder in &mut shift.forwarders {
             // Only after an error, or a second signal, are there any.
             forwarder.process.kill();
@@ -150,6 +151,8 @@ struct Shift<'a> {
     passing: Option<Event>,
     /// Whether a forwarder is to be started once the interfaces are there.
     awaits: bool,
+    /// Whether a forwarder is to be started once the one that was taken over has ended.
+    succeeds: bool,
     /// What was read before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
 }
@@ -162,6 +165,22 @@ struct Files {
 }
 
 impl Shift<'_> {
+    /// Starts the first forwarder: beside one that was taken over, or after it where it has taps of
+    /// an interface. Those can exist only once, and only the keeper that made them can share them;
+    /// in between the host's frames pass as before Weir.
+    fn begin(&mut self) -> Result<(), String> {
+        let mut ports = self.keeper.deployment.ports.iter();
+        let has_taps = ports.any(|port| port.side != Side::Interface);
+        match self.forwarders.first_mut().filter(|_| has_taps) {
+            Some(orphan) => {
+                orphan.drain();
+                self.succeeds = true;
+                Ok(())
+            }
+            None => self.start(process::same_program()),
+        }
+    }
+
     /// Starts a forwarder, beside the one that runs if one does.
     fn start(&mut self, program: Program) -> Result<(), String> {
         let Keeper { plan, socket, .. } = &mut self.keeper;
@@ -193,6 +212,7 @@ impl Shift<'_> {
                 return Ok(End::Signal(signal));
             }
             self.wait().map_err(|error| error.to_string())?;
+            let heard = Instant::now();
             for asked in self.keeper.signals.take() {
                 self.obey(asked);
             }
@@ -206,7 +226,7 @@ impl Shift<'_> {
             if self.forwarders.is_empty() && self.stopping.is_none() {
                 absence::answer(&self.keeper.socket.listener);
             }
-            self.look()?;
+            self.look(heard)?;
         }
     }
 
@@ -369,9 +389,8 @@ impl Shift<'_> {
             self.asker = Some(self.forwarders[index].process.number());
             return;
         }
-        let program = std::env::current_exe().unwrap_or_default();
         let checked = self.read_anew();
-        let started = checked.and_then(|()| self.start(process::program_at(&program)));
+        let started = checked.and_then(|()| self.start(process::installed_program()));
         if let Err(why) = started {
             self.forget_files();
             // Who asked gets all of it.
@@ -463,6 +482,10 @@ impl Shift<'_> {
             dead.take_ends().for_each(|end| self.keeper.journal.write(&end));
             self.mourn(&dead, &how)?;
         }
+        let is_wanted = self.forwarders.is_empty() && self.stopping.is_none();
+        if is_wanted && std::mem::take(&mut self.succeeds) {
+            return self.start(process::same_program());
+        }
         Ok(())
     }
 
@@ -536,12 +559,13 @@ impl Shift<'_> {
         self.awaits
     }
 
-    /// What is due now and then.
-    fn look(&mut self) -> Result<(), String> {
+    /// What is due now and then. Every forwarder was heard after `heard`: how long this process
+    /// was busy since then is no silence of theirs.
+    fn look(&mut self, heard: Instant) -> Result<(), String> {
         let now = Instant::now();
         self.keeper.service.beat(now);
         for index in 0..self.forwarders.len() {
-            if self.forwarders[index].is_overdue(now) {
+            if self.forwarders[index].is_overdue(heard) {
                 let quiet = "it gave no sign of life and was told to abort";
                 self.forwarders[index].failure.get_or_insert(quiet.to_owned());
             }

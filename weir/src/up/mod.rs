@@ -32,7 +32,7 @@ use weir_live::keeper::service::Service;
 use weir_live::keeper::watch;
 use weir_live::netlink::Netlink;
 use weir_live::privilege::{Need, Privilege};
-use weir_live::signals::{Asked, Signals};
+use weir_live::signals::{Asked, Signals, stop_with};
 use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Patience};
 
@@ -48,6 +48,9 @@ pub struct Up {
     /// Take interfaces that have addresses or routes, which then stop working.
     #[arg(long)]
     take: bool,
+    /// Stop when the process ends that started this one: its number.
+    #[arg(long, hide = true)]
+    ends_with: Option<u32>,
 }
 
 impl Run for Up {
@@ -81,6 +84,7 @@ impl Up {
     fn keep(self, reading: Reading, output: &Output) -> Result<End, String> {
         let text = |error: SystemError| error.to_string();
         let mut signals = Signals::install().map_err(text)?;
+        self.ends_with.map_or(Ok(()), stop_with).map_err(text)?;
         let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
         deploy::check_host(plan).map_err(text)?;
         let notes = deploy::notes(plan);
@@ -94,7 +98,8 @@ impl Up {
         };
         // It goes last, however this ends.
         let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
-        let orphan = Orphan::find(&path, &deploy::port_configs(plan), Limits::of(plan))?;
+        let ports = deploy::port_configs(plan);
+        let orphan = Orphan::find(&path, (&plan.name, &ports), Limits::of(plan))?;
         let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
         let (orphan, listeners) = orphan.unzip();
         let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;

@@ -42,11 +42,16 @@ impl Orphan {
         (Some((self.forwarder, self.listeners)), self.claim, self.history)
     }
 
-    /// Takes over the link that listens at `path`, if there is one and it has no keeper.
+    /// Takes over the link of this name that listens at `path`, if there is one and it has no
+    /// keeper.
     ///
     /// # Errors
-    /// When it has none and cannot be taken over.
-    pub fn find(path: &Path, ports: &[PortConfig], limits: Limits) -> Result<Option<Self>, String> {
+    /// When it has none and cannot be taken over, or is another link.
+    pub fn find(
+        path: &Path,
+        (name, ports): (&str, &[PortConfig]),
+        limits: Limits,
+    ) -> Result<Option<Self>, String> {
         // Whoever made the socket of another user could pretend to be anything.
         let owner = fs::symlink_metadata(path).map(|there| there.uid());
         if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
@@ -61,7 +66,22 @@ impl Orphan {
         let text = |error: SystemError| {
             format!("cannot take over the link on `{}`: {error}", path.display())
         };
-        Self::take(descriptors, ports, limits).map_err(text).map(Some)
+        let orphan = Self::take(descriptors, ports, limits).map_err(text)?;
+        match orphan.name() {
+            // Dropped here, it goes on without a keeper, and another one may come.
+            Some(other) if other != name => Err(format!(
+                "another link, `{other}`, answers on `{}`, and has no keeper: `weir up` with its \
+                 deployment takes it over; set another `control` path for `{name}`",
+                path.display()
+            )),
+            _ => Ok(Some(orphan)),
+        }
+    }
+
+    /// Returns the name of its deployment, unless its texts were too long to be kept.
+    fn name(&self) -> Option<String> {
+        let texts = self.history.last()?.texts.as_ref()?;
+        weir_control::texts::read_again(texts).plan.map(|deployment| deployment.name)
     }
 
     fn take(

@@ -1,7 +1,7 @@
 //! A deployment as it was read, with every file that it names: the forwarder opens none.
 
 use crate::input;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
 use weir_live::change::history::{File, History, Texts};
@@ -22,6 +22,8 @@ pub struct Reading {
     /// The deployment, or why there is none.
     pub outcome: Outcome<Deployment>,
     files: Vec<File>,
+    /// Why a file that it names could not be read.
+    unread: Option<String>,
 }
 
 impl Reading {
@@ -44,15 +46,18 @@ impl Reading {
     fn from(path: &Path, bytes: Vec<u8>) -> io::Result<Self> {
         let name = path.display().to_string();
         let files = RefCell::new(Vec::new());
+        let unread = Cell::new(None);
         let read = |path: &Path| {
-            let bytes = input::read_named(path)?;
+            let bytes = input::read_named(path).inspect_err(|error| {
+                unread.set(Some(format!("it names {}: {error}", path.display())));
+            })?;
             if let Ok(text) = String::from_utf8(bytes.clone()) {
                 files.borrow_mut().push(File { name: path.display().to_string(), text });
             }
             Ok(bytes)
         };
         let outcome = deployment::parse(&bytes, &name, &read);
-        Ok(Self { name, bytes, outcome, files: files.into_inner() })
+        Ok(Self { name, bytes, outcome, files: files.into_inner(), unread: unread.into_inner() })
     }
 
     /// Returns what is wrong with it, as text.
@@ -85,8 +90,11 @@ impl Reading {
     /// Returns what was read, which may have errors.
     ///
     /// # Errors
-    /// When the deployment is no text.
+    /// When the deployment is no text, or a file that it names cannot be read.
     pub fn into_texts(self) -> Result<Texts, String> {
+        if let Some(why) = self.unread {
+            return Err(why);
+        }
         let text = String::from_utf8(self.bytes).map_err(|error| error.to_string())?;
         Ok(Texts { deployment: File { name: self.name, text }, files: self.files })
     }

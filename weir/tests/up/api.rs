@@ -47,9 +47,10 @@ fn ask(scene: &Scene, request: &str, headers: &str) -> Result<String, Failed> {
         let mut stream = TcpStream::connect(ADDRESS)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(text.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        // Of a record, the head is text.
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     };
     Ok(scene.testbed.weir.run(talk)??)
 }
@@ -72,6 +73,11 @@ fn tokens_have_rights() -> Outcome {
     check("GET /status", ("evil.example", TOKEN), 421)?;
     check("POST /mark", (ADDRESS, TOKEN), 200)?;
     check("POST /mark", (ADDRESS, READ_TOKEN), 403)?;
+    // Records hold what users send.
+    check("GET /policy", (ADDRESS, READ_TOKEN), 200)?;
+    check("GET /snapshot", (ADDRESS, READ_TOKEN), 403)?;
+    check("POST /record?for_ms=1", (ADDRESS, READ_TOKEN), 403)?;
+    check("POST /record?for_ms=1", (ADDRESS, TOKEN), 200)?;
     // A restart takes the address over with the link.
     let restarted = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
     assert!(restarted.status.success(), "{restarted:?}");
@@ -95,7 +101,15 @@ fn bad_tokens_start_nothing() -> Outcome {
     };
     check(0o644, TOKEN, "everybody may read")?;
     check(0o600, &TOKEN[1..], "at least 32")?;
-    check(0o600, READ_TOKEN, "the same")
+    check(0o600, READ_TOKEN, "the same")?;
+    // Nothing would ever come from a pipe, and a keeper would wait for it.
+    fs::remove_file(&path)?;
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)?;
+    let output = scene.run_up()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("regular file"), "{output:?}");
+    Ok(())
 }
 
 /// The whole way: a packet through the link, its count over TCP with a token into a

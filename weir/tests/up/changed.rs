@@ -5,6 +5,7 @@ use super::{Outcome, POLICY, Scene, Test, send_until_received, signal};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
+use std::process::Stdio;
 use weir_live::status::{ClassStatus, Status};
 
 pub const TESTS: &[Test] = &[
@@ -12,7 +13,9 @@ pub const TESTS: &[Test] = &[
     ("a_wrong_change_changes_nothing_and_says_why", wrong_changes),
     ("a_dry_run_prints_the_difference", dry_run),
     ("a_change_on_trial_returns_unless_it_is_confirmed", trials),
+    ("a_change_on_trial_returns_also_after_a_refused_restart", returned_in_the_end),
     ("a_broken_guard_undoes_a_change", guarded),
+    ("the_policy_in_force_is_told_and_may_be_kept", told),
     ("files_are_put_in_force_by_reload_and_by_sighup", reloaded),
     ("a_forwarder_that_dies_is_followed_by_one_with_the_policy_in_force", death),
 ];
@@ -57,6 +60,28 @@ fn class<'a>(status: &'a Status, name: &str) -> Option<&'a ClassStatus> {
 
 fn sent(status: &Status, name: &str) -> Option<u64> {
     class(status, name).map(|class| class.sent.packets)
+}
+
+/// What is printed after a change is a policy that a file may hold: reading it changes nothing.
+fn told() -> Outcome {
+    let mut scene = Scene::new("policy-told", POLICY)?;
+    scene.start()?;
+    let before = json(&scene, &["log", "--policy"])?;
+    check(&scene, &["set", "link.rate=40 Mbit/s"], 0, &["change"])?;
+    let after = json(&scene, &["log", "--policy"])?;
+    let way = |told: &Value, key: &str| told["directions"][0][key].clone();
+    assert_ne!(way(&before, "identity"), way(&after, "identity"));
+    assert!(way(&before, "since_ns").as_u64() < way(&after, "since_ns").as_u64(), "{after}");
+    let status = scene.status()?;
+    assert_eq!(way(&after, "identity"), status.lanes[0].policy.identity.as_str());
+    let text = say(&scene, &["log", "--policy", "--direction", "upload"])?.text;
+    let begins = format!("# policy.toml: upload; identity {}", status.lanes[0].policy.identity);
+    assert!(text.starts_with(&begins) && text.contains("40 Mbit/s"), "{text}");
+    fs::write(scene.folder.join("policy.toml"), text)?;
+    check(&scene, &["reload", "--dry-run"], 0, &["nothing"])?;
+    check(&scene, &["log", "--policy", "--direction", "x"], 2, &["the link has upload"])?;
+    scene.stop()?;
+    Ok(())
 }
 
 fn await_origin(scene: &Scene, origin: &str) -> Outcome {
@@ -106,10 +131,16 @@ fn wrong_changes() -> Outcome {
     check(&scene, &["set", "link.rate"], 2, &["has no `=`"])?;
     check(&scene, &["set", "down:link.rate=1Mbit/s"], 2, &["the link has upload"])?;
     check(&scene, &["set", "link.rate=9Mbit/s", "--guard", "x.rate > 1"], 2, &["guard `x.rate"])?;
+    check(&scene, &["set", "direction.upload="], 2, &["the number of directions cannot"])?;
+    let many = ["--guard", "rest.rate > 1 bit/s"].repeat(65);
+    let many = [&["set", "link.rate=9Mbit/s"], many.as_slice()].concat();
+    check(&scene, &many, 2, &["65 guards are too many"])?;
     check(&scene, &["rollback"], 2, &["nothing was changed yet"])?;
     check(&scene, &["rollback", "7"], 2, &["change 7 is not known"])?;
     check(&scene, &["confirm"], 2, &["no change waits"])?;
     check(&scene, &["set", "link.rate=50Mbit/s"], 0, &["nothing changes"])?;
+    let guarded = ["set", "link.rate=50Mbit/s", "--guard", "rest.rate > 1 bit/s"];
+    check(&scene, &guarded, 0, &["nothing changes"])?;
     assert_eq!(origins(&scene)?, ["start"]);
     assert_eq!(fs::read_to_string(scene.folder.join("policy.toml"))?, before);
     scene.stop()?;
@@ -140,6 +171,9 @@ fn trials() -> Outcome {
     check(&scene, &["confirm"], 0, &["stays"])?;
     check(&scene, &["set", "link.rate=40Mbit/s", "--confirm", "60s"], 0, &["change 5"])?;
     check(&scene, &["rollback"], 0, &["40 Mbit/s -> 30 Mbit/s"])?;
+    let on_trial =
+        json(&scene, &["log"])?["changes"].to_string().matches("\"on_trial\":true").count();
+    assert_eq!(on_trial, 0, "it was undone");
     check(&scene, &["rollback", "1"], 0, &["30 Mbit/s -> 50 Mbit/s"])?;
     let expected = ["start", "set", "returned", "set", "set", "rollback", "rollback"];
     assert_eq!(origins(&scene)?, expected);
@@ -147,6 +181,25 @@ fn trials() -> Outcome {
     for part in ["it was not confirmed", "a change of `link` stays: change 4"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    Ok(())
+}
+
+/// While a restart is on its way nothing can be undone; once it is refused, it is.
+fn returned_in_the_end() -> Outcome {
+    let mut scene = Scene::new("late", POLICY)?;
+    scene.start()?;
+    fs::write(scene.folder.join("policy.toml"), "[link]\n")?;
+    scene.signal("STOP")?;
+    check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "2s"], 0, &["weir confirm"])?;
+    let mut restart = scene.weir(&["restart", "--control", "weir.sock"]);
+    let mut restart = restart.stderr(Stdio::null()).spawn()?;
+    std::thread::sleep(std::time::Duration::from_millis(2300));
+    assert_eq!(origins(&scene)?, ["start", "set"]);
+    scene.signal("CONT")?;
+    assert_eq!(restart.wait()?.code(), Some(2));
+    await_origin(&scene, "returned")?;
+    let text = scene.stop()?;
+    assert!(text.contains("the link restarts; try again"), "{text}");
     Ok(())
 }
 
@@ -190,6 +243,8 @@ fn reloaded() -> Outcome {
     )?;
     check(&scene, &["reload", "link2.toml"], 1, &["link2.toml", "nothing was changed"])?;
     check(&scene, &["reload", "absent.toml"], 2, &["cannot read absent.toml"])?;
+    fs::rename(&path, scene.folder.join("moved.toml"))?;
+    check(&scene, &["reload"], 2, &["it names policy.toml: No such file"])?;
     fs::write(&path, "[link]\n")?;
     scene.signal("HUP")?;
     let expected = ["start", "set", "reload", "reload", "reload"];

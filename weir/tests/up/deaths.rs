@@ -183,6 +183,14 @@ fn the_keeper_dies() -> Outcome {
     let output = scene.run_up_of("other.toml")?;
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
+    // Nor the link, where it has the same socket.
+    let text = fs::read_to_string(scene.folder.join("link.toml"))?;
+    let text = text.replace("[deployment]", "[deployment]\nname = \"second\"");
+    fs::write(scene.folder.join("other.toml"), text.replace(LEFT, "none0"))?;
+    let output = scene.run_up_of("other.toml")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("another link, `link`"), "{text}");
+    until("it goes on", || scene.status().is_ok_and(|now| now.processes == Some(processes)))?;
     signal(forwarder, "TERM")?;
     until("it ends", || !is_alive(forwarder))?;
     let mut text = String::new();

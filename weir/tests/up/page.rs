@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
+use weir_live::status::Status;
 use weir_live::testbed::Host;
 
 pub const TESTS: &[Test] = &[
@@ -121,55 +122,72 @@ fn samples(scene: &Scene, token: &str, count: usize) -> Result<Vec<Value>, Faile
     Err("the stream has ended".into())
 }
 
-/// A class that is always backlogged, so that all figures are steady.
+/// A class that is always backlogged, so that all figures are steady. Where the machine lets the
+/// flood pause, the windows of both differ, and it is tried again.
 fn the_stream_is_right() -> Outcome {
     let (mut scene, token) = scene("page-stream")?;
     let done = Arc::new(AtomicBool::new(false));
     let flooding = flood_of(&scene.testbed, &done, 1200)?;
-    let dropped = |status: &weir_live::status::Status| {
+    let dropped = |status: &Status| {
         status.lanes[0].classes[1].dropped.iter().any(|(_, amount)| amount.packets > 100)
     };
     scene.await_status("the flood fills its queue", dropped)?;
     // What happened before it was full is gone from the last second.
-    let samples = samples(&scene, &token, 12)?;
-    let status = scene.status()?;
-    let about = ask(&scene, &token, "GET /view/about", "")?;
-    let history = ask(&scene, &token, "GET /view/history?direction=upload", "")?;
-    let heat = ask(&scene, &token, "GET /view/heat?class=rest", "")?;
+    drop(samples(&scene, &token, 5)?);
+    let mut compared = Err(Failed::from("it was not tried"));
+    for _ in 0..ATTEMPTS {
+        compared = compare(&scene, &token);
+        if compared.is_ok() {
+            break;
+        }
+    }
     done.store(true, Ordering::Relaxed);
     flooding.join().expect("the flood does not panic");
+    compared?;
+    let about = ask(&scene, &token, "GET /view/about", "")?;
     let classes = about["directions"][0]["classes"].as_array().into_iter().flatten();
     let names: Vec<_> = classes.filter_map(|class| class["name"].as_str()).collect();
     assert_eq!(names, ["all", "voice", "rest"], "{about}");
     assert_eq!(about["abilities"]["change"], true, "{about}");
+    scene.stop()?;
+    assert!(!scene.folder.join("weir.token").exists(), "the token goes with the page");
+    Ok(())
+}
+
+/// Compares what the page tells with the status.
+fn compare(scene: &Scene, token: &str) -> Outcome {
+    let samples = samples(scene, token, 6)?;
+    let status = scene.status()?;
+    let history = ask(scene, token, "GET /view/history?direction=upload", "")?;
+    let heat = ask(scene, token, "GET /view/heat?class=rest", "")?;
     let rest = &status.lanes[0].classes[1];
     let recent = rest.recent.ok_or("the last second is known")?;
     let sample = samples.last().ok_or("samples")?;
     let last = &sample["classes"][2];
-    let near = |what: &str, told: &Value, wanted: f64, part: f64| {
+    let near = |what: &str, told: &Value, wanted: f64, part: f64| -> Outcome {
         let told = told.as_f64().unwrap_or(f64::NAN);
-        assert!((told - wanted).abs() <= wanted * part, "{what}: {told} and {wanted}: {sample}");
+        if (told - wanted).abs() <= wanted * part {
+            return Ok(());
+        }
+        Err(format!("{what}: {told} and {wanted}: {sample}").into())
     };
-    near("sent", &last[0], recent.second.sent_bps, 0.01);
-    near("the ceiling", &last[0], 5e6, 0.01);
+    near("sent", &last[0], recent.second.sent_bps, 0.01)?;
+    near("the ceiling", &last[0], 5e6, 0.01)?;
     // Each has an instant of its own, and packets come and go between them.
-    near("backlog", &last[2], rest.backlog.bytes as f64, 0.05);
-    near("the median delay", &last[3], rest.delay.p50_us, 0.05);
-    near("borrowed", &last[6], 1e6, 0.05);
-    near("the sum", &sample["classes"][0][0], 5e6, 0.01);
-    assert_eq!(sample["loans"][0][1], json!(0), "`all` lends: {sample}");
+    near("backlog", &last[2], rest.backlog.bytes as f64, 0.05)?;
+    near("the median delay", &last[3], recent.delay.p50_us, 0.05)?;
+    near("borrowed", &last[6], 1e6, 0.05)?;
+    near("the sum", &sample["classes"][0][0], 5e6, 0.01)?;
+    near("the lender, `all`", &sample["loans"][0][1], 0.0, 0.0)?;
     let sent = history["classes"]["rest"]["sent_bps"].as_array().ok_or("a series")?;
-    near("history", sent.last().ok_or("a second")?, recent.second.sent_bps, 0.01);
+    near("history", sent.last().ok_or("a second")?, recent.second.sent_bps, 0.01)?;
     let counts = heat["counts"].as_array().and_then(|counts| counts.last());
     let counts = counts.and_then(Value::as_array).ok_or("bins")?;
     let packets: u64 = counts.iter().filter_map(Value::as_u64).sum();
     let ends: Vec<_> = heat["t"].as_array().into_iter().flatten().rev().take(2).collect();
-    let seconds = (ends[0].as_f64().zip(ends[1].as_f64())).map(|(end, begin)| (end - begin) / 1e3);
+    let seconds = ends[0].as_f64().zip(ends[1].as_f64()).map(|(end, begin)| (end - begin) / 1e3);
     let wanted = recent.second.sent_pps * seconds.ok_or("two seconds")?;
-    near("packets of the heat map", &json!(packets), wanted, 0.02);
-    scene.stop()?;
-    assert!(!scene.folder.join("weir.token").exists(), "the token goes with the page");
-    Ok(())
+    near("packets of the heat map", &json!(packets), wanted, 0.02)
 }
 
 /// Returns the process of the page.
@@ -213,7 +231,7 @@ fn tokens_and_changes() -> Outcome {
     let mut classes = classes.filter(|class| class["name"] == "voice");
     let voice = classes.next().ok_or("the class")?;
     assert_eq!(voice["share_bps"], json!([1e6, 2e6]), "{predicted}");
-    let policy = |status: &weir_live::status::Status| status.lanes[0].policy.identity.clone();
+    let policy = |status: &Status| status.lanes[0].policy.identity.clone();
     let before = policy(&scene.status()?);
     let body = json!({ "settings": wishes, "terms": { "reason": "by hand" } }).to_string();
     let changed = ask(&scene, &token, "POST /set", &body)?;
@@ -267,3 +285,5 @@ fn a_death_costs_nothing() -> Outcome {
 
 /// Half a Mbit/s in a class of one.
 const DATAGRAMS: usize = 1000;
+/// How often figures are compared until the machine was steady for a second.
+const ATTEMPTS: u32 = 8;

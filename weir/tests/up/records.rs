@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("a_reader_that_stops_ends_the_record_and_not_the_link", a_reader_that_stops),
     ("a_record_across_changes_of_the_policy_replays_to_the_bit", a_record_across_changes),
     ("a_snapshot_of_the_ring_replays_to_the_bit", a_snapshot_replays),
+    ("records_by_http_replay_to_the_bit", records_by_http),
 ];
 
 const RECORD: &[&str] = &["record", "--control", "weir.sock", "-o", "r.pcapng"];
@@ -205,5 +206,43 @@ fn a_snapshot_replays() -> Outcome {
     assert_eq!(report["end"], "it is a snapshot");
     assert!(report["directions"][0]["checkpoints"].as_u64() > Some(1), "{report}");
     scene.stop()?;
+    Ok(())
+}
+
+/// A record and a snapshot by HTTP, and a record whose client disconnects.
+fn records_by_http() -> Outcome {
+    let mut scene = Scene::new("record-http", LINE)?;
+    configure(&scene, "ring = \"8 MiB\"")?;
+    scene.start()?;
+    let flood = Flood::new(&scene)?;
+    let sent = |status: &super::Status| status.lanes[0].classes[1].sent.packets > 100;
+    scene.await_status("the flood runs", sent)?;
+    // A body of HTTP/1.0 has no parts: the connection ends with it.
+    let ask = |request: &str| -> Result<UnixStream, Failed> {
+        let mut client = UnixStream::connect(scene.folder.join("weir.sock"))?;
+        client.set_read_timeout(Some(PATIENCE))?;
+        client.write_all(format!("{request} HTTP/1.0\r\n\r\n").as_bytes())?;
+        Ok(client)
+    };
+    for (request, end) in
+        [("POST /record?for_ms=1000", "its time is over"), ("GET /snapshot", "it is a snapshot")]
+    {
+        let mut bytes = Vec::new();
+        ask(request)?.read_to_end(&mut bytes)?;
+        let head = bytes.windows(4).position(|part| part == b"\r\n\r\n").ok_or("no head")?;
+        let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
+        assert!(text.contains("200 OK") && text.contains("application/x-pcapng"), "{text}");
+        fs::write(scene.folder.join("r.pcapng"), &bytes[head + 4..])?;
+        let report = replayed(&scene)?;
+        assert_eq!(report["end"], end, "{report}");
+        assert!(report["directions"][0]["departures"].as_u64() > Some(0), "{report}");
+    }
+    let mut client = ask("POST /record?for_ms=3600000")?;
+    client.read_exact(&mut [0; 4096])?;
+    drop(client);
+    drop(flood);
+    send_until_received(&scene.testbed, 5004, 20)?;
+    let text = scene.stop()?;
+    assert!(text.contains("record-ended") || text.contains("ended before its time"), "{text}");
     Ok(())
 }

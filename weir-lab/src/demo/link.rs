@@ -1,0 +1,206 @@
+//! The link of the demo: `weir up`, as a user starts it, between two private networks.
+//!
+//! Everything after the start goes over its control socket, as the verbs do it. Invariant: however
+//! the demo ends, the link ends with it, and its folder goes.
+
+use super::Failure;
+use super::mix::{NAME, POLICY};
+use crate::rig;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use weir_control::client;
+use weir_control::protocol::{Answer, Request};
+use weir_live::error::SystemError;
+use weir_live::keeper::process::same_program;
+use weir_live::signals::{self, StopSignal};
+use weir_live::status::Status;
+use weir_live::status::query::Query;
+use weir_live::testbed::{LEFT, RIGHT, Testbed};
+
+/// See the module.
+pub(super) struct Link {
+    keeper: Option<Child>,
+    /// Holds the deployment, the policy and the control socket.
+    folder: TempDir,
+}
+
+impl Link {
+    /// Starts the link, its loop on this CPU, and waits until it forwards.
+    pub(super) fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        testbed: &'scope Testbed,
+        cpu: Option<usize>,
+        stop: &StopSignal,
+    ) -> Result<Self, Failure> {
+        let failed = |cause| SystemError::new("start `weir up` for the demo", cause);
+        let folder = tempfile::tempdir().map_err(failed)?;
+        write_files(folder.path(), cpu).map_err(failed)?;
+        let mut errors = tempfile::tempfile().map_err(failed)?;
+        let command = command(folder.path(), errors.try_clone().map_err(failed)?);
+        let (told, lines) = mpsc::channel();
+        scope.spawn(move || keep(command, testbed, &told));
+        let keeper = match lines.recv() {
+            Ok(Told::Started(child)) => Some(*child),
+            Ok(Told::Failed(error)) => return Err(error.into()),
+            Ok(Told::Line(_)) | Err(_) => unreachable!("it first says whether it started"),
+        };
+        let link = Self { keeper, folder };
+        match link.await_start(&lines, stop) {
+            Err(Failure::System(why)) => {
+                let mut text = String::new();
+                // What there is of it, if there is any.
+                let _read = errors.rewind().and_then(|()| errors.read_to_string(&mut text));
+                Err(Failure::System(format!("{why}\n{}", text.trim())))
+            }
+            started => started.map(|()| link),
+        }
+    }
+
+    fn await_start(&self, lines: &Receiver<Told>, stop: &StopSignal) -> Result<(), Failure> {
+        let start = Instant::now();
+        let mut said = String::new();
+        while start.elapsed() < START_PATIENCE {
+            if stop.requested() {
+                return Err(Failure::Interrupted);
+            }
+            match lines.recv_timeout(LOOK) {
+                Ok(Told::Line(line)) if line["event"] == "started" => return Ok(()),
+                Ok(Told::Line(line)) => said += &format!("{line}\n"),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::System(format!("`weir up` ended: {said}")));
+                }
+            }
+        }
+        let patience = START_PATIENCE.as_secs();
+        Err(Failure::System(format!("`weir up` did not start within {patience} s: {said}")))
+    }
+
+    /// Returns the path of the control socket.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.path().join(SOCKET)
+    }
+
+    /// Returns the status.
+    pub(super) fn status(&self) -> Result<Status, Failure> {
+        client::status(&self.socket(), &Query::default()).map_err(Failure::System)
+    }
+
+    /// Lets the measurement of delays restart; returns the status at that instant.
+    pub(super) fn mark(&self) -> Result<Status, Failure> {
+        self.ask(&Request::Mark {})?;
+        self.status()
+    }
+
+    /// Sends a request as the verbs do.
+    pub(super) fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+        match client::call(&self.socket(), request) {
+            Ok(Answer::Error(why)) | Err(why) => Err(Failure::System(why)),
+            Ok(answer) => Ok(answer),
+        }
+    }
+
+    /// Stops the link, as SIGTERM does.
+    pub(super) fn stop(mut self) -> Result<(), Failure> {
+        self.end().map_err(Failure::System)
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let Some(mut keeper) = self.keeper.take() else { return Ok(()) };
+        signals::end(keeper.id(), false).map_err(|error| error.to_string())?;
+        let start = Instant::now();
+        loop {
+            match keeper.try_wait().map_err(|error| error.to_string())? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("`weir up` ended with {status}")),
+                None if start.elapsed() > STOP_PATIENCE => break,
+                None => thread::sleep(LOOK),
+            }
+        }
+        // Its forwarder would go on without it.
+        let status = self.status().ok();
+        let forwarder = status.and_then(|status| Some(status.processes?.forwarder));
+        let _killed = keeper.kill().and_then(|()| keeper.wait());
+        let _ended = forwarder.map(|process| signals::end(process, true));
+        let patience = STOP_PATIENCE.as_secs();
+        Err(format!("`weir up` did not stop within {patience} s; it was killed"))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Where this fails, another failure was told already.
+        let _ended = self.end();
+    }
+}
+
+/// What the thread says that keeps the link.
+enum Told {
+    Started(Box<Child>),
+    Failed(SystemError),
+    /// What the link said, if that is JSON.
+    Line(Value),
+}
+
+/// Starts the link in its network, and reads what it says until it ends. The thread must not end
+/// before: the kernel then ends the link.
+fn keep(mut command: Command, testbed: &Testbed, told: &Sender<Told>) {
+    let mut start = || -> Result<Child, SystemError> {
+        testbed.weir.enter()?;
+        command.spawn().map_err(|cause| SystemError::new("start `weir up`", cause))
+    };
+    let mut child = match start() {
+        Ok(child) => child,
+        Err(error) => {
+            let _gone = told.send(Told::Failed(error));
+            return;
+        }
+    };
+    let out = child.stdout.take().expect("it is a pipe");
+    // One that nobody waits for any more is stopped by whoever has the child.
+    if told.send(Told::Started(Box::new(child))).is_err() {
+        return;
+    }
+    for line in BufReader::new(out).lines().map_while(Result::ok) {
+        let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
+        let _unheard = told.send(Told::Line(line));
+    }
+}
+
+/// `weir up` of this same program, in a group of its own: Ctrl-C is for the demo, which stops it.
+fn command(folder: &Path, errors: File) -> Command {
+    let mut command = same_program();
+    command.args(["--format", "json", "up", DEPLOYMENT, "--ends-with"]);
+    command.arg(std::process::id().to_string()).current_dir(folder).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    command
+}
+
+fn write_files(folder: &Path, cpu: Option<usize>) -> std::io::Result<()> {
+    let cpu = cpu.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
+    let deployment = format!(
+        "[deployment]\nname = \"{NAME}\"\nports = {{ client = \"{LEFT}\", server = \"{RIGHT}\" }}\n\
+         control = \"{}\"\npriority = \"realtime\"\npool = \"{} packets\"\n{cpu}\n\
+         [direction.{WAY}]\nfrom = \"client\"\nto = \"server\"\npolicy = \"policy.toml\"\n",
+        folder.join(SOCKET).display(),
+        rig::FRAMES_MAX
+    );
+    std::fs::write(folder.join("policy.toml"), POLICY)?;
+    std::fs::write(folder.join(DEPLOYMENT), deployment)
+}
+
+/// The direction that has the policy.
+pub(super) const WAY: &str = "forth";
+const SOCKET: &str = "weir.sock";
+const DEPLOYMENT: &str = "demo.toml";
+const START_PATIENCE: Duration = Duration::from_secs(20);
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(10);
