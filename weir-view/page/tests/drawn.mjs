@@ -14,7 +14,7 @@ const FIELDS = {
 
 export async function drawn(link, browser, output) {
   await firstPaint(link, browser);
-  const page = await browser.page(link.address(), { deviceScaleFactor: 3 });
+  const page = await browser.page(link.address(), { deviceScaleFactor: 2 });
   await pause(4000);
   await hovered(page);
   const instant = await goBack(page);
@@ -104,13 +104,15 @@ async function compareAreas(link, page, instant) {
   const history = await link.ask("/view/history");
   const at = history.t.find((t) => clock(t) === instant);
   const areas = await page.evaluate(measureAreas);
-  // In the past the chart shows a window that ends a quarter of it behind the instant, or now.
+  // The chart ends a quarter of its minute behind the instant, or where the history ends.
+  const [first, last] = [history.t[0], history.t.at(-1)];
+  const end = Math.min(last, Math.max(at + 15_000, first + 60_000));
+  const begin = Math.max(first, end - 60_000);
+  const inside = (t) => t >= begin + 0.2 * (end - begin) && t <= begin + 0.8 * (end - begin);
   for (const name of ["web", "bulk"]) {
     const { sent_bps: values } = history.classes[name];
-    const near60 = history.t
-      .map((t, i) => [t, values[i]])
-      .filter(([t, value]) => value !== null && t > at - 1000 && t < at + 12_000);
-    const mean = near60.reduce((sum, [, value]) => sum + value, 0) / near60.length;
+    const measured = values.filter((value, i) => value !== null && inside(history.t[i]));
+    const mean = measured.reduce((sum, value) => sum + value, 0) / measured.length;
     near(
       `area of ${name} in the chart, in pixels of the link's rate`,
       (areas.heights[name] / areas.limit) * RATE,
@@ -137,12 +139,13 @@ function measureAreas() {
   const anyClass = (at) => Object.values(colours).some((colour) => like(at, colour));
   // Columns in which the second class has its colour all belong to the stack.
   const columns = [];
-  for (let x = 0; x < width; x++) {
+  for (let x = 0; x < width; x += 2) {
     let inside = 0;
     for (let y = 0; y < height; y += 3) if (anyClass(pixel(x, y))) inside += 1;
     if (inside > height / 12) columns.push(x);
   }
-  const middle = columns.slice(Math.floor(columns.length * 0.2), Math.floor(columns.length * 0.8));
+  const inner = columns.slice(Math.floor(columns.length * 0.2), Math.floor(columns.length * 0.8));
+  const middle = inner.filter((_, i) => i % 5 === 0);
   let floor = 0;
   for (const x of middle) {
     for (let y = 0; y < height; y++) {
@@ -155,13 +158,13 @@ function measureAreas() {
       }
     }
   }
-  // The limit is the row above the stack with most pixels of the muted ink.
+  // The limit is the row in the upper half with most pixels of the muted ink.
   const muted = getComputedStyle(document.documentElement).getPropertyValue("--muted").trim();
   const ink = [1, 3, 5].map((part) => parseInt(muted.slice(part, part + 2), 16));
   let [most, limit] = [0, 0];
   let [sum, weight] = [0, 0];
   const counts = [];
-  for (let y = 0; y < height; y++) {
+  for (let y = 0; y < floor / 2; y++) {
     let found = 0;
     for (const x of middle) if (like(pixel(x, y), ink)) found += 1;
     counts.push(found);

@@ -198,6 +198,7 @@ ports = { inside = "lan${number}", outside = "wan${number}" }
 control = "${join(link.folder, "control.sock")}"
 web = "${web}"
 ring = "32 MiB"
+wait = "block"
 
 [deployment.api]
 listen = "127.0.0.1:${8401 + 2 * number}"
