@@ -29,8 +29,8 @@ pub fn picture(comparison: &Comparison, tracks: &[(String, Tracks)]) -> Result<P
     if leaves * measured.len() > BARS_MAX {
         let bars = leaves * measured.len();
         return Err(format!(
-            "{leaves} classes under {} schedulers are {bars} bars, a picture shows {BARS_MAX}; name \
-             fewer schedulers",
+            "{leaves} classes under {} schedulers are {bars} bars, a picture shows {BARS_MAX}; \
+             name fewer schedulers",
             measured.len()
         ));
     }

@@ -43,9 +43,8 @@ pub struct Fork {
 
 impl Run for Fork {
     fn run(self, output: &Output) -> Exit {
-        self.fork(output).unwrap_or_else(|error| {
-            output.refuse(&format!("{}: {error}", self.record.display()))
-        })
+        self.fork(output)
+            .unwrap_or_else(|error| output.refuse(&format!("{}: {error}", self.record.display())))
     }
 }
 
@@ -100,9 +99,8 @@ fn show(recorded: &Recorded, forked: &Forked, ask: &Ask, output: &Output) {
     };
     output.text(&format!("\n{compared}\n"));
     if !ask.edits.is_empty() {
-        output.text(
-            "Arrivals are as recorded: senders that react to loss or delay would differ.\n",
-        );
+        output
+            .text("Arrivals are as recorded: senders that react to loss or delay would differ.\n");
     }
 }
 

@@ -154,8 +154,7 @@ impl Opened {
     }
 }
 
-const LISTEN: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 const READ_TIME: Duration = Duration::from_secs(5);

@@ -65,8 +65,7 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<(PagePlan, Site), String> 
         return Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"));
     }
     let text = |error: weir_live::error::SystemError| error.to_string();
-    let Some((ToPage::Begin(plan), mut descriptors)) =
-        keeper.receive(PATIENCE).map_err(text)?
+    let Some((ToPage::Begin(plan), mut descriptors)) = keeper.receive(PATIENCE).map_err(text)?
     else {
         return Err("the keeper does not say what to show".to_owned());
     };

@@ -100,21 +100,25 @@ fn patterns(matches: &Match, rule: u16) -> Vec<(Words, Words, u16)> {
         if sources.len() * destinations.len() > PATTERNS_MAX {
             (sources, destinations) = (common(&sources), common(&destinations));
         }
-        for single in &singles {
-            let (value, mask) = field_words(matches, *single);
-            for source in &sources {
-                for destination in &destinations {
-                    let bits = [source.bits, destination.bits];
-                    let masks = [leading(source.len), leading(destination.len)];
-                    let [bits, masks] = [bits, masks].map(|[source, destination]| {
-                        family.map_or([0; 4], |family| words_of(family, source, destination))
-                    });
-                    rows.push((joined(bits, value), joined(masks, mask), rule));
-                }
-            }
+        let addresses = sources.iter().flat_map(|source| {
+            destinations.iter().map(move |destination| address_words(family, *source, *destination))
+        });
+        for (bits, bits_mask) in addresses {
+            rows.extend(singles.iter().map(|single| {
+                let (value, mask) = field_words(matches, *single);
+                (joined(bits, value), joined(bits_mask, mask), rule)
+            }));
         }
     }
     rows
+}
+
+/// Returns value and mask of a pair of prefixes.
+fn address_words(family: Option<Family>, source: Bits, destination: Bits) -> ([u64; 4], [u64; 4]) {
+    let words =
+        |source, destination| family.map_or([0; 4], |family| words_of(family, source, destination));
+    let mask = words(leading(source.len), leading(destination.len));
+    (words(source.bits, destination.bits), mask)
 }
 
 fn joined(addresses: [u64; 4], fields: [u64; 2]) -> Words {
