@@ -15,8 +15,8 @@ use weir_sim::load::Edit;
 ///
 /// The link is as it was at the moment; then the values are set as `weir set` would have set them,
 /// and it gets the frames that came, at the times at which they came. Without a value to set, the
-/// future is the recorded one, and this exits 1 if it is not, to the bit. Senders that react to loss
-/// or delay would have sent otherwise. Exits 1 also if the record is damaged, 2 if there is no
+/// future is the recorded one, and this exits 1 if it is not, to the bit. Senders that react to
+/// loss or delay would have sent otherwise. Exits 1 also if the record is damaged, 2 if there is no
 /// record or a value cannot be set. docs/record.md describes the output.
 #[derive(clap::Args)]
 pub struct Fork {

@@ -33,8 +33,9 @@ impl Load {
         Reading::all(record, direction, None, true)
     }
 
-    /// As [`Load::of_record`], with the changes of `fork`: from its moment on, frames are classified
-    /// by the changed policy. If these values change nothing, it is the load of the record.
+    /// As [`Load::of_record`], with the changes of `fork`: from its moment on, frames are
+    /// classified by the changed policy. If these values change nothing, it is the load of the
+    /// record.
     ///
     /// # Errors
     /// As [`Load::of_record`], and when the values cannot be set.

@@ -1,7 +1,7 @@
 //! What can be set in the policies of a link, and what a change would lead to, computed from their
 //! texts.
 
-use crate::data::{Knob, Predict, Predicted, Prediction, Wish};
+use crate::json::{Knob, Predict, Predicted, Prediction, Wish};
 use std::collections::BTreeMap;
 use weir_control::http::Fault;
 use weir_control::protocol::{Changed, Request, Setting, Terms};
