@@ -175,7 +175,7 @@ impl Place<'_> {
             number: None,
             range: None,
             choices: Some(words.collect()),
-            default: "tail",
+            default: DROPPERS[0].keyword,
         }
     }
 

@@ -1,10 +1,11 @@
 //! A report of `weir sim` as a source: what its bins tell of each class over time.
 //!
 //! A report has what was sent, in `bins` (`--bins WIDTH`), and sums over the whole run; what it
-//! does not have is `None`. Time is simulated, from 1970 on. In a network each outlet is a direction.
+//! does not have is `None`. Time is simulated, from 1970 on. In a network each outlet is a
+//! direction.
 //! Invariant: a report is a file of at most [`BYTES_MAX`], and is read once.
 
-use crate::data::{
+use crate::json::{
     Abilities, About, Class, Direction, Heat, HeatQuery, History, HistoryQuery, Mark, Series,
     SpanQuery,
 };

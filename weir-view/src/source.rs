@@ -1,6 +1,6 @@
 //! What is shown, as the server asks for it. Each kind of source is a folder or a file of its own.
 
-use crate::data::{
+use crate::json::{
     About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark,
     Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };

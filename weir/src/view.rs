@@ -25,8 +25,8 @@ use weir_view::source::Source;
 /// can be tuned; or a record of a link, or a report of a simulation.
 ///
 /// Prints the address of the page with its token, and serves it until Ctrl-C. If the link itself
-/// serves a page (`web` in its deployment), the address of that one is printed instead. docs/view.md
-/// describes the page, and how to open it from another machine.
+/// serves a page (`web` in its deployment), the address of that one is printed instead.
+/// docs/view.md describes the page, and how to open it from another machine.
 #[derive(clap::Args)]
 #[command(override_usage = "weir view [OPTIONS] <NAME|RECORD|REPORT|--control <SOCKET>>")]
 pub struct View {

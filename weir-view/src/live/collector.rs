@@ -5,7 +5,7 @@ use super::past::STEP_MS;
 use super::series::rounded;
 use super::tally::{Between, Tally, WayBetween};
 use super::tree::Tree;
-use crate::data::{Mark, Now, Sample};
+use crate::json::{Mark, Now, Sample};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::io;
@@ -155,7 +155,8 @@ impl Work {
         }
     }
 
-    /// Returns the counts of a status, by the classes that are shown; shows others if those changed.
+    /// Returns the counts of a status, by the classes that are shown, and shows others if those
+    /// changed.
     fn tally(&mut self, status: &Status, has_bins: bool) -> Tally {
         let now_ms = realtime_ns() as f64 / 1e6;
         let is_stale = self.chosen.elapsed() >= CHOICE && !self.tree.has_all_of(status);

@@ -1,5 +1,5 @@
-//! Connections to the control socket: by its path, or from the keeper, which hands them to a process
-//! that can open none.
+//! Connections to the control socket: by its path, or from the keeper, which hands them to a
+//! process that can open none.
 
 use crate::source::Contact;
 use rustix::process::geteuid;

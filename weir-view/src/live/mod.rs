@@ -2,8 +2,9 @@
 //!
 //! One thread asks for all viewers: for the status and the events, four times a second while
 //! somebody reads the stream, else once a second. So viewers cost the link the same, however many
-//! there are. What it learned of the last 15 minutes is kept (`series.rs`). Settings and predictions
-//! (`settings.rs`) are computed here from the texts of the policies; only the dry run is the link's.
+//! there are. What it learned of the last 15 minutes is kept (`series.rs`). Settings and
+//! predictions (`settings.rs`) are computed here from the texts of the policies; only the dry run
+//! is the link's.
 
 mod collector;
 pub mod contact;
@@ -15,7 +16,7 @@ mod tally;
 mod tests;
 mod tree;
 
-use crate::data::{
+use crate::json::{
     Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
     Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };

@@ -5,7 +5,7 @@
 
 use super::tally::{Between, ClassBetween, WayBetween};
 use super::tree::Tree;
-use crate::data::{Direction, Mark, SpanQuery};
+use crate::json::{Direction, Mark, SpanQuery};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_control::http::Fault;

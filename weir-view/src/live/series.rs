@@ -2,7 +2,7 @@
 
 use super::past::{BINS, Frame, Point, STEP_MS, WayFrame, edges_us};
 use super::tree::Way;
-use crate::data::{Heat, HeatQuery, History, HistoryQuery, LoanAt, Series};
+use crate::json::{Heat, HeatQuery, History, HistoryQuery, LoanAt, Series};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_control::http::Fault;
@@ -97,8 +97,8 @@ fn intervals<'a>(
     Ok(all)
 }
 
-/// Returns whether another frame still belongs to an interval: frames are counted, since they do not
-/// come at even instants.
+/// Returns whether another frame still belongs to an interval: frames are counted, since they do
+/// not come at even instants.
 fn has_room(interval: &Interval<'_>, step: f64) -> bool {
     (interval.frames.len() as f64 + 1.0) * f64::from(STEP_MS) <= step
 }

@@ -1,7 +1,7 @@
 //! What can be set in the policies of a link, and what a change would lead to, computed from their
 //! texts.
 
-use crate::data::{Knob, Predict, Predicted, Prediction, Wish};
+use crate::json::{Knob, Predict, Predicted, Prediction, Wish};
 use std::collections::BTreeMap;
 use weir_control::http::Fault;
 use weir_control::protocol::{Changed, Request, Setting, Terms};
@@ -22,7 +22,7 @@ pub fn knobs(texts: &Texts, direction: Option<&str>) -> Result<Vec<Knob>, Fault>
     let text = texts
         .file(&name)
         .ok_or_else(|| Fault::new(500, format!("the link does not tell the text of `{name}`")))?;
-    let all = knobs::all(text, &way.policy).map_err(|why| Fault::new(500, why))?;
+    let all = knobs::all(&text, &way.policy).map_err(|why| Fault::new(500, why))?;
     Ok(all.into_iter().map(knob).collect())
 }
 

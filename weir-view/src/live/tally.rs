@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
-use weir_live::status::{ClassStatus, LaneStatus, Status};
+use weir_live::status::{ClassStatus, LaneStatus, Loan, Status};
 
 /// The counts of all directions at an instant.
 #[derive(Clone, Debug)]
@@ -106,30 +106,33 @@ impl WayTally {
     fn of(way: &Way, lane: &LaneStatus) -> Self {
         let mut tally = Self { classes: vec![None; way.shown.classes.len()], loans: Vec::new() };
         for class in &lane.classes {
-            let Some(place) = way.leaf(&class.name) else { continue };
-            let counts = Counts::of(class);
-            let own: Vec<_> = class
-                .borrowed
-                .iter()
-                .map(|loan| {
-                    let lender = loan.lender.and_then(|at| way.inner(lane, at));
-                    (place, lender, loan.bytes)
-                })
-                .collect();
-            for above in way.above(place) {
-                let sum = tally.classes[above].get_or_insert_default();
-                sum.add(&counts);
-                // What is on the account of a class at `above` or below is no loan of `above`.
-                let is_above = |lender: Option<usize>| {
-                    lender.is_none_or(|lender| way.above(above).any(|other| other == lender))
-                };
-                let crossing = own.iter().filter(|(_, lender, _)| is_above(*lender));
-                sum.borrowed += crossing.map(|(_, _, bytes)| bytes).sum::<u64>();
+            if let Some(place) = way.leaf(&class.name) {
+                tally.add(class, place, (way, lane));
             }
-            tally.loans.extend(own);
-            tally.classes[place] = Some(counts);
         }
         tally
+    }
+
+    /// Adds the counts of the leaf at `place`, to those of the classes above it as well.
+    fn add(&mut self, class: &ClassStatus, place: usize, (way, lane): (&Way, &LaneStatus)) {
+        let counts = Counts::of(class);
+        let loan = |loan: &Loan| {
+            let lender = loan.lender.and_then(|at| way.inner(lane, at));
+            (place, lender, loan.bytes)
+        };
+        let own: Vec<_> = class.borrowed.iter().map(loan).collect();
+        for above in way.above(place) {
+            let sum = self.classes[above].get_or_insert_default();
+            sum.add(&counts);
+            // What is on the account of a class at `above` or below is no loan of `above`.
+            let is_above = |lender: Option<usize>| {
+                lender.is_none_or(|lender| way.above(above).any(|other| other == lender))
+            };
+            let crossing = own.iter().filter(|(_, lender, _)| is_above(*lender));
+            sum.borrowed += crossing.map(|(_, _, bytes)| bytes).sum::<u64>();
+        }
+        self.loans.extend(own);
+        self.classes[place] = Some(counts);
     }
 
     fn to(&self, now: &WayTally, seconds: f64, has_bins: bool) -> WayBetween {

@@ -99,7 +99,7 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
     assert!((6..=12).contains(&count) && samples >= 6, "{count} asked, {samples} samples");
     let news = readers[9].next(Duration::ZERO);
     assert!(news.parts.len() <= 3 && news.lost >= 5, "{news:?}");
-    let sample: crate::data::Sample = serde_json::from_str(&last).expect("a sample");
+    let sample: crate::json::Sample = serde_json::from_str(&last).expect("a sample");
     let (sent, offered, backlog, p50, _, dropped, borrowed) =
         sample.classes[0].expect("the class is told of");
     let near = |value: f64, wanted: f64| {

@@ -1,7 +1,7 @@
 //! The classes of a direction as the page has them: each behind its parent, leaves in the order of
 //! the policy.
 
-use crate::data::{Class, Direction};
+use crate::json::{Class, Direction};
 use std::collections::BTreeMap;
 use weir_live::status::{ClassStatus, InnerStatus, LaneStatus, Status};
 
@@ -27,8 +27,8 @@ impl Tree {
         Self { ways: status.lanes.iter().map(Way::of).collect() }
     }
 
-    /// Returns whether the classes of a status are those of this tree, but for leaves of which there
-    /// are too many.
+    /// Returns whether the classes of a status are those of this tree, but for leaves of which
+    /// there are too many.
     pub fn fits(&self, status: &Status) -> bool {
         let fits = |(way, lane): (&Way, &LaneStatus)| way.fits(lane);
         self.ways.len() == status.lanes.len() && self.ways.iter().zip(&status.lanes).all(fits)

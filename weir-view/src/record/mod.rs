@@ -12,7 +12,7 @@ mod tests;
 
 pub use tape::Tape;
 
-use crate::data::{
+use crate::json::{
     Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
     Mark, Packets, PacketsQuery, SpanQuery,
 };

@@ -1,7 +1,7 @@
 //! What a replay found, as the data of the page.
 
 use super::tape::CLASSES_MAX;
-use crate::data::{Class, Direction, Fork, Heat, History, LoanAt, Mark, Packet, Series as Shown};
+use crate::json::{Class, Direction, Fork, Heat, History, LoanAt, Mark, Packet, Series as Shown};
 use std::collections::BTreeMap;
 use weir_core::units::Instant;
 use weir_live::status::{InnerStatus, Shape};

@@ -6,7 +6,7 @@
 //! ([`ARRIVALS_MAX`](weir_sim::load::ARRIVALS_MAX) of each).
 
 use super::shown;
-use crate::data::{
+use crate::json::{
     Direction, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark,
     Packets, PacketsQuery, SpanQuery,
 };
@@ -239,7 +239,7 @@ impl Tape {
             )));
         }
         let edit =
-            |wish: &crate::data::Wish| Edit { key: wish.key.clone(), value: wish.value.clone() };
+            |wish: &crate::json::Wish| Edit { key: wish.key.clone(), value: wish.value.clone() };
         let at = self.instant(Some(query.at))?.unwrap_or(way.load.start);
         // The page knows milliseconds as floats: the first one may be just before the record.
         let is_near = at < way.load.start && way.load.start.since(at) < Duration::from_millis(1);

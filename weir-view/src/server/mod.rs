@@ -4,7 +4,7 @@
 //! time between requests and for an answer, and each takes a bounded amount of memory. None of them
 //! asks the link by itself for what all see: the source has that.
 
-mod data;
+mod answer;
 pub mod feed;
 mod pass;
 mod route;

@@ -4,7 +4,7 @@ use super::feed::News;
 use super::route;
 use super::talk::{ANSWER_PATIENCE, Talk};
 use super::{STREAMS_MAX, Slot};
-use crate::data::StreamQuery;
+use crate::json::StreamQuery;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use weir_control::http::Fault;

@@ -72,7 +72,7 @@ impl Talk<'_> {
         match target {
             Target::Stream => return self.stream(&head).map(|()| false),
             Target::Data(route) => {
-                let answer = self.data(route, right, (&head.query, &body))?;
+                let answer = self.answer_to(route, right, (&head.query, &body))?;
                 self.exchange.wire.until(Instant::now() + ANSWER_PATIENCE);
                 self.writing(&head).whole(200, JSON, &answer)?;
             }

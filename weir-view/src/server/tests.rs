@@ -4,7 +4,7 @@ use super::feed::Feed;
 use super::talk::answer;
 use super::*;
 use crate::access;
-use crate::data::{Abilities, About, Heat, HeatQuery, History, HistoryQuery, Predict, Prediction};
+use crate::json::{Abilities, About, Heat, HeatQuery, History, HistoryQuery, Predict, Prediction};
 use crate::source::Contact;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;

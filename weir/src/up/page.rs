@@ -252,7 +252,7 @@ impl Drop for TokenFile {
     }
 }
 
-/// Returns how the page is reached: as the API, if there is one, or by a token that was made for it.
+/// Returns how the page is reached: as the API, if there is one, or by a token that is made for it.
 fn page_api(listen: SocketAddr, api: Option<&Api>, old: Option<&Shown>) -> Result<Api, String> {
     if let Some(api) = api {
         return Ok(Api { listen, ..api.clone() });

@@ -8,7 +8,7 @@ use weir_control::protocol::Right;
 
 impl Talk<'_> {
     /// Returns the answer of a route, as JSON.
-    pub(super) fn data(
+    pub(super) fn answer_to(
         &self,
         route: &Route,
         right: Right,
