@@ -130,7 +130,7 @@ fn open_at(url: &str) -> Result<Opened, String> {
     // It is for this user only, by its permissions.
     let file = tempfile::Builder::new().prefix("weir-view").suffix(".html").tempfile();
     let mut file = file.map_err(failed)?;
-    write!(file, "<meta http-equiv=\"refresh\" content=\"0;url={url}\">\n").map_err(failed)?;
+    writeln!(file, "<meta http-equiv=\"refresh\" content=\"0;url={url}\">").map_err(failed)?;
     start(file.path()).map_err(failed)?;
     Ok(Opened(file))
 }
