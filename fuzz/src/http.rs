@@ -1,6 +1,29 @@
-//! Target `http`: meets any bytes as requests of HTTP.
+//! Target `http`: meets any bytes as requests of HTTP, to a link and to its page.
 
-/// Reads the input as the server reads what a client sends, and answers.
+use std::sync::{Arc, OnceLock};
+use weir_live::status::{Amount, ClassStatus, LaneStatus, Status};
+use weir_view::live::Live;
+use weir_view::source::Source;
+
+/// Reads the input as both servers read what a client sends, and answers.
 pub fn http(input: &[u8]) {
     weir_control::http::exercise(input);
+    static PAGE: OnceLock<Arc<dyn Source>> = OnceLock::new();
+    let page = PAGE.get_or_init(|| Arc::new(Live::gone([&status(0), &status(1000)])));
+    weir_view::server::exercise(input, Arc::clone(page));
+}
+
+/// A link whose class sent so many packets.
+fn status(packets: u64) -> Status {
+    let sent = Amount { packets, bytes: 100 * packets };
+    let class = ClassStatus {
+        name: "voice".to_owned(),
+        offered: sent,
+        sent,
+        dropped: vec![("full".to_owned(), Amount { packets: packets / 10, bytes: 0 })],
+        bins: Some(vec![(1_015_807, packets)]),
+        ..ClassStatus::default()
+    };
+    let lane = LaneStatus { name: "up".to_owned(), classes: vec![class], ..LaneStatus::default() };
+    Status { lanes: vec![lane], ..Status::default() }
 }

@@ -18,6 +18,7 @@ mod plan;
 mod policy;
 mod record;
 mod records;
+mod rsvp;
 mod scenario;
 mod scheduler;
 mod sorter;
@@ -34,6 +35,7 @@ pub use packet::packet;
 pub use policy::policy;
 pub use record::record;
 pub use records::records;
+pub use rsvp::rsvp;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
 pub use sorter::sorter;
@@ -57,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("record", record),
     ("records", records),
     ("report", report),
+    ("rsvp", rsvp),
     ("scenario", scenario),
     ("scheduler", scheduler),
     ("sorter", sorter),

@@ -55,19 +55,47 @@ pub fn call_for_descriptors(
     request: &Request,
 ) -> Result<(Answer, Vec<OwnedFd>), String> {
     let place = printable(&path.display().to_string()).into_owned();
-    let mut stream = connect(path)?;
-    let mut ask = || -> io::Result<()> {
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        stream.write_all(&line)
-    };
-    // A server that turns the client away answers before it reads.
-    let asked = ask();
-    receive(&stream, request).map_err(|error| match asked {
-        Err(cause) => format!("no answer on `{place}`: {cause}"),
-        Ok(()) => format!("no valid answer on `{place}`: {error}"),
+    let stream = connect(path)?;
+    exchange(&stream, request).map_err(|error| match error {
+        Silence::NotAsked(cause) => format!("no answer on `{place}`: {cause}"),
+        Silence::NoAnswer(error) => format!("no valid answer on `{place}`: {error}"),
     })
+}
+
+/// Sends a request on a connection, on which others may follow, and reads its answer.
+///
+/// # Errors
+/// When there is no answer, or it does not follow this protocol.
+pub fn call_on(stream: &UnixStream, request: &Request) -> Result<Answer, String> {
+    // Descriptors that nobody asked for are closed.
+    exchange(stream, request).map(|(answer, _)| answer).map_err(|error| match error {
+        Silence::NotAsked(cause) => format!("the link does not answer: {cause}"),
+        Silence::NoAnswer(error) => format!("the link gives no valid answer: {error}"),
+    })
+}
+
+/// Why there is no answer.
+enum Silence {
+    /// The request was not sent.
+    NotAsked(io::Error),
+    /// What came is none.
+    NoAnswer(String),
+}
+
+fn exchange(stream: &UnixStream, request: &Request) -> Result<(Answer, Vec<OwnedFd>), Silence> {
+    // A server that turns the client away answers before it reads.
+    let asked = ask(stream, request);
+    receive(stream, request).map_err(|error| match asked {
+        Err(cause) => Silence::NotAsked(cause),
+        Ok(()) => Silence::NoAnswer(error),
+    })
+}
+
+fn ask(mut stream: &UnixStream, request: &Request) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line)
 }
 
 /// Sends a request whose answer is followed by bytes; returns the connection in front of them, on
@@ -77,13 +105,29 @@ pub fn call_for_descriptors(
 /// As [`call`], and when the link refuses the request.
 pub fn follow(path: &Path, request: &Request) -> Result<UnixStream, String> {
     let place = printable(&path.display().to_string()).into_owned();
-    let mut stream = connect(path)?;
-    let ask = |stream: &mut UnixStream| -> io::Result<Vec<u8>> {
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
+    follow_on(connect(path)?, request).map_err(|error| match error {
+        Refused::ByLink(why) => why,
+        Refused::NotHeard(what) => format!("{what} on `{place}`"),
+    })
+}
+
+/// Why nothing follows a request.
+#[derive(Debug)]
+pub enum Refused {
+    /// The link says so.
+    ByLink(String),
+    /// There is no answer, or another one than was asked for.
+    NotHeard(String),
+}
+
+/// As [`follow`], on a connection that is there.
+///
+/// # Errors
+/// As [`follow`].
+pub fn follow_on(stream: UnixStream, request: &Request) -> Result<UnixStream, Refused> {
+    let read = |mut stream: &UnixStream| -> io::Result<Vec<u8>> {
         // A server that turns the client away answers before it reads.
-        let _answered = stream.write_all(&line);
+        let _answered = ask(stream, request);
         stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
         // Byte by byte: what follows the line is not part of it.
         let (mut answer, mut byte) = (Vec::new(), [0]);
@@ -96,12 +140,13 @@ pub fn follow(path: &Path, request: &Request) -> Result<UnixStream, String> {
         stream.set_read_timeout(None)?;
         Ok(answer)
     };
-    let answer = ask(&mut stream).map_err(|error| format!("no answer on `{place}`: {error}"))?;
+    let unheard = |error| Refused::NotHeard(format!("no answer: {error}"));
+    let answer = read(&stream).map_err(unheard)?;
     match read_answer(&mut answer.as_slice()) {
         Ok(Answer::Done) => Ok(stream),
-        Ok(Answer::Error(why)) => Err(why),
-        Ok(_) => Err(format!("`{place}` gave another answer than asked for")),
-        Err(error) => Err(format!("no valid answer on `{place}`: {error}")),
+        Ok(Answer::Error(why)) => Err(Refused::ByLink(why)),
+        Ok(_) => Err(Refused::NotHeard("another answer than asked for".to_owned())),
+        Err(error) => Err(Refused::NotHeard(format!("no valid answer ({error})"))),
     }
 }
 
@@ -239,7 +284,11 @@ pub(crate) fn contact(path: &Path) -> Contact {
     }
 }
 
-pub(crate) fn connect(path: &Path) -> Result<UnixStream, String> {
+/// Connects to the socket at `path`.
+///
+/// # Errors
+/// When no link listens there; the text says what to do.
+pub fn connect(path: &Path) -> Result<UnixStream, String> {
     let place = printable(&path.display().to_string()).into_owned();
     match contact(path) {
         Contact::Live(stream) => Ok(stream),
@@ -261,12 +310,14 @@ fn answer_max(request: &Request) -> u64 {
     match request {
         Request::Status(query) => {
             let classes = query.limit.unwrap_or(CLASSES_DEFAULT);
-            u64::from(classes) * CLASS_BYTES_MAX + ANSWER_BYTES
+            let bins = if query.bins { BINS_BYTES_MAX } else { 0 };
+            u64::from(classes) * (CLASS_BYTES_MAX + bins) + ANSWER_BYTES
         }
         // Of a dry run of many classes: what changes in each.
         Request::Set { terms: Terms { dry_run: true, .. }, .. }
         | Request::Reload { terms: Terms { dry_run: true, .. }, .. }
         | Request::Rollback { terms: Terms { dry_run: true, .. }, .. } => DIFFERENCE_BYTES,
+        Request::Texts {} => OWNER_REQUEST_MAX as u64 * 2 + ANSWER_BYTES,
         Request::Policy {} => TEXTS_BYTES,
         _ => ANSWER_BYTES,
     }
@@ -275,7 +326,10 @@ fn answer_max(request: &Request) -> u64 {
 /// Returns how long a link may take to answer a request.
 fn patience(request: &Request) -> Duration {
     match request {
-        Request::Set { .. } | Request::Reload { .. } | Request::Rollback { .. } => CHANGE_PATIENCE,
+        Request::Class { .. }
+        | Request::Set { .. }
+        | Request::Reload { .. }
+        | Request::Rollback { .. } => CHANGE_PATIENCE,
         Request::Restart {} => CHANGE_PATIENCE,
         _ => PATIENCE,
     }
@@ -337,6 +391,8 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(90);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// More than a class takes in an answer.
 const CLASS_BYTES_MAX: u64 = 4096;
+/// More than its delays in bins take: 1152 bins.
+const BINS_BYTES_MAX: u64 = 64 << 10;
 /// More than all else in an answer takes.
 const ANSWER_BYTES: u64 = 1 << 20;
 /// More than a dry run says.

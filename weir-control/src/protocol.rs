@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-pub use weir_live::change::history::{Entry, File, Origin, REASON_MAX, Texts};
+pub use weir_live::change::history::{Counts, Entry, File, Origin, REASON_MAX, Texts};
 use weir_live::status::Status;
 pub use weir_live::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 
@@ -21,7 +21,7 @@ pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
-pub const VERSION: &str = "1.0.0";
+pub const VERSION: &str = "1.1.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";
@@ -95,6 +95,27 @@ requests! {
         #[serde(default)]
         terms: Terms,
     } "set" -> "changed", Change, post("/set");
+    /// Lets classes join at places of a policy, retunes those there, and lets classes leave,
+    /// without a change of the others.
+    Class {
+        /// The direction whose policy has the places; needed where directions have several
+        /// policies.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<String>,
+        /// Tables `[class.NAME]` as in a policy: as text, or by name with their keys. A class of
+        /// that name at a place is retuned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        add: Option<Tables>,
+        /// The names of classes at places that leave, which they do first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remove: Vec<String>,
+        /// Whether to only say what it would change.
+        #[serde(default)]
+        dry_run: bool,
+        /// Why.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    } "class" -> "changed", Change, post("/class");
     /// Puts other texts in force.
     Reload {
         /// The deployment with its policies; without it the link reads its own files anew.
@@ -117,6 +138,8 @@ requests! {
     Confirm {} "confirm" -> "done", Change, post("/confirm");
     /// Requests the last changes.
     Log {} "log" -> "log", Read, get("/log");
+    /// Requests the deployment and the policies in force, as texts.
+    Texts {} "texts" -> "texts", Change, get("/texts");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
     HandOver {} "hand-over" -> "done", Change, NO_ROUTE;
 }
@@ -228,6 +251,16 @@ pub struct Setting {
     pub value: String,
 }
 
+/// Tables of classes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Tables {
+    /// In TOML.
+    Text(String),
+    /// By name, each with its keys.
+    Named(Map<String, Value>),
+}
+
 /// How a change is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -319,6 +352,8 @@ pub enum Answer<S = Box<Status>> {
     Changed(Box<Changed>),
     /// The answer to [`Request::Log`]: the last changes, the oldest first, without their texts.
     Log(Vec<Entry>),
+    /// The answer to [`Request::Texts`].
+    Texts(Box<Texts>),
     /// The answer to [`Request::Policy`].
     Policy(Box<InForce>),
     /// The request is malformed or cannot be met; the text gives the reason and the cure.

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt::Display;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
@@ -69,6 +69,21 @@ impl Web {
         }
         let pair = api.certificate.as_ref().zip(api.key.as_ref());
         pair.map_or(Ok(()), |(certificate, key)| tls(certificate, key).map(drop))
+    }
+}
+
+impl Web {
+    /// Returns its configuration of TLS, if it has one.
+    pub fn tls(&self) -> Option<&Arc<ServerConfig>> {
+        self.tls.as_ref()
+    }
+
+    /// Accepts a client, if one waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none waits, or what the system says.
+    pub fn accept(&self) -> io::Result<TcpStream> {
+        self.listener.accept().map(|(stream, _)| stream)
     }
 }
 

@@ -307,6 +307,21 @@ impl Histogram {
         }
     }
 
+    /// Returns the buckets that counted something, the shortest durations first: the longest
+    /// duration of each, and its count. [`Histogram::shortest`] tells the other end of a bucket.
+    pub fn counts(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let range = self.range();
+        let counts = range.clone().zip(self.buckets.get(range).unwrap_or_default());
+        let counts = counts.filter(|(_, count)| **count > 0);
+        counts.map(|(index, count)| (Duration::from_nanos(bucket_end(index)), *count))
+    }
+
+    /// Returns the shortest duration that is counted together with `duration`.
+    pub fn shortest(duration: Duration) -> Duration {
+        let before = place_of(duration.as_nanos()).min(BUCKETS - 1).checked_sub(1);
+        Duration::from_nanos(before.map_or(0, |before| bucket_end(before) + 1))
+    }
+
     /// Returns the number of durations counted.
     pub const fn count(&self) -> u64 {
         self.count

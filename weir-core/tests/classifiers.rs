@@ -7,8 +7,9 @@ use std::net::IpAddr;
 
 use frames::{Draws, Frame, frame};
 use weir_core::classify::{
-    AltqHash, CLASSIFIERS, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId, MarkTest,
-    Match, MatchOrder, PortRange, Prefix, Reason, Rule, Spread, Target, VlanTest,
+    AltqHash, CLASSIFIERS, Classified, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId,
+    MarkTest, Match, MatchOrder, PortRange, Prefix, Reason, Rule, RuleSet, Spread, Target,
+    VlanTest,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
@@ -234,7 +235,7 @@ fn check_equal(seed: u64) -> [usize; 3] {
         }
         reasons[match expected.reason {
             Reason::Rule(_) => 0,
-            Reason::Fragment => 1,
+            Reason::Joined(_) | Reason::Fragment => 1,
             Reason::Default => 2,
         }] += 1;
     }
@@ -272,6 +273,110 @@ fn every_algorithm_returns_the_rule_of_the_linear_one() {
         reasons = std::array::from_fn(|reason| reasons[reason] + one[reason]);
     }
     assert!(reasons.iter().all(|count| *count > 1_000), "{reasons:?}");
+}
+
+/// Lets classes join and leave at random; compares with a classifier that is built of all rules.
+fn check_joined(seed: u64) -> [usize; 4] {
+    let mut random = Draws::new(seed);
+    let plan = ClassifierPlan { flows: random.pick(&[0, 8]), ..ClassifierPlan::default() };
+    let oracle = ClassifierPlan { algorithm: plain(), flows: 0, ..plan };
+    let build = |plan: &ClassifierPlan, rules: &[Rule]| {
+        Classifier::build(rules.to_vec(), DEFAULT, plan).expect("it is registered")
+    };
+    let fixed: Vec<Rule> = random_rules(&mut random).into_iter().take(12).collect();
+    let (first, places) = (LeafId(100), 20);
+    let mut classifier = build(&plan, &fixed);
+    classifier.reserve(first, places);
+    let mut joined: Vec<Vec<Rule>> = vec![Vec::new(); places];
+    let mut counts = [0; 4];
+    for step in 0..80_u64 {
+        let place = random.below(places);
+        let leaf = LeafId(first.0 + place as u32);
+        let rules: Vec<_> = random_rules(&mut random).into_iter().take(4).collect();
+        let rules: Vec<_> = rules.into_iter().map(|rule| Rule { leaf, ..rule }).collect();
+        let before = std::mem::take(&mut joined[place]);
+        let had = if random.chance(60) && !rules.is_empty() {
+            let set = RuleSet::new(rules.clone()).expect("there are few");
+            match classifier.fits(leaf, &set) {
+                Ok(()) => joined[place] = rules,
+                Err(why) => {
+                    assert!(why.contains("write"), "{why}");
+                    joined[place] = before;
+                    counts[3] += 1;
+                    continue;
+                }
+            }
+            classifier.join(leaf, set)
+        } else {
+            classifier.leave(leaf)
+        };
+        assert_eq!(had.map_or(Vec::new(), |set| set.rules().to_vec()), before);
+        let all: Vec<Rule> = fixed.iter().chain(joined.iter().flatten()).cloned().collect();
+        let mut rebuilt = build(&oracle, &all);
+        for _ in 0..12 {
+            let (interface, headers) = random_packet(&mut random, &all);
+            let headers = Headers { fragment: Fragment::None, ..headers };
+            let now = Instant::from_nanos(step);
+            let expected = rebuilt.classify(now, interface, &headers);
+            let found = classifier.classify(now, interface, &headers);
+            let numbers = |reason| match reason {
+                Reason::Rule(rule) if rule >= fixed.len() => {
+                    let behind = all[..rule].iter().rev();
+                    let own = behind.take_while(|other| other.leaf == expected.leaf);
+                    Reason::Joined(own.count())
+                }
+                reason => reason,
+            };
+            let expected = Classified { reason: numbers(expected.reason), ..expected };
+            assert_eq!(found, expected, "seed {seed:#x} step {step}: {headers:?}\n{all:#?}");
+            counts[match found.reason {
+                Reason::Rule(_) => 0,
+                Reason::Joined(_) => 1,
+                Reason::Fragment | Reason::Default => 2,
+            }] += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn classes_that_join_and_leave_leave_the_classifier_of_all_their_rules() {
+    let mut counts = [0; 4];
+    for case in 1..=100_u64 {
+        let one = check_joined(case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        counts = std::array::from_fn(|count| counts[count] + one[count]);
+    }
+    assert!(counts.iter().all(|count| *count > 200), "{counts:?}");
+}
+
+#[test]
+fn later_fragments_do_not_follow_to_a_class_that_left() {
+    let plan = ClassifierPlan::default();
+    let mut classifier = Classifier::build(Vec::new(), DEFAULT, &plan).expect("it is registered");
+    classifier.reserve(LeafId(7), 1);
+    let rule = || Rule::new(Match { protocol: Some(Protocol(UDP)), ..Match::default() }, LeafId(7));
+    let set = || RuleSet::new(vec![rule()]).expect("it is one");
+    let mut random = Draws::new(1);
+    let (interface, headers) = random_packet(&mut random, &[rule()]);
+    let addresses = Addresses::V4 { source: is("10.0.0.1"), destination: is("10.0.0.2") };
+    let protocol = Some(Protocol(UDP));
+    let first = Headers { fragment: Fragment::First(3), addresses, protocol, ..headers };
+    let leaf = |classifier: &mut Classifier, headers: &Headers| {
+        classifier.classify(Instant::ZERO, interface, headers).leaf
+    };
+    let later = Headers {
+        fragment: Fragment::Later { id: 3, more: true },
+        ports: None,
+        protocol: Some(Protocol(UDP)),
+        ..first
+    };
+    assert!(classifier.join(LeafId(7), set()).is_none());
+    assert_eq!(
+        (leaf(&mut classifier, &first), leaf(&mut classifier, &later)),
+        (LeafId(7), LeafId(7))
+    );
+    assert!(classifier.leave(LeafId(7)).is_some());
+    assert_eq!(leaf(&mut classifier, &later), DEFAULT);
 }
 
 #[test]

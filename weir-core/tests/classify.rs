@@ -644,7 +644,7 @@ fn check_random(seed: u64) -> [usize; 3] {
         assert_eq!(classified, expected, "seed {seed:#x} packet {packet}: {frame:?}\n{list:#?}");
         reasons[match classified.reason {
             Reason::Rule(_) => 0,
-            Reason::Fragment => 1,
+            Reason::Joined(_) | Reason::Fragment => 1,
             Reason::Default => 2,
         }] += 1;
         sent.push(frame);

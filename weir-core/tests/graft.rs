@@ -114,6 +114,52 @@ fn grafts_of_an_idle_link_do_what_whole_changes_do() {
 }
 
 #[test]
+fn a_rehearsed_graft_does_to_a_loaded_link_what_the_graft_does() {
+    for entry in entries() {
+        let keyword = entry.descriptor.keyword;
+        let (mut done, mut refused) = (0, 0);
+        for (index, (mut random, mut plan)) in plans(entry).enumerate() {
+            let build = || plan.build().expect("it was built before");
+            let (mut links, mut twin) = ([build(), build()], build());
+            let mut other = plan.clone();
+            let (mut now, mut next) = (Instant::from_nanos(1), 0);
+            for number in 0..BATCHES {
+                let arrivals = arrivals(&mut random, &plan, &mut now, &mut next);
+                let what = || format!("{keyword} {index}, batch {number}: {:?}", plan.tree);
+                serve_both(&mut links, &arrivals, now, &what);
+                let graft = random_graft(&mut random, &plan, format!("grafted{number}"));
+                let shown = format!("{graft:?}");
+                let mut tried = plan.clone();
+                let Ok(mut prepared) = graft.clone().rehearse(&mut tried, &mut *twin, 16) else {
+                    continue;
+                };
+                let mut alike = other.clone();
+                let one = prepared.apply(&tried, &mut *links[0], now);
+                let two = graft.apply(&mut alike, &mut *links[1], now);
+                assert_eq!(one, two.clone().map(drop), "{keyword} {index}: {shown}");
+                if two.is_err() {
+                    // A leaf that shares its limit: the twin begins anew.
+                    twin = plan.build().expect("it was built before");
+                    refused += 1;
+                    continue;
+                }
+                (plan, other) = (tried, alike);
+                assert_eq!(plan, other, "{keyword} {index}: {shown}");
+                done += 1;
+            }
+            let saved = links.each_mut().map(|link| {
+                let mut to = Writer::new();
+                link.save(&mut to);
+                to.into_bytes()
+            });
+            assert_eq!(saved[0], saved[1], "{keyword} {index}");
+        }
+        println!("{keyword}: {done} grafts, {refused} refused");
+        assert!(done > 5 * PLANS as u32, "{keyword}: {done}");
+    }
+}
+
+#[test]
 fn a_leaf_that_joins_under_load_is_one_that_was_always_idle() {
     for entry in entries() {
         let keyword = entry.descriptor.keyword;

@@ -77,6 +77,18 @@ impl Row {
         }
     }
 
+    /// A figure that must be at least `minimum`.
+    pub fn at_least(subject: String, measured: f64, minimum: f64, unit: &str) -> Self {
+        Self {
+            subject,
+            measured: format!("{measured:.0} {unit}"),
+            expected: format!(">= {minimum} {unit}"),
+            deviation: measured,
+            limit: minimum,
+            holds: measured >= minimum,
+        }
+    }
+
     /// A ratio that must be at least `minimum`.
     pub fn ratio(subject: String, measured: f64, minimum: f64) -> Self {
         Self {

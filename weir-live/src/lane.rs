@@ -9,6 +9,7 @@
 //! theirs that were in the outbox then, and what was counted of them.
 
 pub(crate) mod change;
+pub(crate) mod join;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, Packet};
 use weir_core::packet::{Headers, LinkType, UnreadCounts, write_traffic_class};
 use weir_core::parameter::BuildError;
-use weir_core::sched::Regulation;
+use weir_core::sched::{Borrowed, Regulation};
 use weir_core::units::{Duration, Instant};
 
 use weir_policy::Policy;
@@ -127,6 +128,11 @@ pub(crate) struct Lane {
     flushed: bool,
     limits: Limits,
     shape: Arc<Shape>,
+    /// The leaf of the first place, and the number of the class that has each place.
+    first_place: usize,
+    tenants: Vec<u32>,
+    /// What classes that left each place had borrowed.
+    borrowed_before: Vec<Borrowed>,
     /// Since when the policy is in force.
     since: Instant,
 }
@@ -182,7 +188,11 @@ pub type Losses = [Count; Loss::ALL.len()];
 impl Lane {
     pub(crate) fn new(config: LaneConfig) -> Self {
         let leaves = config.leaf_names.len();
+        let tenants = config.shape.tenants().numbers();
         Self {
+            first_place: config.shape.tenants().first(),
+            borrowed_before: vec![Borrowed::default(); tenants.len()],
+            tenants,
             name: config.name,
             from: config.from,
             to: config.to,
@@ -542,14 +552,30 @@ impl Lane {
         self.limits.sample(now, |leaf| link.held_by(now, leaf) != Regulation::None);
     }
 
+    /// Returns the place that a leaf is.
+    fn place(&self, leaf: usize) -> Option<usize> {
+        leaf.checked_sub(self.first_place).filter(|place| *place < self.tenants.len())
+    }
+
+    /// Returns what the class of a leaf borrowed.
+    fn borrowed(&self, leaf: usize) -> Borrowed {
+        let mut all = self.link.borrowed(LeafId(leaf as u32));
+        if let Some(place) = self.place(leaf) {
+            let before = &self.borrowed_before[place];
+            all.iter_mut().zip(before).for_each(|(all, before)| *all = all.saturating_sub(*before));
+        }
+        all
+    }
+
     /// Returns the counts of a leaf.
     pub(crate) fn counts(&mut self, leaf: usize) -> LeafCounts {
         let counts = LeafCounts {
             account: self.link.leaf_account(LeafId(leaf as u32)),
             losses: self.losses.leaves[leaf],
             marked: self.marked[leaf],
-            borrowed: self.link.borrowed(LeafId(leaf as u32)),
+            borrowed: self.borrowed(leaf),
             overlimit_ns: self.limits.held_ns[leaf],
+            tenant: self.place(leaf).map_or(0, |place| self.tenants[place]),
         };
         if self.flushed { counts.flushed() } else { counts }
     }

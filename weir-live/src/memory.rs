@@ -14,6 +14,7 @@ use weir_core::queue::{DROPPERS, QueuePlan};
 use weir_policy::deployment::{Deployment, Direction};
 
 use crate::bridge::{BridgeConfig, pool_frames};
+use crate::change::join::Rehearsal;
 use crate::deploy;
 use crate::ethtool;
 use crate::lane::Lane;
@@ -53,6 +54,7 @@ pub fn mtu_now(interface: &str) -> usize {
 /// for a moment; what they take is counted by the program's allocator, [`crate::pages::LargePages`]
 /// (with another one it is estimated).
 pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecast {
+    let deployment = &deployment.clone().with_places();
     let configs = deploy::bridges(deployment).unwrap_or_default();
     let (mut pools, mut rings) = (0, 0);
     for config in &configs {
@@ -78,6 +80,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
         Part { name: "frame pools", bytes: pools },
         Part { name: "rings", bytes: rings },
         Part { name: "classes", bytes: built(deployment) },
+        Part { name: "classes that join", bytes: rehearsals(deployment) },
         Part { name: "queued packets", bytes: queued },
         Part { name: "queues of flows", bytes: ways.iter().map(flows).sum() },
         Part { name: "reading the files", bytes: read },
@@ -110,6 +113,19 @@ fn built(deployment: &Deployment) -> u64 {
     }
     let classes = |way: &Direction| way.policy.link.tree.classes().len() as u64;
     deployment.directions.iter().map(|way| classes(way) * CLASS_BYTES).sum()
+}
+
+/// Returns what it takes to try classes that join, beside the links.
+fn rehearsals(deployment: &Deployment) -> u64 {
+    let ways = deployment.directions.iter().filter(|way| way.policy.has_places());
+    let before = bytes_in_use();
+    let made: Vec<_> = ways.clone().map(|way| Rehearsal::of(&way.policy)).collect();
+    let counted = bytes_in_use().saturating_sub(before) as u64;
+    drop(made);
+    if counted > 0 {
+        return counted + counted / 4;
+    }
+    ways.map(|way| way.policy.link.tree.classes().len() as u64 * CLASS_BYTES).sum()
 }
 
 /// Returns what the packets take that a link holds, beside their frames.

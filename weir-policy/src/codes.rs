@@ -117,6 +117,7 @@ codes! {
     EMPTY_CELL "W163" Error "a row lacks a value that the template needs";
     SAME_NAME "W164" Error "two rows, or a row and a class, have the same name";
     SAME_ADDRESS "W165" Error "two rows have the same address";
+    NO_PLACE "W166" Error "a class at a place that is not there, or that it cannot have";
 
     PORT_COUNT "W201" Error "a deployment or a bridge with too few or too many ports";
     SAME_PORT "W202" Error "two ports on one interface";

@@ -13,6 +13,7 @@ pub mod edit;
 pub mod file;
 pub mod finding;
 pub mod fluid;
+pub mod knobs;
 mod lints;
 pub mod policy;
 pub mod reader;

@@ -185,7 +185,7 @@ impl Place<'_> {
 /// Returns the value of a parameter that is not written, as far as its table says it: a value, the
 /// name of another parameter, the rate of the link, or a sum of times of the rate and of largest
 /// packets. `None` for what is no value; such a parameter is changed only where it is written.
-fn default(row: &Parameter, params: &Params, plan: &LinkPlan) -> Option<Quantity> {
+pub(crate) fn default(row: &Parameter, params: &Params, plan: &LinkPlan) -> Option<Quantity> {
     let text = row.default?;
     let fits = |quantity: &Quantity| match row.kind {
         Kind::Quantity(dimension) => quantity.dimension() == dimension,
@@ -302,7 +302,7 @@ impl Setting {
     }
 }
 
-fn parse(text: &str) -> Result<DocumentMut, String> {
+pub(crate) fn parse(text: &str) -> Result<DocumentMut, String> {
     text.parse().map_err(|error| format!("the policy does not parse: {error}"))
 }
 
@@ -311,7 +311,7 @@ fn table(item: Option<&mut Item>) -> Result<&mut dyn TableLike, String> {
     table.ok_or_else(|| "a part of the policy is not a table".to_owned())
 }
 
-fn part<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a dyn TableLike> {
+pub(crate) fn part<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a dyn TableLike> {
     table.get(key).and_then(Item::as_table_like)
 }
 

@@ -30,14 +30,14 @@ pub fn run(
     let file = File::open(capture).map_err(|error| cannot("read", capture, &error))?;
     let mut reader = CaptureReader::new(file).map_err(|error| no_capture(capture, &error))?;
     let Some(output) = output else {
-        let mut outputs = Outputs::<io::Sink> { departures: None, drops: None };
+        let mut outputs = Outputs::<io::Sink> { departures: None, drops: None, timeline: None };
         let replayed = weir_sim::replay(policy, &map, &mut reader, &mut outputs);
         return replayed.map_err(|error| Trouble::Refused(error.to_string()));
     };
     let output = target(output, capture)?;
     let cannot_write = |error: &io::Error| cannot("write", &output, error);
     let departures = create(&output).map_err(|error| cannot_write(&error))?;
-    let mut outputs = Outputs { departures: Some(departures), drops: None };
+    let mut outputs = Outputs { departures: Some(departures), drops: None, timeline: None };
     let replayed = weir_sim::replay(policy, &map, &mut reader, &mut outputs);
     let report = replayed.map_err(|error| match error {
         ReplayError::Link(error) => Trouble::Refused(error.to_string()),

@@ -27,11 +27,11 @@ pub use error::{RecordError, RecordFault};
 pub use pending::Pending;
 pub use read::{RecordReader, is_record};
 pub use recorded::{File, Head, LaneHead};
-pub use step::{Arrival, Change, End, Fate, Loss, Step, headers_of};
+pub use step::{Arrival, Change, End, Fate, Joins, Loss, Step, headers_of};
 pub use write::RecordWriter;
 
 /// The version of the form that is written. Older ones are read; newer ones are refused.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The longest block read, in bytes: a policy of the greatest size with its lists, or the state of
 /// a link of a million classes.

@@ -14,7 +14,8 @@ use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// What happened next in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
-/// [`Step::DropOlder`] or [`Step::Change`] that say what the core did belong to the one before.
+/// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to
+/// the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The state of link and classifier here: a lane begins with it, unless both are new.
@@ -49,6 +50,8 @@ pub enum Step<'a> {
     },
     /// The link changed to another policy.
     Change(Box<Change>),
+    /// Classes joined the link, were retuned, or left it.
+    Joins(Box<Joins>),
     /// A frame was lost outside the link.
     Lost(Loss),
     /// A frame was really handed to the port.
@@ -101,6 +104,21 @@ pub struct Change {
     pub files: Vec<File>,
     /// The ages from which frames are dropped from now on: see [`crate::LaneHead::sojourn_max`].
     pub sojourn_max: Vec<Duration>,
+    /// Who asked for it.
+    pub user: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Classes that joined, were retuned, or left.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Joins {
+    /// When.
+    pub at: Instant,
+    /// The names of those that left, which they did first.
+    pub removed: Vec<String>,
+    /// The tables of the others, with their places.
+    pub tables: String,
     /// Who asked for it.
     pub user: String,
     /// Why.
@@ -224,6 +242,10 @@ impl<'a> Step<'a> {
                 out.push(CHANGE);
                 change.write(out);
             }
+            Step::Joins(joins) => {
+                out.push(JOINS);
+                joins.write(out);
+            }
             Step::Lost(loss) => {
                 out.push(LOST);
                 put_numbers(out, [loss.handle.0, loss.leaf.0, loss.length]);
@@ -257,6 +279,7 @@ impl<'a> Step<'a> {
             FORFEIT => Step::Forfeit { before: take_instant(fields)? },
             DROP_OLDER => Step::DropOlder { clock: take_instant(fields)? },
             CHANGE => Step::Change(Box::new(Change::read(fields)?)),
+            JOINS => Step::Joins(Box::new(Joins::read(fields)?)),
             LOST => Step::Lost(Loss {
                 handle: Handle(fields.u32()?),
                 leaf: LeafId(fields.u32()?),
@@ -349,6 +372,25 @@ impl Change {
     }
 }
 
+impl Joins {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_instants(out, [self.at]);
+        put_numbers(out, [self.removed.len() as u32]);
+        self.removed.iter().for_each(|name| put_counted(out, name.as_bytes()));
+        let texts = [&self.tables, &self.user, &self.reason];
+        texts.into_iter().for_each(|text| put_counted(out, text.as_bytes()));
+    }
+
+    fn read(fields: &mut &[u8]) -> Option<Self> {
+        let at = take_instant(fields)?;
+        let count = fields.u32()? as usize;
+        // Each has its length before it, so a forged count ends with the bytes.
+        let removed = (0..count).map(|_| fields.text()).collect::<Option<_>>()?;
+        let (tables, user, reason) = (fields.text()?, fields.text()?, fields.text()?);
+        Some(Self { at, removed, tables, user, reason })
+    }
+}
+
 #[inline]
 fn put_departure(out: &mut Vec<u8>, departure: &Departure) {
     let mark = departure.mark.written();
@@ -430,3 +472,4 @@ const CHANGE: u8 = 8;
 const LOST: u8 = 9;
 const SENT: u8 = 10;
 const END: u8 = 11;
+const JOINS: u8 = 12;

@@ -82,6 +82,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
         (0, Step::Forfeit { before: at(9) }),
         (0, Step::DropOlder { clock: at(9) }),
         (1, Step::Change(Box::new(change))),
+        (1, Step::Joins(Box::new(joins()))),
         (0, Step::Lost(loss)),
         (0, Step::Sent { handle: Handle(9), at: at(12) }),
     ]
@@ -182,5 +183,15 @@ fn the_stored_bytes_of_a_frame_parse_as_the_frame() {
         let headers = Headers::parse_ethernet(&frame);
         let stored = headers_of(&frame, &headers);
         assert_eq!((Headers::parse_ethernet(stored), stored.len()), (headers, length));
+    }
+}
+
+fn joins() -> crate::Joins {
+    crate::Joins {
+        at: Instant::from_nanos(9),
+        removed: vec!["a".to_owned(), String::new()],
+        tables: "[class.b]\nplace = 3\n".to_owned(),
+        user: "user 0".to_owned(),
+        reason: "a call".to_owned(),
     }
 }

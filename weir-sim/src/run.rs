@@ -22,7 +22,7 @@ use crate::report::{Report, Results};
 use crate::scenario::{Scenario, Sizes, Source, Tcp, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::{Connection, Served, Side};
-use crate::watch::{Watch, Watching};
+use crate::watch::{REST_MAX, Watch, Watching};
 use smoltcp::wire::IpEndpoint;
 use std::fmt;
 use std::net::IpAddr;
@@ -300,7 +300,9 @@ impl<'a> Run<'a> {
             // A watch is shown each drop at once.
             self.unsettled_max = 1;
             let (packets, sources) = (watch.packets, self.scenario.sources.as_slice());
-            self.state.watching = Some(Box::new(Watching { bins, packets, tree, sources }));
+            let rest = watch.rest;
+            let watching = Watching { bins, packets, rest, tree, sources };
+            self.state.watching = Some(Box::new(watching));
         }
         Ok(())
     }
@@ -556,15 +558,31 @@ impl<'a> Run<'a> {
         let results = Results {
             tree: &self.plan.tree,
             account: self.drive.account(),
-            classes: self.classes,
+            classes: std::mem::take(&mut self.classes),
             link: &self.state.link,
             meters: &self.state.meters,
             leaves: self.state.lanes.iter().map(|lane| lane.leaf).collect(),
-            changes: self.changes,
+            changes: std::mem::take(&mut self.changes),
             explain: self.state.explained.as_ref().map(Explained::report),
         };
+        let report = Report::new(self.scenario, results);
+        self.tell_rest();
         let bins = self.state.watching.and_then(|watching| watching.bins).map(Bins::report);
-        Report { bins, ..Report::new(self.scenario, results) }
+        Report { bins, ..report }
+    }
+
+    /// Reports the packets that wait at the end, if the watch wants them.
+    fn tell_rest(&mut self) {
+        let Some(mut watching) = self.state.watching.take() else { return };
+        if watching.rest {
+            let bins = watching.bins.take();
+            for departure in self.drive.serve(&[], self.end.after(REST_MAX)) {
+                let flight = self.state.flight(departure.handle);
+                watching.departed(departure, flight, &self.state.packets);
+            }
+            watching.bins = bins;
+        }
+        self.state.watching = Some(watching);
     }
 }
 

@@ -21,7 +21,13 @@ pub struct Watch<'a> {
     pub bins: Option<Duration>,
     /// Called for each packet that leaves an outlet or is dropped there, from the start of the run.
     pub packets: Option<Tell<'a>>,
+    /// Call it also for the packets that wait at the end, as if the link sent them afterwards, in
+    /// at most [`REST_MAX`]: then `at` is past the end. The report does not count that.
+    pub rest: bool,
 }
+
+/// The time after the end in which packets that wait there are sent for [`Watch::rest`].
+pub const REST_MAX: Duration = Duration::from_nanos(600_000_000_000);
 
 impl<'a> Watch<'a> {
     /// The same watch for a shorter time.
@@ -30,7 +36,7 @@ impl<'a> Watch<'a> {
         'a: 'b,
     {
         let packets = self.packets.map(|tell| tell as Tell<'b>);
-        Watch { slowest: self.slowest, bins: self.bins, packets }
+        Watch { packets, ..self }
     }
 }
 
@@ -66,6 +72,8 @@ pub struct Fate<'a> {
 pub(crate) struct Watching<'a> {
     pub bins: Option<Bins>,
     pub packets: Option<Tell<'a>>,
+    /// Whether to report what waits at the end.
+    pub rest: bool,
     /// The tree of the present plan.
     pub tree: &'a Tree,
     pub sources: &'a [Source],

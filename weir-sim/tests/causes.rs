@@ -47,7 +47,7 @@ fn load(packets: &[(u32, u64)]) -> Load {
 
 /// Explains the `packet`th packet of `voice`, and compares the sentence.
 fn check(packets: &[(u32, u64)], packet: u64, sentence: &str) -> Causes {
-    let ask = Ask { class: Some("calls".into()), packet: Some(packet), worst: 0 };
+    let ask = Ask { class: Some("calls".into()), packet: Some(packet), ..Ask::default() };
     let causes = look(&load(packets), &ask).expect("the policy builds");
     let [story] = causes.stories.as_slice() else { panic!("{:?}", causes.stories) };
     assert_eq!(story.to_string(), sentence);

@@ -95,7 +95,7 @@ fn ethernet(frames: &[Frame]) -> Vec<u8> {
 fn run_with(policy: &Policy, map: &InterfaceMap, bytes: &[u8]) -> Made {
     let mut reader = CaptureReader::new(bytes).expect("a good header");
     let writer = || CaptureWriter::new(Vec::new()).expect("memory takes all");
-    let mut outputs = Outputs { departures: Some(writer()), drops: Some(writer()) };
+    let mut outputs = Outputs { departures: Some(writer()), drops: Some(writer()), timeline: None };
     let report = replay(policy, map, &mut reader, &mut outputs).expect("memory takes all");
     let finish = |writer: Option<CaptureWriter<Vec<u8>>>| {
         writer.expect("kept").finish().expect("memory takes all")
@@ -517,7 +517,7 @@ fn a_full_disk_ends_the_replay() {
     for room in [100, 150, 200, 280] {
         let mut reader = CaptureReader::new(&bytes[..]).expect("a good header");
         let writer = CaptureWriter::new(Full(room)).expect("the header fits");
-        let mut outputs = Outputs { departures: Some(writer), drops: None };
+        let mut outputs = Outputs { departures: Some(writer), drops: None, timeline: None };
         let result = replay(&policy, &map, &mut reader, &mut outputs);
         assert!(matches!(result, Err(ReplayError::Write(_))), "{room}: {result:?}");
     }

@@ -75,7 +75,8 @@ pub fn change(output: &Output, name: &str, options: &Options, request: &Request)
     }
 }
 
-fn print(output: &Output, name: &str, dry_run: bool, changed: &Changed) -> Exit {
+/// Prints what became of a change.
+pub fn print(output: &Output, name: &str, dry_run: bool, changed: &Changed) -> Exit {
     match output.format {
         Format::Json => output.json(changed),
         Format::Text => {

@@ -1,13 +1,14 @@
 //! `weir compare`: simulates one scenario under many schedulers, with one table and one plot.
 
 use crate::output::{Exit, Format, Output};
+use crate::picture::{Files, flent_file, flent_files, picture_file};
 use crate::sim::{count_bar, memory, scenario};
 use crate::{Run, whole_file};
 use std::path::PathBuf;
 use weir_core::units::Bytes;
-use weir_lab::report::comparison;
 use weir_live::signals::StopSignal;
-use weir_sim::compare::{Row, Runs, at, compare, find};
+use weir_plot::comparison;
+use weir_sim::compare::{Row, Runs, at, compare, find, tracks};
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX};
 
@@ -45,9 +46,14 @@ pub struct Compare {
     /// Write the comparison as JSON to this file, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draw each class's rate beside its ideal, and its delays.
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw each class's rate beside its ideal, its delays, and both over time, as .svg, .png or
+    /// .html, by the name.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
     plot: Option<PathBuf>,
+    /// Write what each class did under each scheduler as a data file of Flent, whose name has the
+    /// scheduler's before its ending: `x-cbq.flent.gz` for `x.flent.gz`.
+    #[arg(long, value_name = "FILE.flent.gz", value_parser = flent_file())]
+    flent: Option<PathBuf>,
     /// The most memory that the runs may be expected to need; by default the free memory.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
@@ -78,6 +84,9 @@ impl Compare {
         let threads = threads.min(usize::try_from(count).unwrap_or(usize::MAX));
         let beside = Beside::default();
         memory::check(scenario, memory::Runs { threads, count, beside }, self.memory)?;
+        let files = Files::open(self.plot.as_deref(), None)?;
+        let keywords: Vec<_> = schedulers.iter().map(|entry| entry.descriptor.keyword).collect();
+        let flents = self.flent.as_deref().map(|path| flent_files(path, &keywords)).transpose()?;
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let bar = count_bar(count);
         let replications = self.replications as usize;
@@ -88,8 +97,16 @@ impl Compare {
             let text = serde_json::to_string_pretty(&compared).expect("keys are text");
             whole_file::write(path, &(text + "\n"))?;
         }
-        if let Some(path) = &self.plot {
-            whole_file::write(path, &comparison::svg(&compared)?)?;
+        if (files.any() || flents.is_some()) && !stop.requested() {
+            let tracks = tracks(scenario, &schedulers, threads)
+                .map_err(|error| format!("{}: {error}", scenario.name))?;
+            if files.any() {
+                files.write_picture(&comparison::picture(&compared, &tracks)?)?;
+            }
+            for (keyword, file) in keywords.iter().zip(flents.into_iter().flatten()) {
+                let own = tracks.iter().find(|row| row.0 == *keyword);
+                own.map(|row| file.write(std::slice::from_ref(&row.1))).transpose()?;
+            }
         }
         match output.format {
             Format::Json => output.json(&compared),

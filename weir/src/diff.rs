@@ -5,9 +5,9 @@ use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use weir_policy::diff::{ClassChange, Difference, Setting, Standing, differ, settings};
+pub use weir_policy::diff::line;
+use weir_policy::diff::{ClassChange, Difference, Setting, Standing, differ};
 use weir_policy::policy::{self, Policy};
 use weir_policy::render;
 use weir_sim::shown::Table;
@@ -91,39 +91,6 @@ pub fn both(old: &Policy, new: &Policy) -> (String, serde_json::Value) {
     let difference = Difference::between(old, new);
     let json = serde_json::to_value(printed(&difference));
     (text(&difference), json.expect("the types have only text keys"))
-}
-
-/// Returns what changes between two policies in one line: what is written differently, without what
-/// follows from it. `None` if both are the same.
-pub fn line(old: &Policy, new: &Policy) -> Option<String> {
-    if old == new {
-        return None;
-    }
-    let settings = settings::settings(old, new);
-    let setting = |setting: &Setting| {
-        let Setting { class, key, before, after } = setting;
-        let class = class.as_ref().map(|class| format!("{class} ")).unwrap_or_default();
-        format!("{class}{key} {before} -> {after}")
-    };
-    let mut parts: Vec<_> = settings.iter().map(setting).collect();
-    let names = |of: &Policy| -> BTreeSet<String> {
-        of.link.tree.classes().map(|(_, class)| class.name.clone()).collect()
-    };
-    let (before, after) = (names(old), names(new));
-    parts.extend(after.difference(&before).map(|name| format!("new: {name}")));
-    parts.extend(before.difference(&after).map(|name| format!("gone: {name}")));
-    if old.rules != new.rules || old.default != new.default {
-        parts.push("rules".to_owned());
-    }
-    if parts.is_empty() {
-        parts.push("values that `weir diff` shows".to_owned());
-    }
-    let more = parts.len().saturating_sub(PARTS_SHOWN);
-    parts.truncate(PARTS_SHOWN);
-    if more > 0 {
-        parts.push(format!("and {more} more"));
-    }
-    Some(parts.join("; "))
 }
 
 fn printed(difference: &Difference) -> Printed {
@@ -219,7 +186,5 @@ fn table(changed: &[ClassChange]) -> Table {
     table
 }
 
-/// In a line.
-const PARTS_SHOWN: usize = 4;
 /// In text; JSON has all.
 const REGIONS_SHOWN: usize = 50;

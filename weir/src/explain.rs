@@ -133,7 +133,7 @@ impl Explain {
             return Err(format!("its policy has no class `{class}`"));
         }
         let worst = usize::from(self.worst);
-        let ask = Ask { class: self.class.clone(), packet: self.packet, worst };
+        let ask = Ask { class: self.class.clone(), packet: self.packet, worst, within: None };
         let causes = causes::look(&load, &ask).map_err(|error| error.to_string())?;
         if let Some(number) = self.packet.filter(|_| causes.stories.is_empty()) {
             let of = self.class.as_ref().map_or(String::new(), |class| format!(" of `{class}`"));

@@ -12,7 +12,6 @@ mod recording;
 
 use crate::Run;
 use crate::output::{Exit, Output};
-use crate::up::reading;
 use door::Door;
 use policies::{Policies, State};
 use post::Post;
@@ -22,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use weir_control::texts;
 use weir_control::web::Web;
 use weir_core::units;
 use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
 use weir_live::bridge::{Bridge, BridgeConfig};
+use weir_live::change::history::Texts;
 use weir_live::channel::Channel;
 use weir_live::deploy;
 use weir_live::error::{Result, SystemError};
@@ -123,9 +124,8 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
     let web = open_web(&plan, descriptors.pop())?;
-    let outcome = reading::of_texts(&plan.texts);
-    let deployment = outcome.plan.ok_or("the deployment has errors here and none at its keeper")?;
-    let mut warnings = Vec::new();
+    let (mut plan, mut warnings) = (plan, Vec::new());
+    let deployment = deployment_of(&mut plan.texts, &mut warnings)?;
     go_first(&deployment, &mut warnings);
     let user = match &deployment.service.user {
         Some(name) => User::Named(name),
@@ -150,7 +150,9 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let (name, service) = (deployment.name.clone(), deployment.service.clone());
     let Plan { texts, keeper, owner, history, api: _ } = *plan;
     let since_ns = vec![realtime_ns(); deployment.directions.len()];
-    let mut state = State { deployment, texts, since_ns, offices, history, trial: None };
+    let rehearsals = Vec::new();
+    let mut state =
+        State { deployment, texts, since_ns, offices, history, trial: None, rehearsals };
     match state.go_on(&mut bridges, &reporter) {
         Ok(changed) => alarms = changed.unwrap_or(alarms),
         Err(why) => warnings.push(format!("{why}; the link begins anew from its files")),
@@ -181,6 +183,21 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         owner,
         state: Some(state),
     })
+}
+
+/// Reads the deployment. Classes that had joined and do not fit its files any more are left out.
+fn deployment_of(
+    texts: &mut Texts,
+    warnings: &mut Vec<String>,
+) -> std::result::Result<Deployment, String> {
+    let mut outcome = texts::of_link(texts);
+    if outcome.plan.is_none() && !texts.added.is_empty() {
+        warnings.push("the classes that had joined do not fit the files any more, and go".into());
+        texts.added.clear();
+        outcome = texts::of_link(texts);
+    }
+    let wrong = "the deployment has errors here and none at its keeper";
+    outcome.plan.ok_or_else(|| wrong.to_owned())
 }
 
 /// Returns the API on a TCP address, with a copy of its listener for who comes next.

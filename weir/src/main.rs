@@ -3,12 +3,14 @@
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
 //! `change.rs` has what the verbs that change a link share;
-//! `input.rs` reads the files that a user names, and `whole_file.rs` writes them.
+//! `input.rs` reads the files that a user names, and `whole_file.rs` writes them; `picture.rs` has
+//! the pictures that several verbs draw.
 
 mod change;
 mod input;
 mod kind;
 mod output;
+mod picture;
 mod whole_file;
 
 use clap::Parser;
@@ -61,17 +63,21 @@ verbs! {
     test::Test,
     replay::Replay,
     explain::Explain,
+    fork::Fork,
     sim::Sim,
     up::Up,
     forward::Forward,
+    web::Web,
     restart::Restart,
     set::Set,
+    class::Class,
     reload::Reload,
     confirm::Confirm,
     rollback::Rollback,
     log::Log,
     status::Status,
     top::Top,
+    view::View,
     api::Api,
     record::Record,
     snapshot::Snapshot,

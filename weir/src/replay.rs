@@ -2,6 +2,7 @@
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::picture::{Files, flent_file, picture_file};
 use crate::sim::{Explain, bounds};
 use crate::whole_file::{self, WholeFile, cannot};
 use crate::{Run, input};
@@ -17,6 +18,7 @@ use weir_sim::recorded;
 use weir_sim::replay::{
     InterfaceMap, Outputs, ReplayError, ReplayReport, replay, replay_explained,
 };
+use weir_sim::timeline::{Timeline, Tracks};
 
 /// Runs a capture through a policy in virtual time, and reports each class.
 ///
@@ -30,7 +32,7 @@ pub struct Replay {
     /// Make a record of a running link again instead, and compare: exits 1 at the first
     /// difference.
     #[arg(long, value_name = "RECORD", conflicts_with_all = ["policy", "capture", "output",
-        "drops", "interface", "explain"])]
+        "drops", "interface", "explain", "plot", "flent"])]
     record: Option<PathBuf>,
     /// The policy, in TOML.
     #[arg(required_unless_present = "record", default_value = "-", hide_default_value = true)]
@@ -49,6 +51,13 @@ pub struct Replay {
     /// given several times.
     #[arg(long, value_name = "[CAPTURED=]NAME")]
     interface: Vec<String>,
+    /// Draw what each class sent, what waited and was dropped, and how long frames took, as .svg,
+    /// .png or .html, by the name.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
+    plot: Option<PathBuf>,
+    /// Write the same as a data file of Flent.
+    #[arg(long, value_name = "FILE.flent.gz", value_parser = flent_file())]
+    flent: Option<PathBuf>,
     #[command(flatten)]
     explain: Explain,
 }
@@ -72,7 +81,12 @@ impl Replay {
             return Ok(kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome));
         };
         show_findings(&outcome, output);
-        let outputs = [("-o", &self.output), ("--drops", &self.drops)];
+        let outputs = [
+            ("-o", &self.output),
+            ("--drops", &self.drops),
+            ("--plot", &self.plot),
+            ("--flent", &self.flent),
+        ];
         whole_file::distinct(&outputs, &[&self.capture])?;
         let map = InterfaceMap::new(policy, &self.interface_pairs())
             .map_err(|error| error.to_string())?;
@@ -102,8 +116,12 @@ impl Replay {
         map: &InterfaceMap,
         reader: &mut CaptureReader<'_>,
     ) -> Result<ReplayReport, String> {
-        let mut outputs =
-            Outputs { departures: create(&self.output)?, drops: create(&self.drops)? };
+        let files = Files::open(self.plot.as_deref(), self.flent.as_deref())?;
+        let mut outputs = Outputs {
+            departures: create(&self.output)?,
+            drops: create(&self.drops)?,
+            timeline: files.any().then(|| Timeline::of_link(&policy.link, None)),
+        };
         let report = match self.explain.slowest() {
             Some(slowest) => replay_explained(policy, map, reader, &mut outputs, slowest),
             None => replay(policy, map, reader, &mut outputs),
@@ -116,7 +134,23 @@ impl Replay {
             let written = writer.finish().and_then(|buffer| Ok(buffer.into_inner()?));
             written.map_err(|error| error.to_string()).and_then(WholeFile::keep)?;
         }
+        if let Some(timeline) = outputs.timeline {
+            files.write(&[self.tracks(policy, timeline)])?;
+        }
         Ok(report)
+    }
+
+    /// Names the tracks of a replay.
+    fn tracks(&self, policy: &Policy, timeline: Timeline) -> Tracks {
+        let (link, end) = (&policy.link, timeline.latest());
+        let rate = link.tree.rate();
+        let (policy, capture) = (self.policy.display(), self.capture.display());
+        Tracks {
+            title: format!("{capture} through {policy}"),
+            about: format!("{} at {rate}", link.scheduler),
+            rate_bps: vec![(0.0, rate.bits_per_second() as f64)],
+            ..timeline.finish(end)
+        }
     }
 
     fn show(&self, report: &ReplayReport, output: &Output) {

@@ -18,6 +18,7 @@ use weir_core::police::METERS;
 use weir_core::queue::DROPPERS;
 use weir_core::sched::{Descriptor, SCHEDULERS};
 use weir_core::units::{Bytes, Dimension};
+use weir_policy::policy::PLACES_MAX;
 
 /// Prints the JSON schema of a kind of file, for editors that complete and check TOML.
 #[derive(clap::Args)]
@@ -181,6 +182,7 @@ fn common_link() -> Map<String, Value> {
         "rtt": quantity(&[Duration], "The round-trip time of the paths through the link."),
         "packets_max": quantity(&[Packets], "The most packets that wait in all queues together."),
         "seed": { "type": "integer", "minimum": 0 },
+        "places": places(),
         "classifier": { "enum": classifiers },
         "match_order": { "enum": orders },
         "fragments": { "anyOf": [
@@ -207,6 +209,8 @@ fn common_class() -> Map<String, Value> {
         "police": { "$ref": "#/$defs/police" },
         "hash": { "enum": ["dstaddr", "srcport", "full", "srcaddr", "srcaddr,dstaddr"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
+        "places": places(),
+        "place": { "type": "integer", "minimum": 0, "maximum": PLACES_MAX - 1 },
         "arrival": arrival,
         "window": quantity(&[Bytes], "The TCP window of the single flow that it carries."),
         "typical_packet": quantity(&[Bytes], "The length of most of its packets."),
@@ -215,6 +219,19 @@ fn common_class() -> Map<String, Value> {
             { "type": "array", "items": { "$ref": "#/$defs/rule" } },
         ] },
     }))
+}
+
+/// Builds the schema of places: a number, or a table that may have parameters of a class, too.
+fn places() -> Value {
+    let count = json!({ "type": "integer", "minimum": 1, "maximum": PLACES_MAX });
+    json!({ "anyOf": [
+        count,
+        {
+            "type": "object",
+            "properties": { "count": count, "queue": { "$ref": "#/$defs/queue" } },
+            "required": ["count"],
+        },
+    ] })
 }
 
 /// Builds the schema of a queue: one of the droppers, the first by default.

@@ -48,7 +48,7 @@ impl Run for Set {
 }
 
 /// Reads `[DIRECTION:]KEY=VALUE`.
-fn setting(word: &str, direction: Option<&str>) -> Result<Setting, String> {
+pub fn setting(word: &str, direction: Option<&str>) -> Result<Setting, String> {
     let Some((key, value)) = word.split_once('=') else {
         return Err(format!("`{word}` has no `=`; write it like `class.voice.rate=2Mbit/s`"));
     };

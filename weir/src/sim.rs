@@ -6,6 +6,7 @@ mod packets;
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::picture::{Files, flent_file, picture_file};
 use crate::whole_file;
 use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +15,7 @@ use packets::{Rows, Trace};
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::{Bytes, Duration, Instant};
 use weir_live::signals::StopSignal;
 use weir_policy::render;
 use weir_record::RecordReader;
@@ -22,6 +23,7 @@ use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
+use weir_sim::timeline::{FIXED_BINS_MAX, Timelines};
 use weir_sim::{Fate, Report, Scenario, Watch, read, recorded};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
@@ -55,7 +57,8 @@ pub struct Sim {
     csv: Option<PathBuf>,
     /// Run this many times, each with the next seed, and report means with their 95 % confidence
     /// intervals. After Ctrl-C the finished runs are reported.
-    #[arg(long, value_name = "N", conflicts_with_all = ["explain", "bins", "parquet", "trace"],
+    #[arg(long, value_name = "N",
+        conflicts_with_all = ["explain", "bins", "parquet", "trace", "plot", "flent"],
         value_parser = clap::value_parser!(u64).range(1..=REPLICATIONS_MAX))]
     replications: Option<u64>,
     /// With --replications: runs at the same time; by default one for each core.
@@ -72,6 +75,13 @@ pub struct Sim {
     /// in a network each direction of a link is an interface.
     #[arg(long, value_name = "FILE.pcapng")]
     trace: Option<PathBuf>,
+    /// Draw what each class sent, what waited and was dropped, and how long packets took, as .svg,
+    /// .png or .html, by the name.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
+    plot: Option<PathBuf>,
+    /// Write the same as a data file of Flent; in a network, of the main link.
+    #[arg(long, value_name = "FILE.flent.gz", value_parser = flent_file())]
+    flent: Option<PathBuf>,
     /// The most memory that a run may be expected to need; by default the free memory.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
@@ -104,6 +114,8 @@ impl Run for Sim {
             ("--csv", &self.csv),
             ("--parquet", &self.parquet),
             ("--trace", &self.trace),
+            ("--plot", &self.plot),
+            ("--flent", &self.flent),
         ];
         let scenario = match &self.from {
             Some(record) => {
@@ -164,10 +176,21 @@ impl Sim {
         let mut trace = trace.map(|path| Trace::create(path, scenario)).transpose()?;
         let rows = self.parquet.as_deref();
         let mut rows = rows.map(|path| Rows::create(path, scenario)).transpose()?;
+        let files = Files::open(self.plot.as_deref(), self.flent.as_deref())?;
+        let mut timelines = self.timelines(scenario, &files)?;
         let mut keeping = Keeping::of(scenario);
+        let end = Instant::ZERO.after(scenario.duration);
         let report = {
-            let told = self.trace.is_some() || self.parquet.is_some() || keeping.is_some();
+            let told = packets || keeping.is_some() || timelines.is_some();
+            let rest = timelines.is_some();
             let mut tell = |fate: &Fate<'_>| {
+                if let Some(timelines) = &mut timelines {
+                    timelines.add(fate);
+                }
+                // Packets that wait at the end are only drawn.
+                if fate.at > end {
+                    return;
+                }
                 if let Some(keeping) = &mut keeping {
                     keeping.add(fate);
                 }
@@ -179,7 +202,7 @@ impl Sim {
                 }
             };
             let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
-            let watch = Watch { slowest: self.explain.slowest(), bins: self.bins, packets };
+            let watch = Watch { slowest: self.explain.slowest(), bins: self.bins, packets, rest };
             let bar = bar(scenario.duration);
             let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
             let report = weir_sim::run_watched(scenario, watch, progress);
@@ -194,12 +217,31 @@ impl Sim {
         };
         trace.map(Trace::finish).transpose()?;
         rows.map(Rows::finish).transpose()?;
+        timelines.map(|timelines| files.write(&timelines.finish())).transpose()?;
         self.write(&report)?;
         match output.format {
             Format::Json => output.text(&report.to_json()),
             Format::Text => output.text(&report.to_string()),
         }
         Ok(keeping.map_or(Exit::Clean, |keeping| bounds::print(&keeping.holding(), output)))
+    }
+
+    /// Returns empty timelines if a picture is wanted of them.
+    fn timelines<'a>(
+        &self,
+        scenario: &'a Scenario,
+        files: &Files,
+    ) -> Result<Option<Timelines<'a>>, String> {
+        if let Some(width) = self.bins.filter(|_| files.any()) {
+            let bins = scenario.duration.as_nanos().div_ceil(width.as_nanos());
+            if bins > FIXED_BINS_MAX as u64 {
+                return Err(format!(
+                    "--bins {width} gives {bins} bins, a picture shows {FIXED_BINS_MAX}; use wider \
+                     ones"
+                ));
+            }
+        }
+        Ok(files.any().then(|| Timelines::of(scenario, self.bins)))
     }
 
     /// Writes the files of a report.

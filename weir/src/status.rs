@@ -1,10 +1,12 @@
 //! `weir status`: shows the counters of a running link.
 
+mod plot;
 mod watch;
 
 use crate::kind::Kind;
 use crate::output::{Exit, Format, Output};
-use crate::{Run, input};
+use crate::picture::{Files, picture_file};
+use crate::{Run, input, whole_file};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -35,10 +37,18 @@ pub struct Status {
     control: Option<PathBuf>,
     /// Show the last second, again and again, until the link ends: for pipes. With `--format json`
     /// a line is a whole status.
-    #[arg(long)]
+    #[arg(long, group = "repeated")]
     watch: bool,
-    /// The time between two of them [default: 1s].
-    #[arg(long, value_name = "TIME", value_parser = interval, requires = "watch")]
+    /// Look at the link for a while and draw what each class sent, what waited and was dropped, and
+    /// how long packets took, as .svg, .png or .html, by the name; then show it as it is.
+    #[arg(long, value_name = "FILE.svg|png|html", group = "repeated",
+        value_parser = picture_file())]
+    plot: Option<PathBuf>,
+    /// With --plot: for how long; Ctrl-C ends it earlier, with what was seen [default: 10s].
+    #[arg(long = "for", value_name = "TIME", value_parser = interval, requires = "plot")]
+    length: Option<Duration>,
+    /// The time between two of them, or between two points [default: 1s, with --plot 250ms].
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "repeated")]
     interval: Option<Duration>,
     #[command(flatten)]
     classes: Classes,
@@ -89,15 +99,15 @@ pub fn fetch(
 impl Classes {
     fn query(self) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
-        Query { class: self.class, sort, limit: self.top.or(self.limit) }
+        Query { class: self.class, sort, limit: self.top.or(self.limit), bins: false }
     }
 }
 
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
         let query = self.classes.query();
-        if self.control.is_none() && self.name.is_none() && !self.watch && query == Query::default()
-        {
+        let repeated = self.watch || self.plot.is_some();
+        if self.control.is_none() && self.name.is_none() && !repeated && query == Query::default() {
             return list(output);
         }
         let find = || match (&self.control, &self.name) {
@@ -107,6 +117,19 @@ impl Run for Status {
         };
         if let Err(error) = query.check() {
             return output.refuse(&error);
+        }
+        if let Some(path) = &self.plot {
+            let drawn = || {
+                whole_file::distinct(&[("--plot", &self.plot)], &[])?;
+                let times =
+                    (self.length.unwrap_or(plot::LENGTH), self.interval.unwrap_or(plot::INTERVAL));
+                let files = Files::open(Some(path), None)?;
+                plot::plot(find, &query, times, files, output)
+            };
+            return match drawn() {
+                Ok(status) => show(&status, &query, output),
+                Err(error) => output.refuse(&error),
+            };
         }
         if self.watch {
             return watch::watch(find, &query, self.interval.unwrap_or(INTERVAL), output);

@@ -2,18 +2,22 @@
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
+use crate::picture::{Files, picture_file};
 use crate::sim::bounds;
-use crate::{Run, input};
+use crate::{Run, input, whole_file};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::ids::ClassId;
+use weir_core::units::Duration;
 use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
 use weir_policy::render;
 use weir_sim::keeping;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
 use weir_sim::shown::{Table, millis};
+use weir_sim::timeline::{Timelines, Tracks};
+use weir_sim::{Fate, Scenario, Watch};
 
 /// Tests the promises of a policy: simulates the scenario of each, several times.
 ///
@@ -27,6 +31,10 @@ pub struct Test {
     #[arg(long, default_value_t = RUNS,
         value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: u32,
+    /// Draw the first run of each scenario: what each class sent, what waited and was dropped, and
+    /// how long packets took, with the verdicts; as .svg, .png or .html, by the name.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
+    plot: Option<PathBuf>,
 }
 
 /// The output of `--format json`; docs/promises.md describes it.
@@ -62,16 +70,26 @@ impl Run for Test {
         if policy.promises.is_empty() {
             return output.refuse(&format!("{name} promises nothing; write `[[promise]]` tables"));
         }
+        self.test(&policy, name, output).unwrap_or_else(|exit| exit)
+    }
+}
+
+impl Test {
+    fn test(&self, policy: &Policy, name: String, output: &Output) -> Result<Exit, Exit> {
         let folder = self.policy.parent().unwrap_or(Path::new("")).to_owned();
-        let mut seen = BTreeMap::new();
+        let mut scenarios = BTreeMap::new();
         for promise in &policy.promises {
-            if seen.contains_key(promise.under.as_str()) {
-                continue;
+            if !scenarios.contains_key(promise.under.as_str()) {
+                let scenario = scenario(policy, &folder.join(&promise.under), output)?;
+                scenarios.insert(promise.under.as_str(), scenario);
             }
-            match observe(&policy, &folder.join(&promise.under), self.runs, output) {
-                Ok(observations) => seen.insert(promise.under.as_str(), observations),
-                Err(exit) => return exit,
-            };
+        }
+        let refuse = |error: String| output.refuse(&error);
+        whole_file::distinct(&[("--plot", &self.plot)], &[]).map_err(refuse)?;
+        let files = Files::open(self.plot.as_deref(), None).map_err(refuse)?;
+        let mut seen = BTreeMap::new();
+        for (under, scenario) in &scenarios {
+            seen.insert(*under, observe(scenario, self.runs, output)?);
         }
         let row = |promise: &Promise| Row {
             that: promise.that.clone(),
@@ -83,17 +101,32 @@ impl Run for Test {
             ),
         };
         let promises: Vec<_> = policy.promises.iter().map(row).collect();
-        print(output, &policy, Tested { file: name, runs: self.runs, kept: 0, promises })
+        if files.any() {
+            let drawn =
+                scenarios.iter().map(|(under, scenario)| tracks(under, scenario, &promises));
+            let drawn: Vec<Tracks> = drawn.collect::<Result<_, _>>().map_err(refuse)?;
+            files.write(&drawn).map_err(refuse)?;
+        }
+        Ok(print(output, policy, Tested { file: name, runs: self.runs, kept: 0, promises }))
     }
 }
 
-/// Runs a scenario with the policy.
-fn observe(
-    policy: &Policy,
-    path: &Path,
-    runs: u32,
-    output: &Output,
-) -> Result<Vec<Observation>, Exit> {
+/// Returns what classes did in the first run of a scenario, with the verdicts on its promises.
+fn tracks(under: &str, scenario: &Scenario, promises: &[Row]) -> Result<Tracks, String> {
+    let mut timelines = Timelines::of(scenario, None);
+    let mut tell = |fate: &Fate<'_>| timelines.add(fate);
+    let watch = Watch { packets: Some(&mut tell), rest: true, ..Watch::default() };
+    weir_sim::run_watched(scenario, watch, &mut |_: Duration| {})
+        .map_err(|error| format!("{}: {error}", scenario.name))?;
+    let verdict = |row: &Row| format!("{}: {}", row.that, row.proof.verdict.name());
+    let own = promises.iter().filter(|row| row.under == under);
+    let tracks = timelines.finish().swap_remove(0);
+    let about = format!("{under}: {}", tracks.about);
+    Ok(Tracks { about, notes: own.map(verdict).collect(), ..tracks })
+}
+
+/// Returns a scenario with the policy.
+fn scenario(policy: &Policy, path: &Path, output: &Output) -> Result<Scenario, Exit> {
     let name = path.display().to_string();
     let bytes = input::read_named(path)
         .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
@@ -106,14 +139,20 @@ fn observe(
         let cure = "promise under a scenario with one link";
         return Err(output.refuse(&format!("{name} is a network, without a single policy; {cure}")));
     }
+    Ok(Scenario { name, ..scenario })
+}
+
+/// Runs a scenario, several times.
+fn observe(scenario: &Scenario, runs: u32, output: &Output) -> Result<Vec<Observation>, Exit> {
+    let name = &scenario.name;
     let refused = |error| output.fault(&format!("{name}: {error}"));
     // Promises are about percentiles and means, bounds about every packet.
-    let holding = keeping::hold(&scenario).map_err(refused)?;
+    let holding = keeping::hold(scenario).map_err(refused)?;
     let exit = holding.map_or(Exit::Clean, |holding| bounds::print(&holding, output));
     if exit != Exit::Clean {
         return Err(exit);
     }
-    promise::observe(&scenario, runs).map_err(refused)
+    promise::observe(scenario, runs).map_err(refused)
 }
 
 fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {

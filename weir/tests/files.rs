@@ -111,8 +111,8 @@ fn an_input_is_never_written_over_and_errors_name_the_users_file() {
         None,
         "--json x and --trace x are one file; name two",
     );
-    let words = "compare scenario.toml --schedulers fifo --plot scenario.toml";
-    check_refused(words, None, "--plot scenario.toml is an input");
+    let words = "compare scenario.toml --schedulers fifo --json scenario.toml";
+    check_refused(words, None, "--json scenario.toml is an input");
     check_refused("import tc set-up.sh --out set-up.sh", None, "--out set-up.sh is an input");
     check_refused("sim scenario.toml --parquet away/x", None, "cannot write away/x: No such file");
     check_refused("sim scenario.toml --trace /dev/full", None, "cannot write /dev/full: No space");
@@ -128,7 +128,7 @@ fn a_file_that_an_input_names_is_never_written_over() {
     check_refused("sim naming.toml --trace arrivals.csv", None, "arrivals.csv is an input");
     check_refused("sim naming.toml --parquet sub/../arrivals.csv", None, "arrivals.csv is an");
     check_refused("compare naming.toml --schedulers drr --json template.toml", None, said);
-    check_refused("compare naming.toml --schedulers drr --plot hosts.csv", None, "is an input");
+    check_refused("compare naming.toml --schedulers drr --json hosts.csv", None, "is an input");
     check_refused("replay template.toml capture.pcap -o hosts.csv", None, "-o hosts.csv is an");
     check_refused("replay template.toml capture.pcap --drops hosts.csv", None, "--drops hosts.csv");
     check_refused("convert template.toml --scheduler wf2q+ -o hosts.csv", None, "is an input");

@@ -1,6 +1,7 @@
 //! `weir lab run` as a user runs it, live experiments in their shortest form: Weir's HTB shares a
 //! tree as the kernel's does, a link of `weir up` stands each fault of the soak, and one changes
-//! under load. Nothing is left behind. Without the privilege the tests are skipped, or fail if WEIR_REQUIRE_LIVE=1.
+//! under load. Nothing is left behind. Without the privilege the tests are skipped, or fail if
+//! WEIR_REQUIRE_LIVE=1.
 
 use serde_json::Value;
 use std::process::Command;
@@ -64,6 +65,10 @@ fn the_live_experiments_hold_in_short() {
     let is_time = |row: &Value| row["measured"].as_str().is_some_and(|text| text.ends_with("ms"));
     let holds = |row: &Value| is_time(row) || row["holds"] == true;
     check(|| run("changes", "random", "5"), holds);
+    let is_rate =
+        |row: &Value| row["measured"].as_str().is_some_and(|text| text.ends_with("a second"));
+    let holds = |row: &Value| is_time(row) || is_rate(row) || row["holds"] == true;
+    check(|| run("changes", "joins", "3"), holds);
 }
 
 /// Wider than the experiment's own 1 %, which is a claim about an idle machine.

@@ -252,3 +252,38 @@ fn the_program_says_what_is_different_and_where_a_record_ends() {
     let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
     assert_eq!(report["classes"][0]["offered"]["packets"], 5, "{text}");
 }
+
+#[test]
+fn a_fork_of_a_real_record_is_identical_without_a_change_and_exits_0() {
+    let (text, policy) = policy("drr").expect("a sound policy");
+    let bytes = beside(&policy, |board| {
+        warm(board);
+        record(board, &text, 2000)
+    });
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let file = folder.path().join("r.pcapng");
+    std::fs::write(&file, &bytes).expect("is writable");
+    let file = file.to_str().expect("a path in UTF-8");
+    let fork = |more: &[&str]| weir(&[&["fork", file, "--direction", "forth"], more].concat());
+    let (exit, text) = fork(&["--at", "10ms", "--format", "json"]);
+    assert_eq!(exit, Some(0), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!((&report["identical"], &report["open_loop"]), (&true.into(), &true.into()));
+    assert!(report["packets"].as_u64() > Some(100), "{}", report["packets"]);
+    let (exit, text) = fork(&["--at", "10ms", "--set", "link.rate=500kbit/s"]);
+    assert_eq!(exit, Some(0), "{text}");
+    assert!(text.contains("the first difference, ") && text.contains("Mbit/s"), "{text}");
+    let rows: [(&[&str], &str); 5] = [
+        (&["--at", "1h"], "the record lasts"),
+        (&["--set", "class.first.quantum=fast"], "fast"),
+        (&["--set", "class.first"], "has no `=`"),
+        (&["--set", "back:link.rate=1Mbit/s"], "name it with --direction back"),
+        (&["--length", "0s"], "a time above 0"),
+    ];
+    for (more, said) in rows {
+        let (exit, text) = fork(more);
+        assert!(exit == Some(2) && text.contains(said), "{more:?}: {exit:?}: {text}");
+    }
+    let (exit, text) = weir(&["fork", file]);
+    assert!(exit == Some(2) && text.contains("name a direction with --direction"), "{text}");
+}

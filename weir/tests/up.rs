@@ -12,16 +12,22 @@ mod before;
 mod bridges;
 #[path = "up/changed.rs"]
 mod changed;
+#[path = "up/classes.rs"]
+mod classes;
 #[path = "up/deaths.rs"]
 mod deaths;
 #[path = "up/events.rs"]
 mod events;
+#[path = "up/page.rs"]
+mod page;
 #[path = "up/probe.rs"]
 mod probe;
 #[path = "common/processes.rs"]
 mod processes;
 #[path = "up/records.rs"]
 mod records;
+#[path = "up/replayed.rs"]
+mod replayed;
 #[path = "../../weir-live/tests/support/rows.rs"]
 mod rows;
 #[path = "up/screen.rs"]
@@ -69,9 +75,13 @@ const TESTS: &[Test] = &[
 
 fn all() -> impl Iterator<Item = &'static Test> {
     let first = TESTS.iter().chain(api::TESTS).chain(asked::TESTS).chain(before::TESTS);
-    let second = first.chain(bridges::TESTS).chain(changed::TESTS).chain(events::TESTS);
+    let second = first
+        .chain(bridges::TESTS)
+        .chain(changed::TESTS)
+        .chain(classes::TESTS)
+        .chain(events::TESTS);
     let third = second.chain(told::TESTS).chain(deaths::TESTS).chain(records::TESTS);
-    third.chain(screen::TESTS)
+    third.chain(screen::TESTS).chain(page::TESTS).chain(replayed::TESTS)
 }
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@
 
 use crate::mutants;
 use crate::nostd::target_directory;
+use crate::view;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 19] = [
+const PARTS: [Part; 22] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -116,9 +117,24 @@ const PARTS: [Part; 19] = [
         run: |root| program(root, Path::new("bench/twin/run.sh"), &[]),
     },
     Part {
+        name: "view",
+        measures: "the page in a browser beside the link's own numbers (7 min; installs Chromium as root)",
+        run: view::run,
+    },
+    Part {
         name: "bounds",
         measures: "the least rates of 1000 random policies beside the worst of many runs (15 min)",
         run: |root| live_test(root, &["--package", "weir-sim", "--test", "at_least"], POLICIES),
+    },
+    Part {
+        name: "flent",
+        measures: "Flent from PyPI opens Weir's files and draws them (3 min; needs PyPI)",
+        run: |root| program(root, Path::new("bench/flent/run.sh"), &[]),
+    },
+    Part {
+        name: "rsvp",
+        measures: "RSVP messages beside tshark, tcpdump and scapy (1 min; installs them as root)",
+        run: |root| program(root, Path::new("bench/rsvp"), &[]),
     },
     Part {
         name: "mutants",
@@ -205,7 +221,7 @@ fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
 }
 
 /// Runs a program whose output goes straight to the terminal; its exit code is the verdict.
-fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
+pub fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
     let path =
         if program.starts_with("bench") { root.join(program) } else { program.to_path_buf() };
     let status = Command::new(path).current_dir(root).args(arguments).status();

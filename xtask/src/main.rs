@@ -6,6 +6,7 @@ mod format;
 mod mutants;
 mod nostd;
 mod tidy;
+mod view;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// Where a client came in.
 #[derive(Clone, Copy)]
-pub(crate) enum Site<'a> {
+pub enum Site<'a> {
     /// By the control socket, whose file says who may connect.
     Local,
     /// By the address of `[deployment.api]`.
@@ -24,7 +24,21 @@ impl Site<'_> {
     ///
     /// # Errors
     /// When the request is not for this server, comes from a page of another site, or has no token.
-    pub(super) fn admit(&self, head: &Head) -> Result<Option<Right>, Fault> {
+    pub fn admit(&self, head: &Head) -> Result<Option<Right>, Fault> {
+        self.expect_here(head)?;
+        let Self::Web(web) = self else { return Ok(None) };
+        let words = head.authorization.as_deref().and_then(|text| text.split_once(' '));
+        let token = words.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let right = token.and_then(|(_, token)| web.tokens.right(token.trim_start()));
+        let text = "send `Authorization: Bearer TOKEN` with a token of this link";
+        right.map(Some).ok_or_else(|| Fault::new(401, text))
+    }
+
+    /// Refuses a request that is not for this server, or that a page of another site sends.
+    ///
+    /// # Errors
+    /// With what is wrong, and the cure.
+    pub fn expect_here(&self, head: &Head) -> Result<(), Fault> {
         let host = head.host.as_deref();
         if let Some(origin) = &head.origin {
             let is_own = |host: &str| {
@@ -36,17 +50,13 @@ impl Site<'_> {
                 return Err(Fault::new(403, "pages of other sites may not ask this link"));
             }
         }
-        let Self::Web(web) = self else { return Ok(None) };
-        if !host.is_some_and(|host| is_here(host, &web.hosts)) {
-            let text = "the link is not known by this `Host`; name it in `hosts` of \
-                        [deployment.api], or use its address";
-            return Err(Fault::new(421, text));
+        let Self::Web(web) = self else { return Ok(()) };
+        if host.is_some_and(|host| is_here(host, &web.hosts)) {
+            return Ok(());
         }
-        let words = head.authorization.as_deref().and_then(|text| text.split_once(' '));
-        let token = words.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let right = token.and_then(|(_, token)| web.tokens.right(token.trim_start()));
-        let text = "send `Authorization: Bearer TOKEN` with a token of this link";
-        right.map(Some).ok_or_else(|| Fault::new(401, text))
+        let text = "the link is not known by this `Host`; name it in `hosts` of \
+                    [deployment.api], or use its address";
+        Err(Fault::new(421, text))
     }
 }
 

@@ -7,27 +7,42 @@ use super::Fault;
 use std::str;
 
 /// The longest head.
-pub(super) const HEAD_MAX: usize = 16 << 10;
+pub const HEAD_MAX: usize = 16 << 10;
 /// The most headers.
 const HEADERS_MAX: usize = 64;
 
 /// A head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub struct Head {
+    /// The method, as it was sent.
     pub method: String,
+    /// The path, without the query.
     pub path: String,
     /// What follows the `?`, as it was sent.
     pub query: String,
     /// The minor version of HTTP/1.
     pub minor: u8,
+    /// The header `Host`.
     pub host: Option<String>,
+    /// The header `Origin`.
     pub origin: Option<String>,
+    /// The header `Authorization`.
     pub authorization: Option<String>,
+    /// The header `Content-Type`.
     pub content_type: Option<String>,
+    /// The header `Content-Length`.
     pub content_length: Option<u64>,
+    /// The header `Accept`.
     pub accept: Option<String>,
+    /// The header `Accept-Encoding`.
+    pub accept_encoding: Option<String>,
+    /// The header `Connection`.
     pub connection: Option<String>,
+    /// The header `Expect`.
     pub expect: Option<String>,
+    /// The header `If-None-Match`.
+    pub if_none_match: Option<String>,
+    /// The header `Last-Event-ID`.
     pub last_event_id: Option<String>,
 }
 
@@ -105,8 +120,10 @@ impl Head {
             "content-type" => &mut self.content_type,
             "expect" => &mut self.expect,
             "last-event-id" => &mut self.last_event_id,
+            "if-none-match" if self.if_none_match.is_none() => &mut self.if_none_match,
             // These may come several times; the first one is enough to choose by.
             "accept" if self.accept.is_none() => &mut self.accept,
+            "accept-encoding" if self.accept_encoding.is_none() => &mut self.accept_encoding,
             "connection" if self.connection.is_none() => &mut self.connection,
             _ => return Ok(()),
         };
@@ -126,6 +143,17 @@ impl Head {
         !says("close") && (self.minor > 0 || says("keep-alive"))
     }
 
+    /// Returns whether the client takes an answer that is compressed by gzip.
+    pub fn takes_gzip(&self) -> bool {
+        let kinds = self.accept_encoding.iter().flat_map(|text| text.split(','));
+        kinds.into_iter().any(|kind| {
+            let (name, rest) = kind.split_once(';').unwrap_or((kind, ""));
+            let quality = rest.trim().strip_prefix("q=").map(|text| text.parse::<f32>());
+            let is_refused = quality.is_some_and(|quality| quality.is_ok_and(|one| one == 0.0));
+            name.trim().eq_ignore_ascii_case("gzip") && !is_refused
+        })
+    }
+
     /// Returns whether the client would rather have this kind of content than JSON.
     pub fn accepts(&self, kind: &str) -> bool {
         self.accept.as_ref().is_some_and(|accept| accept.contains(kind))
@@ -136,7 +164,7 @@ impl Head {
 ///
 /// # Errors
 /// When an escape is wrong, or what it gives is not UTF-8.
-pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
+pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
     let parts = query.split('&').filter(|part| !part.is_empty());
     parts
         .map(|part| {
@@ -188,6 +216,8 @@ mod tests {
             head.content_length == Some(7)
         });
         check("GET / HTTP/1.1|Host: a|Accept: a/b|Accept: c/d", 200, |head| head.accepts("a/b"));
+        check("GET / HTTP/1.1|Host: a|Accept-Encoding: br, gzip", 200, Head::takes_gzip);
+        check("GET / HTTP/1.1|Host: a|Accept-Encoding: gzip;q=0", 200, |head| !head.takes_gzip());
         check("GET / HTTP/1.1|Host: a|X-Odd: \u{e4}", 200, |head| head.method == "GET");
         check("GET / HTTP/1.1", 400, |_| false);
         check("GET / HTTP/2.0|Host: a", 400, |_| false);

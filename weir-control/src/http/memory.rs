@@ -22,17 +22,26 @@ pub fn exercise(bytes: &[u8]) {
 
 /// Returns what a client that sends these bytes receives.
 pub(super) fn ask(shared: &Shared, peer: Peer, bytes: &[u8]) -> Vec<u8> {
-    let mut wire = Memory { incoming: bytes, outgoing: Vec::new(), looks: Cell::new(0) };
+    let mut wire = Memory::new(bytes);
     let client = Client { peer, site: Site::Local, shared };
     let _refusal = converse(&mut wire, &client);
     wire.outgoing
 }
 
-struct Memory<'a> {
+/// A client in memory: it sends some bytes, and keeps what it receives.
+pub struct Memory<'a> {
     incoming: &'a [u8],
-    outgoing: Vec<u8>,
+    /// What it received.
+    pub outgoing: Vec<u8>,
     /// How often the end was looked for.
     looks: Cell<u32>,
+}
+
+impl<'a> Memory<'a> {
+    /// A client that sends these bytes.
+    pub fn new(incoming: &'a [u8]) -> Self {
+        Self { incoming, outgoing: Vec::new(), looks: Cell::new(0) }
+    }
 }
 
 impl Read for Memory<'_> {

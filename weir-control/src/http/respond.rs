@@ -10,20 +10,34 @@ use std::io::{self, BufWriter, Write};
 use std::time::{Duration, Instant};
 
 /// A response to be written.
-pub(super) struct Writing<'a, W> {
+pub struct Writing<'a, W: Wire + ?Sized> {
     wire: &'a mut W,
     /// Whether the answer has a head only.
     is_head: bool,
     /// Whether the client reads bodies in parts; otherwise their end is that of the connection.
     in_parts: bool,
     stays: bool,
+    /// Whether caches may keep the answer, and further headers.
+    caching: &'static str,
+    headers: Vec<(&'static str, String)>,
 }
 
-impl<'a, W: Wire> Writing<'a, W> {
+impl<'a, W: Wire + ?Sized> Writing<'a, W> {
     /// A response to the request with this head; another one may follow if the connection `stays`.
     pub fn new(wire: &'a mut W, head: &Head, stays: bool) -> Self {
         let in_parts = head.minor > 0;
-        Self { wire, is_head: head.method == "HEAD", in_parts, stays }
+        let is_head = head.method == "HEAD";
+        Self { wire, is_head, in_parts, stays, caching: "no-store", headers: Vec::new() }
+    }
+
+    /// Adds a header.
+    pub fn header(&mut self, name: &'static str, value: impl Into<String>) {
+        self.headers.push((name, value.into()));
+    }
+
+    /// Says how caches may keep the answer; otherwise they may not.
+    pub fn caching(&mut self, how: &'static str) {
+        self.caching = how;
     }
 
     /// Writes a body that is whole.
@@ -143,17 +157,20 @@ impl<'a, W: Wire> Writing<'a, W> {
     fn beginning(&self, status: u16, kind: &str) -> String {
         let (reason, connection) =
             (reason(status), if self.stays { "keep-alive" } else { "close" });
+        let caching = self.caching;
+        let line = |(name, value): &(&str, String)| format!("{name}: {value}\r\n");
+        let headers: String = self.headers.iter().map(line).collect();
         format!(
-            "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nCache-Control: no-store\r\n\
-             X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n"
+            "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nCache-Control: {caching}\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n{headers}"
         )
     }
 }
 
 /// Writes each buffer that is full as a part.
-struct Chunks<'w, 'a, W>(&'w mut Writing<'a, W>);
+struct Chunks<'w, 'a, W: Wire + ?Sized>(&'w mut Writing<'a, W>);
 
-impl<W: Wire> Write for Chunks<'_, '_, W> {
+impl<W: Wire + ?Sized> Write for Chunks<'_, '_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !bytes.is_empty() {
             self.0.part(bytes)?;
@@ -167,12 +184,12 @@ impl<W: Wire> Write for Chunks<'_, '_, W> {
 }
 
 /// As [`Chunks`], with a limit of time for each part.
-struct Paced<'c, 'w, 'a, W> {
+struct Paced<'c, 'w, 'a, W: Wire + ?Sized> {
     writing: &'c RefCell<&'w mut Writing<'a, W>>,
     patience: Duration,
 }
 
-impl<W: Wire> Write for Paced<'_, '_, '_, W> {
+impl<W: Wire + ?Sized> Write for Paced<'_, '_, '_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut writing = self.writing.borrow_mut();
         writing.wire.until(Instant::now() + self.patience);
@@ -187,6 +204,7 @@ impl<W: Wire> Write for Paced<'_, '_, '_, W> {
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        304 => "Not Modified",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::sync::OnceLock;
 
 /// What is asked for.
-pub(super) enum Target {
+pub enum Target {
     /// A request.
     Call(&'static Call),
     /// The counters for Prometheus.
@@ -33,7 +33,9 @@ pub(super) const METRICS: &str = "/metrics";
 pub(super) const DOCUMENT: &str = "/openapi.json";
 
 /// Returns what a method means at a path; HEAD is a GET whose answer is cut.
-pub(super) fn find(method: &str, path: &str) -> Result<Target, Fault> {
+/// # Errors
+/// When there is nothing, or another method is meant.
+pub fn find(method: &str, path: &str) -> Result<Target, Fault> {
     let reads = matches!(method, "GET" | "HEAD");
     let (target, known) = match path {
         METRICS => (Target::Metrics, Method::Get),

@@ -3,8 +3,9 @@
 //! Invariant: a stream keeps no events of its own. Its place is in the feed, which forgets; so a
 //! client that reads slowly is told how many events it missed, and takes no more memory.
 
+use super::exchange::End;
 use super::respond::Writing;
-use super::{Conversation, End, Fault, Head};
+use super::{Conversation, Fault, Head};
 use crate::protocol::Since;
 use crate::server::Wire;
 use serde_json::json;
@@ -15,7 +16,7 @@ use weir_live::events::feed::{News, Place};
 /// The type of a stream.
 pub(super) const KIND: &str = "text/event-stream";
 
-impl<W: Wire> Conversation<'_, W> {
+impl<W: Wire + ?Sized> Conversation<'_, W> {
     /// Sends events as they happen until the client disconnects or the server ends.
     pub(super) fn events(&mut self, head: &Head, since: &Since) -> Result<(), End> {
         let shared = self.client.shared;
@@ -28,7 +29,7 @@ impl<W: Wire> Conversation<'_, W> {
             return Err(Fault::new(503, "too many clients read events already; try again").into());
         };
         let patience = shared.service.patience.answer;
-        let mut writing = Writing::new(self.wire, head, false);
+        let mut writing = Writing::new(self.exchange.wire, head, false);
         writing.begin_parts(KIND)?;
         let mut told = Instant::now();
         while !shared.is_ending() && !writing.wire().is_gone() {

@@ -21,6 +21,7 @@ use crate::protocol::{Answer, Request};
 use crate::service::{Cause, Peer, Refused, Service};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+pub use secure::within;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -32,11 +33,10 @@ use std::time::{Duration, Instant};
 pub(crate) use talk::unheard;
 use weir_live::peer;
 use weir_live::status::{Board, History};
-pub(crate) use wire::Wire;
-use wire::{Stream, Timed};
+pub use wire::{Stream, Timed, Wire};
 
 /// Why the conversation with a client ended.
-pub(crate) type Refusal = (Cause, String);
+pub type Refusal = (Cause, String);
 
 /// A server at work; it ends when it is dropped.
 pub struct Server {

@@ -4,21 +4,35 @@ use super::wire::{Stream, Timed, Wire};
 use super::{Refusal, Shared};
 use crate::http::{self, Client, Site};
 use crate::service::{Cause, Peer};
-use rustls::{ServerConnection, StreamOwned};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Answers a client until it disconnects.
 pub(super) fn converse(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
     let Some(web) = &shared.service.web else { return Ok(()) };
     let client = Client { peer: *peer, site: Site::Web(web), shared };
-    let mut wire = Timed::new(stream, shared.service.patience.request);
-    let Some(config) = &web.tls else { return http::converse(&mut wire, &client) };
+    let patience = shared.service.patience.request;
+    within(stream, web.tls.as_ref(), patience, &mut |wire| http::converse(wire, &client))
+}
+
+/// Lets `converse` speak with a client, within TLS if there is a configuration of it.
+///
+/// # Errors
+/// Those of `converse`, and when TLS cannot begin.
+pub fn within(
+    stream: &Stream,
+    tls: Option<&Arc<ServerConfig>>,
+    patience: Duration,
+    converse: &mut dyn FnMut(&mut dyn Wire) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let mut wire = Timed::new(stream, patience);
+    let Some(config) = tls else { return converse(&mut wire) };
     let connection = ServerConnection::new(Arc::clone(config));
     let connection = connection.map_err(|error| (Cause::Failed, error.to_string()))?;
     let mut wire = Secure(StreamOwned::new(connection, wire));
-    let ended = http::converse(&mut wire, &client);
+    let ended = converse(&mut wire);
     wire.0.conn.send_close_notify();
     // It may be gone already.
     let _gone = wire.0.flush();

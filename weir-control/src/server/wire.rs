@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// A connection.
-pub(crate) enum Stream {
+pub enum Stream {
     /// On the control socket.
     Unix(UnixStream),
     /// On the address of `[deployment.api]`.
@@ -16,7 +16,7 @@ pub(crate) enum Stream {
 }
 
 /// Bytes in both directions, for which there is a limit of time.
-pub(crate) trait Wire: Read + Write {
+pub trait Wire: Read + Write {
     /// What follows is done before this instant, or fails.
     fn until(&mut self, end: Instant);
 
@@ -39,7 +39,7 @@ impl Stream {
     }
 
     /// Ends both directions.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.shutdown(Shutdown::Both);
     }
 
@@ -57,7 +57,7 @@ impl Stream {
     }
 
     /// Ends the direction from the client.
-    pub(super) fn end_reading(&self) {
+    pub fn end_reading(&self) {
         self.shutdown(Shutdown::Read);
     }
 
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// Returns the first byte if it is there already, and leaves it to be read.
-    pub(super) fn first_now(&self) -> Option<u8> {
+    pub fn first_now(&self) -> Option<u8> {
         let mut byte = [0];
         let received = recv(self, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
         received.is_ok_and(|(count, _)| count > 0).then_some(byte[0])
@@ -89,13 +89,14 @@ impl AsFd for Stream {
 }
 
 /// A stream that is read from and written to until an instant.
-pub(crate) struct Timed<'a> {
+pub struct Timed<'a> {
     pub(super) stream: &'a Stream,
     pub(super) end: Instant,
 }
 
 impl<'a> Timed<'a> {
-    pub(super) fn new(stream: &'a Stream, patience: Duration) -> Self {
+    /// A stream that is used for so long.
+    pub fn new(stream: &'a Stream, patience: Duration) -> Self {
         Self { stream, end: Instant::now() + patience }
     }
 

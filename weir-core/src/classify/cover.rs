@@ -16,6 +16,24 @@ use super::tags::VlanTest;
 use super::tuples::Tuples;
 use crate::packet::{Addresses, Headers, Ports};
 
+/// Rules, to be asked which of them covers another one.
+#[derive(Clone, Debug)]
+pub struct Covers(Tuples);
+
+impl Covers {
+    /// Prepares these rules.
+    pub fn of(rules: &[Rule]) -> Covers {
+        Covers(Tuples::with_repeats(rules))
+    }
+
+    /// Returns the place of the first rule found to cover `inner`, among the rules that were
+    /// prepared.
+    pub fn first(&self, rules: &[Rule], inner: &Match) -> Option<usize> {
+        let found = first_cover(&self.0, rules, rules.len() as u32, inner)?;
+        Some(found as usize)
+    }
+}
+
 /// Returns the places of rules that decide nothing, each with the place of the first rule found to
 /// cover it. `rules` are in match order.
 pub fn covered(rules: &[Rule]) -> Vec<(usize, usize)> {

@@ -153,6 +153,13 @@ impl FragmentTable {
         (now < entry.expires).then_some(entry.target)
     }
 
+    /// Forgets the datagrams whose fragments go to `leaf`. Looks at every entry.
+    pub fn forget(&mut self, leaf: LeafId) {
+        for entry in self.sets.as_flattened_mut() {
+            entry.take_if(|entry| entry.target.leaf == leaf);
+        }
+    }
+
     fn set_index(&self, key: &FragmentKey) -> usize {
         key.hash() as usize & (self.sets.len() - 1)
     }

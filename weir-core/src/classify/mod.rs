@@ -20,6 +20,7 @@ pub mod cover;
 pub mod flow_cache;
 pub mod fragments;
 pub mod hash;
+pub mod joined;
 pub mod key;
 pub mod macs;
 pub mod marks;
@@ -29,6 +30,7 @@ pub mod services;
 pub mod tags;
 pub mod tuples;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -42,6 +44,7 @@ use crate::units::Instant;
 pub use flow_cache::FLOWS_DEFAULT;
 pub use fragments::FragmentLimits;
 pub use hash::{AltqHash, Spread};
+pub use joined::RuleSet;
 pub use marks::MarkTest;
 pub use order::MatchOrder;
 pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
@@ -51,6 +54,7 @@ pub use tags::VlanTest;
 use altq_fragments::AltqFragments;
 use flow_cache::FlowCache;
 use fragments::{FragmentKey, FragmentTable};
+use joined::JoinedRules;
 use key::Key;
 
 /// Sends packets to leaves.
@@ -68,6 +72,8 @@ pub struct Classifier {
     flows: Option<FlowCache>,
     /// Whether a rule tests stations or marks, which keys do not hold.
     tests_beside: bool,
+    /// Rules of classes that joined later.
+    joined: Option<Box<JoinedRules>>,
 }
 
 /// How rules are searched; [`Default`] applies to a policy that does not say.
@@ -138,6 +144,7 @@ impl Classifier {
             fragments: Fragments::new(plan.fragments),
             flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
             tests_beside: false,
+            joined: None,
         };
         classifier.replace_rules(rules);
         Ok(classifier)
@@ -157,6 +164,36 @@ impl Classifier {
         if let Some(flows) = &mut self.flows {
             flows.next_generation();
         }
+    }
+
+    /// Makes room for the rules of so many classes that join later, whose leaves begin with
+    /// `first`. Their rules are tried behind those that the classifier has, in the order of the
+    /// leaves.
+    pub fn reserve(&mut self, first: LeafId, places: usize) {
+        self.joined = (places > 0).then(|| Box::new(JoinedRules::new(first, places)));
+    }
+
+    /// Returns whether [`Classifier::join`] has room for these rules.
+    ///
+    /// # Errors
+    /// When it has none; the text has the bound and the cure.
+    pub fn fits(&self, leaf: LeafId, rules: &RuleSet) -> Result<(), String> {
+        let joined = self.joined.as_ref().ok_or("no class can join: there is no place")?;
+        joined.fits(leaf, rules)
+    }
+
+    /// Gives `leaf` these rules, which fit; returns those that it had. Allocates and frees nothing.
+    pub fn join(&mut self, leaf: LeafId, rules: Box<RuleSet>) -> Option<Box<RuleSet>> {
+        self.joined.as_mut()?.replace(leaf, Some(rules))
+    }
+
+    /// Takes the rules from `leaf` and returns them; later fragments do not go there any more.
+    /// Takes time in proportion to its rules and to the table of fragments.
+    pub fn leave(&mut self, leaf: LeafId) -> Option<Box<RuleSet>> {
+        if let Fragments::Follow(table) = &mut self.fragments {
+            table.forget(leaf);
+        }
+        self.joined.as_mut()?.replace(leaf, None)
     }
 
     /// Returns the most tables that the algorithm looks into for one packet.
@@ -202,7 +239,13 @@ impl Classifier {
             _ => self.search.first_match(&key, interface, headers),
         };
         let Some(found) = found else {
-            return Classified::of(self.default, headers, Reason::Default);
+            let joined = self.joined.as_ref().and_then(|all| all.first(&key, interface, headers));
+            return match joined {
+                Some((target, rule)) => {
+                    Classified::of(target, headers, Reason::Joined(usize::from(rule)))
+                }
+                None => Classified::of(self.default, headers, Reason::Default),
+            };
         };
         let rank = found.rank();
         let declared = *self.declared.get(rank as usize).unwrap_or(&rank);
@@ -326,6 +369,8 @@ impl Classified {
 pub enum Reason {
     /// The rule at this place in the list as declared, from 0.
     Rule(usize),
+    /// The rule at this place in the list of a class that joined, from 0.
+    Joined(usize),
     /// The first fragment of its datagram went there.
     Fragment,
     /// No rule matched.

@@ -3,14 +3,15 @@
 //! A leaf that is added takes a place that its plan reserved ([`LinkPlan::reserve`]), so no table
 //! grows and no other leaf has another number; a leaf that is removed leaves its place. The plan
 //! follows, so that a link built from it, or changed from it, is the link that runs. What only a
-//! [`Change`](super::Change) can do is refused with [`RefitError::NeedsChange`]. Invariant: no
-//! other leaf is touched, but the heir of a removed one; a packet is lost only where a limit has no
-//! room for it.
+//! [`Change`](super::Change) can do is refused with [`RefitError::NeedsChange`]. For a link that
+//! another thread runs, [`Graft::rehearse`] does to the plan and to a link like it what
+//! [`PreparedGraft::apply`] then does to the one that runs. Invariant: no other leaf is touched,
+//! but the heir of a removed one; a packet is lost only where a limit has no room for it.
 
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use crate::queue::{PackedLimit, Place, QueueEntry, QueuePlan};
+use crate::queue::{AnyDropper, PackedLimit, Place, QueueEntry, QueuePlan};
 use crate::sched::{Discipline, Refit, RefitError};
 use crate::units::Instant;
 use alloc::string::String;
@@ -28,6 +29,26 @@ pub enum Graft {
         /// The scheduler's parameters of the class.
         params: Params,
         /// Its queue.
+        queue: QueuePlan,
+    },
+    /// A class takes this place.
+    Take {
+        /// The place, which no class has.
+        leaf: LeafId,
+        /// The name of the class, which no other has.
+        name: String,
+        /// The scheduler's parameters of the class.
+        params: Params,
+        /// Its queue.
+        queue: QueuePlan,
+    },
+    /// A place that a class left gets the parameters and the queue with which places are built.
+    Reset {
+        /// The place.
+        leaf: LeafId,
+        /// The scheduler's parameters.
+        params: Params,
+        /// The queue.
         queue: QueuePlan,
     },
     /// A leaf gets other parameters and another queue.
@@ -63,7 +84,92 @@ pub struct Grafted<'a> {
     pub fingerprint: u64,
 }
 
+/// What a link takes and gives back when one of its leaves is grafted, so that it need not allocate
+/// or free.
+#[derive(Default)]
+pub struct Spare {
+    /// The dropper of the leaf, built beforehand; after that the one that it had.
+    dropper: Option<AnyDropper>,
+    /// Room for the packets that wait.
+    waiting: Vec<QueueEntry>,
+}
+
+/// A graft that was made to a plan, for a link that has the plan before it.
+pub struct PreparedGraft {
+    leaf: LeafId,
+    params: Params,
+    queue: QueuePlan,
+    is_new: bool,
+    fingerprint: u64,
+    /// Of a leaf that is removed.
+    heir: Option<LeafId>,
+    spare: Spare,
+}
+
+impl PreparedGraft {
+    /// Returns its leaf.
+    pub fn leaf(&self) -> LeafId {
+        self.leaf
+    }
+
+    /// Does it to `link` at `now`; `plan` has it, and may have later ones of other leaves.
+    /// Afterwards it holds what was replaced.
+    ///
+    /// # Errors
+    /// When it takes a whole change. A link like that of the rehearsal does not refuse it, unless
+    /// packets wait in a leaf that is removed, or in its heir, and one of them shares its limit.
+    pub fn apply(
+        &mut self,
+        plan: &LinkPlan,
+        link: &mut dyn AnyLink,
+        now: Instant,
+    ) -> Result<(), RefitError> {
+        let Self { leaf, ref params, ref queue, is_new, fingerprint, heir, ref mut spare } = *self;
+        let grafted = Grafted { leaf, params, queue, is_new, fingerprint };
+        match heir {
+            Some(heir) => link.remove_leaf(now, plan, (grafted, heir), spare),
+            None => link.refit_leaf(now, plan, grafted, spare),
+        }
+    }
+}
+
 impl Graft {
+    /// Does it to `plan`, and to `twin`, a link of that plan in which no packet waits; returns what
+    /// does the same to the link that runs. Up to `waiting_max` packets that wait then move without
+    /// an allocation.
+    ///
+    /// # Errors
+    /// As [`Graft::apply`].
+    pub fn rehearse(
+        self,
+        plan: &mut LinkPlan,
+        twin: &mut dyn AnyLink,
+        waiting_max: usize,
+    ) -> Result<PreparedGraft, RefitError> {
+        let heir = match &self {
+            Graft::Remove { heir, .. } => Some(*heir),
+            _ => None,
+        };
+        let leaf = match &self {
+            Graft::Add { parent, .. } => plan.tree.vacancy(*parent).ok_or(NO_PLACE)?,
+            Graft::Take { leaf, .. } | Graft::Reset { leaf, .. } => *leaf,
+            Graft::Retune { leaf, .. } | Graft::Remove { leaf, .. } => *leaf,
+        };
+        if leaf.index() >= plan.tree.leaf_count() {
+            return Err(RefitError::NeedsChange("there is no such leaf"));
+        }
+        let is_new = plan.tree.is_vacant(leaf);
+        let before = (plan.tree.leaf(leaf).params.clone(), plan.queues[leaf.index()].clone());
+        let fingerprint = plan.leaf_fingerprint(leaf);
+        self.apply(plan, twin, Instant::ZERO)?;
+        let fingerprint = plan.leaf_fingerprint(leaf).wrapping_sub(fingerprint);
+        let place = Place { leaf, rate: plan.tree.rate(), mtu: plan.tree.mtu(), seed: plan.seed };
+        let dropper = AnyDropper::build(&plan.queues[leaf.index()], place)?;
+        let spare = Spare { dropper: Some(dropper), waiting: Vec::with_capacity(waiting_max) };
+        let (params, queue) = before;
+        Ok(PreparedGraft { leaf, params, queue, is_new, fingerprint, heir, spare })
+    }
+
     /// Does it to `link`, which was built from `plan` or changed to it, at `now`, and to the plan.
     /// Returns the leaf. The link must have been served up to now.
     ///
@@ -82,6 +188,16 @@ impl Graft {
                 refit(plan, link, now, (leaf, name, params, queue))?;
                 Ok(leaf)
             }
+            Graft::Take { leaf, name, params, queue } => {
+                vacant(plan, leaf).filter(|_| !name.is_empty()).ok_or(NO_PLACE)?;
+                refit(plan, link, now, (leaf, name, params, queue))?;
+                Ok(leaf)
+            }
+            Graft::Reset { leaf, params, queue } => {
+                vacant(plan, leaf).ok_or(NO_PLACE)?;
+                refit(plan, link, now, (leaf, String::new(), params, queue))?;
+                Ok(leaf)
+            }
             Graft::Retune { leaf, params, queue } => {
                 let name = named(plan, leaf)?;
                 refit(plan, link, now, (leaf, name, params, queue))?;
@@ -97,9 +213,11 @@ impl Graft {
                 let queue = &plan.queues[leaf.index()];
                 let (params, is_new) = (&class.params, false);
                 let grafted = Grafted { leaf, params, queue, is_new, fingerprint };
-                link.remove_leaf(now, plan, grafted, heir).inspect_err(|_| {
-                    plan.tree.replace(leaf, name, class.params);
-                })?;
+                link.remove_leaf(now, plan, (grafted, heir), &mut Spare::default()).inspect_err(
+                    |_| {
+                        plan.tree.replace(leaf, name, class.params);
+                    },
+                )?;
                 Ok(leaf)
             }
         }
@@ -119,10 +237,16 @@ fn refit(
     let is_new = class.name.is_empty();
     let fingerprint = plan.leaf_fingerprint(leaf).wrapping_sub(before);
     let grafted = Grafted { leaf, params: &class.params, queue: &queue, is_new, fingerprint };
-    link.refit_leaf(now, plan, grafted).inspect_err(|_| {
+    link.refit_leaf(now, plan, grafted, &mut Spare::default()).inspect_err(|_| {
         plan.tree.replace(leaf, class.name, class.params);
         plan.queues[leaf.index()] = queue;
     })
+}
+
+/// Returns `leaf` if it is a place.
+fn vacant(plan: &LinkPlan, leaf: LeafId) -> Option<LeafId> {
+    let is_known = leaf.index() < plan.tree.leaf_count();
+    (is_known && plan.tree.is_vacant(leaf)).then_some(leaf)
 }
 
 /// Returns the name of a leaf that is not just a place.
@@ -153,6 +277,15 @@ impl LinkPlan {
     }
 }
 
+impl LinkPlan {
+    /// Gives a leaf another name, none for a place, other parameters and another queue, as a graft
+    /// of a link of this plan did.
+    pub fn replace_leaf(&mut self, leaf: LeafId, name: String, params: Params, queue: QueuePlan) {
+        self.tree.replace(leaf, name, params);
+        self.queues[leaf.index()] = queue;
+    }
+}
+
 impl<S: Discipline> Link<S> {
     /// See [`AnyLink::refit_leaf`].
     pub(super) fn refit_at(
@@ -160,18 +293,22 @@ impl<S: Discipline> Link<S> {
         now: Instant,
         plan: &LinkPlan,
         grafted: Grafted<'_>,
+        spare: &mut Spare,
     ) -> Result<(), RefitError> {
         self.check_graft(now)?;
         let Grafted { leaf, params: before, queue, is_new, fingerprint } = grafted;
         let to = &plan.queues[leaf.index()];
         let (rate, mtu, seed) = (plan.tree.rate(), plan.tree.mtu(), plan.seed);
         let place = Place { leaf, rate, mtu, seed };
-        let dropper = self.queues.refitted_dropper(place, (queue, to), is_new)?;
+        let ready = spare.dropper.take();
+        let dropper = self.queues.refitted_dropper(place, (queue, to), is_new, ready)?;
         let is_tuned = is_new || *before != plan.tree.leaf(leaf).params;
         let refit = Refit { before, is_new };
         // A leaf that the scheduler need not know anew stays in its turn, and one in which packets
         // wait leaves it for as long as it is refitted.
-        let waiting = if dropper.is_some() { self.take_out(now, leaf) } else { Vec::new() };
+        if dropper.is_some() {
+            self.take_out(now, leaf, &mut spare.waiting);
+        }
         let head = self.queues.head(leaf).filter(|_| is_tuned);
         if head.is_some() {
             self.leave(now, leaf);
@@ -179,14 +316,14 @@ impl<S: Discipline> Link<S> {
         let done =
             if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
         if let (Ok(()), Some(dropper)) = (&done, dropper) {
-            self.queues.set_dropper(leaf, dropper);
+            spare.dropper = self.queues.set_dropper(leaf, dropper);
         }
         if head.is_some() {
             self.rejoin(now, leaf);
         }
         // What waited before waits again if nothing is changed.
         let limit = done.is_ok().then(|| PackedLimit::new(to.limit()));
-        self.put_back(now, leaf, &waiting, limit);
+        self.put_back(now, leaf, &mut spare.waiting, limit);
         self.due = now;
         done.map(|()| self.plan = self.plan.wrapping_add(fingerprint))
     }
@@ -196,21 +333,27 @@ impl<S: Discipline> Link<S> {
         &mut self,
         now: Instant,
         plan: &LinkPlan,
-        grafted: Grafted<'_>,
-        heir: LeafId,
+        (grafted, heir): (Grafted<'_>, LeafId),
+        spare: &mut Spare,
     ) -> Result<(), RefitError> {
         self.check_graft(now)?;
         let leaf = grafted.leaf;
-        let is_plain = |leaf| !self.queues.has_flows(leaf) && !self.queues.shares(leaf);
         let is_empty = self.queues.backlog(leaf).packets == 0;
-        if heir == leaf || !(is_empty || is_plain(leaf) && is_plain(heir)) {
+        let is_shared = self.queues.shares(leaf) || self.queues.shares(heir);
+        if heir == leaf || !is_empty && is_shared {
             return Err(RefitError::NeedsChange(
                 "its packets cannot wait behind those of its heir",
             ));
         }
-        let waiting = self.take_out(now, leaf);
+        let waiting = &mut spare.waiting;
+        if !is_empty && self.queues.has_flows(heir) {
+            // All form one queue then, or a flow would overtake its packets.
+            self.take_out(now, heir, waiting);
+        }
+        self.take_out(now, leaf, waiting);
+        waiting.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
         let limit = PackedLimit::new(plan.queues[heir.index()].limit());
-        self.put_back(now, heir, &waiting, Some(limit));
+        self.put_back(now, heir, waiting, Some(limit));
         self.retired = self.retired.plus_past(&self.queues.retire(leaf));
         self.plan = self.plan.wrapping_add(grafted.fingerprint);
         self.due = now;
@@ -226,20 +369,18 @@ impl<S: Discipline> Link<S> {
         Ok(())
     }
 
-    /// Takes all packets out of `leaf`.
-    fn take_out(&mut self, now: Instant, leaf: LeafId) -> Vec<QueueEntry> {
+    /// Takes all packets out of `leaf`, behind those in `waiting`.
+    fn take_out(&mut self, now: Instant, leaf: LeafId, waiting: &mut Vec<QueueEntry>) {
         if self.queues.backlog(leaf).packets == 0 {
-            return Vec::new();
+            return;
         }
         self.leave(now, leaf);
-        let mut waiting = Vec::new();
         self.queues.empty(leaf, |entry| waiting.push(entry));
         self.queues.forget_flows(leaf);
         // A flow would overtake its packets of which the flow is not known.
         if waiting.iter().any(|entry: &QueueEntry| !entry.label.has_flow()) {
             waiting.iter_mut().for_each(|entry| entry.label = entry.label.without_flow());
         }
-        waiting
     }
 
     /// Tells the scheduler that no packet waits in `leaf`, in which some do.
@@ -267,11 +408,11 @@ impl<S: Discipline> Link<S> {
         &mut self,
         now: Instant,
         leaf: LeafId,
-        entries: &[QueueEntry],
+        entries: &mut Vec<QueueEntry>,
         limit: Option<PackedLimit>,
     ) {
-        for entry in entries {
-            self.readmit(now, leaf, *entry, limit);
+        for entry in entries.drain(..) {
+            self.readmit(now, leaf, entry, limit);
         }
     }
 }

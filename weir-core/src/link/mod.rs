@@ -22,7 +22,7 @@ pub use crate::packet::{Arrival, Packet};
 pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
 pub use framing::{Coding, Framing};
-pub use graft::{Graft, Grafted};
+pub use graft::{Graft, Grafted, PreparedGraft, Spare};
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};
@@ -120,9 +120,10 @@ pub trait AnyLink: Send {
         now: Instant,
         plan: &LinkPlan,
         grafted: Grafted<'_>,
+        spare: &mut Spare,
     ) -> Result<(), RefitError>;
 
-    /// Lets the packets of a leaf, which `plan` has no more, wait behind those of `heir`, and its
+    /// Lets the packets of a leaf, which `plan` has no more, wait behind those of its heir, and its
     /// account count as that of a removed leaf: see [`Graft::apply`].
     ///
     /// # Errors
@@ -131,8 +132,8 @@ pub trait AnyLink: Send {
         &mut self,
         now: Instant,
         plan: &LinkPlan,
-        grafted: Grafted<'_>,
-        heir: LeafId,
+        grafted: (Grafted<'_>, LeafId),
+        spare: &mut Spare,
     ) -> Result<(), RefitError>;
 
     /// Writes a checkpoint: everything that decides what happens next, the packets that wait, and
@@ -329,18 +330,19 @@ impl<S: Discipline> AnyLink for Link<S> {
         now: Instant,
         plan: &LinkPlan,
         grafted: Grafted<'_>,
+        spare: &mut Spare,
     ) -> Result<(), RefitError> {
-        self.refit_at(now, plan, grafted)
+        self.refit_at(now, plan, grafted, spare)
     }
 
     fn remove_leaf(
         &mut self,
         now: Instant,
         plan: &LinkPlan,
-        grafted: Grafted<'_>,
-        heir: LeafId,
+        grafted: (Grafted<'_>, LeafId),
+        spare: &mut Spare,
     ) -> Result<(), RefitError> {
-        self.remove_at(now, plan, grafted, heir)
+        self.remove_at(now, plan, grafted, spare)
     }
 
     fn save(&self, to: &mut Writer) {

@@ -13,7 +13,7 @@ pub(super) struct Droppers {
     list: Vec<AnyDropper>,
     /// By leaf, the index of its dropper; empty where all have the first.
     places: Vec<u32>,
-    /// The index of the dropper of each leaf that got one of its own later.
+    /// The index of the dropper of each leaf that got one of its own later, or was a place.
     later: BTreeMap<LeafId, u32>,
 }
 
@@ -23,15 +23,20 @@ impl Droppers {
         let (rate, mtu) = (tree.rate(), tree.mtu());
         let (mut list, mut places) = (Vec::new(), Vec::new());
         let mut alike: Option<(&QueuePlan, u32)> = None;
+        let mut later = BTreeMap::new();
         for (index, queue) in plans.iter().enumerate() {
-            if let Some((_, place)) = alike.filter(|&(before, _)| before == queue) {
+            // The class that takes a place gets another dropper, for which there is room then.
+            let is_place = tree.is_vacant(LeafId(index as u32));
+            if is_place {
+                later.insert(LeafId(index as u32), list.len() as u32);
+            } else if let Some((_, place)) = alike.filter(|&(before, _)| before == queue) {
                 places.push(place);
                 continue;
             }
             let place = list.len() as u32;
             let dropper =
                 AnyDropper::build(queue, Place { leaf: LeafId(index as u32), rate, mtu, seed })?;
-            if dropper.keeps_nothing() {
+            if dropper.keeps_nothing() && !is_place {
                 alike = Some((queue, place));
             }
             list.push(dropper);
@@ -42,20 +47,29 @@ impl Droppers {
         }
         list.shrink_to_fit();
         places.shrink_to_fit();
-        Ok(Self { list, places, later: BTreeMap::new() })
+        Ok(Self { list, places, later })
     }
 
     /// Gives `leaf` of so many `leaves` another dropper; the one before may serve others, too.
-    pub(super) fn replace(&mut self, leaf: LeafId, leaves: usize, dropper: AnyDropper) {
+    /// Returns it if it served only this leaf. Allocates nothing for a leaf that was a place.
+    pub(super) fn replace(
+        &mut self,
+        leaf: LeafId,
+        leaves: usize,
+        dropper: AnyDropper,
+    ) -> Option<AnyDropper> {
         if self.places.is_empty() {
             self.places.resize(leaves, 0);
         }
         let place = *self.later.entry(leaf).or_insert(self.list.len() as u32);
-        match self.list.get_mut(place as usize) {
-            Some(own) => *own = dropper,
-            None => self.list.push(dropper),
-        }
         self.places[leaf.index()] = place;
+        match self.list.get_mut(place as usize) {
+            Some(own) => Some(core::mem::replace(own, dropper)),
+            None => {
+                self.list.push(dropper);
+                None
+            }
+        }
     }
 
     /// Returns all droppers.

@@ -208,6 +208,14 @@ impl Limit {
 }
 
 impl QueuePlan {
+    /// Returns whether its limit is one that leaves share.
+    pub fn shares_limit(&self) -> bool {
+        // No dropper shares its limit at one place and not at another.
+        let (leaf, rate, mtu) = (LeafId(0), Rate::MIN, Bytes::new(1_500));
+        let dropper = AnyDropper::build(self, Place { leaf, rate, mtu, seed: 0 });
+        dropper.is_ok_and(|dropper| dropper.membership().is_some())
+    }
+
     /// Returns the most that the leaf may hold.
     pub fn limit(&self) -> Limit {
         let descriptor = DROPPERS.iter().find(|row| row.keyword == self.dropper);

@@ -520,19 +520,23 @@ impl Queues {
         }
     }
 
-    /// Returns the dropper that a leaf gets if its plan changes from one to the other; `None` if it
-    /// keeps the one that it has.
+    /// Returns the dropper that a leaf gets if its plan changes from one to the other, which may be
+    /// ready; `None` if it keeps the one that it has.
     pub(crate) fn refitted_dropper(
         &self,
         place: Place,
         (from, to): (&QueuePlan, &QueuePlan),
         is_new: bool,
+        ready: Option<AnyDropper>,
     ) -> Result<Option<AnyDropper>, RefitError> {
         let before = self.droppers.of(place.leaf);
         if from == to && (!is_new || before.keeps_nothing()) {
             return Ok(None);
         }
-        let mut dropper = AnyDropper::build(to, place)?;
+        let mut dropper = match ready {
+            Some(dropper) => dropper,
+            None => AnyDropper::build(to, place)?,
+        };
         if dropper.membership().is_some() || before.membership().is_some() {
             return Err(RefitError::NeedsChange("leaves share its limit"));
         }
@@ -542,10 +546,11 @@ impl Queues {
         Ok(Some(dropper))
     }
 
-    /// Gives `leaf`, in which no packet waits, another dropper.
-    pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) {
+    /// Gives `leaf`, in which no packet waits, another dropper; returns the one before if it had it
+    /// alone.
+    pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) -> Option<AnyDropper> {
         self.leaves[leaf.index()].unasked = Unasked::of(&dropper);
-        self.droppers.replace(leaf, self.leaves.len(), dropper);
+        self.droppers.replace(leaf, self.leaves.len(), dropper)
     }
 
     /// Lets flow queues forget the packets that were taken out of `leaf`.

@@ -49,6 +49,11 @@ impl Tree {
         self.vacant.get(&parent)?.first().copied()
     }
 
+    /// Returns the places under `parent` that no class has, in order.
+    pub fn vacancies(&self, parent: Option<ClassId>) -> impl Iterator<Item = LeafId> {
+        self.vacant.get(&parent).into_iter().flatten().copied()
+    }
+
     /// Gives `leaf` this name, none for a place, and these parameters; returns what it had.
     pub(crate) fn replace(&mut self, leaf: LeafId, name: String, params: Params) -> ClassSpec {
         let class = &mut self.classes[self.class_of_leaf[leaf.index()].index()];

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use weir_core::sched::Tree;
+use weir_plot::{Plot, Setup};
 
 /// All results of one run of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -33,47 +33,6 @@ pub struct Figure {
     pub unit: String,
 }
 
-/// A plot.
-#[derive(Clone, Debug, Serialize)]
-pub struct Plot {
-    /// The heading, which names the paper's figure or table.
-    pub title: String,
-    /// The label of the horizontal axis, with its unit.
-    pub x: String,
-    /// The label of the vertical axis, with its unit.
-    pub y: String,
-    /// The kind of plot.
-    pub kind: Kind,
-    /// Names at 0, 1 and so on of the horizontal axis, in place of numbers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub names: Vec<String>,
-    /// The series.
-    pub series: Vec<Series>,
-}
-
-/// The kind of a plot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Kind {
-    /// Joined by lines.
-    Lines,
-    /// Each value is held until the next point.
-    Steps,
-    /// Single points: packets on a link over time, with the class as height, which has the name of
-    /// the series.
-    Points,
-    /// Bars side by side; x counts the groups from 0.
-    Bars,
-}
-
-/// One line of a plot.
-#[derive(Clone, Debug, Serialize)]
-pub struct Series {
-    /// The name in the legend; names that begin with `paper` are drawn as the paper's own.
-    pub name: String,
-    /// In the order of x.
-    pub points: Vec<(f64, f64)>,
-}
-
 /// A table of rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
@@ -83,26 +42,6 @@ pub struct Table {
     pub columns: Vec<String>,
     /// The cells, as printed.
     pub rows: Vec<Vec<String>>,
-}
-
-/// The set-up: nodes joined by lines, and the tree of classes on the link in question.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Setup {
-    /// The lines, from left to right.
-    pub edges: Vec<Edge>,
-    /// Each class with its parent and a note, parents first.
-    pub classes: Vec<(String, Option<String>, String)>,
-}
-
-/// A line from a node to the next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Edge {
-    /// The node where it begins.
-    pub from: String,
-    /// The node where it ends.
-    pub to: String,
-    /// Rate, delay, scheduler.
-    pub label: String,
 }
 
 impl Measured {
@@ -161,61 +100,6 @@ impl Measured {
         all.figures.values_mut().for_each(|figure| figure.mean /= count);
         all.series.values_mut().flatten().for_each(|value| *value /= count);
         Some(all)
-    }
-}
-
-impl Plot {
-    /// An empty plot.
-    pub fn new(kind: Kind, title: &str, x: &str, y: &str) -> Self {
-        let text = str::to_owned;
-        let (title, x, y) = (text(title), text(x), text(y));
-        Self { title, x, y, kind, names: Vec::new(), series: Vec::new() }
-    }
-
-    /// Sets names along the horizontal axis.
-    #[must_use]
-    pub fn named<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
-        Self { names: names.into_iter().map(str::to_owned).collect(), ..self }
-    }
-
-    /// Adds a series.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        self.series.push(Series { name: name.into(), points });
-        self
-    }
-
-    /// Adds a series whose nth value is at n, from 1.
-    #[must_use]
-    pub fn with_values(self, name: impl Into<String>, values: &[f64]) -> Self {
-        self.with(name, (1..).map(f64::from).zip(values.iter().copied()).collect())
-    }
-}
-
-impl Setup {
-    /// Adds a line between two nodes.
-    #[must_use]
-    pub fn edge(mut self, from: &str, to: &str, label: &str) -> Self {
-        let text = str::to_owned;
-        self.edges.push(Edge { from: text(from), to: text(to), label: text(label) });
-        self
-    }
-
-    /// Adds a class of the link in question.
-    #[must_use]
-    pub fn class(mut self, name: &str, parent: Option<&str>, note: impl Into<String>) -> Self {
-        self.classes.push((name.to_owned(), parent.map(str::to_owned), note.into()));
-        self
-    }
-
-    /// Adds the classes of `tree`, each with its rate.
-    #[must_use]
-    pub fn tree(self, tree: &Tree) -> Self {
-        tree.classes().fold(self, |setup, (_, spec)| {
-            let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
-            let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
-            setup.class(&spec.name, parent, rate)
-        })
     }
 }
 

@@ -14,7 +14,8 @@ mod shelf;
 
 pub use fact::{Fact, FactKind};
 pub use judge::{Judged, Verdict, judge};
-pub use measured::{Edge, Figure, Kind, Measured, Plot, Series, Setup, Table};
+pub use measured::{Figure, Measured, Table};
 pub use run::{MeasureRun, NEVER, Outcome, Request, Run, count, run};
 pub use sheet::{Choice, Claim, Era, Eras, Irreproducible, Paper, Sheet, Target, Tolerance};
 pub use shelf::Shelf;
+pub use weir_plot::{Edge, Kind, Plot, Series, Setup};

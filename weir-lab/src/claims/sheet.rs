@@ -18,6 +18,9 @@ pub struct Paper {
     /// Its position among the papers.
     #[serde(default)]
     pub order: u32,
+    /// The experiment that stands for it at the head of the report.
+    #[serde(default)]
+    pub picture: Option<String>,
 }
 
 /// One experiment.

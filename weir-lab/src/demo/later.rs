@@ -208,7 +208,7 @@ impl Explain {
     fn of(record: &[u8]) -> Result<Self, String> {
         let load = Load::of_record(record, Some(WAY))?;
         let class = Class::Voice.name().to_owned();
-        let ask = Ask { class: Some(class), packet: None, worst: 1 };
+        let ask = Ask { class: Some(class), packet: None, worst: 1, ..Ask::default() };
         let causes = causes::look(&load, &ask).map_err(|error| error.to_string())?;
         let story: &Story = causes.stories.first().ok_or("the record has no voice packet")?;
         let voice = Class::Voice.name();

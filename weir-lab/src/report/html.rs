@@ -1,10 +1,11 @@
 //! Writes the report: one HTML file that needs no other file.
 
-use super::{About, Tally, plot, setup};
+use super::{About, Tally, overview};
 use crate::claims::{
-    Era, Judged, Kind, Measured, Outcome, Paper, Plot, Sheet, Shelf, Table, Verdict,
+    Era, Judged, Kind, Measured, Outcome, Paper, Plot, Setup, Sheet, Shelf, Table, Verdict,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
+use weir_plot::{Origin, legend, look, setup_svg, svg};
 
 /// Returns the report of these outcomes; papers without a run are left out.
 pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], about: &About) -> String {
@@ -17,13 +18,14 @@ pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], about: &About) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "Weir: the papers rebuilt" }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(look::DARK)) }
             }
             body {
                 h1 { "The papers rebuilt" }
                 p { (Tally::of(outcomes)) "." }
                 (origin(about))
                 (contents(&papers, outcomes))
+                (pictures(&papers, outcomes))
                 @for paper in &papers { (of_paper(paper, shelf, outcomes)) }
             }
         }
@@ -67,21 +69,47 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>]) -> Markup {
     }
 }
 
+/// Shows a picture a paper: historic beside sound beside the paper's own values.
+fn pictures(papers: &[&Paper], outcomes: &[Outcome<'_>]) -> Markup {
+    page! {
+        div.pictures {
+            @for paper in papers {
+                @let plots = overview::plots(paper, outcomes);
+                @if !plots.is_empty() {
+                    section {
+                        h2 { a href={ "#" (paper.key) } { (paper.key) } }
+                        p { (paper.question) }
+                        div.eras {
+                            @for plot in &plots { div.era { (figure(plot)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Links to the experiments of a paper, with how many of their claims hold.
 fn index(sheets: &[&Sheet], outcomes: &[Outcome<'_>]) -> Markup {
     page! {
         nav {
             @for sheet in sheets {
-                @let of_sheet = |one: &&Outcome<'_>| one.sheet.id == sheet.id;
-                @let tally = Tally::of(outcomes.iter().filter(of_sheet));
-                @let all = tally.holds == tally.judged();
                 a href={ "#" (sheet.id) } title=(sheet.title) {
-                    (sheet.id) " "
-                    span class=(if all { "holds" } else { "explained" }) {
-                        (tally.holds) "/" (tally.judged())
-                    }
+                    (sheet.id) " " (held(sheet, outcomes))
                 }
             }
+        }
+    }
+}
+
+/// Says how many claims of an experiment hold.
+fn held(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> Markup {
+    let of_sheet = |one: &&Outcome<'_>| one.sheet.id == sheet.id;
+    let tally = Tally::of(outcomes.iter().filter(of_sheet));
+    let all = tally.holds == tally.judged();
+    page! {
+        span class=(if all { "holds" } else { "explained" }) {
+            (tally.holds) "/" (tally.judged())
         }
     }
 }
@@ -107,27 +135,51 @@ fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Markup {
             @for sheet in sheets {
                 @let of_sheet: Vec<&Outcome<'_>> =
                     outcomes.iter().filter(|outcome| outcome.sheet.id == sheet.id).collect();
-                (experiment(sheet, &of_sheet))
+                // Closed, so that a browser neither lays out nor draws what nobody looks at; a link
+                // to the article inside opens it.
+                details.experiment {
+                    summary { (sheet.id) ": " (sheet.title) " " (held(sheet, outcomes)) }
+                    (experiment(sheet, &of_sheet))
+                }
             }
         }
     }
 }
 
 fn experiment(sheet: &Sheet, outcomes: &[&Outcome<'_>]) -> Markup {
-    let drawn = outcomes.iter().filter_map(|one| one.measured.as_ref().ok()?.setup.as_ref());
+    let drawn = outcomes.iter().find_map(|one| one.measured.as_ref().ok()?.setup.as_ref());
     page! {
         article id=(sheet.id) {
             h3 { (sheet.id) ": " (sheet.title) }
             p { (sheet.section) ". " em { (sheet.question) } }
             p { code { "weir lab run " (sheet.id) } }
-            @if let Some(svg) = drawn.filter_map(setup::svg).next() {
-                div.setup { (PreEscaped(svg)) }
-            }
+            @if let Some(setup) = drawn { (set_up(setup)) }
             div.eras {
                 @for outcome in outcomes { (run(sheet, outcome)) }
             }
             (claims(outcomes))
             @if !sheet.choices.is_empty() { (choices(sheet)) }
+        }
+    }
+}
+
+/// Draws the set-up; a long tree of classes is folded, since what was measured comes below it.
+fn set_up(setup: &Setup) -> Markup {
+    let count = setup.classes.len();
+    let (nodes, classes) = match count > CLASSES_OPEN {
+        true => (
+            Setup { classes: Vec::new(), ..setup.clone() },
+            Some(Setup { edges: Vec::new(), ..setup.clone() }),
+        ),
+        false => (setup.clone(), None),
+    };
+    page! {
+        @if let Some(svg) = setup_svg(&nodes) { div.setup { (PreEscaped(svg)) } }
+        @if let Some(svg) = classes.as_ref().and_then(setup_svg) {
+            details.long {
+                summary { "The tree of " (count) " classes" }
+                div.setup { (PreEscaped(svg)) }
+            }
         }
     }
 }
@@ -153,7 +205,7 @@ fn shown(sheet: &Sheet, era: Era, measured: &Measured) -> Markup {
 }
 
 /// Adds the paper's values to a plot.
-fn beside_paper(sheet: &Sheet, era: Era, plot: &Plot) -> Plot {
+pub(super) fn beside_paper(sheet: &Sheet, era: Era, plot: &Plot) -> Plot {
     let mut with_paper = plot.clone();
     for claim in sheet.claims.iter().filter(|claim| claim.era.include(era)) {
         let (Some(series), Some(values)) = (&claim.series, &claim.values) else { continue };
@@ -168,7 +220,7 @@ fn beside_paper(sheet: &Sheet, era: Era, plot: &Plot) -> Plot {
 
 fn figure(plot: &Plot) -> Markup {
     page! {
-        @if let Some(svg) = plot::svg(plot) {
+        @if let Some(svg) = svg(plot) {
             figure {
                 figcaption { (plot.title) }
                 div.drawn { (PreEscaped(svg)) }
@@ -184,11 +236,11 @@ fn figure(plot: &Plot) -> Markup {
 
 /// Formats a series in the legend, marked as it is drawn.
 fn key(plot: &Plot, index: usize, name: &str) -> Markup {
-    let (colour, origin) = plot::legend(plot, index);
+    let (colour, origin) = legend(plot, index);
     let class = match origin {
-        plot::Origin::Measured if index < plot::COLOURS.len() => "solid",
-        plot::Origin::Paper if plot.kind != Kind::Bars => "cross",
-        plot::Origin::Paper => "hollow",
+        Origin::Measured if index < look::COLOURS.len() => "solid",
+        Origin::Paper if plot.kind != Kind::Bars => "cross",
+        Origin::Paper => "hollow",
         _ => "broken",
     };
     page! { span { i class=(class) style={ "color:" (colour) } {} (name) } }
@@ -280,6 +332,8 @@ fn choices(sheet: &Sheet) -> Markup {
 
 /// Tables with more rows are folded.
 const ROWS_OPEN: usize = 12;
+/// Trees with more classes are folded.
+const CLASSES_OPEN: usize = 16;
 const STYLE: &str = "
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 0 auto; padding: 1rem; }
@@ -315,4 +369,33 @@ figcaption { font-weight: 600; }
 .explained { color: light-dark(#9a6700, #d4a72c); } .absent { opacity: .7; }
 .origin { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
 .origin dd { margin: 0; }
+.pictures h2 { border: 0; margin: 1.5rem 0 0; padding: 0; font-size: 1.2rem; }
+.pictures p { margin: .2rem 0; min-height: 3em; }
+.pictures { display: grid; gap: 0 2rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
+.pictures section { break-inside: avoid; min-width: 0; } .pictures .eras { gap: .5rem; }
+.pictures .era { flex: 1 1 14rem; } .pictures .drawn svg { min-width: 0; }
+details.experiment { border-bottom: 1px solid #8886; content-visibility: auto; }
+details.experiment > summary { padding: .35rem 0; cursor: pointer; font-weight: 600; }
+article { content-visibility: auto; contain-intrinsic-size: auto 60rem; }
+@media print {
+:root { color-scheme: light; }
+@page { size: A4; margin: 14mm 12mm; }
+body { font-size: 9.5pt; max-width: none; padding: 0; }
+details:not(.long)::details-content { content-visibility: visible; display: block; height: auto; }
+details.experiment, article { content-visibility: visible; contain: none; }
+details.long { display: none; }
+details.experiment > summary { display: none; }
+section[id] > h2 { break-before: page; border: 0; }
+.pictures { grid-template-columns: 1fr 1fr; } .pictures p { min-height: 4em; }
+h2, h3, h4, figcaption, caption, summary { break-after: avoid; }
+figure, tr, .setup, dl { break-inside: avoid; }
+thead { display: table-header-group; }
+.scroll, .setup, .drawn { overflow: visible; }
+.eras { display: grid; grid-template-columns: 1fr 1fr; gap: .6rem; }
+.eras > :only-child { grid-column: 1 / 3; max-width: 34rem; }
+.era { min-width: 0; } .drawn svg { min-width: 0; } .setup svg { max-width: 100%; }
+table { font-size: 8pt; } .claims, .contents { min-width: 0; }
+nav { display: none; } a { color: inherit; text-decoration: none; }
+}
 ";

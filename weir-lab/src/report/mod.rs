@@ -1,11 +1,9 @@
 //! Reports the outcomes of the papers' experiments: one HTML file that needs no other file, and the
-//! claims as tables in Markdown; and plots a comparison of schedulers.
+//! claims as tables in Markdown.
 
-pub mod comparison;
 mod html;
 mod markdown;
-mod plot;
-mod setup;
+mod overview;
 
 pub use html::html;
 pub use markdown::{INDEX, Page, head, index_row, markdown, section};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Bridge;
-use crate::change::{BridgeChange, Office, mailbox};
+use crate::change::join::BridgeJoins;
+use crate::change::{BridgeChange, Offer, Office, mailbox};
 use crate::status::{Publisher, Source};
 
 impl Bridge {
@@ -17,12 +18,24 @@ impl Bridge {
     /// Makes the change that is offered, if one is.
     pub(super) fn change_if_offered(&mut self, publisher: &mut Publisher) {
         let Some(inbox) = self.inbox_of_changes.take() else { return };
-        if let Some(mut change) = inbox.take() {
-            self.change(&mut change);
-            std::mem::swap(publisher, &mut change.publisher);
-            inbox.give_back(change);
+        if let Some(mut offer) = inbox.take() {
+            match &mut offer {
+                Offer::Change(change) => {
+                    self.change(change);
+                    std::mem::swap(publisher, &mut change.publisher);
+                }
+                Offer::Joins(joins) => self.join(joins),
+            }
+            inbox.give_back(offer);
         }
         self.inbox_of_changes = Some(inbox);
+    }
+
+    /// Lets classes join and leave in all directions that `joins` names.
+    pub(crate) fn join(&mut self, joins: &mut BridgeJoins) {
+        for (lane, joins) in &mut joins.lanes {
+            self.lanes[*lane].join(joins, &mut self.pool);
+        }
     }
 
     /// Exchanges the policies of all directions that `change` names.

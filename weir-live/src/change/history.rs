@@ -5,7 +5,8 @@
 //! [`ENTRIES_MAX`] entries, and their texts have at most [`TEXTS_MAX`] bytes, but that the last
 //! entry always has its texts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,12 @@ use serde::{Deserialize, Serialize};
 pub const ENTRIES_MAX: usize = 100;
 /// The most bytes of texts that are kept; the texts of older changes are forgotten.
 pub const TEXTS_MAX: usize = 32 << 20;
+/// For how long the requests of one user that let classes join and leave share an entry.
+pub const FLOOD_TIME: Duration = Duration::from_secs(60);
+/// The most classes that may have joined one policy.
+pub const ADDED_MAX: usize = 1 << 17;
+/// The most bytes of name and table of one.
+pub const TABLE_MAX: usize = 4096;
 /// The most bytes of a reason.
 pub const REASON_MAX: usize = 500;
 
@@ -24,6 +31,34 @@ pub struct Texts {
     pub deployment: File,
     /// The files that it names, under the paths by which it reads them.
     pub files: Vec<File>,
+    /// The tables of classes that joined while the link ran: by the path of their policy, then by
+    /// the name of the class.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub added: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Classes that joined, were retuned, or left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// The path of their policy.
+    pub file: String,
+    /// Those that left.
+    pub removed: Vec<String>,
+    /// Those that joined or were retuned, each with its table.
+    pub tables: Vec<(String, String)>,
+    /// How many joined, were retuned, and left.
+    pub counts: Counts,
+}
+
+/// How many classes did what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Joined.
+    pub added: u64,
+    /// Got other values.
+    pub retuned: u64,
+    /// Left.
+    pub removed: u64,
 }
 
 /// A file as text.
@@ -50,6 +85,10 @@ pub struct Entry {
     pub reason: String,
     /// What changed, in a line.
     pub what: String,
+    /// Of classes that joined and left one by one: how many, in all requests that the entry stands
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
     /// Whether it goes unless it is confirmed, or unless guards hold.
     #[serde(default)]
     pub on_trial: bool,
@@ -71,6 +110,8 @@ pub enum Origin {
     Reload,
     /// `weir rollback`.
     Rollback,
+    /// `weir class`: classes joined or left.
+    Class,
     /// A change on trial was not confirmed, broke a guard, or ended with its process.
     Returned,
 }
@@ -83,15 +124,74 @@ pub struct History {
 }
 
 impl Texts {
-    /// Returns the text of a file that the deployment names.
-    pub fn file(&self, name: &str) -> Option<&str> {
+    /// Returns the text of a file that the deployment names, with the tables of classes that
+    /// joined.
+    pub fn file(&self, name: &str) -> Option<String> {
         let file = self.files.iter().find(|file| file.name == name)?;
-        Some(&file.text)
+        Some(self.whole(file))
+    }
+
+    /// Returns the files with the tables of classes that joined.
+    pub fn whole_files(&self) -> Vec<File> {
+        let whole = |file: &File| File { name: file.name.clone(), text: self.whole(file) };
+        self.files.iter().map(whole).collect()
+    }
+
+    fn whole(&self, file: &File) -> String {
+        let mut text = file.text.clone();
+        for table in self.added.get(&file.name).into_iter().flat_map(BTreeMap::values) {
+            text.push('\n');
+            text.push_str(table);
+        }
+        text
+    }
+
+    /// Does what classes did, without a look at the text of any other.
+    pub fn follow(&mut self, joined: &Joined) {
+        let added = self.added.entry(joined.file.clone()).or_default();
+        for name in &joined.removed {
+            added.remove(name);
+        }
+        for (name, table) in &joined.tables {
+            // A link refuses what is beyond; so what a forwarder says stays bounded.
+            let has_room = added.len() < ADDED_MAX || added.contains_key(name);
+            if has_room && name.len() + table.len() <= TABLE_MAX {
+                added.insert(name.clone(), table.clone());
+            }
+        }
+        if added.is_empty() {
+            self.added.remove(&joined.file);
+        }
+    }
+
+    /// Returns whether both were read from the same files, whichever classes joined since.
+    pub fn has_files_of(&self, other: &Self) -> bool {
+        self.deployment == other.deployment && self.files == other.files
     }
 
     /// Returns the number of bytes.
     pub fn bytes(&self) -> usize {
-        self.files.iter().chain([&self.deployment]).map(|file| file.text.len()).sum()
+        let files = self.files.iter().chain([&self.deployment]).map(|file| file.text.len());
+        let added = self.added.values().flatten().map(|(name, table)| name.len() + table.len());
+        files.chain(added).sum()
+    }
+}
+
+impl Counts {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            added: self.added.saturating_add(other.added),
+            retuned: self.retuned.saturating_add(other.retuned),
+            removed: self.removed.saturating_add(other.removed),
+        }
+    }
+
+    /// Returns them in a line.
+    pub fn line(self) -> String {
+        let parts = [("added", self.added), ("retuned", self.retuned), ("removed", self.removed)];
+        let some = parts.into_iter().filter(|part| part.1 > 0);
+        let texts: Vec<_> = some.map(|(what, count)| format!("{count} {what}")).collect();
+        format!("classes: {}", if texts.is_empty() { "none".to_owned() } else { texts.join(", ") })
     }
 }
 
@@ -103,6 +203,7 @@ impl Origin {
             Self::Set => "set",
             Self::Reload => "reload",
             Self::Rollback => "rollback",
+            Self::Class => "class",
             Self::Returned => "returned",
         }
     }
@@ -146,6 +247,31 @@ impl History {
         }
         self.forget_texts();
         self.last
+    }
+
+    /// Adds what classes did, which is in force; returns the number of its entry. Requests of one
+    /// user for one reason share an entry for [`FLOOD_TIME`], so that a flood of them fills neither
+    /// the history nor its memory.
+    pub fn push_joined(&mut self, joined: &Joined, made: Entry) -> u64 {
+        let is_same = |last: &&mut Entry| {
+            let young = made.at_ns.saturating_sub(last.at_ns) < FLOOD_TIME.as_nanos() as u64;
+            let alike = (last.origin, last.user) == (made.origin, made.user);
+            young && alike && !last.on_trial && last.reason == made.reason
+        };
+        if let Some(last) = self.entries.back_mut().filter(is_same) {
+            let counts = last.counts.unwrap_or_default().plus(joined.counts);
+            (last.what, last.counts) = (counts.line(), Some(counts));
+            if let Some(texts) = &mut last.texts {
+                texts.follow(joined);
+            }
+            return last.number;
+        }
+        let mut texts = self.last().and_then(|last| last.texts.clone());
+        if let Some(texts) = &mut texts {
+            texts.follow(joined);
+        }
+        let (what, counts) = (joined.counts.line(), Some(joined.counts));
+        self.push(Entry { texts, what, counts, ..made })
     }
 
     /// Takes back the change that was added last.
@@ -194,6 +320,7 @@ impl History {
             origin: entry.origin,
             reason: entry.reason.clone(),
             what: entry.what.clone(),
+            counts: entry.counts,
             on_trial: entry.on_trial,
         };
         self.entries.iter().map(without).collect()
@@ -210,7 +337,7 @@ impl History {
     pub fn goes_on_from(&self, texts: &Texts) -> bool {
         let is_read = |entry: &&Entry| matches!(entry.origin, Origin::Start | Origin::Reload);
         let read = self.entries.iter().rev().find(is_read);
-        read.is_some_and(|read| read.texts.as_ref() == Some(texts))
+        read.and_then(|read| read.texts.as_ref()).is_some_and(|read| read.has_files_of(texts))
     }
 
     /// Forgets the texts of the oldest entries beyond the bound.
@@ -249,7 +376,7 @@ mod tests {
     fn changes_hold_as_long_as_the_files_are_as_they_were_read() {
         let texts = |text: &str| {
             let deployment = File { name: "d".to_owned(), text: text.to_owned() };
-            Texts { deployment, files: Vec::new() }
+            Texts { deployment, ..Texts::default() }
         };
         let mut history = History::default();
         assert!(!history.goes_on_from(&texts("a")), "nothing was read");
@@ -263,7 +390,7 @@ mod tests {
 
     fn entry(bytes: usize, on_trial: bool) -> Entry {
         let deployment = File { name: "d".to_owned(), text: "x".repeat(bytes) };
-        let texts = Some(Texts { deployment, files: Vec::new() });
+        let texts = Some(Texts { deployment, ..Texts::default() });
         Entry { texts, on_trial, ..Entry::default() }
     }
 
@@ -315,5 +442,34 @@ mod tests {
         history.push(entry(7, true));
         assert!(history.confirm() && !history.confirm());
         assert!(!history.give_up_trial(9, "it died"));
+    }
+
+    #[test]
+    fn a_flood_of_classes_shares_an_entry_a_minute() {
+        let mut history = History::default();
+        history.push(entry(5, false));
+        let joined = |name: usize| Joined {
+            file: "p".to_owned(),
+            removed: if name < 2 { Vec::new() } else { vec![(name - 2).to_string()] },
+            tables: vec![(name.to_string(), format!("table {name}"))],
+            counts: Counts { added: 1, retuned: 0, removed: u64::from(name >= 2) },
+        };
+        for name in 0..1_000 {
+            // Two hundred milliseconds each.
+            let at_ns = name as u64 * 200_000_000;
+            let made = Entry { at_ns, origin: Origin::Class, ..Entry::default() };
+            history.push_joined(&joined(name), made);
+        }
+        let told: Vec<_> = history.told().into_iter().map(|entry| entry.what).collect();
+        let full = "classes: 300 added, 300 removed".to_owned();
+        let first = "classes: 300 added, 298 removed".to_owned();
+        let last = "classes: 100 added, 100 removed".to_owned();
+        assert_eq!(told, ["".to_owned(), first, full.clone(), full, last]);
+        let texts = history.last().and_then(|last| last.texts.clone()).expect("they are kept");
+        let names: Vec<_> = texts.added["p"].keys().cloned().collect();
+        assert_eq!(names, ["998", "999"]);
+        // Another reason is another entry.
+        let made = Entry { origin: Origin::Class, reason: "x".to_owned(), ..Entry::default() };
+        assert_eq!(history.push_joined(&joined(1_000), made), 6);
     }
 }

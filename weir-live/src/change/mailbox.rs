@@ -9,24 +9,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::BridgeChange;
+use super::join::BridgeJoins;
 use crate::status::Labels;
+
+/// What a loop is offered, and what it gives back.
+pub(crate) enum Offer {
+    /// Other policies.
+    Change(Box<BridgeChange>),
+    /// Classes that join and leave.
+    Joins(Box<BridgeJoins>),
+}
 
 /// The side of the thread that changes policies.
 pub struct Office {
-    offers: SyncSender<Box<BridgeChange>>,
-    returned: Receiver<Box<BridgeChange>>,
+    offers: SyncSender<Offer>,
+    returned: Receiver<Offer>,
     /// What the loop has now.
     pub(super) labels: Arc<Labels>,
     /// What was replaced last. Readers of the status may still have a part of it, and the loop must
     /// not be the one that frees it.
     replaced: Option<(Instant, Box<BridgeChange>)>,
+    /// What came back of classes that joined last.
+    joined: Option<Box<BridgeJoins>>,
     is_offered: bool,
 }
 
 /// The loop's side.
 pub(crate) struct Inbox {
-    offers: Receiver<Box<BridgeChange>>,
-    returned: SyncSender<Box<BridgeChange>>,
+    offers: Receiver<Offer>,
+    returned: SyncSender<Offer>,
 }
 
 /// The loop did not take an offer in time: it hangs or has ended.
@@ -37,7 +48,8 @@ pub struct NotTaken;
 pub(crate) fn mailbox(labels: Arc<Labels>) -> (Office, Inbox) {
     let (offers, offered) = sync_channel(1);
     let (back, returned) = sync_channel(1);
-    let office = Office { offers, returned, labels, replaced: None, is_offered: false };
+    let office =
+        Office { offers, returned, labels, replaced: None, joined: None, is_offered: false };
     (office, Inbox { offers: offered, returned: back })
 }
 
@@ -46,11 +58,18 @@ impl Office {
     ///
     /// # Panics
     /// If the change before was not taken.
-    pub(super) fn offer(&mut self, change: Box<BridgeChange>) {
+    pub(super) fn offer(&mut self, offer: Offer) {
         assert!(!self.is_offered, "one change at a time");
-        self.labels = Arc::clone(change.labels());
+        if let Offer::Change(change) = &offer {
+            self.labels = Arc::clone(change.labels());
+        }
         // A loop that ended has no use for it.
-        self.is_offered = self.offers.try_send(change).is_ok();
+        self.is_offered = self.offers.try_send(offer).is_ok();
+    }
+
+    /// Returns what came back of classes that joined, once.
+    pub(super) fn take_joined(&mut self) -> Option<Box<BridgeJoins>> {
+        self.joined.take()
     }
 
     /// Waits until the change is made; returns when the loop made it.
@@ -62,9 +81,12 @@ impl Office {
             return Ok(());
         }
         match self.returned.recv_timeout(patience) {
-            Ok(replaced) => {
+            Ok(returned) => {
                 self.is_offered = false;
-                self.replaced = Some((Instant::now(), replaced));
+                match returned {
+                    Offer::Change(replaced) => self.replaced = Some((Instant::now(), replaced)),
+                    Offer::Joins(joins) => self.joined = Some(joins),
+                }
                 Ok(())
             }
             Err(RecvTimeoutError::Timeout) => Err(NotTaken),
@@ -91,13 +113,13 @@ impl Office {
 
 impl Inbox {
     /// Returns the change that is offered, if one is.
-    pub(crate) fn take(&self) -> Option<Box<BridgeChange>> {
+    pub(crate) fn take(&self) -> Option<Offer> {
         self.offers.try_recv().ok()
     }
 
     /// Gives back what the change replaced.
-    pub(crate) fn give_back(&self, change: Box<BridgeChange>) {
-        if let Err(unwanted) = self.returned.try_send(change) {
+    pub(crate) fn give_back(&self, offer: Offer) {
+        if let Err(unwanted) = self.returned.try_send(offer) {
             // The other side is gone: the process ends, and frees all.
             std::mem::forget(unwanted);
         }

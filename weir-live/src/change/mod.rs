@@ -7,6 +7,7 @@
 //! asked. Invariant: the loop neither allocates nor frees for a change, and never waits.
 
 pub mod history;
+pub mod join;
 mod mailbox;
 
 use std::fmt;
@@ -23,7 +24,7 @@ use crate::events::Reporter;
 use crate::lane::change::{LaneChange, Way};
 use crate::status::{Labels, Publisher};
 use history::File;
-pub(crate) use mailbox::{Inbox, mailbox};
+pub(crate) use mailbox::{Inbox, Offer, mailbox};
 pub use mailbox::{NotTaken, Office};
 
 /// What one bridge exchanges. After the change it holds what was replaced.
@@ -109,7 +110,7 @@ impl Transaction {
         patience: Duration,
     ) -> (Alarms, Guards, Result<(), NotTaken>) {
         for (office, change) in offices.iter_mut().zip(self.bridges) {
-            office.offer(Box::new(change));
+            office.offer(Offer::Change(Box::new(change)));
         }
         wake();
         let made = offices.iter_mut().map(|office| office.wait(patience)).fold(Ok(()), Result::and);

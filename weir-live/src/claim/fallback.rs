@@ -8,8 +8,8 @@
 //!
 //! What the kernel's bridge would keep is dropped too: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two
-//! ports the reserved groups but that of spanning trees, so that others still find loops. Nothing is learned: with more than two ports each frame goes to all
-//! of the others.
+//! ports the reserved groups but that of spanning trees, so that others still find loops. Nothing
+//! is learned: with more than two ports each frame goes to all of the others.
 
 use crate::bpf::{Code, Cond, Function, Label, Map, MapKind, Op, Reg, Width};
 use crate::error::Result;

@@ -10,7 +10,7 @@ pub mod apart;
 pub(crate) mod fault;
 pub mod feed;
 mod log;
-mod time;
+pub mod time;
 pub(crate) mod watch;
 pub mod write;
 
@@ -120,6 +120,8 @@ kinds! {
         "`{subject}` has a keeper again after {duration}";
     ForwarderAbsent "forwarder-absent" Critical Once,
         "no new forwarder of `{subject}` is started: {detail}";
+    PageDied "page-died" Warning Once,
+        "the page on `{subject}` ended, and the link goes on: {detail}";
     HandedOver "handed-over" Notice Once,
         "{detail} forwards for `{subject}` from now on";
     Flushed "flushed" Notice Once,

@@ -10,6 +10,33 @@ pub fn rfc3339(at_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
+/// Reads what [`rfc3339`] writes, or a time of fewer digits; `None` for any other text.
+pub fn read_rfc3339(text: &str) -> Option<u64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, sign| -> Option<[u64; 3]> {
+        let parts: Option<Vec<u64>> = text.split(sign).map(|part| part.parse().ok()).collect();
+        parts?.try_into().ok()
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let (time, part) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers(time, ':')?;
+    let is_sound = (1970..YEAR_MAX).contains(&year) && (1..=12).contains(&month);
+    let is_time = hour < 24 && minute < 60 && second < 60 && (1..=9).contains(&part.len());
+    if !is_sound || !is_time || !(1..=31).contains(&day) {
+        return None;
+    }
+    let february = if year_days(year) == 366 { 29 } else { 28 };
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let before: u64 = lengths[..month as usize - 1].iter().sum();
+    let days = (1970..year).map(year_days).sum::<u64>() + before + day - 1;
+    let nanos = part.parse::<u64>().ok()? * 10u64.pow(9 - part.len() as u32);
+    let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+    Some(seconds * 1_000_000_000 + nanos)
+}
+
+/// Nanoseconds of later years do not fit.
+const YEAR_MAX: u64 = 2500;
+
 /// Returns year, month and day of a day, counted from 1970-01-01.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
@@ -60,6 +87,11 @@ mod tests {
         ];
         for (at_ns, wanted) in rows {
             assert_eq!(rfc3339(at_ns), wanted);
+            assert_eq!(read_rfc3339(wanted), Some(at_ns));
+        }
+        assert_eq!(read_rfc3339("1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
+        for wrong in ["", "Z", "1970-13-01T00:00:00Z", "1970-01-01T00:00:00", "x-1-1T0:0:0Z"] {
+            assert_eq!(read_rfc3339(wrong), None, "{wrong}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::history::{Entry, History, Origin, TEXTS_MAX, Texts};
+use crate::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
 use crate::claim::ClaimPart;
 use crate::events::Event;
 use crate::events::write::Form;
@@ -125,6 +125,8 @@ pub enum Report {
     ReadAnew,
     /// The policy changed: a new entry of the history, which is in force.
     Changed(Box<Entry>),
+    /// Classes joined and left: see [`History::push_joined`].
+    Joined(Box<Joined>, Box<Entry>),
     /// The last change was confirmed.
     Confirmed,
     /// It ends, for this reason.
@@ -159,7 +161,7 @@ impl Report {
             }
             Self::Failed(why) => tame_text(why),
             Self::Ended(status) => status.each_text(&mut tame_text),
-            Self::Changed(entry) => tame_entry(entry),
+            Self::Changed(entry) | Self::Joined(_, entry) => tame_entry(entry),
             Self::History(history) => history.entries_mut().for_each(tame_entry),
             Self::Intake(_)
             | Self::Beat

@@ -1,4 +1,5 @@
-//! Two processes: a keeper, which has the privileges, and a forwarder, which has the traffic.
+//! Processes: a keeper, which has the privileges, a forwarder, which has the traffic, and perhaps a
+//! page ([`page`]), which has the viewers.
 //!
 //! The keeper starts the forwarder ([`process`]), tells it what to do and hears what became of it
 //! ([`messages`]), and decides what happens when it dies ([`restarts`]). What it prints never holds
@@ -7,6 +8,7 @@
 
 pub mod messages;
 pub mod outlet;
+pub mod page;
 pub mod process;
 pub mod restarts;
 pub mod service;

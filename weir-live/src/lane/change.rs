@@ -14,6 +14,7 @@ use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
 use weir_core::link::{Change, Prepared, Remains};
 use weir_core::parameter::BuildError;
+use weir_core::sched::Borrowed;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_record::{self as record, Step};
@@ -41,6 +42,8 @@ pub(crate) struct LaneChange {
     limits: Limits,
     shape: Arc<Shape>,
     since: Instant,
+    tenants: Vec<u32>,
+    borrowed_before: Vec<Borrowed>,
 }
 
 /// Where the leaves of the policy before are in the new one.
@@ -69,7 +72,9 @@ impl LaneChange {
         new: Way<'_>,
     ) -> Result<Box<Self>, BuildError> {
         let policy = new.policy;
-        let leaves = Leaves::new(labels, policy);
+        let leaves = Leaves::new(old, policy);
+        let shape = Arc::new(Shape::of(policy));
+        let tenants = shape.tenants().numbers();
         let count = leaves.now;
         let named = (0..count as u32).map(|leaf| policy.leaf_name(LeafId(leaf)).to_owned());
         let link = Change { from: &old.link, to: &policy.link, heir: leaves.heir };
@@ -85,7 +90,9 @@ impl LaneChange {
             marked: vec![0; count + 1],
             losses: LossBook::new(count),
             limits: Limits::new(count),
-            shape: Arc::new(Shape::of(policy)),
+            shape,
+            borrowed_before: vec![Borrowed::default(); tenants.len()],
+            tenants,
             since: Instant::from_nanos(monotonic_ns()),
             ring_leaves: labels.rings.iter().map(ring).collect(),
             note: None,
@@ -114,17 +121,18 @@ impl LaneChange {
 }
 
 impl Leaves {
-    fn new(labels: &LaneLabels, policy: &Policy) -> Self {
-        let now = policy.link.tree.leaf_count();
-        let leaves = || (0..now as u32).map(LeafId);
-        let is_same = |(name, leaf): (&String, LeafId)| policy.leaf_name(leaf) == name;
-        let same = labels.leaves.len() == now && labels.leaves.iter().zip(leaves()).all(is_same);
+    fn new(old: &Policy, policy: &Policy) -> Self {
+        let [before, now] = [old, policy].map(|policy| policy.link.tree.leaf_count());
+        let leaves = |count: usize| (0..count as u32).map(LeafId);
+        let is_same = |leaf| policy.leaf_name(leaf) == old.leaf_name(leaf);
+        let same = before == now && leaves(now).all(is_same);
         let by_name = (!same).then(|| {
-            let known: BTreeMap<&str, LeafId> =
-                leaves().map(|leaf| (policy.leaf_name(leaf), leaf)).collect();
-            labels.leaves.iter().map(|name| known.get(name.as_str()).copied()).collect()
+            let named = leaves(now).map(|leaf| (policy.leaf_name(leaf), leaf));
+            // A place that no class has is none of those before.
+            let known: BTreeMap<&str, LeafId> = named.filter(|row| !row.0.is_empty()).collect();
+            leaves(before).map(|leaf| known.get(old.leaf_name(leaf)).copied()).collect()
         });
-        Self { by_name, before: labels.leaves.len(), now, heir: policy.default.leaf }
+        Self { by_name, before, now, heir: policy.default.leaf }
     }
 
     /// Returns the leaf that has the name of leaf `old`.
@@ -154,6 +162,9 @@ impl Lane {
         std::mem::swap(&mut self.sojourn_max, &mut change.sojourn_max);
         std::mem::swap(&mut self.ring_leaves, &mut change.ring_leaves);
         std::mem::swap(&mut self.shape, &mut change.shape);
+        std::mem::swap(&mut self.tenants, &mut change.tenants);
+        std::mem::swap(&mut self.borrowed_before, &mut change.borrowed_before);
+        self.first_place = self.shape.tenants().first();
         self.since = change.since;
         if let Some(link) = change.link.take() {
             change.remains = Some(link.apply(&mut self.link, self.pending.now()));

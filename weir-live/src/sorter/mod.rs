@@ -122,12 +122,16 @@ enum Later {
 impl SortConfig {
     /// The rules of a policy, and what it promises.
     pub fn of_policy(policy: &Policy) -> SortConfig {
+        // Classes at places come and go, and share ring 0.
+        let fixed = policy.rules.iter().filter(|rule| rule.leaf < policy.first_place);
+        let mut wishes = wishes(policy);
+        wishes.truncate(policy.first_place.index());
         SortConfig {
-            rules: policy.rules.clone(),
+            rules: fixed.cloned().collect(),
             order: policy.search.order,
             fragments: policy.search.fragments,
             default: policy.default,
-            wishes: wishes(policy),
+            wishes,
         }
     }
 }

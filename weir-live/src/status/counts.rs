@@ -15,7 +15,9 @@ use weir_core::units::{Duration, Instant};
 
 use super::history::{Lent, Recents};
 use super::shape::{Inner, Shape};
-use super::{Amount, ClassStatus, Delays, Found, LaneStatus, Loan, PortStatus, Recent, Status};
+use super::{
+    Amount, ClassStatus, Delays, Found, LaneStatus, Loan, PortStatus, Recent, Status, Tenant,
+};
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
 use crate::stations::Route;
@@ -111,6 +113,8 @@ pub(crate) struct LeafCounts {
     pub marked: u64,
     pub borrowed: Borrowed,
     pub overlimit_ns: u64,
+    /// The number of the class that has the place; 0 for a leaf that is no place, or if none has.
+    pub tenant: u32,
 }
 
 /// A histogram of delays, as far as readers are told.
@@ -224,9 +228,13 @@ pub struct Rows {
 #[derive(Clone, Debug)]
 struct Row {
     leaf: LeafId,
+    /// The class, if the leaf is a place.
+    tenant: Option<Tenant>,
     counts: LeafCounts,
     delay: Delay,
     recent: Option<(Recent, Lent)>,
+    /// See [`ClassStatus::bins`].
+    bins: Option<Vec<(u64, u64)>>,
 }
 
 impl Rows {
@@ -237,17 +245,20 @@ impl Rows {
         (lane, first): (usize, usize),
         leaves: impl Iterator<Item = LeafId>,
     ) -> Self {
+        let shape = &snapshot.labels.lanes[lane].shape;
         let row = |leaf: LeafId| {
             let number = first + leaf.index();
-            Row {
+            let tenant = shape.tenants().of_leaf(leaf, snapshot.leaves[number].tenant).ok()?;
+            Some(Row {
                 leaf,
+                tenant,
                 counts: snapshot.leaves[number],
                 delay: Delay::of(&snapshot.delays[number]),
                 recent: recents.and_then(|recents| recents.leaf(number)).copied(),
-            }
+                bins: None,
+            })
         };
-        let rows: Vec<_> = leaves.map(row).collect();
-        let shape = &snapshot.labels.lanes[lane].shape;
+        let rows: Vec<_> = leaves.filter_map(row).collect();
         Self {
             labels: Arc::clone(&snapshot.labels),
             lane,
@@ -257,9 +268,20 @@ impl Rows {
         }
     }
 
+    /// The same leaves with their delays in bins, of the same snapshot and place.
+    pub(super) fn with_bins(mut self, snapshot: &Snapshot, first: usize) -> Self {
+        for row in &mut self.rows {
+            let counts = snapshot.delays[first + row.leaf.index()].counts();
+            row.bins = Some(counts.map(|(end, count)| (end.as_nanos(), count)).collect());
+        }
+        self
+    }
+
     /// Returns how many leaves of the lane are not among them.
     pub(crate) fn left_out(&self) -> u64 {
-        (self.labels.lanes[self.lane].leaves.len() - self.rows.len()) as u64
+        let lane = &self.labels.lanes[self.lane];
+        let classes = lane.leaves.len() - lane.shape.tenants().vacant();
+        classes.saturating_sub(self.rows.len()) as u64
     }
 
     /// Returns the number of leaves.
@@ -297,7 +319,11 @@ impl Rows {
             recent_bps: row.recent.as_ref().map_or(0.0, |(_, lent)| lent[depth].into()),
         };
         class.borrowed = bytes.map(loan).collect();
-        if let Some(leaf) = lane.shape.leaf(row.leaf) {
+        if let Some(tenant) = &row.tenant {
+            let told = &tenant.told;
+            (class.share_bps, class.ceiling_bps) = (told.share_bps, told.ceiling_bps);
+            class.parameters = told.parameters.clone();
+        } else if let Some(leaf) = lane.shape.leaf(row.leaf) {
             (class.share_bps, class.ceiling_bps) = (leaf.share_bps, leaf.ceiling_bps);
             class.parameters = leaf.parameters.to_vec();
         }
@@ -313,10 +339,14 @@ impl Serialize for Rows {
 fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
     let age = lane.sojourn_max.get(row.leaf.index());
     ClassStatus {
-        name: lane.leaves[row.leaf.index()].clone(),
+        name: match &row.tenant {
+            Some(tenant) => tenant.told.name.clone(),
+            None => lane.leaves[row.leaf.index()].clone(),
+        },
         sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),
         delay: row.delay.into(),
         recent: row.recent.map(|(recent, _)| recent),
+        bins: row.bins.clone(),
         ..counted(&row.counts)
     }
 }

@@ -153,6 +153,8 @@ struct Sums {
     sent: Count,
     lost: u64,
     borrowed: u64,
+    /// The class that it is of: see [`LeafCounts::tenant`].
+    tenant: u32,
 }
 
 /// The durations of a leaf.
@@ -160,6 +162,7 @@ struct Sums {
 struct Delays {
     last: Histogram,
     seconds: VecDeque<Sparse>,
+    tenant: u32,
 }
 
 impl Past {
@@ -184,18 +187,20 @@ impl Past {
         let mut scratch = Histogram::new();
         let leaves = self.last.leaves.iter().zip(measured(snapshot)).enumerate();
         let leaves = leaves.map(|(number, (now, has_delays))| {
+            // A class that took a place did nothing before.
+            let last = before.leaves[number];
+            let last = if last.sums.tenant == now.sums.tenant { last } else { Tally::default() };
             let mut recent = Recent {
-                second: rates(&before.leaves[number].sums, &now.sums, second),
+                second: rates(&last.sums, &now.sums, second),
                 minute: rates(&minute.leaves[number], &now.sums, self.last.at.since(minute.at)),
-                overlimit: part(before.leaves[number].overlimit_ns, now.overlimit_ns, second),
+                overlimit: part(last.overlimit_ns, now.overlimit_ns, second),
                 ..Recent::default()
             };
             if has_delays {
                 self.delays[number].tell(second, &mut scratch, &mut recent);
             }
             let lent = |depth: usize| {
-                let before = before.leaves[number].borrowed[depth];
-                let bytes = now.borrowed[depth].saturating_sub(before);
+                let bytes = now.borrowed[depth].saturating_sub(last.borrowed[depth]);
                 (bytes as f64 * 8.0 / seconds(second)) as f32
             };
             (recent, std::array::from_fn(lent))
@@ -235,8 +240,12 @@ impl Past {
     /// Remembers the delays since the last snapshot.
     fn remember_delays(&mut self, snapshot: &Snapshot, second: Option<Duration>) {
         self.delays.resize_with(snapshot.delays.len(), Delays::default);
-        let all = self.delays.iter_mut().zip(&snapshot.delays).zip(measured(snapshot));
-        for ((delays, now), is_measured) in all {
+        let rows = snapshot.delays.iter().zip(&snapshot.leaves);
+        let all = self.delays.iter_mut().zip(rows).zip(measured(snapshot));
+        for ((delays, (now, counts)), is_measured) in all {
+            if delays.tenant != counts.tenant {
+                *delays = Delays { tenant: counts.tenant, ..Delays::default() };
+            }
             if is_measured && second.is_some() {
                 delays.seconds.push_back(now.sparse_since(&delays.last));
                 forget_first(&mut delays.seconds);
@@ -282,6 +291,7 @@ impl Tally {
             sent: counts.sent(),
             lost: counts.lost_total(),
             borrowed: counts.borrowed.iter().fold(0, |sum, bytes| sum.wrapping_add(*bytes)),
+            tenant: counts.tenant,
         };
         Self { sums, borrowed: counts.borrowed, overlimit_ns: counts.overlimit_ns }
     }
@@ -301,6 +311,8 @@ impl Delays {
 }
 
 fn rates(before: &Sums, now: &Sums, length: Duration) -> Rates {
+    let nothing = Sums::default();
+    let before = if before.tenant == now.tenant { before } else { &nothing };
     let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds(length);
     Rates {
         offered_pps: rate(before.offered.packets, now.offered.packets),

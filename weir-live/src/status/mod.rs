@@ -12,6 +12,7 @@ pub mod publisher;
 pub mod query;
 mod recent;
 mod shape;
+mod tenants;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -22,6 +23,8 @@ pub use history::History;
 pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
+pub(crate) use shape::told;
+pub(crate) use tenants::Tenant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,6 +198,11 @@ pub struct ClassStatus {
     /// What it did in the last seconds; `None` in the first second.
     #[serde(default)]
     pub recent: Option<Recent>,
+    /// How many packets had which delay, since the start or the last mark, if that was asked for:
+    /// of each bin that counted any, the longest delay in ns and the count. From 32 ns on a bin is
+    /// 1/32 of a power of two wide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bins: Option<Vec<(u64, u64)>>,
 }
 
 /// Packets and charged bytes.

@@ -34,6 +34,9 @@ pub struct Query {
     /// No more than so many, of all directions together; [`CLASSES_DEFAULT`] unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// With the counts of delays in bins, see [`super::ClassStatus::bins`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bins: bool,
 }
 
 /// What classes are ordered by, the most first.
@@ -110,7 +113,8 @@ pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<
         let rows = |lane: usize, first: usize| {
             let here = chosen.iter().filter(|leaf| (leaf.snapshot, leaf.lane) == (index, lane));
             let leaves = here.map(|leaf| leaf.leaf);
-            Rows::new(snapshot, recents.as_deref(), (lane, first), leaves)
+            let rows = Rows::new(snapshot, recents.as_deref(), (lane, first), leaves);
+            if query.bins { rows.with_bins(snapshot, first) } else { rows }
         };
         snapshot.status(now, recents.as_deref(), rows)
     };
@@ -134,12 +138,16 @@ fn choose(snapshots: &[Arc<Snapshot>], query: &Query) -> Vec<Candidate> {
         lanes.flat_map(move |(lane, labels)| {
             let first = number;
             number += labels.leaves.len();
-            labels.leaves.iter().enumerate().filter(|(_, name)| query.matches(name)).map(
-                move |(leaf, _)| {
-                    let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
-                    Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
-                },
-            )
+            let tenants = labels.shape.tenants();
+            let is_meant = move |(leaf, name): &(usize, &String)| {
+                let counted = snapshot.leaves[first + leaf].tenant;
+                let at_place = tenants.has_name(*leaf, counted, |name| query.matches(name));
+                at_place.unwrap_or_else(|| query.matches(name))
+            };
+            labels.leaves.iter().enumerate().filter(is_meant).map(move |(leaf, _)| {
+                let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
+                Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
+            })
         })
     });
     if query.sort.is_none() {

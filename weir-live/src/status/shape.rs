@@ -4,6 +4,8 @@
 //! Invariant: a class comes behind its parent in a path, and there are at most [`DEPTH_MAX`] of
 //! them.
 
+use std::sync::Arc;
+
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::Value;
@@ -13,6 +15,7 @@ use weir_policy::calculus::Effective;
 use weir_policy::fluid;
 
 use super::recent::{InnerStatus, PolicyStatus};
+use super::tenants::Tenants;
 
 /// The classes of a policy, with what they may have.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct Shape {
     classes: Vec<Class>,
     /// The class of each leaf.
     leaves: Vec<u32>,
+    /// The classes at places, which come and go.
+    tenants: Arc<Tenants>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,8 +46,13 @@ pub(super) struct Leaf<'a> {
 impl Shape {
     /// That of a policy.
     pub fn of(policy: &Policy) -> Self {
-        let identity = policy.identity.to_string();
-        Self { identity, ..Self::of_plan(&policy.link) }
+        let shape = Self::of_plan(&policy.link);
+        let told = |leaf: LeafId| {
+            let class = shape.leaves[leaf.index()] as usize;
+            shape.classes[class].told.clone()
+        };
+        let tenants = Arc::new(Tenants::of(policy, told));
+        Self { identity: policy.identity.to_string(), tenants, ..shape }
     }
 
     /// That of a plan for which there is no policy.
@@ -50,15 +60,7 @@ impl Shape {
         let tree = &plan.tree;
         let shares = shares(plan);
         let class = |(id, spec): (ClassId, &ClassSpec)| {
-            let limit = Some(fluid::limit(spec)).filter(|limit| limit.is_finite());
-            let parameter = |(name, value): &(&str, Value)| ((*name).to_owned(), text(value));
-            let told = InnerStatus {
-                name: spec.name.clone(),
-                parent: None,
-                share_bps: shares[id.index()],
-                ceiling_bps: limit,
-                parameters: spec.params.iter().map(parameter).collect(),
-            };
+            let told = told(spec, shares[id.index()]);
             Class { parent: spec.parent.map(|parent| parent.0), told }
         };
         Self {
@@ -67,13 +69,24 @@ impl Shape {
             rate_bps: tree.rate().bits_per_second() as f64,
             classes: tree.classes().map(class).collect(),
             leaves: tree.leaves().map(|(leaf, _)| tree.class_of(leaf).0).collect(),
+            tenants: Arc::default(),
         }
     }
 
+    /// Returns every class in the order of declaration, each with the place of its parent.
+    pub fn classes(&self) -> impl Iterator<Item = (Option<u32>, &InnerStatus)> {
+        self.classes.iter().map(|class| (class.parent, &class.told))
+    }
+
+    /// Returns the classes at places.
+    pub(crate) fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
     /// Returns what is told of the policy, in force for `age_ns`.
-    pub(super) fn policy(&self, age_ns: u64) -> PolicyStatus {
+    pub fn policy(&self, age_ns: u64) -> PolicyStatus {
         PolicyStatus {
-            identity: self.identity.clone(),
+            identity: self.tenants.identity().unwrap_or_else(|| self.identity.clone()),
             age_ns,
             scheduler: self.scheduler.clone(),
             rate_bps: self.rate_bps,
@@ -145,6 +158,19 @@ fn shares(plan: &LinkPlan) -> Vec<Option<f64>> {
         }
     }
     shares
+}
+
+/// Returns what is told of a class that gets so much while all want more.
+pub(crate) fn told(spec: &ClassSpec, share_bps: Option<f64>) -> InnerStatus {
+    let limit = Some(fluid::limit(spec)).filter(|limit| limit.is_finite());
+    let parameter = |(name, value): &(&str, Value)| ((*name).to_owned(), text(value));
+    InnerStatus {
+        name: spec.name.clone(),
+        parent: None,
+        share_bps,
+        ceiling_bps: limit,
+        parameters: spec.params.iter().map(parameter).collect(),
+    }
 }
 
 fn text(value: &Value) -> String {

@@ -53,7 +53,8 @@ pub(super) fn read(node: &Node<'_>, file: &str, report: &mut Report) -> Option<A
     Some(Api { listen, token_file, read_token_file, certificate, key, hosts })
 }
 
-fn address(node: &Node<'_>, report: &mut Report) -> Option<SocketAddr> {
+/// Reads an address with its port.
+pub(super) fn address(node: &Node<'_>, report: &mut Report) -> Option<SocketAddr> {
     let text = node.name(report)?;
     if let Some(address) = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0) {
         return Some(address);

@@ -10,6 +10,7 @@
 //! lag_max = "100 ms"
 //! pool = "8192 packets"                           # of each direction
 //! on_exit = "open"                                # more: `service.rs`, `alarm.rs`, `api.rs`
+//! web = "127.0.0.1:8480"                          # default: no page
 //!
 //! [direction.upload]
 //! from = "inside"                                 # or several ports: ["inside", "guests"]
@@ -29,6 +30,7 @@ mod pool;
 mod ports;
 mod service;
 mod sojourn;
+mod web;
 
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report, Span};
@@ -36,6 +38,7 @@ use crate::policy::Policy;
 use crate::reader::{self, Node, Table};
 use directions::Policies;
 use sojourn::SojournMax;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
@@ -76,6 +79,8 @@ pub struct Deployment {
     pub alarms: Vec<Alarm>,
     /// The API on a TCP address, if there is one.
     pub api: Option<Api>,
+    /// The address of the page on it, if there is one.
+    pub web: Option<SocketAddr>,
 }
 
 /// A network interface under the name that policies use.
@@ -163,6 +168,26 @@ pub enum Carrier {
 }
 
 impl Deployment {
+    /// Returns the deployment as links run it: with a leaf for each place of its policies. Frames
+    /// of a class at a place may be as old as those of the class that may keep them longest.
+    #[must_use]
+    pub fn with_places(mut self) -> Self {
+        for direction in &mut self.directions {
+            let first = direction.policy.first_place.index();
+            let is_plain = direction.policy.places.is_empty() || direction.policy.has_places();
+            let longest = direction.sojourn_max.iter().take(first).max().copied();
+            if let Some(longest) = longest.filter(|_| !is_plain) {
+                let places = direction.policy.place_count();
+                direction.sojourn_max.truncate(first);
+                direction.sojourn_max.resize(first + places, longest);
+            }
+            if !is_plain {
+                direction.policy = direction.policy.clone().with_places();
+            }
+        }
+        self
+    }
+
     /// Returns the direction whose policy shapes frames from one port to another.
     pub fn direction(&self, from: usize, to: usize) -> Option<&Direction> {
         self.directions.iter().find(|way| way.to == to && way.from.contains(&from))
@@ -189,7 +214,12 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
         let alarms = table.field("alarm");
         let api = table.field("api").and_then(|node| api::read(&node, name, report));
-        let settings = Settings::read(&mut table, name, report);
+        let web = table.field("web").and_then(|node| web::read(&node, api.as_ref(), report));
+        let mut settings = Settings::read(&mut table, name, report);
+        if web.is_some() {
+            // What the page shows of single packets comes from there.
+            settings.deployment.service.ring.get_or_insert(web::RING);
+        }
         let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
         if report.failed() {
@@ -198,7 +228,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         }
         let bridges = bridges::join(&settings, &directions, report)?;
         service::check(&settings, &bridges, report);
-        Some(Deployment { directions, bridges, alarms, api, ..settings.deployment })
+        Some(Deployment { directions, bridges, alarms, api, web, ..settings.deployment })
     });
     policies.merge_into(&mut outcome);
     outcome
@@ -206,7 +236,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
 
 /// What `[deployment]` says.
 struct Settings {
-    /// All of it except directions, bridges, alarms and the API.
+    /// All of it except directions, bridges, alarms, the API and the page.
     deployment: Deployment,
     /// Where each port is written.
     port_spans: Vec<Span>,
@@ -252,6 +282,7 @@ impl Settings {
             service,
             alarms: Vec::new(),
             api: None,
+            web: None,
         };
         let pool_span = pool_node.map(|node| node.span());
         Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }

@@ -7,7 +7,7 @@ pub mod settings;
 
 pub use moves::{Move, Moves};
 pub use region::Region;
-pub use settings::Setting;
+pub use settings::{Setting, line};
 
 use crate::calculus::{self, AtLeast, Bound, Effective, Note};
 use crate::policy::Policy;

@@ -2,7 +2,7 @@
 //! rules nor bounds show.
 
 use crate::policy::Policy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Parameter, Params, Value};
@@ -20,6 +20,40 @@ pub struct Setting {
     pub before: String,
     /// In the second policy.
     pub after: String,
+}
+
+/// Returns what changes between two policies in one line: what is written differently, without what
+/// follows from it. `None` if both are the same.
+pub fn line(old: &Policy, new: &Policy) -> Option<String> {
+    if old == new {
+        return None;
+    }
+    let settings = settings(old, new);
+    let setting = |setting: &Setting| {
+        let Setting { class, key, before, after } = setting;
+        let class = class.as_ref().map(|class| format!("{class} ")).unwrap_or_default();
+        format!("{class}{key} {before} -> {after}")
+    };
+    let mut parts: Vec<_> = settings.iter().map(setting).collect();
+    let names = |of: &Policy| -> BTreeSet<String> {
+        let named = of.link.tree.classes().filter(|(_, class)| !class.name.is_empty());
+        named.map(|(_, class)| class.name.clone()).collect()
+    };
+    let (before, after) = (names(old), names(new));
+    parts.extend(after.difference(&before).map(|name| format!("new: {name}")));
+    parts.extend(before.difference(&after).map(|name| format!("gone: {name}")));
+    if old.rules != new.rules || old.joined != new.joined || old.default != new.default {
+        parts.push("rules".to_owned());
+    }
+    if parts.is_empty() {
+        parts.push("values that `weir diff` shows".to_owned());
+    }
+    let more = parts.len().saturating_sub(PARTS_SHOWN);
+    parts.truncate(PARTS_SHOWN);
+    if more > 0 {
+        parts.push(format!("and {more} more"));
+    }
+    Some(parts.join("; "))
 }
 
 /// Returns the values that differ: of the link, and of the classes that both have, in the order of
@@ -107,3 +141,6 @@ fn shown(value: Value) -> String {
         Value::Choice(word) => word.to_owned(),
     }
 }
+
+/// In a line.
+const PARTS_SHOWN: usize = 4;

@@ -173,4 +173,5 @@ lints! {
     late,
     no_bound,
     no_lender,
+    no_places,
 }

@@ -1,6 +1,8 @@
 //! Reads the `[class.NAME]` tables, each by itself.
 
 use super::demand;
+use super::places::PLACES_MAX;
+use super::places::PlacesDraft;
 use super::values::Written;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
@@ -38,6 +40,10 @@ pub(crate) struct ClassDraft<'a> {
     pub match_span: Option<Span>,
     /// Where `default = true` is written.
     pub default: Option<Span>,
+    /// The places for classes that join under it.
+    pub places: Option<PlacesDraft>,
+    /// The number of the place that it has, and where that is written.
+    pub place: Option<(u32, Span)>,
     /// Whether it has children.
     pub interior: bool,
     /// The index of its parent.
@@ -124,7 +130,7 @@ impl ClassDraft<'_> {
     }
 }
 
-fn read<'a>(
+pub(super) fn read<'a>(
     node: &Node<'a>,
     (descriptor, link): (Option<&'static Descriptor>, Option<Rate>),
     report: &mut Report,
@@ -136,6 +142,11 @@ fn read<'a>(
     let default = table.field("default");
     let queue_node = table.field("queue");
     let police = table.field("police");
+    let basis = (descriptor, link);
+    let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
+    let place = table.field("place").and_then(|node| {
+        Some((node.number(0, u64::from(PLACES_MAX) - 1, report)? as u32, node.span()))
+    });
     let (spread, spread_span) = read_spread(&mut table, report);
     let own_delay = descriptor.is_some_and(has_delay);
     let demand = demand::Written::read(&mut table, own_delay, link, report);
@@ -158,6 +169,8 @@ fn read<'a>(
         match_span: match_node.as_ref().map(Node::key_span),
         matches: match_node.iter().flat_map(Node::one_or_many).collect(),
         default: default.filter(|node| node.flag(report) == Some(true)).map(|node| node.span()),
+        places,
+        place,
         interior: false,
         above: None,
     };
@@ -315,7 +328,11 @@ fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
 }
 
 /// `queue = { dropper, ... }`.
-fn read_queue(node: &Node<'_>, link: Option<Rate>, report: &mut Report) -> (QueuePlan, Written) {
+pub(super) fn read_queue(
+    node: &Node<'_>,
+    link: Option<Rate>,
+    report: &mut Report,
+) -> (QueuePlan, Written) {
     let Some(table) = node.table(report) else { return Default::default() };
     let mut table = table.named("the queue");
     let words: Vec<_> = DROPPERS.iter().map(|row| row.keyword).collect();
@@ -357,6 +374,8 @@ const CLASS_KEYS: &[&str] = &[
     "default",
     "queue",
     "police",
+    "places",
+    "place",
     "hash",
     "queues",
     "delay",
@@ -365,7 +384,7 @@ const CLASS_KEYS: &[&str] = &[
     "typical_packet",
 ];
 /// More than the largest file could hold with rules.
-const CLASSES_MAX: usize = 1 << 20;
+pub(super) const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
 /// ALTQ's hashes for WFQ, by their names in its configuration, and those for hosts.
 const HASHES: [(&str, AltqHash); 5] = [

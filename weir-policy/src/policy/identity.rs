@@ -15,6 +15,11 @@ impl Identity {
         identity
     }
 
+    /// Adds a part that comes and goes while a link runs; a second time takes it out again.
+    pub fn toggle(&mut self, part: &[u8]) {
+        self.0 ^= Self::of(part).0;
+    }
+
     /// Adds the bytes of a list.
     pub fn add(&mut self, bytes: &[u8]) {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);

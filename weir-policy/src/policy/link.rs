@@ -2,6 +2,7 @@
 
 use super::class::ClassDraft;
 use super::classifier;
+use super::places::{self, PlacesDraft};
 use super::values::{Written, size};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
@@ -9,7 +10,7 @@ use crate::reader::{Node, Table, unknown_key};
 use weir_core::classify::ClassifierPlan;
 use weir_core::link::{Charge, Coding, Framing, PACKETS_MAX_DEFAULT};
 use weir_core::parameter::Scope;
-use weir_core::queue::Limit;
+use weir_core::queue::{Limit, QueuePlan};
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate};
 
@@ -31,6 +32,8 @@ pub(crate) struct LinkSection {
     pub seed: u64,
     pub classifier: ClassifierPlan,
     packets_max: Option<(u32, Span)>,
+    /// The places for classes that join directly under the link.
+    pub places: Option<PlacesDraft>,
 }
 
 impl LinkSection {
@@ -52,6 +55,8 @@ impl LinkSection {
         let classifier = classifier::read(&mut table, report);
         let rate_span = rate_node.as_ref().map_or(table.span(), Node::span);
         let rate = rate_node.and_then(|node| node.rate(report));
+        let basis = (scheduler.map(|entry| entry.descriptor), rate);
+        let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
         let written = parameters(&mut table, (scheduler, rate), report);
         Self {
             span: table.span(),
@@ -69,6 +74,7 @@ impl LinkSection {
             seed: seed.unwrap_or(0),
             classifier: ClassifierPlan { seed: seed.unwrap_or(0), ..classifier },
             packets_max,
+            places,
         }
     }
 
@@ -88,7 +94,8 @@ impl LinkSection {
 
     /// Returns the limit on waiting packets: as written, else the sum of the queues' limits.
     pub(super) fn packets_max(&self, classes: &[ClassDraft<'_>]) -> u32 {
-        let wanted = limits_sum(classes).clamp(u64::from(PACKETS_MAX_DEFAULT), PACKETS_MAX_MAX);
+        let wanted =
+            self.limits_sum(classes).clamp(u64::from(PACKETS_MAX_DEFAULT), PACKETS_MAX_MAX);
         self.packets_max.map_or(wanted as u32, |(packets, _)| packets)
     }
 
@@ -98,7 +105,7 @@ impl LinkSection {
         for class in classes {
             check_class(class, packet, report);
         }
-        let sum = limits_sum(classes);
+        let sum = self.limits_sum(classes);
         let packets_max = self.packets_max(classes);
         if sum > u64::from(packets_max) {
             let message = format!(
@@ -110,6 +117,16 @@ impl LinkSection {
                 format!("lower the limits of queues, or write `packets_max = \"{sum} packets\"`");
             report.push(Draft::new(&codes::STORE_TOO_SMALL, span, message).cure(cure));
         }
+    }
+}
+
+impl LinkSection {
+    /// Returns the packets that all queues together may hold, those of places among them.
+    fn limits_sum(&self, classes: &[ClassDraft<'_>]) -> u64 {
+        let places = places::drafts(self, classes);
+        let places =
+            places.map(|(_, draft)| limit(&draft.queue).saturating_mul(draft.count.into()));
+        limits_sum(classes).saturating_add(places.fold(0, u64::saturating_add))
     }
 }
 
@@ -228,7 +245,7 @@ fn other_scheduler(node: &Node<'_>, keyword: &str) -> Draft {
     Draft::new(&codes::OTHER_SCHEDULER, node.key_span(), message).cure(cure)
 }
 
-fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
+pub(super) fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
     let below = |name: &&str| class.written.params.bytes(name).is_some_and(|size| size < packet);
     for name in PER_PACKET.iter().filter(|name| below(name)) {
         let size = class.written.params.bytes(name).unwrap_or_default();
@@ -269,14 +286,17 @@ fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Report) {
 
 /// Returns the packets that all queues together may hold.
 fn limits_sum(classes: &[ClassDraft<'_>]) -> u64 {
-    let limit = |class: &ClassDraft<'_>| {
-        let packets = match class.queue.limit() {
-            Limit::Packets(packets) => u64::from(packets),
-            Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
-        };
-        packets.saturating_mul(class.width().into())
-    };
-    classes.iter().filter(|class| !class.interior).map(limit).fold(0, u64::saturating_add)
+    let all = |class: &ClassDraft<'_>| limit(&class.queue).saturating_mul(class.width().into());
+    let leaves = classes.iter().filter(|class| !class.interior && class.place.is_none());
+    leaves.map(all).fold(0, u64::saturating_add)
+}
+
+/// Returns the packets that a queue may hold.
+fn limit(queue: &QueuePlan) -> u64 {
+    match queue.limit() {
+        Limit::Packets(packets) => u64::from(packets),
+        Limit::Bytes(bytes) => bytes.get() / PACKET_TYPICAL,
+    }
 }
 
 /// Parameters that should cover the largest packet, under any scheduler.

@@ -8,7 +8,9 @@ pub(crate) mod class;
 mod classifier;
 pub(crate) mod demand;
 mod identity;
+mod join;
 pub(crate) mod link;
+pub(crate) mod places;
 mod police;
 pub(crate) mod promise;
 mod rules;
@@ -24,14 +26,19 @@ use crate::reader::{Document, Table};
 use class::ClassDraft;
 use link::LinkSection;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use tree::Shape;
-use weir_core::classify::{Classifier, ClassifierPlan, Rule, Target};
+use weir_core::classify::cover::Covers;
+use weir_core::classify::{Classifier, ClassifierPlan, Rule, RuleSet, Target};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 
 pub use demand::{Arrival, Demand};
 pub use identity::Identity;
+pub use join::{Seating, Wish};
+pub use places::{PLACES_MAX, Places};
 pub use promise::read as read_promise;
 pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 
@@ -40,7 +47,8 @@ pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 pub struct Policy {
     /// The plan of the link.
     pub link: LinkPlan,
-    /// The rules in the order of the file.
+    /// The rules in the order in which they are tried; those of [`Policy::joined`] come behind
+    /// them.
     pub rules: Vec<Rule>,
     /// How rules are searched.
     pub search: ClassifierPlan,
@@ -52,6 +60,19 @@ pub struct Policy {
     pub demands: Vec<Demand>,
     /// The promises.
     pub promises: Vec<Promise>,
+    /// The places for classes that join while a link runs.
+    pub places: Vec<Places>,
+    /// The first leaf of a class at a place; leaves before it belong to the other classes.
+    pub first_place: LeafId,
+    /// Of each class at a place, in the order of leaves: where its places are in `places`, and its
+    /// number among them.
+    pub seats: Vec<(usize, u32)>,
+    /// Whether it has a leaf for each place: see [`Policy::with_places`].
+    is_expanded: bool,
+    /// After [`Policy::with_places`], the rules of classes at places.
+    pub joined: BTreeMap<LeafId, Vec<Rule>>,
+    /// Finds rules that cover those of a class that joins; made when one does.
+    covers: OnceLock<Arc<Covers>>,
     /// Tells this policy from others: computed from the text of its file and its lists.
     pub identity: Identity,
 }
@@ -85,11 +106,27 @@ pub fn of_document(
 impl PartialEq for Policy {
     /// Policies are equal if they do the same, however they are written.
     fn eq(&self, other: &Self) -> bool {
-        let Self { link, rules, search, default, interfaces, demands, promises, identity: _ } =
-            self;
+        let Self {
+            link,
+            rules,
+            search,
+            default,
+            interfaces,
+            demands,
+            promises,
+            places,
+            first_place: _,
+            seats: _,
+            is_expanded: _,
+            joined,
+            covers: _,
+            identity: _,
+        } = self;
         let same_rules = (rules, search, default) == (&other.rules, &other.search, &other.default);
         let same_link = (link, interfaces) == (&other.link, &other.interfaces);
-        same_rules && same_link && (demands, promises) == (&other.demands, &other.promises)
+        let same_places = (places, joined) == (&other.places, &other.joined);
+        let same_wishes = (demands, promises) == (&other.demands, &other.promises);
+        same_rules && same_link && same_places && same_wishes
     }
 }
 
@@ -97,7 +134,15 @@ impl Policy {
     /// Builds a classifier of its rules.
     pub fn classifier(&self) -> Classifier {
         let classifier = Classifier::build(self.rules.clone(), self.default, &self.search);
-        classifier.expect("the keyword came from the registry")
+        let mut classifier = classifier.expect("the keyword came from the registry");
+        if self.has_places() {
+            classifier.reserve(self.first_place, self.place_count());
+        }
+        for (&leaf, rules) in &self.joined {
+            let set = RuleSet::new(rules.clone()).expect("its rules were checked");
+            classifier.join(leaf, set);
+        }
+        classifier
     }
 
     /// Returns the name of a leaf's class.
@@ -141,8 +186,10 @@ pub fn build(
     let basis = link.as_ref().map_or((None, None), LinkSection::basis);
     let classes = class::read_all(nodes, basis, report);
     let (link, mut classes) = (link?, classes?);
+    places::take_seats(&link, &mut classes, report);
     check_default(&classes, report);
     let shape = Shape::of(&mut classes, report);
+    places::check(&link, &classes, report);
     let mut police = police::Meters::of_classes(&classes, link.rate, report);
     let order = link.classifier.order;
     let (rules, interfaces) = rules::read_all(&classes, (ports, order), &mut police, report);
@@ -161,13 +208,31 @@ pub fn build(
     let mut plan = tree::plan(&link, &classes, &shape, report)?;
     police.give_to(&mut plan);
     lints::check(&lints::Subject::new(&link, &classes, &plan, (&rules, &search)), report);
-    let demands = class::demands(&classes);
-    let promises = promise::resolve(promises, &plan.tree, report);
-    let link = plan;
-    let (leaf, class) = class::leaves(&classes).find(|(_, class)| class.default.is_some())?;
-    let default = Target { leaf, meter: None, spread: class.spread, flow: class.queue.flow_key() };
-    let identity = identity.into_inner();
-    Some(Policy { link, rules, search, default, interfaces, demands, promises, identity })
+    let (places, seats) = places::plan(&link, &classes, &plan);
+    let policy = Policy {
+        demands: class::demands(&classes),
+        promises: promise::resolve(promises, &plan.tree, report),
+        first_place: LeafId((plan.tree.leaf_count() - seats.len()) as u32),
+        link: plan,
+        rules,
+        search,
+        default: default_target(&classes)?,
+        interfaces,
+        places,
+        seats,
+        is_expanded: false,
+        joined: BTreeMap::new(),
+        covers: OnceLock::new(),
+        identity: identity.into_inner(),
+    };
+    let span = places::drafts(&link, &classes).next().map_or(link.span, |(_, draft)| draft.span);
+    places::has_room(&policy, span, report).then_some(policy)
+}
+
+fn default_target(classes: &[ClassDraft<'_>]) -> Option<Target> {
+    let (leaf, class) = class::leaves(classes).find(|(_, class)| class.default.is_some())?;
+    let flow = class.queue.flow_key();
+    Some(Target { leaf, meter: None, spread: class.spread, flow })
 }
 
 /// Reports a missing default class, or more than one.

@@ -53,6 +53,24 @@ pub(super) fn read_all(
     (rules, reading.names)
 }
 
+/// Reads the rules of a class that joins as `leaf`, where rules may name these interfaces.
+pub(super) fn read_joining(
+    (class, leaf): (&ClassDraft<'_>, LeafId),
+    interfaces: &[String],
+    report: &mut Report,
+) -> Vec<Rule> {
+    let mut reading = Reading {
+        names: interfaces.to_vec(),
+        fixed: true,
+        prefixes: 0,
+        combinations: 0,
+        police: &mut Meters::default(),
+        order: MatchOrder::First,
+    };
+    let nodes = class.matches.iter();
+    nodes.filter_map(|node| read(node, (class, leaf), &mut reading, report)).collect()
+}
+
 /// State shared by all rules: interfaces by number, which follow the first mention unless a
 /// deployment gave them, a count of prefixes, meters, and the match order.
 struct Reading<'p> {

@@ -287,7 +287,7 @@ fn give_rest_to_default(
     }
 }
 
-fn share_of_nothing(class: &ClassDraft<'_>, span: Span) -> Draft {
+pub(super) fn share_of_nothing(class: &ClassDraft<'_>, span: Span) -> Draft {
     let message = format!("class `{}` has a share of a parent that has no rate", class.name);
     Draft::new(&codes::SHARE_OF_NOTHING, span, message)
         .cure("write `rate` or `share` in the parent, or `rate` here")
@@ -323,7 +323,7 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), rep
 
 /// The finding that `count` children have more than `owner`; `queues` says whether one of them
 /// stands for several queues.
-fn overcommitted(
+pub(super) fn overcommitted(
     owner: &str,
     (rate, span): (Rate, Span),
     sum: u128,

@@ -10,7 +10,7 @@ mod report;
 mod stories;
 
 pub use drops::DropGroup;
-pub use stories::{Story, Turns};
+pub use stories::{Story, Turns, Within};
 
 use crate::explain::{ExplainReport, Explained, SLOWEST_DEFAULT};
 use crate::load::{Detail, Happened, Load};
@@ -31,6 +31,17 @@ pub struct Ask {
     pub packet: Option<u64>,
     /// How many of the slowest.
     pub worst: usize,
+    /// Only those that ended in this time, after such a delay.
+    pub within: Option<Within>,
+}
+
+/// Packets with the reasons of their delays.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Found {
+    /// The packets, the slowest first.
+    pub stories: Vec<Story>,
+    /// How many fit what was asked for, those among them.
+    pub matched: u64,
 }
 
 /// Why packets of a load waited and were dropped.
@@ -82,9 +93,22 @@ pub fn look(load: &Load, ask: &Ask) -> Result<Causes, BuildError> {
         loans: BTreeMap::new(),
         bin: bin(load),
     };
-    let detail = Detail { single: true, explained: true };
+    let detail = Detail { single: true, explained: true, ..Detail::default() };
     load.replay(&plans, detail, &mut |happened| looking.note(happened))?;
     Ok(looking.finish())
+}
+
+/// Replays `load`, up to the end of the time asked for, and finds the packets asked for.
+///
+/// # Errors
+/// When a plan of the load does not build.
+pub fn packets(load: &Load, ask: &Ask) -> Result<Found, BuildError> {
+    let mut stories = Stories::new(load, ask);
+    let stop = Some(ask.within.map_or(load.end, |within| within.to.min(load.end)));
+    let detail = Detail { explained: true, stop, ..Detail::default() };
+    load.replay(&load.plans(), detail, &mut |happened| stories.note(&happened))?;
+    let matched = stories.matched();
+    Ok(Found { stories: stories.finish(), matched })
 }
 
 struct Looking<'a> {
@@ -111,7 +135,7 @@ impl Looking<'_> {
                 self.explained.add(sojourn);
                 self.lent(sojourn);
             }
-            Happened::Offered(_) | Happened::Left(_) => {}
+            Happened::Offered(_) | Happened::Left(_) | Happened::Tick(..) => {}
         }
     }
 

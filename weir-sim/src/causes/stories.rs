@@ -41,6 +41,20 @@ pub struct Story {
     pub dropped: Option<&'static str>,
 }
 
+/// A cell of a heat map: packets that left or were dropped in `(from, to]`, after a delay in
+/// `[delay_min, delay_max)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Within {
+    /// The beginning.
+    pub from: Instant,
+    /// The end.
+    pub to: Instant,
+    /// The shortest delay.
+    pub delay_min: Duration,
+    /// The delay above all others.
+    pub delay_max: Duration,
+}
+
 /// Packets sent, and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Turns {
@@ -68,6 +82,8 @@ pub(super) struct Stories<'a> {
     left: Vec<(Instant, u32, u32)>,
     /// The packets to tell of, the slowest first.
     chosen: Vec<Chosen>,
+    /// How many packets ended that fit what was asked for.
+    matched: u64,
 }
 
 /// A packet to tell of: its sojourn, its class, the classes that held it back and that lent.
@@ -91,6 +107,7 @@ impl<'a> Stories<'a> {
             asked: (0, None),
             left: Vec::with_capacity(load.arrivals.len()),
             chosen: Vec::new(),
+            matched: 0,
         };
         this.enter(0);
         this
@@ -124,7 +141,7 @@ impl<'a> Stories<'a> {
                 self.left.push((left.at, class, bytes));
             }
             Happened::Waited(sojourn) => self.waited(sojourn),
-            Happened::Dropped(..) => {}
+            Happened::Dropped(..) | Happened::Tick(..) => {}
         }
     }
 
@@ -150,6 +167,10 @@ impl<'a> Stories<'a> {
             Some(_) => 1,
             None => self.ask.worst,
         };
+        if self.ask.within.is_some_and(|within| !within.has(sojourn)) {
+            return;
+        }
+        self.matched += 1;
         let total = sojourn.total();
         let at = self.chosen.partition_point(|row| row.sojourn.total() >= total);
         if at >= most {
@@ -163,6 +184,10 @@ impl<'a> Stories<'a> {
         let lender = sojourn.lender.map(name);
         self.chosen.insert(at, Chosen { sojourn: *sojourn, class, regulator, lender });
         self.chosen.truncate(most);
+    }
+
+    pub fn matched(&self) -> u64 {
+        self.matched
     }
 
     pub fn finish(self) -> Vec<Story> {
@@ -207,6 +232,14 @@ impl<'a> Stories<'a> {
             turns.bytes += u64::from(bytes);
         }
         (own, others)
+    }
+}
+
+impl Within {
+    fn has(&self, sojourn: &Sojourn) -> bool {
+        let total = sojourn.total();
+        let in_time = sojourn.at > self.from && sojourn.at <= self.to;
+        in_time && total >= self.delay_min && total < self.delay_max
     }
 }
 

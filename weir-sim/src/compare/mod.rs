@@ -14,8 +14,11 @@ use crate::network::plan::{Network, OutletId};
 use crate::network::{self, route};
 use crate::replicate::{self, Estimate};
 use crate::report::Report;
+use crate::run::{RunError, run_watched};
 use crate::scenario::{Scenario, Source, Traffic};
 use crate::shown::number_table as table;
+use crate::timeline::{Timelines, Tracks};
+use crate::watch::{Fate, Watch};
 use measured::{Figures, LeafFigures, count, figure};
 use serde::Serialize;
 use std::fmt;
@@ -24,7 +27,7 @@ use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Params, Value};
 use weir_core::sched::{self, ClassSpec, Tree};
-use weir_core::units::{Quantity, Rate};
+use weir_core::units::{Duration, Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::suggest;
 use weir_policy::translate::{self, Promised, Translated, promises};
@@ -255,6 +258,30 @@ pub fn compare(
         ),
         rows,
     }
+}
+
+/// Runs `scenario` once under each scheduler that it can be translated for, and returns the tracks
+/// of the outlet whose scheduler is replaced, with the scheduler's keyword.
+///
+/// # Errors
+/// As [`crate::run()`].
+pub fn tracks(
+    scenario: &Scenario,
+    schedulers: &[&'static sched::Entry],
+    threads: usize,
+) -> Result<Vec<(String, Tracks)>, RunError> {
+    let scenarios: Vec<Scenario> =
+        schedulers.iter().filter_map(|entry| Some(adapt(scenario, entry).ok()?.0)).collect();
+    let run = |place: usize| {
+        let scenario = &scenarios[place];
+        let mut timelines = Timelines::of(scenario, None);
+        let mut tell = |fate: &Fate<'_>| timelines.add(fate);
+        let watch = Watch { packets: Some(&mut tell), rest: true, ..Watch::default() };
+        run_watched(scenario, watch, &mut |_: Duration| {})?;
+        let tracks = timelines.finish().swap_remove(0);
+        Ok((scenario.link.scheduler.to_owned(), tracks))
+    };
+    replicate::map(scenarios.len(), run, threads).into_iter().collect()
 }
 
 /// The scenario under another scheduler, with its changes.

@@ -6,10 +6,14 @@
 //! same arrivals would have met; senders that react to loss or delay would have sent otherwise.
 //! Invariant: a replay depends on load and plans only.
 
+mod fork;
+mod outcome;
 mod record;
 mod staged;
 
-pub use record::{ARRIVALS_MAX, directions};
+pub use fork::{Edit, Fork};
+pub use outcome::{Compared, Outcome};
+pub use record::{ARRIVALS_MAX, RecordHead, RecordWay, directions, head};
 
 use crate::drive::Drive;
 use std::collections::BTreeMap;
@@ -18,8 +22,8 @@ use std::path::Path;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
-use weir_core::ids::Handle;
-use weir_core::link::{Arrival, LinkPlan};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{Arrival, Charge, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
@@ -106,6 +110,9 @@ pub enum Happened<'a> {
     Waited(&'a Sojourn),
     /// The plan of this stage is in force.
     Stage(usize),
+    /// The link was served up to this instant, and the bytes that wait in each leaf are these; see
+    /// [`Detail::ticks`].
+    Tick(Instant, &'a [u64]),
 }
 
 /// A leaf after a drop.
@@ -124,6 +131,19 @@ pub struct Detail {
     pub single: bool,
     /// The link explains why packets waited.
     pub explained: bool,
+    /// Tells what waits at the end of each of these times.
+    pub ticks: Option<Ticks>,
+    /// Ends here, and does not wait until the link is empty.
+    pub stop: Option<Instant>,
+}
+
+/// Instants at the same distance from each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticks {
+    /// The first.
+    pub first: Instant,
+    /// From each to the next; not zero.
+    pub step: Duration,
 }
 
 impl Stage {
@@ -174,7 +194,9 @@ fn read(
     let outcome = policy::parse_bytes(text.as_bytes(), name, ports, &named);
     let failed = outcome.failed();
     let first = outcome.findings.first().map(|finding| finding.message.clone());
-    let plan = outcome.plan.filter(|_| !failed);
+    // A link that ran had a leaf for each place.
+    let whole = |policy: Policy| if ports.is_some() { policy.with_places() } else { policy };
+    let plan = outcome.plan.filter(|_| !failed).map(whole);
     plan.ok_or_else(|| first.unwrap_or_else(|| format!("{name} is not a policy")))
 }
 
@@ -238,19 +260,26 @@ impl Load {
     ) -> Result<u32, BuildError> {
         assert_eq!(plans.len(), self.stages.len(), "each stage has a plan");
         let drive = self.begin(plans)?;
-        let mut replay = Replay { load: self, plans, drive, detail, stage: 0, each };
+        let floor = self.begin.as_ref().map_or(Instant::ZERO, |begin| begin.now);
+        let tick = detail.ticks.map(|ticks| ticks.first);
+        let mut replay = Replay { load: self, plans, drive, detail, stage: 0, tick, floor, each };
         if detail.explained {
             replay.drive.explain_from(self.start);
         }
+        let stop = detail.stop.unwrap_or(Instant::MAX);
+        let in_time = |served: Instant| served <= stop;
+        let until = self.arrivals.partition_point(|arrival| in_time(arrival.at));
         let mut from = 0;
-        for (served, until, event) in &self.events {
-            replay.offer(from..*until);
+        for (served, before, event) in self.events.iter().take_while(|event| in_time(event.0)) {
+            let before = (*before).min(until);
+            replay.offer(from..before);
             replay.serve(&[], *served);
             replay.event(event)?;
-            from = *until;
+            from = before;
         }
-        replay.offer(from..self.arrivals.len());
-        replay.serve(&[], self.end.after(DRAIN_MAX));
+        replay.offer(from..until);
+        replay.serve(&[], detail.stop.unwrap_or_else(|| self.end.after(DRAIN_MAX)));
+        replay.tell_end();
         Ok(replay.drive.backlog())
     }
 
@@ -284,6 +313,10 @@ struct Replay<'a> {
     drive: Drive,
     detail: Detail,
     stage: usize,
+    /// The next of the ticks.
+    tick: Option<Instant>,
+    /// What the line gave up to send: up to here the link was not served.
+    floor: Instant,
     each: &'a mut dyn FnMut(Happened<'_>),
 }
 
@@ -304,9 +337,41 @@ impl Replay<'_> {
     }
 
     fn serve(&mut self, arrivals: &[Arrival], until: Instant) {
+        let mut rest = arrivals;
+        while let Some(tick) = self.tick.filter(|&tick| tick <= until) {
+            let due = rest.partition_point(|arrival| arrival.at <= tick);
+            self.serve_whole(&rest[..due], tick);
+            rest = &rest[due..];
+            self.tell_backlog(tick);
+        }
+        self.serve_whole(rest, until);
+    }
+
+    fn serve_whole(&mut self, arrivals: &[Arrival], until: Instant) {
+        if arrivals.is_empty() && until < self.floor {
+            return;
+        }
         let each = &mut self.each;
         self.drive.serve(arrivals, until).iter().for_each(|left| each(Happened::Left(left)));
         self.settle();
+    }
+
+    /// Tells what waits at the end, where the last of the times is shorter than the others.
+    fn tell_end(&mut self) {
+        let next = self.tick.zip(self.detail.ticks.zip(self.detail.stop));
+        if let Some((tick, (ticks, stop))) = next
+            && tick.before(ticks.step) < stop
+        {
+            self.tell_backlog(stop);
+        }
+    }
+
+    fn tell_backlog(&mut self, tick: Instant) {
+        let leaves = self.plans[self.stage].tree.leaf_count() as u32;
+        let backlog = |leaf| self.drive.leaf(LeafId(leaf)).backlog.bytes;
+        let backlog: Vec<u64> = (0..leaves).map(backlog).collect();
+        (self.each)(Happened::Tick(tick, &backlog));
+        self.tick = self.detail.ticks.map(|ticks| tick.after(ticks.step));
     }
 
     /// Reports what the link dropped, and why packets waited.
@@ -328,7 +393,10 @@ impl Replay<'_> {
 
     fn event(&mut self, event: &Event) -> Result<(), BuildError> {
         match event {
-            Event::Forfeit(before) => self.drive.forfeit_before(*before),
+            Event::Forfeit(before) => {
+                self.floor = self.floor.max(*before);
+                self.drive.forfeit_before(*before);
+            }
             Event::DropOlder { clock, ages } => {
                 self.drive.drop_older(&|leaf| match ages.get(leaf.index()) {
                     Some(&age) => clock.before(age),
@@ -337,6 +405,7 @@ impl Replay<'_> {
             }
             &Event::Stage(next) => {
                 let at = self.load.stages[next].at;
+                self.floor = self.floor.max(at);
                 let (from, to) = (&self.plans[self.stage], &self.plans[next]);
                 let heir = self.load.stages[next].policy.default.leaf;
                 self.drive.change(at, Change { from, to, heir })?;
@@ -346,6 +415,14 @@ impl Replay<'_> {
         }
         self.settle();
         Ok(())
+    }
+}
+
+/// Returns the length that a plan charges for a frame.
+pub(crate) fn charged(plan: &LinkPlan, length: u32) -> u64 {
+    match plan.charge {
+        Charge::Wire => plan.framing.wire_length(length).into(),
+        Charge::Frame => length.into(),
     }
 }
 

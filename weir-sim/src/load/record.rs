@@ -3,7 +3,9 @@
 //! Frames are offered by the rule of the run loop ([`Pending`]), so each has the instant and the
 //! leaf that it had. A record that begins on a running link begins with the link's state.
 
-use super::{Begin, Event, HANDLES_FROM, Load, Stage};
+use super::fork::{Fork, Forking, Moved};
+use super::{Begin, Event, HANDLES_FROM, Load, Outcome, Stage};
+use crate::recorded::{INSTANT_MAX, instant};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
@@ -17,28 +19,82 @@ impl Load {
     /// When the record has no such direction, holds no packet, or its policy has errors. A record
     /// that is cut gives what precedes the cut.
     pub fn of_record(record: impl Read, direction: Option<&str>) -> Result<Self, String> {
-        let mut reader = RecordReader::new(record).map_err(|error| error.to_string())?;
-        let head = reader.head().clone();
-        let lane = lane(&head, direction)?;
-        let mut reading = Reading::new(&head, lane)?;
-        loop {
-            match reader.next_step() {
-                Ok(Some((_, Step::End(_)))) | Ok(None) => break,
-                Ok(Some((of, step))) if of == lane => reading.step(&step, &head)?,
-                Ok(Some(_)) => {}
-                Err(error) => {
-                    reading.load.fault = Some(error.to_string());
-                    break;
-                }
-            }
-            if reading.load.arrivals.len() >= ARRIVALS_MAX {
-                reading.load.fault =
-                    Some(format!("only its first {ARRIVALS_MAX} packets are explained"));
-                break;
-            }
-        }
-        reading.finish()
+        Reading::all(record, direction, None, false).map(|read| read.0)
     }
+
+    /// As [`Load::of_record`], with what the record says became of the load.
+    ///
+    /// # Errors
+    /// As [`Load::of_record`].
+    pub fn with_outcome(
+        record: impl Read,
+        direction: Option<&str>,
+    ) -> Result<(Self, Outcome), String> {
+        Reading::all(record, direction, None, true)
+    }
+
+    /// As [`Load::of_record`], with the changes of `fork`: from its moment on, frames are
+    /// classified by the changed policy. If these values change nothing, it is the load of the
+    /// record.
+    ///
+    /// # Errors
+    /// As [`Load::of_record`], and when the values cannot be set.
+    pub fn forked(record: impl Read, direction: Option<&str>, fork: &Fork) -> Result<Self, String> {
+        Reading::all(record, direction, Some(fork), false).map(|read| read.0)
+    }
+}
+
+/// What a record says of itself.
+#[derive(Clone, Debug)]
+pub struct RecordHead {
+    /// The name of the link.
+    pub name: String,
+    /// The version of Weir that recorded.
+    pub weir: String,
+    /// The wall clock at instant 0, in nanoseconds since 1970.
+    pub epoch_ns: u64,
+    /// Its directions.
+    pub directions: Vec<RecordWay>,
+}
+
+/// A direction of a record.
+#[derive(Clone, Debug)]
+pub struct RecordWay {
+    /// Its name.
+    pub name: String,
+    /// The ports where its frames come in.
+    pub from: Vec<String>,
+    /// The port where they leave.
+    pub to: String,
+    /// The policy with which the record begins.
+    pub stage: Stage,
+}
+
+/// Returns what a record says of itself.
+///
+/// # Errors
+/// When it is no record, or a policy of it has errors.
+pub fn head(record: impl Read) -> Result<RecordHead, String> {
+    let reader = RecordReader::new(record).map_err(|error| error.to_string())?;
+    let head = reader.head();
+    let port = |number: &u16| {
+        let name = head.ports.get(usize::from(*number)).cloned();
+        name.unwrap_or_else(|| format!("port {number}"))
+    };
+    let direction = |lane: &weir_record::LaneHead| {
+        Ok(RecordWay {
+            name: lane.name.clone(),
+            from: lane.from.iter().map(port).collect(),
+            to: port(&lane.to),
+            stage: stage(Instant::ZERO, (&lane.policy, &head.files), head)?,
+        })
+    };
+    Ok(RecordHead {
+        name: head.name.clone(),
+        weir: head.weir.clone(),
+        epoch_ns: head.epoch_ns,
+        directions: head.lanes.iter().map(direction).collect::<Result<_, String>>()?,
+    })
 }
 
 /// Returns the names of a record's directions.
@@ -72,6 +128,9 @@ struct Reading {
     /// The ages from which a leaf's frames are dropped after a stall.
     ages: Vec<Duration>,
     is_begun: bool,
+    fork: Option<Forking>,
+    /// What the record says became of the load, if that is wanted.
+    outcome: Option<Outcome>,
 }
 
 impl Reading {
@@ -85,31 +144,65 @@ impl Reading {
             served: Instant::ZERO,
             ages: lane.sojourn_max.clone(),
             is_begun: false,
+            fork: None,
+            outcome: None,
         })
     }
 
+    fn all(
+        record: impl Read,
+        direction: Option<&str>,
+        fork: Option<&Fork>,
+        keeps_outcome: bool,
+    ) -> Result<(Load, Outcome), String> {
+        let mut reader = RecordReader::new(record).map_err(|error| error.to_string())?;
+        let head = reader.head().clone();
+        let lane = lane(&head, direction)?;
+        let mut reading = Self::new(&head, lane)?;
+        reading.fork = fork.cloned().map(Forking::new);
+        reading.outcome = keeps_outcome.then(Outcome::default);
+        loop {
+            match reader.next_step() {
+                Ok(Some((_, Step::End(_)))) | Ok(None) => break,
+                Ok(Some((of, step))) if of == lane => reading.step(&step, &head)?,
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    reading.load.fault = Some(error.to_string());
+                    break;
+                }
+            }
+            if reading.load.arrivals.len() >= ARRIVALS_MAX {
+                reading.load.fault =
+                    Some(format!("only its first {ARRIVALS_MAX} packets are explained"));
+                break;
+            }
+        }
+        reading.finish()
+    }
+
     fn step(&mut self, step: &Step<'_>, head: &Head) -> Result<(), String> {
+        if instant(step).is_some_and(|at| at > INSTANT_MAX) {
+            return Err("the record is damaged: an instant after centuries".to_owned());
+        }
         match step {
             Step::Checkpoint { now, classified, state } => {
+                let is_forked = self.fork.as_ref().is_some_and(Forking::is_made);
+                if self.is_begun && !is_forked {
+                    // What waits to be offered is listed anew.
+                    self.pending.arrivals_mut().clear();
+                }
                 if !self.is_begun {
                     self.pending = Pending::at(*now, *classified, 0);
                     self.load.begin = Some(Begin { now: *now, state: state.to_vec() });
                     self.load.start = *now;
                 }
             }
-            Step::Arrival(arrival) if arrival.fate != Fate::Refused => {
-                let leaves = self.stage().policy.link.tree.leaf_count();
-                let meters = self.stage().policy.link.meters.len();
-                let meter = arrival.packet.meter;
-                let is_there = arrival.leaf.index() < leaves
-                    && meter.is_none_or(|meter| meter.index() < meters);
-                if !is_there {
-                    return Err("the record is damaged: a frame of no leaf".to_owned());
-                }
-                self.pending.push(arrival.offered());
+            Step::Arrival(arrival) => self.arrival(arrival)?,
+            Step::Serve { until } => self.serve(*until)?,
+            Step::Departure(left) => {
+                self.left(left.handle, left.at);
+                self.outcome.iter_mut().for_each(|outcome| outcome.departures.push(*left));
             }
-            Step::Serve { until } => self.serve(*until),
-            Step::Departure(left) => self.left(left.handle, left.at),
             Step::Sent { handle, at } => self.sent(*handle, *at),
             Step::Forfeit { before } => {
                 self.pending.forfeit_before(*before);
@@ -120,10 +213,66 @@ impl Reading {
                 self.event(Event::DropOlder { clock: *clock, ages });
             }
             Step::Change(change) => self.change(change, head)?,
+            Step::Joins(_) => return Err(JOINED.to_owned()),
             Step::Lost(loss) => *self.load.lost.entry(loss.name()).or_default() += 1,
-            Step::Arrival(_) | Step::Dropped(_) | Step::End(_) => {}
+            Step::Dropped(one) => {
+                self.outcome.iter_mut().for_each(|outcome| outcome.drops.push(*one));
+            }
+            Step::End(_) => {}
         }
         self.is_begun = true;
+        Ok(())
+    }
+
+    fn arrival(&mut self, arrival: &weir_record::Arrival<'_>) -> Result<(), String> {
+        // What is listed anew belongs to the step before.
+        let is_new = arrival.fate != Fate::Resumed;
+        if is_new && self.fork_is_due(|at| arrival.at > at) {
+            self.fork()?;
+        }
+        let is_forked = self.fork.as_ref().is_some_and(Forking::is_made);
+        if is_forked && !is_new {
+            // It was moved to its leaf of the changed policy.
+            return Ok(());
+        }
+        let offered = match &mut self.fork {
+            Some(fork) if is_forked => fork.classify(arrival, &mut self.pending),
+            _ => arrival.offered(),
+        };
+        if arrival.fate == Fate::Refused {
+            return Ok(());
+        }
+        let plan = &self.stage().policy.link;
+        let has_meter = offered.packet.meter.is_none_or(|meter| meter.index() < plan.meters.len());
+        if offered.leaf.index() >= plan.tree.leaf_count() || !has_meter {
+            return Err("the record is damaged: a frame of no leaf".to_owned());
+        }
+        self.pending.push(offered);
+        Ok(())
+    }
+
+    /// Returns whether the moment of a fork is over by this test, and the fork not made.
+    fn fork_is_due(&self, is_over: impl Fn(Instant) -> bool) -> bool {
+        let open = self.fork.as_ref().filter(|fork| self.is_begun && !fork.is_made());
+        open.is_some_and(|fork| is_over(fork.fork().at))
+    }
+
+    /// Makes the fork at its moment, or at the link's time if that is later.
+    fn fork(&mut self) -> Result<(), String> {
+        let Some(forking) = &self.fork else { return Ok(()) };
+        let at = forking.fork().at.max(self.pending.now());
+        let stage = forking.fork().edited(self.stage(), at)?;
+        if stage.policy == self.stage().policy {
+            self.fork = None;
+            return Ok(());
+        }
+        self.offer(at);
+        let moved = Moved::new(self.stage(), &stage);
+        moved.frames(&mut self.pending);
+        self.ages = moved.ages(&self.ages);
+        self.fork.iter_mut().for_each(|fork| fork.enter(&stage));
+        self.load.stages.push(stage);
+        self.event(Event::Stage(self.load.stages.len() - 1));
         Ok(())
     }
 
@@ -131,14 +280,29 @@ impl Reading {
         self.load.stages.last().expect("a load has a first stage")
     }
 
-    fn serve(&mut self, until: Instant) {
+    fn serve(&mut self, until: Instant) -> Result<(), String> {
         // The reader of a damaged record may find any instant.
         let until = until.max(self.pending.now());
+        if self.fork_is_due(|at| until > at) {
+            self.fork()?;
+        }
+        self.offer(until);
+        if self.fork_is_due(|at| until == at) {
+            self.fork()?;
+        }
+        Ok(())
+    }
+
+    /// Offers what is due at `until`.
+    fn offer(&mut self, until: Instant) {
         let (load, places) = (&mut self.load, &mut self.places);
+        let outcome = &mut self.outcome;
         self.pending.serve(until, |due| {
             for arrival in due {
                 let place = load.arrivals.len();
-                places.insert(arrival.packet.handle.0, place);
+                let recorded = arrival.packet.handle.0;
+                places.insert(recorded, place);
+                outcome.iter_mut().for_each(|outcome| outcome.handles.push(recorded));
                 let mut arrival = *arrival;
                 arrival.packet.handle = Handle(HANDLES_FROM + place as u32);
                 load.arrivals.push(arrival);
@@ -171,20 +335,38 @@ impl Reading {
     fn change(&mut self, change: &Change, head: &Head) -> Result<(), String> {
         // The reader of a damaged record may find any instant.
         let at = change.at.max(self.pending.now());
-        let stage = stage(at, (&change.policy, &change.files), head)?;
+        let recorded = stage(at, (&change.policy, &change.files), head)?;
+        // The link's time is that of the change now.
+        self.pending.forfeit_before(at);
+        let made = self.fork.as_mut().filter(|fork| fork.is_made());
+        let (stage, ages) = match made {
+            None => {
+                // The frames that wait to be offered follow, with their new leaves.
+                self.pending.arrivals_mut().clear();
+                (recorded, change.sojourn_max.clone())
+            }
+            Some(fork) => {
+                let stage = fork.fork().edited(&recorded, at).map_err(|why| {
+                    format!("the record changes its policy to `{}`, where {why}", change.policy)
+                })?;
+                fork.enter(&stage);
+                let ages = Moved::new(&recorded, &stage).ages(&change.sojourn_max);
+                Moved::new(self.stage(), &stage).frames(&mut self.pending);
+                (stage, ages)
+            }
+        };
         self.load.stages.push(stage);
-        self.ages = change.sojourn_max.clone();
-        // The frames that wait to be offered follow, with their new leaves.
-        self.pending.arrivals_mut().clear();
+        self.load.start = self.load.start.min(at);
+        self.ages = ages;
         self.event(Event::Stage(self.load.stages.len() - 1));
         Ok(())
     }
 
-    fn finish(self) -> Result<Load, String> {
+    fn finish(self) -> Result<(Load, Outcome), String> {
         if self.load.arrivals.is_empty() {
             return Err("the record holds no packet of this direction".to_owned());
         }
-        Ok(self.load)
+        Ok((self.load, self.outcome.unwrap_or_default()))
     }
 }
 
@@ -195,5 +377,8 @@ fn stage(at: Instant, (name, files): (&str, &[File]), head: &Head) -> Result<Sta
     Stage::with_files(at, (name, &text.text), files, Some(head.ports.clone()))
 }
 
+/// What is explained is found by replays from the texts of policies.
+const JOINED: &str = "classes joined the link or left it while this was recorded, which explain \
+                      does not follow; record while none does";
 /// The most packets of a record that are explained.
 pub const ARRIVALS_MAX: usize = 1 << 22;

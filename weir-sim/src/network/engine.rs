@@ -21,7 +21,7 @@ use crate::packets::Packets;
 use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
 use crate::tcp::{Connection, Served, Side};
-use crate::watch::{Subject, Tell, Watch};
+use crate::watch::{REST_MAX, Subject, Tell, Watch};
 use weir_core::change::Change;
 use weir_core::classify::Classifier;
 use weir_core::ids::Handle;
@@ -79,6 +79,8 @@ pub(crate) struct Engine<'a> {
     datagrams: u32,
     /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
+    /// Whether it is also called for what waits at the end.
+    rest_told: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -109,6 +111,7 @@ impl<'a> Engine<'a> {
             flying: 0,
             datagrams: 0,
             packets_told: None,
+            rest_told: false,
         };
         engine.build_outlets(window)?;
         engine.events.push(window.0, Event::Count);
@@ -180,7 +183,21 @@ impl<'a> Engine<'a> {
             }
         }
         self.packets_told = watch.packets;
+        self.rest_told = watch.rest;
         Ok(())
+    }
+
+    /// Reports the packets that wait at the end, if the watch wants them: the report must be made.
+    pub fn tell_rest(&mut self) {
+        if self.packets_told.is_none() || !self.rest_told {
+            return;
+        }
+        for id in (0..self.outlets.len() as u32).map(OutletId) {
+            let outlet = &mut self.outlets[id.index()];
+            outlet.log.leaving = outlet.rest(self.end.after(REST_MAX));
+            outlet.log.dropped.clear();
+            self.tell(id);
+        }
     }
 
     pub fn all(&mut self, progress: &mut dyn FnMut(Duration)) {

@@ -125,6 +125,18 @@ impl<'a> Outlet<'a> {
         }
     }
 
+    /// Returns the packets that wait, as the link alone would send them up to `until`.
+    pub fn rest(&mut self, until: Instant) -> Vec<Departure> {
+        match &mut self.port {
+            Port::Line(drive) => drive.serve(&[], until).to_vec(),
+            Port::Driver(driver) => {
+                let mut left = Vec::new();
+                driver.link.serve(&[], until, &mut left);
+                left
+            }
+        }
+    }
+
     /// Offers a packet at `at`.
     pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet) {
         // A packet offered just before may leave first.

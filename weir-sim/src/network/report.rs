@@ -125,7 +125,7 @@ impl Engine<'_> {
             source_report(source, meter, &self.class_of(place), span)
         });
         let explained = &self.outlets[self.network.main.index()].log.explained;
-        Report {
+        let report = Report {
             bins: main.bins.clone(),
             scenario: scenario.name.clone(),
             seed: scenario.seed,
@@ -147,7 +147,9 @@ impl Engine<'_> {
                 incomplete: self.reassembly.given_up,
                 outlets,
             }),
-        }
+        };
+        self.tell_rest();
+        report
     }
 
     fn outlet(&mut self, place: usize, span: Duration) -> OutletReport {

@@ -9,8 +9,9 @@ use weir_core::link::{AnyLink, Change as LinkChange, Packet};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
+use weir_policy::policy::Wish;
 use weir_record::state::{restore, save};
-use weir_record::{Arrival, Change, Fate, Head, LaneHead, Pending, Step};
+use weir_record::{Arrival, Change, Fate, Head, Joins, LaneHead, Pending, Step};
 
 /// See the module.
 pub(super) struct Lane {
@@ -46,7 +47,7 @@ type Same = Result<(), Mismatch>;
 impl Lane {
     /// The direction before its first step.
     pub fn new(lane: &LaneHead, head: &Head) -> Result<Self, String> {
-        let policy = policy_of(&lane.policy, &head.files, head)?;
+        let policy = policy_of(&lane.policy, &head.files, head)?.with_places();
         Ok(Self {
             classifier: policy.classifier(),
             link: policy.link.build().map_err(|error| error.message)?,
@@ -86,6 +87,7 @@ impl Lane {
             }
             Step::DropOlder { clock } => self.drop_older(*clock),
             Step::Change(change) => self.change(change, head),
+            Step::Joins(joins) => self.join(joins),
             Step::Lost(_) => {
                 self.report.lost += 1;
                 Ok(())
@@ -225,6 +227,7 @@ impl Lane {
             return self.faulty("time goes back");
         }
         let policy = policy_of(&change.policy, &change.files, head).map_err(Mismatch::Faulty)?;
+        let policy = policy.with_places();
         let (from, to) = (&self.policy.link, &policy.link);
         let applied =
             LinkChange { from, to, heir: policy.default.leaf }.apply(&mut self.link, change.at);
@@ -234,6 +237,39 @@ impl Lane {
         self.policy = policy;
         // The link's time is that of the change now; a record that goes back is faulty.
         self.pending.forfeit_before(change.at);
+        // The frames that wait to be offered follow, with their new leaves.
+        self.pending.arrivals_mut().clear();
+        self.report.changes += 1;
+        self.called();
+        Ok(())
+    }
+
+    /// Lets classes join and leave as they did.
+    fn join(&mut self, joins: &Joins) -> Same {
+        self.settle()?;
+        if joins.at < self.pending.now() {
+            return self.faulty("time goes back");
+        }
+        let wish = Wish { remove: &joins.removed, tables: &joins.tables, name: "the record" };
+        let Some(seatings) = self.policy.seat(&wish).plan else {
+            return self.faulty("classes that cannot join, or leave, the policy");
+        };
+        for seating in &seatings {
+            for graft in seating.grafts(&self.policy) {
+                let done = graft.apply(&mut self.policy.link, self.link.as_mut(), joins.at);
+                done.map_err(|error| Mismatch::Faulty(error.to_string()))?;
+            }
+            match seating.rules() {
+                Some(rules) => {
+                    let fits = self.classifier.fits(seating.leaf, &rules);
+                    fits.map_err(Mismatch::Faulty)?;
+                    self.classifier.join(seating.leaf, rules);
+                }
+                None => drop(self.classifier.leave(seating.leaf)),
+            }
+            self.policy.follow(seating);
+        }
+        self.pending.forfeit_before(joins.at);
         // The frames that wait to be offered follow, with their new leaves.
         self.pending.arrivals_mut().clear();
         self.report.changes += 1;
@@ -296,7 +332,7 @@ impl Lane {
 }
 
 /// Returns the instant to which a step takes the link.
-fn instant(step: &Step<'_>) -> Option<Instant> {
+pub(crate) fn instant(step: &Step<'_>) -> Option<Instant> {
     match step {
         Step::Checkpoint { now, .. } => Some(*now),
         Step::Arrival(arrival) => Some(arrival.at),
@@ -304,16 +340,18 @@ fn instant(step: &Step<'_>) -> Option<Instant> {
         Step::Forfeit { before } => Some(*before),
         Step::DropOlder { clock } => Some(*clock),
         Step::Change(change) => Some(change.at),
+        Step::Joins(joins) => Some(joins.at),
         _ => None,
     }
 }
 
 /// Returns the departure as a record has it: a mark that writes nothing is none.
-fn plain(departure: Departure) -> Departure {
+pub(crate) fn plain(departure: Departure) -> Departure {
     Departure { mark: Mark::new(departure.mark.written()), ..departure }
 }
 
-fn departed(departure: &Departure) -> String {
+/// A departure as text.
+pub(crate) fn departed(departure: &Departure) -> String {
     let Departure { handle, leaf, charged, arrived, at, finished, mark } = departure;
     let mark = mark.written().map_or(String::new(), |mark| format!(", marked {mark:#x}"));
     format!(
@@ -328,7 +366,8 @@ fn departed(departure: &Departure) -> String {
     )
 }
 
-fn dropped(dropped: &Dropped) -> String {
+/// A drop as text.
+pub(crate) fn dropped(dropped: &Dropped) -> String {
     let Dropped { handle, leaf, reason, at, arrived } = dropped;
     format!(
         "packet {} of leaf {} is dropped at {} ns ({}); it came at {} ns",
@@ -341,4 +380,4 @@ fn dropped(dropped: &Dropped) -> String {
 }
 
 /// Later than any clock of a machine: nothing overflows up to there.
-const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);
+pub(crate) const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);

@@ -7,6 +7,7 @@
 mod lane;
 mod sources;
 
+pub(crate) use lane::{INSTANT_MAX, departed, dropped, instant, plain};
 pub use sources::scenario;
 
 use lane::{Lane, Mismatch};

@@ -59,6 +59,10 @@ pub fn scenario(
     })
 }
 
+/// A simulation takes its policies from texts.
+const JOINED: &str = "classes joined the link or left it while this was recorded, which a \
+                      simulation does not follow; record while none does";
+
 /// What a record has of a direction.
 #[derive(Default)]
 struct Gathered {
@@ -115,6 +119,7 @@ impl Gathered {
                 }
             }
             Step::Change(change) => self.change(change, head)?,
+            Step::Joins(_) => return Err(JOINED.to_owned()),
             _ => {}
         }
         Ok(())

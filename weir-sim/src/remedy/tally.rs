@@ -3,11 +3,11 @@
 //! Times are exact: each delay is kept. A packet that still waits long after the end of the load
 //! counts as one whose delay is longer than any other.
 
-use crate::load::{Detail, Happened, Load};
+use crate::load::{Detail, Happened, Load, charged};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
-use weir_core::link::{Charge, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::parameter::BuildError;
 use weir_policy::calculus;
 use weir_policy::policy::{Measure, Metric};
@@ -59,7 +59,7 @@ impl Tally {
     /// When a plan does not build.
     pub fn of(load: &Load, plans: &[LinkPlan], peaks: bool) -> Result<Self, BuildError> {
         let mut counting = Counting::new(load, plans);
-        let detail = Detail { single: peaks, explained: false };
+        let detail = Detail { single: peaks, ..Detail::default() };
         let waiting = load.replay(plans, detail, &mut |happened| counting.note(happened))?;
         Ok(counting.finish(waiting))
     }
@@ -206,7 +206,7 @@ impl<'a> Counting<'a> {
                 leaf.dropped += 1;
                 leaf.backlog = leaf.backlog.saturating_sub(charged);
             }
-            Happened::Waited(_) => {}
+            Happened::Waited(_) | Happened::Tick(..) => {}
         }
     }
 
@@ -235,14 +235,6 @@ fn fairness(plan: &LinkPlan, tally: &Tally) -> Option<f64> {
     let squares: f64 = parts.iter().map(|part| part * part).sum();
     let sum: f64 = parts.iter().sum();
     (squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
-}
-
-/// Returns the length that a plan charges for a frame.
-fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length).into(),
-        Charge::Frame => length.into(),
-    }
 }
 
 fn seconds(nanos: u64) -> f64 {

@@ -32,6 +32,7 @@ use crate::drive::Drive;
 use crate::explain::Explained;
 use crate::keeping::Keeping;
 use crate::meter::LinkMeter;
+use crate::timeline::{Passage, Timeline, charged};
 use slab::Slab;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -50,6 +51,8 @@ pub struct Outputs<W> {
     pub departures: Option<CaptureWriter<W>>,
     /// For frames that it dropped, with the instant of that.
     pub drops: Option<CaptureWriter<W>>,
+    /// For what each class did over time.
+    pub timeline: Option<Timeline>,
 }
 
 /// Why a replay stopped; a fault of the capture is no such reason.
@@ -293,6 +296,12 @@ impl<W: Write> State<'_, W> {
         }
         self.finished = departure.finished;
         self.counts.sent += 1;
+        if let Some(timeline) = &mut self.outputs.timeline {
+            let class = self.policy.leaf_name(departure.leaf);
+            let bytes = departure.charged.get();
+            let Departure { arrived, at, .. } = *departure;
+            timeline.add(Passage { class, arrived, at, bytes, dropped: None });
+        }
         let mut frame = self.release(departure.handle);
         if let (Some(link_type), Some(new)) = (frame.link_type, departure.mark.written()) {
             write_traffic_class(link_type, &mut frame.bytes, new);
@@ -310,6 +319,12 @@ impl<W: Write> State<'_, W> {
         let frame = self.release(dropped.handle);
         if let Some(keeping) = &mut self.keeping {
             keeping.dropped(dropped, frame.length);
+        }
+        if let Some(timeline) = &mut self.outputs.timeline {
+            let class = self.policy.leaf_name(dropped.leaf);
+            let bytes = charged(&self.policy.link, frame.length);
+            let Dropped { arrived, at, reason, .. } = *dropped;
+            timeline.add(Passage { class, arrived, at, bytes, dropped: Some(reason) });
         }
         let delay = dropped.at.since(dropped.arrived);
         self.describe(dropped.leaf, delay, format_args!("dropped:{}", dropped.reason.name()));
@@ -334,7 +349,7 @@ impl<W: Write> State<'_, W> {
 
     fn keep_failure(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
-            *self.outputs = Outputs { departures: None, drops: None };
+            *self.outputs = Outputs { departures: None, drops: None, timeline: None };
             self.failed.get_or_insert(error);
         }
     }
@@ -441,7 +456,7 @@ mod tests {
         let bytes = capture(lengths);
         let mut reader = CaptureReader::new(&bytes[..]).expect("a good header");
         let departures = CaptureWriter::new(Vec::new()).expect("memory takes all");
-        let mut outputs = Outputs { departures: Some(departures), drops: None };
+        let mut outputs = Outputs { departures: Some(departures), drops: None, timeline: None };
         let mut run = Run::new(&policy, &map, &mut outputs).expect("builds");
         run.state.held_bytes_max = held_bytes_max;
         let report = run.all(&mut reader).expect("memory takes all");

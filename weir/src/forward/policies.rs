@@ -4,13 +4,12 @@
 //! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is
 //! made at a time, and a change on trial is followed only by its confirmation or its return.
 
-mod texts;
+mod joins;
 
 use super::door::{self, Wish};
 use super::recording::Recorder;
 use super::tell;
 use crate::diff;
-use crate::up::reading;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -19,9 +18,11 @@ use weir_control::protocol::{
     Answer, Changed, Difference, File, InForce, PolicyOf, Request, Terms,
 };
 use weir_control::service::{Peer, Reply};
+use weir_control::texts;
 use weir_live::alarm::{Alarms, Guards};
 use weir_live::bridge::Bridge;
 use weir_live::change::history::{Entry, History, Origin, Texts};
+use weir_live::change::join::Rehearsal;
 use weir_live::change::{self, Office, Transaction};
 use weir_live::events::{Kind, Reporter};
 use weir_live::keeper::messages::Report;
@@ -58,6 +59,8 @@ pub struct State {
     pub history: History,
     /// The last change, if it may still return.
     pub trial: Option<Trial>,
+    /// For each direction, on what classes that join are tried first; made when one does.
+    pub rehearsals: Vec<Option<Rehearsal>>,
 }
 
 /// A change that returns if a guard is broken, and if it is not confirmed.
@@ -127,13 +130,18 @@ impl Policies {
                     texts::edited(&state.texts, &state.deployment, settings)
                 })
             }
-            Request::Reload { texts, terms } => self
-                .read(texts.as_deref())
-                .and_then(|texts| self.change(terms, Origin::Reload, peer.uid, |_| Ok(texts))),
+            Request::Class { .. } => self.join(request, peer.uid),
+            Request::Reload { texts, terms } => self.read(texts.as_deref()).and_then(|texts| {
+                // Classes that joined stay, whatever the files say of others.
+                self.change(terms, Origin::Reload, peer.uid, |state| {
+                    Ok(Texts { added: state.texts.added.clone(), ..texts })
+                })
+            }),
             Request::Rollback { number, terms } => {
                 self.change(terms, Origin::Rollback, peer.uid, |state| state.texts_of(*number))
             }
             Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
+            Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
             Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
             Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),
             _ => Err("the link does not know the request".to_owned()),
@@ -144,7 +152,9 @@ impl Policies {
     /// Puts texts in force that the keeper read because of a SIGHUP.
     pub fn reload(&self, read: Result<Texts, String>) {
         let terms = Terms { reason: "SIGHUP".to_owned(), ..Terms::default() };
-        let refused = match self.change(&terms, Origin::Reload, None, |_| read) {
+        let read =
+            |state: &State| read.map(|texts| Texts { added: state.texts.added.clone(), ..texts });
+        let refused = match self.change(&terms, Origin::Reload, None, read) {
             Ok(Answer::Changed(changed)) if changed.errors > 0 => changed.text,
             Err(why) => why,
             Ok(_) => return,
@@ -289,7 +299,7 @@ impl Policies {
         }
         state.check(origin)?;
         let wanted = Wanted { texts: wanted(&state)?, origin, user };
-        let outcome = reading::of_texts(&wanted.texts);
+        let outcome = texts::of_link(&wanted.texts);
         let mut changed = found(&outcome);
         let Some(deployment) = outcome.plan.filter(|_| changed.errors == 0) else {
             return Ok(Answer::Changed(Box::new(changed)));
@@ -299,7 +309,10 @@ impl Policies {
         let transaction = Transaction::prepare(both, &terms.guards, &state.offices, &self.reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         if terms.dry_run {
-            changed.directions = differences(&state.deployment, &deployment);
+            // Without the places that no class has.
+            let plain = |texts| texts::read_again(texts).plan;
+            let both = plain(&state.texts).zip(plain(&wanted.texts));
+            changed.directions = both.map_or(Vec::new(), |(old, new)| differences(&old, &new));
         } else if state.deployment != deployment {
             let checked = Checked { deployment, transaction, changed };
             changed = self.put_in_force(&mut state, wanted, checked, terms)?;
@@ -318,7 +331,8 @@ impl Policies {
     ) -> Result<Changed, String> {
         let Checked { deployment, mut transaction, mut changed } = checked;
         let by = wanted.user.map(|user| format!("user {user}")).unwrap_or_default();
-        transaction.note(&deployment, (&wanted.texts.files, &by, &terms.reason));
+        transaction.note(&deployment, (&wanted.texts.whole_files(), &by, &terms.reason));
+        state.rehearsals.clear();
         let held = self.recorder.hold();
         let wake = || self.bells.iter().for_each(|bell| bell.ring());
         let (alarms, guards, made) =
@@ -335,6 +349,7 @@ impl Policies {
             origin: wanted.origin,
             reason: terms.reason.clone(),
             what: changed.what.clone(),
+            counts: None,
             on_trial: trial.is_some(),
             texts: Some(wanted.texts.clone()),
         };
@@ -378,7 +393,7 @@ impl State {
     ) -> Result<Option<Alarms>, String> {
         let last = self.history.last().and_then(|last| last.texts.clone());
         let Some(texts) = last.filter(|texts| *texts != self.texts) else { return Ok(None) };
-        let outcome = reading::of_texts(&texts);
+        let outcome = texts::of_link(&texts);
         let deployment = outcome.plan.ok_or("the policies that were in force have errors now")?;
         let both = (&self.deployment, &deployment);
         let transaction = Transaction::prepare(both, &[], &self.offices, reporter);
@@ -410,7 +425,8 @@ impl State {
             since_ns: *since_ns,
         });
         let is_policy = |file: &&File| ways.iter().any(|way| name(way) == file.name);
-        let files = self.texts.files.iter().filter(is_policy).cloned().collect();
+        let files = self.texts.whole_files();
+        let files = files.into_iter().filter(|file| is_policy(&file)).collect();
         InForce { directions: directions.collect(), files }
     }
 
@@ -419,7 +435,7 @@ impl State {
         if change::is_busy(&mut self.offices) {
             return Err("a loop of the link hangs, and has not made the last change yet".to_owned());
         }
-        if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload) {
+        if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload | Origin::Class) {
             let number = self.history.last().map_or(0, |last| last.number);
             return Err(format!(
                 "change {number} is on trial; `weir confirm` keeps it, `weir rollback` undoes it"
@@ -461,7 +477,7 @@ fn trial(terms: &Terms, guards: Guards, before: &Texts) -> Option<Trial> {
 }
 
 /// Returns the findings as `weir check` prints them.
-fn found(outcome: &Outcome<Deployment>) -> Changed {
+fn found<T>(outcome: &Outcome<T>) -> Changed {
     let findings = &outcome.findings;
     let mut text = render::render(findings, &outcome.sources, false);
     if !findings.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_control::service::Tail;
-use weir_live::change::history::Texts;
+use weir_live::change::history::{Joined, Texts};
 use weir_live::change::record_files;
 use weir_live::deploy;
 use weir_live::events::{Kind, Reporter};
@@ -20,7 +20,7 @@ use weir_record::{End, Head, RecordWriter};
 /// What records of a link are made of.
 pub struct Recorder {
     /// What a record begins with, for the policies in force.
-    head: Mutex<Head>,
+    head: Mutex<Beginning>,
     boards: Vec<Arc<Board>>,
     /// The lanes of each board's loop.
     lanes: Vec<usize>,
@@ -39,7 +39,8 @@ impl Recorder {
         boards: Vec<Arc<Board>>,
         reporter: Reporter,
     ) -> Self {
-        let head = head_of(deployment, texts);
+        let beginning = Beginning::of(deployment, texts);
+        let head = &beginning.head;
         let of = |bridge: usize| {
             head.lanes.iter().filter(|lane| usize::from(lane.bridge) == bridge).count()
         };
@@ -49,7 +50,7 @@ impl Recorder {
             Arc::new(History::new(boards.clone(), lanes.clone(), bytes))
         });
         Self {
-            head: Mutex::new(head),
+            head: Mutex::new(beginning),
             boards,
             lanes,
             history,
@@ -118,7 +119,7 @@ impl Recorder {
         let recorder = Arc::clone(self);
         Ok(Box::new(move |out, _| {
             let written = || -> io::Result<()> {
-                let mut writer = RecordWriter::new(out, &recorder.lock().clone())?;
+                let mut writer = RecordWriter::new(out, &recorder.lock().whole())?;
                 history.write(&mut writer)?;
                 writer.finish(End::Snapshot).map(drop)
             };
@@ -134,7 +135,7 @@ impl Recorder {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Head> {
+    fn lock(&self) -> MutexGuard<'_, Beginning> {
         self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,7 +148,7 @@ impl Recorder {
         while !session.has_begun() && start.elapsed() < LOOP_PATIENCE {
             std::thread::sleep(PAUSE);
         }
-        (session, head.clone())
+        (session, head.whole())
     }
 
     fn write(
@@ -182,21 +183,46 @@ impl Recorder {
 /// See [`Recorder::hold`].
 pub struct Held<'r> {
     recorder: &'r Recorder,
-    head: MutexGuard<'r, Head>,
+    head: MutexGuard<'r, Beginning>,
 }
 
 impl Held<'_> {
     /// These policies are in force now.
     pub fn follow(mut self, deployment: &Deployment, texts: &Texts) {
-        *self.head = head_of(deployment, texts);
+        *self.head = Beginning::of(deployment, texts);
         if let Some(history) = &self.recorder.history {
             history.forget();
         }
     }
 }
 
-fn head_of(deployment: &Deployment, texts: &Texts) -> Head {
-    deploy::record_head(deployment, record_files(&texts.files), recorder::epoch_ns())
+impl Held<'_> {
+    /// Classes joined and left. The ring begins anew: its checkpoints have other policies.
+    pub fn follow_joined(mut self, joined: &Joined) {
+        self.head.texts.follow(joined);
+        if let Some(history) = &self.recorder.history {
+            history.forget();
+        }
+    }
+}
+
+/// What a record begins with, its policies as texts that classes can join.
+struct Beginning {
+    head: Head,
+    texts: Texts,
+}
+
+impl Beginning {
+    fn of(deployment: &Deployment, texts: &Texts) -> Self {
+        let head = deploy::record_head(deployment, Vec::new(), recorder::epoch_ns());
+        Self { head, texts: texts.clone() }
+    }
+
+    fn whole(&self) -> Head {
+        let mut head = self.head.clone();
+        head.files.splice(0..0, record_files(&self.texts.whole_files()));
+        head
+    }
 }
 
 /// How long loops may take to begin a record.

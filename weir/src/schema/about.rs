@@ -37,6 +37,13 @@ pub const LINK: &[About] = &[
         "The most packets that wait in all queues together.",
         "what the queues' limits allow, at least 65536 packets",
     ),
+    (
+        "places",
+        "Places for classes that join directly under the link while it runs (`weir class`); a \
+         table has `count`, and what such a class has unless it writes others: `queue`, its \
+         parameters.",
+        "none",
+    ),
     ("seed", "Where random droppers and hashes begin.", "0"),
     ("classifier", "How the rules are searched; every way finds the same.", "the first of them"),
     ("match_order", "Which of several rules that match decides.", "first"),
@@ -51,6 +58,17 @@ pub const CLASS: &[About] = &[
     ("police", "What happens to its packets above a rate, before the queue.", "nothing"),
     ("hash", "Spreads its packets over `queues` queues, by this part of the headers.", ""),
     ("queues", "How many queues it stands for, each with the keys of the class.", ""),
+    (
+        "places",
+        "Places for classes that join under it while the link runs (`weir class`), as in [link]; \
+         it needs a child without `place`.",
+        "none",
+    ),
+    (
+        "place",
+        "The place of its parent that it has, from 0: `weir class` writes it.",
+        "none: it is no class that joined",
+    ),
     ("match", "A rule, or a list of rules, that lead here.", ""),
     (
         "delay",

@@ -149,8 +149,15 @@ fn service() -> Value {
                 &[Dimension::Bytes],
                 "How much is kept of what the link did of late, for `weir snapshot`; in memory.",
             ),
-            "nothing", "8 MiB to 4 GiB",
+            "nothing; 64 MiB with `web`", "8 MiB to 4 GiB",
         ),
+        "web": {
+            "type": "string", "examples": ["127.0.0.1:8480"], "default": "none",
+            "description": "The address of a page that shows the link in a browser and tunes it \
+                (`weir view NAME` says how to open it). Tokens and certificate are those of \
+                `[deployment.api]`, if there is one; without a certificate only this machine \
+                reaches it.",
+        },
     })
 }
 

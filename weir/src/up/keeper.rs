@@ -8,6 +8,7 @@ use super::absence;
 use super::api::{self, ApiSocket};
 use super::journal::Journal;
 use super::orphan::Listeners;
+use super::page::Page;
 use super::reading::Reading;
 use super::running::{Limits, Phase, Running};
 use super::told;
@@ -51,6 +52,8 @@ pub struct Keeper<'a> {
     pub orphan: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
+    /// The page on it, if there is one.
+    pub page: Page,
     /// Its signals.
     pub signals: Signals,
     /// Where it prints.
@@ -217,6 +220,7 @@ impl Shift<'_> {
                 self.forwarders[index].serve();
                 self.listen(index);
             }
+            self.serve_page();
             self.bury()?;
             self.restart_if_due();
             if self.forwarders.is_empty() && self.stopping.is_none() {
@@ -230,6 +234,7 @@ impl Shift<'_> {
     fn wait(&self) -> Result<(), SystemError> {
         let mut watched = vec![self.keeper.signals.as_fd()];
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
+        watched.extend(self.keeper.page.descriptors());
         if self.forwarders.is_empty() {
             watched.push(self.keeper.socket.listener.as_fd());
         }
@@ -237,6 +242,16 @@ impl Shift<'_> {
         let patience = if is_settled { LOOK_INTERVAL } else { HURRY_INTERVAL };
         let beat = self.keeper.service.interval().unwrap_or(patience);
         watch::readable(&watched, patience.min(beat)).map(drop)
+    }
+
+    /// Gives the page what it asks for, and starts one that died again.
+    fn serve_page(&mut self) {
+        let Keeper { page, journal, .. } = &mut self.keeper;
+        let now = Instant::now();
+        let died = page.serve(now).or_else(|| page.look(now));
+        if let Some(why) = died.filter(|_| self.stopping.is_none()) {
+            journal.tell(Kind::PageDied, &why);
+        }
     }
 
     /// Does what a signal asks for.
@@ -273,6 +288,7 @@ impl Shift<'_> {
     /// Lets every forwarder send what it holds and end.
     fn stop(&mut self, now: Instant) {
         self.stopping = Some(now);
+        self.keeper.page.stop();
         self.keeper.service.stopping();
         for forwarder in &mut self.forwarders {
             match forwarder.phase {
@@ -308,6 +324,9 @@ impl Shift<'_> {
                 Report::Restart => self.restart(index),
                 Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
                 Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
+                Report::Joined(joined, entry) => {
+                    self.keeper.plan.history.push_joined(&joined, *entry);
+                }
                 Report::Confirmed => drop(self.keeper.plan.history.confirm()),
                 Report::Failed(why) => self.forwarders[index].failure = Some(why),
                 Report::Ended(status) => self.note_end(*status),
@@ -420,6 +439,9 @@ impl Shift<'_> {
         plan.api = api::read(&deployment)?;
         self.adapt(&deployment)?;
         plan.history = self.keeper.plan.history.clone();
+        // Classes that joined stay, whatever the files say of others.
+        let last = plan.history.last().and_then(|last| last.texts.as_ref());
+        plan.texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
         plan.note_start(realtime_ns(), None);
         let keeper = &mut self.keeper;
         self.before = Some(Files {
@@ -602,6 +624,8 @@ impl Shift<'_> {
         } else {
             self.keeper.journal.tell(Kind::HandedOver, &format!("process {number}"));
         }
+        let Keeper { page, deployment, plan, output, .. } = &mut self.keeper;
+        page.follow(deployment, plan.api.as_ref(), output);
         self.keeper.journal.end(&mut self.death);
         self.before = None;
         self.has_run = true;

@@ -6,6 +6,7 @@ mod api;
 mod journal;
 mod keeper;
 mod orphan;
+mod page;
 pub mod reading;
 mod running;
 mod told;
@@ -16,6 +17,7 @@ use crate::output::{Exit, Output};
 use journal::Journal;
 use keeper::{End, Keeper};
 use orphan::Orphan;
+use page::Page;
 use reading::Reading;
 use running::Limits;
 use std::path::PathBuf;
@@ -107,11 +109,14 @@ impl Up {
         plan.history = history;
         plan.api = api::read(&deployment)?;
         tell_changes(&mut plan, output);
+        let socket = match listeners {
+            Some(listeners) => keeper::adopt(&path, listeners)?,
+            None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
+        };
+        let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
         let keeper = Keeper {
-            socket: match listeners {
-                Some(listeners) => keeper::adopt(&path, listeners)?,
-                None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
-            },
+            socket,
+            page,
             orphan,
             path: self.deployment,
             deployment,

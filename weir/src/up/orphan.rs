@@ -1,6 +1,5 @@
 //! A link whose keeper died, and how this process becomes its keeper.
 
-use super::reading;
 use super::running::{Limits, Running};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -82,7 +81,7 @@ impl Orphan {
     /// Returns the name of its deployment, unless its texts were too long to be kept.
     fn name(&self) -> Option<String> {
         let texts = self.history.last()?.texts.as_ref()?;
-        reading::of_texts(texts).plan.map(|deployment| deployment.name)
+        weir_control::texts::read_again(texts).plan.map(|deployment| deployment.name)
     }
 
     fn take(

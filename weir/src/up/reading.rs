@@ -78,7 +78,11 @@ impl Reading {
         deployment.directions = Vec::new();
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
         let plan = Plan {
-            texts: Texts { deployment: File { name: self.name, text }, files: self.files },
+            texts: Texts {
+                deployment: File { name: self.name, text },
+                files: self.files,
+                ..Texts::default()
+            },
             keeper: std::process::id(),
             owner: process::user(),
             history: History::default(),
@@ -96,16 +100,7 @@ impl Reading {
             return Err(why);
         }
         let text = String::from_utf8(self.bytes).map_err(|error| error.to_string())?;
-        Ok(Texts { deployment: File { name: self.name, text }, files: self.files })
+        let deployment = File { name: self.name, text };
+        Ok(Texts { deployment, files: self.files, ..Texts::default() })
     }
-}
-
-/// Checks a deployment again from what was read.
-pub fn of_texts(texts: &Texts) -> Outcome<Deployment> {
-    let read = |path: &Path| {
-        let text = texts.file(&path.display().to_string());
-        text.map(|text| text.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
-    };
-    let File { name, text } = &texts.deployment;
-    deployment::parse(text.as_bytes(), name, &read)
 }

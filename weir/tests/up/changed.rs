@@ -188,12 +188,12 @@ fn trials() -> Outcome {
 fn returned_in_the_end() -> Outcome {
     let mut scene = Scene::new("late", POLICY)?;
     scene.start()?;
-    check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "300ms"], 0, &["weir confirm"])?;
     fs::write(scene.folder.join("policy.toml"), "[link]\n")?;
     scene.signal("STOP")?;
+    check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "2s"], 0, &["weir confirm"])?;
     let mut restart = scene.weir(&["restart", "--control", "weir.sock"]);
     let mut restart = restart.stderr(Stdio::null()).spawn()?;
-    std::thread::sleep(std::time::Duration::from_millis(800));
+    std::thread::sleep(std::time::Duration::from_millis(2300));
     assert_eq!(origins(&scene)?, ["start", "set"]);
     scene.signal("CONT")?;
     assert_eq!(restart.wait()?.code(), Some(2));

@@ -73,10 +73,16 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-policy", &["weir-core"]),
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-record", &["weir-core"]),
+    ("weir-rsvp", &["weir-core", "weir-policy"]),
     ("weir-sim", &["weir-core", "weir-policy", "weir-record"]),
     ("weir-live", &["weir-core", "weir-policy", "weir-record"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
+    ("weir-plot", &["weir-core", "weir-sim"]),
+    (
+        "weir-view",
+        &["weir-core", "weir-policy", "weir-sim", "weir-record", "weir-live", "weir-control"],
+    ),
     (
         "weir-lab",
         &[
@@ -88,6 +94,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-plot",
         ],
     ),
     (
@@ -101,7 +108,9 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-plot",
             "weir-lab",
+            "weir-view",
         ],
     ),
     ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
@@ -113,9 +122,11 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-import",
             "weir-sim",
             "weir-record",
+            "weir-rsvp",
             "weir-live",
             "weir-control",
             "weir-traffic",
+            "weir-view",
         ],
     ),
     ("xtask", &[]),
@@ -188,7 +199,7 @@ pub struct Absence {
 
 /// The crates below the ports: same calls, same decisions, to the bit.
 const DETERMINISTIC: &[&str] =
-    &["weir-core", "weir-policy", "weir-import", "weir-record", "weir-sim"];
+    &["weir-core", "weir-policy", "weir-import", "weir-record", "weir-rsvp", "weir-sim"];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[
@@ -221,7 +232,7 @@ pub const ABSENCES: &[Absence] = &[
         cure: "use a `BTreeMap`, or a `Vec` indexed by id",
     },
     Absence {
-        crates: &["weir-core", "weir-policy", "weir-import", "weir-sim", "weir-lab"],
+        crates: &["weir-core", "weir-policy", "weir-import", "weir-rsvp", "weir-sim", "weir-lab"],
         but: &[],
         tokens: &["thread_rng", "from_entropy", "from_os_rng", "getrandom", "OsRng", "ThreadRng"],
         what: "unseeded randomness",

@@ -1,11 +1,12 @@
-//! Changes of a running link under load: random policies one after another over real packets, and
-//! a policy of very many classes read anew.
+//! Changes of a running link under load: random policies one after another over real packets, a
+//! policy of very many classes read anew, and classes that join and leave one by one.
 //!
 //! The link is a bridge as `weir up` runs it, and changes come to it as from `weir set`
 //! (`weir_live::change`). Eight streams of numbered datagrams cross it. Four have a class each that
 //! stays, with other rates, queues and schedulers; the other four are moved by rules, and their
 //! classes come and go.
 
+mod joins;
 mod many;
 mod random;
 mod scene;
@@ -17,7 +18,8 @@ use crate::rows::{Options, Row};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "changes",
-    summary: "10 000 random changes of a running link under load, and 50 000 classes read anew",
+    summary: "10 000 random changes of a running link under load, 50 000 classes read anew, and \
+              classes that join and leave a thousand a second",
     measure: None,
     own: Some(Own { live: true, takes_file: false, run }),
 };
@@ -25,7 +27,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// A part: the beginning of its rows' subjects, and what measures it.
 type Part = (&'static str, fn(&Options) -> Result<Vec<Row>, String>);
 
-const PARTS: &[Part] = &[(random::NAME, random::run), (many::NAME, many::run)];
+const PARTS: &[Part] =
+    &[(random::NAME, random::run), (many::NAME, many::run), (joins::NAME, joins::run)];
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
     let _first = rig::prepare()?;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_live::bridge::Bridge;
+use weir_live::change::join::{Joins, Rehearsal};
 use weir_live::change::{Office, Transaction};
 use weir_live::deploy;
 use weir_live::events::{self, Reporter};
@@ -15,6 +16,7 @@ use weir_live::keeper::watch::Bell;
 use weir_live::status::{Amount, Board, ClassStatus, LaneStatus, Status};
 use weir_live::testbed::{LEFT, RIGHT, Testbed};
 use weir_policy::deployment::{self, Deployment};
+use weir_policy::policy::Wish;
 use weir_policy::render;
 
 /// See the module.
@@ -24,6 +26,7 @@ pub(super) struct Scene {
     /// What is in force.
     pub deployment: Deployment,
     offices: Vec<Office>,
+    rehearsals: Vec<Option<Rehearsal>>,
     bell: Arc<Bell>,
     board: Arc<Board>,
     reporter: Reporter,
@@ -50,7 +53,7 @@ pub(super) fn read(policy: &str) -> Result<Deployment, String> {
     let read = |_: &Path| Ok(policy.as_bytes().to_vec());
     let outcome = deployment::parse(text.as_bytes(), "changes.toml", &read);
     let why = || render::render(&outcome.findings, &outcome.sources, false);
-    outcome.plan.as_ref().cloned().ok_or_else(why)
+    outcome.plan.as_ref().cloned().map(Deployment::with_places).ok_or_else(why)
 }
 
 impl Scene {
@@ -68,7 +71,8 @@ impl Scene {
         let offices = vec![bridge.take_changes()];
         let run = move || bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).map_err(text);
         let bridge = Some(std::thread::spawn(run));
-        Ok(Self { testbed, deployment, offices, bell, board, reporter, stop, bridge })
+        let rehearsals = Vec::new();
+        Ok(Self { testbed, deployment, offices, rehearsals, bell, board, reporter, stop, bridge })
     }
 
     /// Puts other policies in force.
@@ -86,6 +90,22 @@ impl Scene {
         self.offices.iter_mut().for_each(Office::tidy);
         self.deployment = new;
         Ok(Took { prepare, force })
+    }
+
+    /// Lets these classes leave and those of these tables join, as `weir class` does.
+    pub fn join(&mut self, remove: &[String], tables: &str) -> Result<(), String> {
+        let policy = &self.deployment.directions[0].policy;
+        let outcome = policy.seat(&Wish { remove, tables, name: "classes" });
+        let why = || render::render(&outcome.findings, &outcome.sources, false);
+        let seatings = outcome.plan.as_ref().ok_or_else(why)?;
+        let both = (seatings.as_slice(), &[0][..]);
+        let joins = Joins::prepare(&self.deployment, both, &mut self.rehearsals, &self.offices)?;
+        let at = (&mut self.offices[..], &mut self.rehearsals[..]);
+        let made = joins.put_in_force(at, || self.bell.ring(), PATIENCE);
+        made.map_err(|_| "the loop hangs")?;
+        let policy = &mut self.deployment.directions[0].policy;
+        seatings.iter().for_each(|seating| policy.follow(seating));
+        Ok(())
     }
 
     /// Returns the counts of the shaped direction, all of one instant after this call.

@@ -1,10 +1,27 @@
-//! The texts of a deployment with single values set: what `weir set` does.
+//! The texts of a deployment: checked again, and with single values set, as `weir set` does it.
 
+use crate::protocol::Setting;
+use std::io;
 use std::path::Path;
-use weir_control::protocol::Setting;
-use weir_live::change::history::Texts;
-use weir_policy::deployment::{Deployment, Direction};
+use weir_live::change::history::{File, Texts};
+use weir_policy::deployment::{self, Deployment, Direction};
 use weir_policy::edit::{self, Edit};
+use weir_policy::finding::Outcome;
+
+/// Checks a deployment again from what was read.
+pub fn read_again(texts: &Texts) -> Outcome<Deployment> {
+    let read = |path: &Path| {
+        let text = texts.file(&path.display().to_string());
+        text.map(String::into_bytes).ok_or(io::ErrorKind::NotFound.into())
+    };
+    let File { name, text } = &texts.deployment;
+    deployment::parse(text.as_bytes(), name, &read)
+}
+
+/// As [`read_again`], for a link: with a leaf for each place of the policies.
+pub fn of_link(texts: &Texts) -> Outcome<Deployment> {
+    read_again(texts).map(Deployment::with_places)
+}
 
 /// Returns the texts with these values.
 ///
@@ -26,12 +43,33 @@ pub fn edited(
         let name = name.clone();
         let (own, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|row| row.0 == name);
         let edits: Vec<_> = own.iter().map(|row| row.1).collect();
+        rest = others;
+        let (joined, edits): (Vec<_>, Vec<_>) =
+            edits.into_iter().partition(|edit| joined_table(&mut texts, &name, edit).is_some());
+        for edit in joined {
+            let table = joined_table(&mut texts, &name, &edit).expect("it is there");
+            *table = edit::set_all(table, &[edit]).map_err(|why| format!("{name}: {why}"))?;
+        }
+        if edits.is_empty() {
+            continue;
+        }
         let file = texts.files.iter_mut().find(|file| file.name == name);
         let file = file.unwrap_or(&mut texts.deployment);
         file.text = edit::set_all(&file.text, &edits).map_err(|why| format!("{name}: {why}"))?;
-        rest = others;
     }
     Ok(texts)
+}
+
+/// Returns the table of the class that joined and has the key of an edit.
+fn joined_table<'t>(texts: &'t mut Texts, file: &str, edit: &Edit<'_>) -> Option<&'t mut String> {
+    let path = edit.key.trim().strip_prefix("class.")?;
+    let tables = texts.added.get_mut(file)?;
+    let own = |name: &&String| {
+        let behind = path.strip_prefix('"').unwrap_or(path).strip_prefix(name.as_str());
+        behind.is_some_and(|behind| behind.starts_with('.') || behind.starts_with("\"."))
+    };
+    let name = tables.keys().find(own)?.clone();
+    tables.get_mut(&name)
 }
 
 /// Returns the name of the file that has the key of a setting.
@@ -82,8 +120,6 @@ fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::up::reading;
-    use weir_live::change::history::File;
 
     /// A deployment of two directions with these policies.
     fn texts(up: &str, down: &str) -> Texts {
@@ -96,7 +132,8 @@ mod tests {
         let file = |name: &str| File { name: name.to_owned(), text: policy.to_owned() };
         let files = [up, down].map(file);
         let deployment = File { name: "d.toml".to_owned(), text: deployment };
-        Texts { deployment, files: files[..1 + usize::from(up != down)].to_vec() }
+        let added = std::collections::BTreeMap::new();
+        Texts { added, deployment, files: files[..1 + usize::from(up != down)].to_vec() }
     }
 
     /// Sets `key=value` of a direction; checks which files have the value then, or the refusal.
@@ -107,7 +144,7 @@ mod tests {
         expected: Result<&[&str], &str>,
     ) {
         let texts = texts(policies.0, policies.1);
-        let outcome = reading::of_texts(&texts);
+        let outcome = read_again(&texts);
         let deployment = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
         let direction = way.map(str::to_owned);
         let setting = Setting { direction, key: key.to_owned(), value: "77 ms".to_owned() };

@@ -1,16 +1,66 @@
 //! Draws the set-up of an experiment as SVG: nodes and lines from left to right, and the tree of
 //! classes.
 
-use crate::claims::Setup;
+use crate::chart::{Area, Failure};
+use crate::look::FONT;
+use crate::picture::named;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use serde::Serialize;
 use std::collections::BTreeMap;
+use weir_core::sched::Tree;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+type Drawn = Result<(), Failure>;
+
+/// The set-up: nodes joined by lines, and the tree of classes on the link in question.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Setup {
+    /// The lines, from left to right.
+    pub edges: Vec<Edge>,
+    /// Each class with its parent and a note, parents first.
+    pub classes: Vec<(String, Option<String>, String)>,
+}
+
+/// A line from a node to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Edge {
+    /// The node where it begins.
+    pub from: String,
+    /// The node where it ends.
+    pub to: String,
+    /// Rate, delay, scheduler.
+    pub label: String,
+}
+
+impl Setup {
+    /// Adds a line between two nodes.
+    #[must_use]
+    pub fn edge(mut self, from: &str, to: &str, label: &str) -> Self {
+        let text = str::to_owned;
+        self.edges.push(Edge { from: text(from), to: text(to), label: text(label) });
+        self
+    }
+
+    /// Adds a class of the link in question.
+    #[must_use]
+    pub fn class(mut self, name: &str, parent: Option<&str>, note: impl Into<String>) -> Self {
+        self.classes.push((name.to_owned(), parent.map(str::to_owned), note.into()));
+        self
+    }
+
+    /// Adds the classes of `tree`, each with its rate.
+    #[must_use]
+    pub fn tree(self, tree: &Tree) -> Self {
+        tree.classes().fold(self, |setup, (_, spec)| {
+            let parent = spec.parent.map(|parent| tree.class(parent).name.as_str());
+            let rate = spec.params.rate("rate").map_or_else(String::new, |rate| rate.to_string());
+            setup.class(&spec.name, parent, rate)
+        })
+    }
+}
 
 /// Returns the SVG; `None` if there is nothing to draw.
-pub fn svg(setup: &Setup) -> Option<String> {
+pub fn setup_svg(setup: &Setup) -> Option<String> {
     if setup.edges.is_empty() && setup.classes.is_empty() {
         return None;
     }
@@ -30,7 +80,7 @@ pub fn svg(setup: &Setup) -> Option<String> {
         // Writing to a text cannot fail.
         draw(&root, setup, (&places, grid), nodes_height).ok()?;
     }
-    Some(text)
+    Some(named(&text, "set-up", ""))
 }
 
 /// The width of a node's box, and the distance of columns.
@@ -99,7 +149,7 @@ fn draw(
 }
 
 fn label(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> Drawn {
-    let style = TextStyle::from(("sans-serif", 13).into_font()).pos(Pos::new(side, VPos::Center));
+    let style = TextStyle::from((FONT, 14).into_font()).pos(Pos::new(side, VPos::Center));
     root.draw(&Text::new(text.to_owned(), at, style))
 }
 
@@ -176,14 +226,14 @@ mod tests {
         let expected = [("a", (0, 0)), ("b", (0, 1)), ("router", (1, 0)), ("sink", (2, 0))];
         assert_eq!(places, BTreeMap::from(expected));
         assert_eq!(depth(&setup, Some("root")), 1);
-        let svg = svg(&setup).expect("it draws");
+        let svg = setup_svg(&setup).expect("it draws");
         assert!(svg.contains("2 Mbit/s &amp; cbq"), "{svg}");
     }
 
     #[test]
     fn a_loop_is_drawn_and_an_empty_setup_is_not() {
         let around = Setup::default().edge("a", "b", "").edge("b", "a", "");
-        assert!(svg(&around).is_some());
-        assert_eq!(svg(&Setup::default()), None);
+        assert!(setup_svg(&around).is_some());
+        assert_eq!(setup_svg(&Setup::default()), None);
     }
 }

@@ -1,0 +1,230 @@
+//! Classes that join a link and leave it, one a request, beside very many that stay, under load and
+//! beside a probe.
+//!
+//! Each request is checked and made as `weir class` does it, by one thread, one after the other.
+//! Streams of numbered datagrams cross the link meanwhile: those of classes that stay lose nothing
+//! and keep their order.
+
+use super::none;
+use super::scene::{Scene, is_balanced, total};
+use crate::rows::{Options, Row};
+use std::fmt::Write;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_live::status::LaneStatus;
+use weir_live::testbed::Host;
+use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
+
+/// The beginning of the rows.
+pub(super) const NAME: &str = "joins";
+
+pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
+    let text = |error: weir_live::error::SystemError| error.to_string();
+    let mut scene = Scene::start(&policy())?;
+    // Two streams have a class that joined, and stays.
+    for number in 0..2 {
+        let table = table(number, STREAM + 2 + number as u16);
+        scene.join(&[], &(table + "rate = \"1 Mbit/s\"\n"))?;
+    }
+    let ports: Vec<u16> = std::iter::once(PROBE).chain(STREAM..STREAM + STREAMS).collect();
+    let plan = ReceivePlan { tcp: Vec::new(), buffer: 32 << 20, ..ReceivePlan::ports(&ports) };
+    let receiver = scene.testbed.server.run(|| Receiver::start(&plan)).map_err(text)?;
+    let receiver = receiver.map_err(text)?;
+    let sources: Result<Vec<_>, String> = ports.iter().map(|port| stream(*port)).collect();
+    let duration = options.duration + LEAD * 2;
+    let plan = SendPlan { duration, ..SendPlan::new(sources?) };
+    let client = scene.testbed.client.run(|| UdpSocket::bind("0.0.0.0:0"));
+    let client = client.map_err(text)?.map_err(|error| error.to_string())?;
+    let sender = scene.testbed.client.run(|| Sender::start(&plan)).map_err(text)?;
+    let sender = sender.map_err(text)?;
+    let stop = AtomicBool::new(false);
+    let churned = std::thread::scope(|scope| {
+        scope.spawn(|| fill(&client, &stop));
+        std::thread::sleep(LEAD);
+        let churned = churn(&mut scene, options.duration);
+        stop.store(true, Ordering::Relaxed);
+        churned
+    });
+    let sent = sender.finish();
+    let churned = churned?;
+    scene.drain()?;
+    receiver.wait_ended(Duration::from_secs(2));
+    Ok(rows(&churned, &sent, &receiver.finish(), &scene.counts()?))
+}
+
+fn rows(
+    churned: &Churned,
+    sent: &SendReport,
+    received: &ReceiveReport,
+    lane: &LaneStatus,
+) -> Vec<Row> {
+    let subject = |what: &str| format!("{NAME}: beside {CLASSES} classes, {what}");
+    let books = lane.classes.iter().chain(lane.removed.as_deref());
+    let wrong = books.filter(|class| !is_balanced(class)).count() as u64;
+    let offered: u64 = sent.streams.iter().map(|one| one.packets).sum();
+    let streams = received.streams.iter();
+    let arrived: u64 = streams.clone().map(|one| one.packets - one.duplicated).sum();
+    let duplicated: u64 = streams.clone().map(|one| one.duplicated).sum();
+    let reordered: u64 = streams.map(|one| one.reordered).sum();
+    let rate = churned.requests as f64 / churned.time.as_secs_f64();
+    let micros = |time: Duration| format!("{:.0} us", time.as_secs_f64() * 1e6);
+    vec![
+        Row::shown(
+            subject("requests, each a class that joins or leaves"),
+            churned.requests.to_string(),
+        ),
+        Row::at_least(subject("requests a second, one after the other"), rate, 1000.0, "a second"),
+        Row::shown(subject("a request, mean"), micros(churned.mean())),
+        Row::shown(subject("a request, longest"), micros(churned.longest)),
+        Row::shown(
+            subject("a request, processor time of the thread that makes it, mean"),
+            micros(churned.busy / churned.requests.max(1)),
+        ),
+        Row::shown(subject("packets of streams sent"), offered.to_string()),
+        none(
+            subject("packets lost"),
+            offered.saturating_sub(arrived + received.overruns),
+            "packets",
+        ),
+        none(subject("packets that arrived twice"), duplicated, "packets"),
+        none(subject("packets reordered"), reordered, "packets"),
+        none(subject("classes whose books are not exact"), wrong, "classes"),
+        Row::shown(
+            subject("packets of classes that left"),
+            lane.removed.as_ref().map_or(0, |removed| removed.offered.packets).to_string(),
+        ),
+        Row::shown(
+            subject("packets sent in all"),
+            total(lane, |class| class.sent).packets.to_string(),
+        ),
+        Row::at_most(subject("the probe's delay, longest"), delay_max(received), 10.0, "ms"),
+    ]
+}
+
+/// What became of the requests.
+#[derive(Default)]
+struct Churned {
+    requests: u32,
+    time: Duration,
+    longest: Duration,
+    /// Processor time of the thread that makes the requests.
+    busy: Duration,
+}
+
+impl Churned {
+    fn mean(&self) -> Duration {
+        self.time / self.requests.max(1)
+    }
+}
+
+/// Lets classes join and leave in turn until the time is over: each joins beside many that joined
+/// before, and the oldest leaves.
+fn churn(scene: &mut Scene, time: Duration) -> Result<Churned, String> {
+    let start = Instant::now();
+    let (mut churned, busy) = (Churned::default(), busy());
+    let (mut next, mut oldest) = (2, 2);
+    while start.elapsed() < time {
+        let began = Instant::now();
+        if next - oldest < BESIDE {
+            scene.join(&[], &table(next, CHURN + (next % BESIDE) as u16))?;
+            next += 1;
+        } else {
+            scene.join(&[format!("j{oldest}")], "")?;
+            oldest += 1;
+        }
+        churned.longest = churned.longest.max(began.elapsed());
+        churned.requests += 1;
+    }
+    churned.time = start.elapsed();
+    churned.busy = self::busy().saturating_sub(busy);
+    Ok(churned)
+}
+
+/// Returns the processor time of this thread, as proc(5) tells it in `schedstat`.
+fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// Returns the table of a class that joins, for this port of the receiver.
+fn table(number: u32, port: u16) -> String {
+    format!(
+        "[class.j{number}]\nparent = \"all\"\nmatch = [{{ proto = \"udp\", dst = \"{}\", dport = \
+         \"{port}\" }}]\n",
+        Host::Server.ip4()
+    )
+}
+
+/// Returns the longest delay of the probe, in ms.
+fn delay_max(report: &ReceiveReport) -> f64 {
+    // The first of the sources.
+    let probe = report.streams.iter().filter(|one| one.stream == Some(1));
+    probe.map(|one| one.delay.max_us / 1e3).fold(0.0, f64::max)
+}
+
+/// Sends more than the classes that stay and those that come and go may send, to each in turn.
+fn fill(client: &UdpSocket, stop: &AtomicBool) {
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..BURST {
+            let port = if number % 2 == 0 { FIRST } else { CHURN } + number / 2 % BACKLOGGED;
+            // A full socket loses it, which is as good as a queue that does.
+            let _lost = client.send_to(&[0; 1000], (Host::Server.ip4(), port));
+            number = (number + 1) % (2 * BACKLOGGED);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn stream(port: u16) -> Result<weir_sim::scenario::Source, String> {
+    let dport = port.to_string();
+    let (name, payload, interval) = match port {
+        PROBE => ("probe", "100 B", "1 ms"),
+        _ => ("stream", "400 B", "4 ms"),
+    };
+    let keys = [("payload", payload), ("interval", interval), ("dport", dport.as_str())];
+    source(&format!("{name}{port}"), "cbr", Host::Server.ip4(), &keys)
+}
+
+/// Writes a policy of very many classes, with places for others.
+fn policy() -> String {
+    let mut text = format!(
+        "[link]\nrate = \"20 Mbit/s\"\nscheduler = \"htb\"\n\
+         [class.probe]\nrate = \"2 Mbit/s\"\nmatch = [{{ proto = \"udp\", dport = \"{PROBE}\" }}]\n\
+         [class.streams]\nrate = \"2 Mbit/s\"\n\
+         match = [{{ proto = \"udp\", dport = \"{STREAM}-{}\" }}]\n\
+         [class.rest]\nrate = \"1 Mbit/s\"\nprio = 1\ndefault = true\n\
+         [class.all]\nrate = \"15 Mbit/s\"\n\
+         places = {{ count = {PLACES}, rate = \"2 kbit/s\", ceil = \"4 Mbit/s\", prio = 3, \
+         queue = {{ limit = \"200 packets\" }} }}\n",
+        STREAM + 1
+    );
+    for number in 0..CLASSES {
+        let _infallible = write!(
+            text,
+            "[class.s{number}]\nparent = \"all\"\nrate = \"100 bit/s\"\nceil = \"7 Mbit/s\"\n\
+             prio = 3\nqueue = {{ limit = \"20 packets\" }}\n\
+             match = [{{ proto = \"udp\", dport = \"{}\" }}]\n",
+            FIRST + number as u16
+        );
+    }
+    text
+}
+
+const CLASSES: u32 = 10_000;
+const PLACES: u32 = 1000;
+/// How many classes that joined are there at once.
+const BESIDE: u32 = 500;
+/// The receiver's ports: of classes that stay, of classes that come and go, of streams.
+const FIRST: u16 = 10_000;
+const CHURN: u16 = 40_000;
+const STREAM: u16 = 50_000;
+const PROBE: u16 = 900;
+const STREAMS: u16 = 4;
+const BACKLOGGED: u16 = 500;
+/// Datagrams each 10 ms: 24 Mbit/s.
+const BURST: u32 = 30;
+/// Before the first request and after the last.
+const LEAD: Duration = Duration::from_secs(1);

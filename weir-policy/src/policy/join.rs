@@ -1,0 +1,424 @@
+//! Classes that join a policy while its link runs, are retuned there, or leave it, one by one.
+//!
+//! [`Policy::seat`] checks them as reading a policy does, without the other classes' text, and says
+//! where each goes; [`Policy::follow`] makes the policy the one that it leads to. Invariant: the
+//! policy that follows equals the one read from its text with the tables of these classes, in any
+//! order, at the places that [`Seating::text`] names.
+
+use super::class::{self, ClassDraft};
+use super::demand::Demand;
+use super::link::check_class;
+use super::places;
+use super::tree::{overcommitted, share_of_nothing};
+use super::values::Written;
+use super::{Policy, rules};
+use crate::codes;
+use crate::finding::{Draft, Outcome, Report};
+use crate::reader::{Document, Node};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use toml_edit::{DocumentMut, Item, Table};
+use weir_core::classify::cover::{Covers, covers};
+use weir_core::classify::{Rule, RuleSet};
+use weir_core::ids::{ClassId, LeafId};
+use weir_core::link::Graft;
+use weir_core::parameter::{Params, Scope, Value};
+use weir_core::queue::{AnyDropper, Place, QueuePlan};
+use weir_core::sched::{self, Descriptor};
+use weir_core::units::{Quantity, Rate};
+
+/// What is wished of a running link.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'w> {
+    /// Classes at places that leave.
+    pub remove: &'w [String],
+    /// Tables `[class.NAME]` of classes that join; one at a place already is retuned.
+    pub tables: &'w str,
+    /// What findings call the tables.
+    pub name: &'w str,
+}
+
+/// What becomes of a class at a place.
+#[derive(Clone, Debug)]
+pub struct Seating {
+    /// Its name.
+    pub name: String,
+    /// The leaf of its place.
+    pub leaf: LeafId,
+    /// The class that it is from now on; `None` if it leaves.
+    pub class: Option<Seated>,
+    /// Whether it was there before.
+    pub was_there: bool,
+}
+
+/// A class at a place.
+#[derive(Clone, Debug)]
+pub struct Seated {
+    /// The scheduler's parameters.
+    pub params: Params,
+    /// The queue.
+    pub queue: QueuePlan,
+    /// What it wants and declares.
+    pub demand: Demand,
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// Its table of TOML, with its place.
+    pub text: String,
+}
+
+impl Seating {
+    /// Returns what is done to the plan of `policy` and its link, in this order; packets of a class
+    /// that leaves go to the default class.
+    pub fn grafts(&self, policy: &Policy) -> Vec<Graft> {
+        let (leaf, heir) = (self.leaf, policy.default.leaf);
+        match &self.class {
+            Some(Seated { params, queue, .. }) => {
+                let (params, queue) = (params.clone(), queue.clone());
+                let name = self.name.clone();
+                vec![match self.was_there {
+                    true => Graft::Retune { leaf, params, queue },
+                    false => Graft::Take { leaf, name, params, queue },
+                }]
+            }
+            None => {
+                let (params, queue) = policy.of_vacant(leaf);
+                vec![Graft::Remove { leaf, heir }, Graft::Reset { leaf, params, queue }]
+            }
+        }
+    }
+
+    /// Returns the rules that it has from now on; `None` if it leaves.
+    ///
+    /// # Panics
+    /// Never: the number of rules was checked.
+    pub fn rules(&self) -> Option<Box<RuleSet>> {
+        let class = self.class.as_ref()?;
+        Some(RuleSet::new(class.rules.clone()).expect("the number was checked"))
+    }
+}
+
+impl Policy {
+    /// Checks what is wished, of a policy with all its places, and says where each class goes. The
+    /// plan of the outcome is empty where nothing is wished.
+    pub fn seat(&self, wish: &Wish<'_>) -> Outcome<Vec<Seating>> {
+        Document::new(wish.name, wish.tables.as_bytes()).read(|top, report| {
+            let mut seating = Seats { policy: self, taken: BTreeSet::new(), rows: Vec::new() };
+            seating.remove(wish.remove, report);
+            if !wish.tables.trim().is_empty() {
+                let mut texts = texts(wish.tables);
+                for node in class::nodes(top, report) {
+                    seating.add(&node, &mut texts, report);
+                }
+            }
+            seating.check_sums(report);
+            (!report.failed()).then_some(seating.rows)
+        })
+    }
+
+    /// Becomes the policy in which that was done.
+    pub fn follow(&mut self, seating: &Seating) {
+        let leaf = seating.leaf;
+        match &seating.class {
+            Some(class) => {
+                let Seated { params, queue, demand, rules, .. } = class.clone();
+                self.link.replace_leaf(leaf, seating.name.clone(), params, queue);
+                self.demands[leaf.index()] = demand;
+                if rules.is_empty() {
+                    self.joined.remove(&leaf);
+                } else {
+                    self.joined.insert(leaf, rules);
+                }
+            }
+            None => {
+                let (params, queue) = self.of_vacant(leaf);
+                self.link.replace_leaf(leaf, String::new(), params, queue);
+                self.demands[leaf.index()] = Demand::default();
+                self.joined.remove(&leaf);
+            }
+        }
+    }
+
+    /// Returns the class at a place of this name.
+    fn seated(&self, name: &str) -> Option<LeafId> {
+        self.leaf(name).filter(|leaf| *leaf >= self.first_place && self.has_places())
+    }
+
+    /// Returns the parameters and the queue with which the place of a leaf is built.
+    fn of_vacant(&self, leaf: LeafId) -> (Params, QueuePlan) {
+        let mut behind = leaf.0 - self.first_place.0;
+        let owner = self.places.iter().find(|places| {
+            let is_here = behind < places.count;
+            behind = behind.saturating_sub(places.count);
+            is_here
+        });
+        let owner = owner.expect("the leaf is a place");
+        (places::vacant_params(owner, &self.link), owner.queue.clone())
+    }
+}
+
+/// What is wished, while it is read.
+struct Seats<'p> {
+    policy: &'p Policy,
+    /// The leaves that something is done to.
+    taken: BTreeSet<LeafId>,
+    rows: Vec<Seating>,
+}
+
+impl Seats<'_> {
+    fn remove(&mut self, names: &[String], report: &mut Report) {
+        for name in names {
+            let Some(leaf) = self.policy.seated(name) else {
+                let message = format!("there is no class `{name}` at a place");
+                let cure = "name one that was added; a class of the file goes by `weir reload`";
+                report.push(Draft::new(&codes::NO_PLACE, Default::default(), message).cure(cure));
+                continue;
+            };
+            if self.taken.insert(leaf) {
+                let name = name.clone();
+                self.rows.push(Seating { name, leaf, class: None, was_there: true });
+            }
+        }
+    }
+
+    fn add(&mut self, node: &Node<'_>, texts: &mut Option<Table>, report: &mut Report) {
+        let policy = self.policy;
+        let tree = &policy.link.tree;
+        let entry = sched::find(policy.link.scheduler).expect("the policy was read");
+        let basis = (Some(entry.descriptor), Some(tree.rate()));
+        let errors = report.errors();
+        let Some(mut draft) = class::read(node, basis, report) else { return };
+        let Some((owner, leaf)) = self.place(&draft, report) else { return };
+        let places = &policy.places[owner];
+        let spans = Vec::new();
+        places::inherit(
+            &mut draft,
+            &Written { params: places.params.clone(), spans },
+            &places.queue,
+        );
+        places::check_class(&draft, report);
+        self.check(&mut draft, (places.parent, leaf), entry.descriptor, report);
+        let rules = rules::read_joining((&draft, leaf), &policy.interfaces, report);
+        self.check_rules(&draft, &rules, report);
+        if report.errors() > errors {
+            return;
+        }
+        let first = policy.leaf_of_seat((owner, 0));
+        let text = text_of(texts, draft.name, leaf.0 - first.0);
+        self.taken.insert(leaf);
+        let was_there = !tree.is_vacant(leaf);
+        let (params, queue, demand) = (draft.written.params, draft.queue, draft.demand.demand);
+        let class = Some(Seated { params, queue, demand, rules, text });
+        self.rows.push(Seating { name: draft.name.to_owned(), leaf, class, was_there });
+    }
+
+    /// Returns which places a class is to have one of, and the leaf of that one.
+    fn place(&self, draft: &ClassDraft<'_>, report: &mut Report) -> Option<(usize, LeafId)> {
+        let policy = self.policy;
+        let parent = match &draft.parent {
+            None => None,
+            Some(node) => Some(node.text(report)?),
+        };
+        let id = parent.and_then(|name| policy.class(name));
+        let is_owner =
+            |places: &super::Places| places.parent == id && parent.is_some() == id.is_some();
+        let refuse = |message: String, cure: &str| {
+            Some(Draft::new(&codes::NO_PLACE, draft.span, message).cure(cure))
+        };
+        let name = draft.name;
+        let Some(owner) = policy.places.iter().position(is_owner) else {
+            let owner = parent.map_or("the link".to_owned(), |name| format!("class `{name}`"));
+            let message = format!("class `{name}` finds no place: {owner} has none");
+            let cure = "write `places` there and use `weir reload`, or name a parent that has some";
+            report.push(refuse(message, cure)?);
+            return None;
+        };
+        let places = &policy.places[owner];
+        let first = policy.leaf_of_seat((owner, 0));
+        let here = |leaf: &LeafId| (first.0..first.0 + places.count).contains(&leaf.0);
+        let is_free = |leaf: &LeafId| !self.taken.contains(leaf);
+        if let Some(known) = policy.class(name) {
+            let own = policy.link.tree.leaf_of(known).filter(here).filter(is_free);
+            let wanted = draft.place.is_none_or(|(place, _)| Some(LeafId(first.0 + place)) == own);
+            if own.is_none() || !wanted {
+                let message = format!("the link has a class `{name}` already");
+                let cure =
+                    "give it another name, or remove the other one first, by another request";
+                report.push(refuse(message, cure)?);
+            }
+            return own.filter(|_| wanted).map(|leaf| (owner, leaf));
+        }
+        let mut vacant = policy.link.tree.vacancies(id);
+        let found = match draft.place {
+            Some((place, _)) => {
+                let leaf = LeafId(first.0.saturating_add(place));
+                Some(leaf).filter(|leaf| here(leaf) && policy.link.tree.is_vacant(*leaf))
+            }
+            None => vacant.find(is_free),
+        };
+        if found.filter(is_free).is_none() {
+            let message = format!("class `{name}` finds no place: {} are taken", places.count);
+            let cure = "remove another class, or write more `places` and use `weir reload`";
+            report.push(refuse(message, cure)?);
+        }
+        found.filter(is_free).map(|leaf| (owner, leaf))
+    }
+
+    /// Checks a class by itself.
+    fn check(
+        &self,
+        draft: &mut ClassDraft<'_>,
+        (parent, leaf): (Option<ClassId>, LeafId),
+        descriptor: &Descriptor,
+        report: &mut Report,
+    ) {
+        let LinkPlanFacts { rate, mtu, seed } = self.facts();
+        if let Some((share, span)) = draft.share {
+            draft.written.spans.push(("rate", span));
+            let above = match parent {
+                Some(parent) => self.policy.link.tree.class(parent).params.rate("rate"),
+                None => Some(rate),
+            };
+            match above.zip(share) {
+                Some((above, share)) => {
+                    let own = Value::Quantity(Quantity::Rate(above.part(share)));
+                    draft.written.params.set("rate", own);
+                }
+                None if above.is_none() => report.push(share_of_nothing(draft, span)),
+                None => {}
+            }
+        }
+        let here = |scope| scope == Scope::Class || scope == Scope::Leaf;
+        let rows = descriptor.parameters.iter().filter(|row| here(row.scope));
+        draft.written.check_required(&format!("class `{}`", draft.name), draft.span, rows, report);
+        check_class(draft, mtu, report);
+        let place = Place { leaf, rate, mtu, seed };
+        let span = draft.queue_parameter_span(None);
+        if let Err(error) = AnyDropper::build(&draft.queue, place) {
+            let message = format!("class `{}`: {}", draft.name, error.message);
+            report.push(Draft::new(&codes::REFUSED, span, message));
+        }
+        if draft.queue.shares_limit() {
+            let message = format!("class `{}` shares its limit and cannot join", draft.name);
+            let cure = "write a queue with a limit of its own";
+            report.push(Draft::new(&codes::NO_PLACE, span, message).cure(cure));
+        }
+    }
+
+    fn facts(&self) -> LinkPlanFacts {
+        let link = &self.policy.link;
+        LinkPlanFacts { rate: link.tree.rate(), mtu: link.tree.mtu(), seed: link.seed }
+    }
+
+    /// Reports rules that decide nothing, or too many.
+    fn check_rules(&self, draft: &ClassDraft<'_>, rules: &[Rule], report: &mut Report) {
+        let span = draft.match_span.unwrap_or(draft.span);
+        if let Err(why) = RuleSet::new(rules.to_vec()) {
+            let (message, cure) = why.rsplit_once("; ").unwrap_or((&why, ""));
+            report.push(Draft::new(&codes::TOO_MANY, span, message).cure(cure));
+        }
+        if rules.is_empty() {
+            let message = format!("class `{}` has no `match`: no packet reaches it", draft.name);
+            report.push(Draft::new(&codes::UNREACHABLE, span, message).cure("write `match`"));
+        }
+        let fixed = &self.policy.rules;
+        let index = self.policy.covers.get_or_init(|| Arc::new(Covers::of(fixed)));
+        for rule in rules {
+            let others = self.policy.joined.iter().filter(|(leaf, _)| **leaf != rule.leaf);
+            let mut others = others.flat_map(|(_, rules)| rules);
+            let covers = |other: &&Rule| covers(&other.matches, &rule.matches);
+            let known = index.first(fixed, &rule.matches).map(|at| &fixed[at]);
+            let Some(other) = known.or_else(|| others.find(covers)) else { continue };
+            let message = format!(
+                "a rule of class `{}` decides nothing: one of `{}` takes all its packets",
+                draft.name,
+                self.policy.leaf_name(other.leaf)
+            );
+            let cure = "write other conditions";
+            report.push(Draft::new(&codes::SHADOWED, span, message).cure(cure));
+        }
+    }
+
+    /// Reports parents that have less rate than their children are promised from now on.
+    fn check_sums(&self, report: &mut Report) {
+        let tree = &self.policy.link.tree;
+        let entry = sched::find(self.policy.link.scheduler).expect("the policy was read");
+        if !class::has_rate(entry.descriptor) {
+            return;
+        }
+        let rate = |params: &Params| params.rate("rate").map(Rate::bits_per_second);
+        let find = |from: Option<ClassId>| {
+            let mut up = std::iter::successors(from, |at| tree.class(*at).parent);
+            up.find(|at| rate(&tree.class(*at).params).is_some())
+        };
+        // Many classes in a row have one parent.
+        let last = Cell::new((None, find(None)));
+        let above = |parent: Option<ClassId>| {
+            if last.get().0 != parent {
+                last.set((parent, find(parent)));
+            }
+            last.get().1
+        };
+        let added = self.rows.iter().filter(|row| row.class.is_some());
+        let owners: BTreeSet<_> = added.map(|row| above(tree.leaf(row.leaf).parent)).collect();
+        for owner in owners {
+            let stays = tree.classes().filter(|(id, class)| {
+                let leaf = tree.leaf_of(*id);
+                !class.name.is_empty() && leaf.is_none_or(|leaf| !self.taken.contains(&leaf))
+            });
+            let kept = stays.filter_map(|(_, class)| {
+                let own = rate(&class.params)?;
+                (above(class.parent) == owner).then_some(own)
+            });
+            let joins = self.rows.iter().filter_map(|row| {
+                let own = rate(&row.class.as_ref()?.params)?;
+                (above(tree.leaf(row.leaf).parent) == owner).then_some(own)
+            });
+            let rates: Vec<_> = kept.chain(joins).collect();
+            let sum: u128 = rates.iter().copied().map(u128::from).sum();
+            let (name, has) = match owner {
+                Some(owner) => {
+                    let class = tree.class(owner);
+                    (format!("class `{}`", class.name), class.params.rate("rate"))
+                }
+                None => ("the link".to_owned(), Some(tree.rate())),
+            };
+            let Some(has) = has.filter(|has| sum > u128::from(has.bits_per_second())) else {
+                continue;
+            };
+            let span = Default::default();
+            report.push(overcommitted(&name, (has, span), sum, (rates.len(), false)));
+        }
+    }
+}
+
+/// What queues are built with.
+struct LinkPlanFacts {
+    rate: Rate,
+    mtu: weir_core::units::Bytes,
+    seed: u64,
+}
+
+/// Returns the tables of the classes, to be written with their places.
+fn texts(tables: &str) -> Option<Table> {
+    let mut document: DocumentMut = tables.parse().ok()?;
+    document.remove("class")?.into_table().ok()
+}
+
+/// Returns the table of a class with its place.
+fn text_of(texts: &mut Option<Table>, name: &str, place: u32) -> String {
+    let written = texts.as_mut().and_then(|all| all.remove(name));
+    let mut own = written.and_then(|item| item.into_table().ok()).unwrap_or_default();
+    own.insert("place", toml_edit::value(i64::from(place)));
+    own.set_position(None);
+    // However it was written, it has a header of its own, so that texts of tables can follow each
+    // other.
+    own.set_dotted(false);
+    own.set_implicit(false);
+    let mut all = Table::new();
+    all.set_implicit(true);
+    all.insert(name, Item::Table(own));
+    let mut document = DocumentMut::new();
+    document.insert("class", Item::Table(all));
+    document.to_string()
+}

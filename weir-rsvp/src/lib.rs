@@ -1,0 +1,22 @@
+//! Reservations by RSVP: messages, the state machine of a router or host, integrated services.
+//!
+//! Nothing here opens a socket, reads a clock or draws an unseeded random number. A driver (the
+//! simulator's node, the router, `weir reserve`) hands packets and the time to a [`node::Node`] and
+//! carries out the actions that it returns. The same calls give the same actions.
+//!
+//! - [`wire`]: messages and objects as bytes, parsed without trust [rfc2205 §3, rfc2961].
+//! - [`intserv`]: Tspecs, Rspecs, adspecs and their arithmetic [rfc2210, rfc2211, rfc2212].
+//! - [`integrity`]: keyed digests and sequence numbers [rfc2747].
+//! - [`node`]: path state, reservation state, merging, admission, timers [rfc2205, rfc2209].
+//!
+//! Floats occur only where the protocol has them: the rates and sizes of [rfc2210 §3] are `f32` on
+//! the wire, and formulas of [rfc2212] are computed in `f64` from them.
+
+pub mod integrity;
+pub mod intserv;
+pub mod node;
+pub mod wire;
+
+pub use intserv::{Adspec, Flowspec, Rspec, Tspec};
+pub use node::{Action, Node, NodeParams};
+pub use wire::{Filter, Message, Session, Style};

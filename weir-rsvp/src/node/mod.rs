@@ -1,0 +1,513 @@
+//! A node: a router or host that speaks RSVP [rfc2205, rfc2209].
+//!
+//! The driver calls [`Node::receive`] for each message that arrives, and [`Node::poll`] until it
+//! returns an instant: then it polls again at that instant, or after the next call of another kind.
+//! Traffic control is the driver's: a [`Control`] action asks for a flow, and [`Node::answer`] says
+//! what came of it. Routing is an argument, for it changes under the node.
+//!
+//! The invariant to keep in mind: after each call, what traffic control and the neighbours were
+//! told follows from the state of the session (`state::SessionState::reconcile`).
+
+mod action;
+mod control;
+mod host;
+mod merge;
+mod outbox;
+mod params;
+mod path;
+mod resv;
+mod state;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Bound;
+
+use weir_core::classify::InterfaceId;
+use weir_core::units::Instant;
+
+pub use action::Request;
+pub use action::{
+    Action, Arrival, Control, Counts, Event, FlowId, HostError, Packet, Police, Poll,
+};
+pub use host::{Announcement, Claim};
+pub use merge::merged;
+pub use params::{InterfaceParams, Limits, NodeParams, Route, Routes, Timers};
+pub use view::{FlowView, ReservationView, SenderView, SessionView};
+
+use crate::wire::{
+    Body, Cause, Confirmation, Filter, Hello, Hop, Message, MessageId, Receipt, Session,
+};
+use outbox::{Call, Outbox, Owner};
+use state::{Neighbour, SessionState};
+
+/// A node.
+pub struct Node {
+    out: Outbox,
+    sessions: BTreeMap<Session, SessionState>,
+    timers: BTreeSet<(Instant, Session)>,
+    flows: BTreeMap<FlowId, Session>,
+    /// The session that a neighbour's message identifier stands for.
+    told: BTreeMap<(IpAddr, MessageId), Session>,
+}
+
+impl Node {
+    /// A node without sessions.
+    pub fn new(params: NodeParams) -> Self {
+        Self {
+            out: Outbox::new(params),
+            sessions: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            flows: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a message. What is wrong with it is counted, and answered where the protocol says so.
+    pub fn receive(&mut self, now: Instant, arrival: Arrival<'_>, routes: &dyn Routes) {
+        let call = Call { now, routes };
+        self.out.counts.received += 1;
+        if self.out.interface(arrival.interface).is_none() {
+            self.out.counts.stray += 1;
+            return;
+        }
+        let Ok(message) = Message::parse(arrival.bytes) else {
+            self.out.counts.malformed += 1;
+            return;
+        };
+        let neighbour = neighbour_of(&message).unwrap_or(arrival.source);
+        if !self.out.check(arrival.interface, neighbour, &message, arrival.bytes) {
+            return;
+        }
+        let receipts = self.out.take_receipts(arrival.source, &message.receipts);
+        receipts.into_iter().for_each(|owner| self.tell_anew(call, owner));
+        match message.body {
+            Body::Bundle(messages) => {
+                messages.iter().for_each(|message| self.take(call, &arrival, message));
+            }
+            _ => self.take(call, &arrival, &message),
+        }
+    }
+
+    /// Returns the next action, or the instant of the next call.
+    pub fn poll(&mut self, now: Instant, routes: &dyn Routes) -> Poll {
+        let call = Call { now, routes };
+        self.out.retransmit(now);
+        while let Some(&(_, session)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.on_session(session, |state, out| {
+                let changed = state.refresh_senders(call, out);
+                if changed {
+                    state.reconcile(call, out);
+                }
+                state.refresh_reservations(call, out);
+            });
+        }
+        if let Some(action) = self.out.next() {
+            return Poll::Action(action);
+        }
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let due = timer.into_iter().chain(self.out.due()).min();
+        due.map_or(Poll::Idle, Poll::At)
+    }
+
+    /// Traffic control answers a `Control::Add` or `Control::Modify`. Returns false if nothing is
+    /// waiting for the answer: the flow has gone meanwhile, and a `Control::Remove` of it follows.
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        answer: Result<(), Cause>,
+        routes: &dyn Routes,
+    ) -> bool {
+        let call = Call { now, routes };
+        let Some(session) = self.flows.get(&flow).copied() else { return false };
+        self.on_session(session, |state, out| state.answer(call, flow, answer, out))
+    }
+
+    /// Traffic control takes back a flow that it admitted: the next hops are told why. Returns
+    /// whether there was such a flow.
+    pub fn preempt(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        cause: Cause,
+        routes: &dyn Routes,
+    ) -> bool {
+        let call = Call { now, routes };
+        let Some(session) = self.flows.get(&flow).copied() else { return false };
+        self.on_session(session, |state, out| state.preempt(call, flow, cause, out))
+    }
+
+    /// Routes of some destinations changed: their Path messages follow after the settling time
+    /// [rfc2205 §3.6].
+    pub fn routes_changed(&mut self, now: Instant, affected: impl Fn(IpAddr) -> bool) {
+        let at = now.after(self.out.params.timers.settle);
+        let hit: Vec<Session> =
+            self.sessions.keys().filter(|session| affected(session.destination)).copied().collect();
+        for session in hit {
+            self.on_session(session, |state, _| {
+                for sender in state.senders.values_mut() {
+                    sender.refresh_at = sender.refresh_at.min(at);
+                }
+            });
+        }
+    }
+
+    /// A sender of this host begins, or changes what it sends.
+    pub fn announce(
+        &mut self,
+        now: Instant,
+        announcement: Announcement,
+        routes: &dyn Routes,
+    ) -> Result<(), HostError> {
+        let call = Call { now, routes };
+        if self.out.own_address(announcement.session.destination).is_none() {
+            return Err(HostError::Family);
+        }
+        let session = announcement.session;
+        if self.is_full(&session) {
+            return Err(HostError::Full);
+        }
+        self.on_session(session, |state, out| state.announce(call, announcement, out))
+    }
+
+    /// A sender of this host ends.
+    pub fn withdraw(
+        &mut self,
+        now: Instant,
+        session: Session,
+        sender: Filter,
+        routes: &dyn Routes,
+    ) -> Result<(), HostError> {
+        let call = Call { now, routes };
+        self.on_session(session, |state, out| state.withdraw(call, &sender, out))
+    }
+
+    /// A receiver of this host reserves, in place of what it reserved in the session before.
+    pub fn reserve(
+        &mut self,
+        now: Instant,
+        claim: Claim,
+        routes: &dyn Routes,
+    ) -> Result<(), HostError> {
+        let call = Call { now, routes };
+        self.on_session(claim.session, |state, out| state.claim(call, claim, out))
+    }
+
+    /// A receiver of this host reserves no more.
+    pub fn release(
+        &mut self,
+        now: Instant,
+        session: Session,
+        routes: &dyn Routes,
+    ) -> Result<(), HostError> {
+        let call = Call { now, routes };
+        self.on_session(session, |state, out| state.release(call, out))
+    }
+
+    /// An application of this host begins to listen to a session: it is told of the senders that
+    /// are known, and hears of others as they come.
+    pub fn listen(&mut self, session: Session) {
+        if let Some(state) = self.sessions.get(&session) {
+            state.listen(&mut self.out);
+        }
+    }
+
+    /// Returns the sessions in order.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
+        self.sessions.values().map(SessionState::view)
+    }
+
+    /// Returns a session.
+    pub fn session(&self, session: &Session) -> Option<SessionView> {
+        self.sessions.get(session).map(SessionState::view)
+    }
+
+    /// Returns what the node counted.
+    pub fn counts(&self) -> Counts {
+        self.out.counts
+    }
+
+    /// Changes what an interface offers to flows. Senders' next refreshes tell it.
+    pub fn set_offers(&mut self, interface: InterfaceId, offers: crate::intserv::Characterization) {
+        let index = usize::from(interface.0);
+        if let Some(interface) = self.out.params.interfaces.get_mut(index) {
+            interface.offers = offers;
+        }
+    }
+
+    /// Takes a message whose digest is right.
+    fn take(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
+        let neighbour = neighbour_of(message).unwrap_or(arrival.source);
+        if is_mixed(message) {
+            self.out.counts.malformed += 1;
+            return;
+        }
+        if self.acknowledge(arrival, message, neighbour) {
+            return;
+        }
+        match &message.body {
+            Body::Path(path) => {
+                let session = path.session;
+                if let Some(cause) = self.path_refused(&session) {
+                    path::refuse_path(path, arrival.interface, cause, &mut self.out);
+                    return;
+                }
+                self.on_session(session, |state, out| {
+                    state.path(call, arrival, message, path, out);
+                });
+                self.remember(neighbour, message, session);
+            }
+            Body::Resv(resv) => {
+                let Some(from) = self.next_hop(resv.hop) else { return };
+                let session = resv.session;
+                self.on_session(session, |state, out| state.resv(call, from, message, out));
+                self.remember(neighbour, message, session);
+            }
+            Body::Srefresh(ids) => self.refresh(call, arrival, ids),
+            Body::ResvConf(confirmation) => self.confirmation(call, confirmation, message),
+            Body::Hello(hello) => self.hello(arrival, *hello),
+            Body::Ack | Body::Bundle(_) | Body::Challenge(_) | Body::Response(_) => {}
+            _ => self.take_known(call, arrival, message),
+        }
+    }
+
+    /// Takes a message that means something only in a session that is known.
+    fn take_known(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
+        let session = match &message.body {
+            Body::PathTear(tear) => tear.session,
+            Body::ResvTear(tear) => tear.session,
+            Body::PathErr(error) => error.session,
+            Body::ResvErr(error) => error.session,
+            _ => return,
+        };
+        if !self.sessions.contains_key(&session) {
+            self.out.counts.stray += 1;
+            return;
+        }
+        let from = match &message.body {
+            Body::ResvTear(tear) => self.next_hop(tear.hop),
+            _ => None,
+        };
+        self.on_session(session, |state, out| match (&message.body, from) {
+            (Body::PathTear(tear), _) => state.path_tear(call, arrival, tear, out),
+            (Body::ResvTear(tear), Some(from)) => state.resv_tear(call, from, tear, out),
+            (Body::PathErr(error), _) => state.path_error(error, &message.carried, out),
+            (Body::ResvErr(error), _) => state.resv_error(call, arrival, error, out),
+            _ => {}
+        });
+    }
+
+    /// Returns why no state may be made for a session.
+    fn path_refused(&self, session: &Session) -> Option<Cause> {
+        // [rfc2205 §3.2] Port 0 and other ports of one destination cannot be told apart.
+        let (low, high) = (Session { port: 0, ..*session }, Session { port: u16::MAX, ..*session });
+        let others = Bound::Excluded(low);
+        let conflict = match session.port {
+            0 => self.sessions.range((others, Bound::Included(high))).next().is_some(),
+            _ => self.sessions.contains_key(&low),
+        };
+        match () {
+            () if conflict => Some(Cause::DESTINATION_PORTS),
+            () if self.is_full(session) => Some(Cause::SYSTEM),
+            () => None,
+        }
+    }
+
+    fn is_full(&self, session: &Session) -> bool {
+        let is_new = !self.sessions.contains_key(session);
+        is_new && self.sessions.len() >= self.out.params.limits.sessions
+    }
+
+    /// The next hop that a Resv names: the handle is that of the interface by which the Path left.
+    fn next_hop(&mut self, hop: Hop) -> Option<Neighbour> {
+        let interface = u16::try_from(hop.handle).map(InterfaceId).ok();
+        let interface = interface.filter(|interface| self.out.interface(*interface).is_some());
+        if interface.is_none() {
+            self.out.counts.stray += 1;
+        }
+        interface.map(|interface| Neighbour { interface, hop })
+    }
+
+    /// Notes the receipt that a message asks for. Returns whether it is older than what it would
+    /// change [rfc2961 §4.6].
+    fn acknowledge(&mut self, arrival: &Arrival<'_>, message: &Message, neighbour: IpAddr) -> bool {
+        let Some(identified) = message.id else { return false };
+        if identified.acknowledge {
+            let receipt = Receipt::Ack(identified.id);
+            self.out.receipt(arrival.interface, neighbour, receipt);
+        }
+        let id = Some(identified.id);
+        match &message.body {
+            Body::Path(path) => self.sessions.get(&path.session).is_some_and(|state| {
+                let sender = state.senders.get(&path.sender.template);
+                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == path.hop);
+                sender.is_some_and(|one| same(one.from) && path::is_older(id, one.came_as))
+            }),
+            Body::Resv(resv) => self.sessions.get(&resv.session).is_some_and(|state| {
+                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == resv.hop);
+                let mut reservations = state.reservations.iter();
+                reservations.any(|one| same(one.from) && path::is_older(id, one.came_as))
+            }),
+            _ => false,
+        }
+    }
+
+    /// Remembers the session that a message identifier stands for, as long as its state lives.
+    fn remember(&mut self, neighbour: IpAddr, message: &Message, session: Session) {
+        let Some(id) = message.id.map(|id| id.id) else { return };
+        let Some(state) = self.sessions.get(&session) else { return };
+        if came_as(state, neighbour, id) {
+            self.told.insert((neighbour, id), session);
+        }
+        // Bounded: whatever is no longer the identifier of some state is swept out.
+        let state_max = self.sessions.len() * TOLD_PER_SESSION + TOLD_SPARE;
+        if self.told.len() > state_max {
+            let sessions = &self.sessions;
+            self.told.retain(|(neighbour, id), session| {
+                sessions.get(session).is_some_and(|state| came_as(state, *neighbour, *id))
+            });
+        }
+    }
+
+    /// Takes a summary refresh: each identifier refreshes the state that it stands for
+    /// [rfc2961 §5].
+    fn refresh(&mut self, call: Call<'_>, arrival: &Arrival<'_>, ids: &[MessageId]) {
+        for id in ids {
+            let session = self.told.get(&(arrival.source, *id)).copied();
+            let known = session.is_some_and(|session| {
+                let lifetime = self.out.params.timers.lifetime(self.out.params.timers.period);
+                let expires = call.now.after(lifetime);
+                self.on_session(session, |state, _| renew(state, arrival.source, *id, expires))
+            });
+            if !known {
+                self.out.receipt(arrival.interface, arrival.source, Receipt::Nack(*id));
+            }
+        }
+    }
+
+    /// Tells what a neighbour does not know, though a refresh named it.
+    fn tell_anew(&mut self, call: Call<'_>, owner: Owner) {
+        match owner {
+            Owner::Path(session, sender, interface) => self.on_session(session, |state, out| {
+                state.retell_path(call.now, sender, interface, out);
+            }),
+            Owner::Resv(session, hop) => {
+                self.on_session(session, |state, out| state.retell_upstream(call, hop, out));
+            }
+            Owner::Once => {}
+        }
+    }
+
+    /// [rfc3209 §5.3] Answers a neighbour that asks whether this node is alive. The node itself
+    /// does not ask: soft state tells it.
+    fn hello(&mut self, arrival: &Arrival<'_>, hello: Hello) {
+        if hello.answers {
+            return;
+        }
+        let Some(mut to) = self.out.neighbour(arrival.interface, arrival.source) else { return };
+        // An instance is never 0.
+        let source = self.out.params.epoch | 1 << 24;
+        to.ttl = 1;
+        let answer = Hello { answers: true, source, destination: hello.source };
+        self.out.send(to, Body::Hello(answer), &[]);
+    }
+
+    fn confirmation(&mut self, call: Call<'_>, confirmation: &Confirmation, message: &Message) {
+        if !self.out.is_own(confirmation.receiver) {
+            resv::send_confirmation(call, confirmation, &message.carried, &mut self.out);
+            return;
+        }
+        if let Some(state) = self.sessions.get_mut(&confirmation.session) {
+            state.confirmed(confirmation, &mut self.out);
+        } else {
+            self.out.counts.stray += 1;
+        }
+    }
+
+    /// Changes a session, which may be new, and keeps timers and the index of flows in step.
+    fn on_session<T>(
+        &mut self,
+        session: Session,
+        change: impl FnOnce(&mut SessionState, &mut Outbox) -> T,
+    ) -> T {
+        let state = self.sessions.entry(session).or_insert_with(|| SessionState::new(session));
+        let before: Vec<FlowId> = state.flows.iter().map(|flow| flow.id).collect();
+        let result = change(state, &mut self.out);
+        for flow in before {
+            self.flows.remove(&flow);
+        }
+        self.flows.extend(state.flows.iter().map(|flow| (flow.id, session)));
+        state.shrink();
+        let due = state.next_due();
+        if state.due != due {
+            if let Some(former) = state.due {
+                self.timers.remove(&(former, session));
+            }
+            self.timers.extend(due.map(|due| (due, session)));
+            state.due = due;
+        }
+        if state.is_empty() {
+            assert!(state.due.is_none(), "a session without state waits for nothing");
+            self.sessions.remove(&session);
+        }
+        result
+    }
+}
+
+/// The neighbour that a message names as its hop.
+fn neighbour_of(message: &Message) -> Option<IpAddr> {
+    match &message.body {
+        Body::Path(path) => Some(path.hop.address),
+        Body::PathTear(tear) => Some(tear.hop.address),
+        Body::Resv(resv) => Some(resv.hop.address),
+        Body::ResvTear(tear) => Some(tear.hop.address),
+        Body::ResvErr(error) => Some(error.hop.address),
+        _ => None,
+    }
+}
+
+/// Returns whether session, hop and sender are of different address families, so that no such
+/// flow can be.
+fn is_mixed(message: &Message) -> bool {
+    let v4 = |session: &Session| session.destination.is_ipv4();
+    match &message.body {
+        Body::Path(path) => {
+            let hop = path.hop.address.is_ipv4();
+            let sender = path.sender.template.source.is_ipv4();
+            v4(&path.session) != hop || hop != sender
+        }
+        Body::Resv(resv) => v4(&resv.session) != resv.hop.address.is_ipv4(),
+        _ => false,
+    }
+}
+
+/// Returns whether some state came from the neighbour with this identifier.
+fn came_as(state: &SessionState, neighbour: IpAddr, id: MessageId) -> bool {
+    let sent = |from: Option<Neighbour>| from.is_some_and(|from| from.hop.address == neighbour);
+    let mut senders = state.senders.values();
+    let mut reservations = state.reservations.iter();
+    senders.any(|sender| sent(sender.from) && sender.came_as == Some(id))
+        || reservations.any(|reserved| sent(reserved.from) && reserved.came_as == Some(id))
+}
+
+/// Lets the state live on that came with this identifier; returns whether there is some.
+fn renew(state: &mut SessionState, neighbour: IpAddr, id: MessageId, expires: Instant) -> bool {
+    let sent = |from: Option<Neighbour>| from.is_some_and(|from| from.hop.address == neighbour);
+    let mut found = false;
+    for sender in state.senders.values_mut() {
+        if sent(sender.from) && sender.came_as == Some(id) {
+            (sender.expires, found) = (Some(expires), true);
+        }
+    }
+    for reserved in &mut state.reservations {
+        if sent(reserved.from) && reserved.came_as == Some(id) {
+            (reserved.expires, found) = (Some(expires), true);
+        }
+    }
+    found
+}
+
+/// Identifiers of neighbours that are kept for a session on average, and beside that.
+const TOLD_PER_SESSION: usize = 4;
+const TOLD_SPARE: usize = 1024;

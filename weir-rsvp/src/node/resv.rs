@@ -1,0 +1,556 @@
+//! Reservation state: Resv, ResvTear, ResvErr and ResvConf, and refreshes upstream [rfc2209 §2].
+
+use std::net::IpAddr;
+
+use super::action::{Arrival, Event};
+use super::outbox::{Call, Outbox, Owner, To};
+use super::params::Limits;
+use super::path::{millis, period};
+use super::state::{Blockade, Luggage, Neighbour, Reserved, SessionState, Upstream, Wanted};
+use crate::intserv::Flowspec;
+use crate::wire::{Body, Carried, Cause, Confirmation, Descriptor, ErrorSpec, Filter, Hop};
+use crate::wire::{Message, Reservation, Resv, ResvError, ResvTear, Style};
+
+impl SessionState {
+    /// Takes a Resv that came from a next hop [rfc2209 §2 "RESV message arrives"].
+    pub fn resv(&mut self, call: Call<'_>, from: Neighbour, message: &Message, out: &mut Outbox) {
+        let Body::Resv(resv) = &message.body else { return };
+        let style = resv.reservation.style;
+        if let Some(cause) = self.resv_fault(from, style, message.refused) {
+            self.refuse_resv(from, resv, cause, out);
+            return;
+        }
+        let lifetime = out.params.timers.lifetime(period(resv.period));
+        for descriptor in &resv.reservation.descriptors {
+            let Some(wanted) = wanted(descriptor, &resv.scope) else { continue };
+            let (wanted, verdict) = self.checked(Some(from), style, wanted, out);
+            let mut reserved = Reserved::new(Some(from), style, wanted);
+            reserved.confirm = resv.confirm;
+            reserved.luggage.policies.clone_from(&resv.policies);
+            reserved.luggage.carried.clone_from(&message.carried);
+            reserved.expires = Some(call.now.after(lifetime));
+            reserved.came_as = message.id.map(|id| id.id);
+            match verdict {
+                Ok(()) => self.put(reserved, out),
+                Err(cause) => {
+                    self.refuse_reservation(&reserved, &reserved.wanted, (cause, false), out);
+                }
+            }
+        }
+        self.reconcile(call, out);
+        self.confirm_settled(call, out);
+    }
+
+    /// Refuses a whole Resv: a ResvErr for each descriptor.
+    fn refuse_resv(&self, from: Neighbour, resv: &Resv, cause: Cause, out: &mut Outbox) {
+        let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
+        let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
+        let hop = Hop { address: to.source, handle: from.hop.handle };
+        let style = resv.reservation.style;
+        for descriptor in &resv.reservation.descriptors {
+            out.counts.refused += 1;
+            let (scope, policies) = (resv.scope.clone(), Vec::new());
+            let reservation = Reservation { style, descriptors: vec![descriptor.clone()] };
+            let session = self.key;
+            let error = ResvError { session, hop, error, scope, policies, reservation };
+            out.send(to, Body::ResvErr(error), &[]);
+        }
+    }
+
+    /// What holds for the whole message.
+    fn resv_fault(&self, from: Neighbour, style: Style, refused: Option<Cause>) -> Option<Cause> {
+        let other_hops = |reserved: &&Reserved| reserved.from != Some(from);
+        let mut others = self.reservations.iter().filter(other_hops);
+        match () {
+            () if refused.is_some() => refused,
+            () if self.senders.is_empty() => Some(Cause::NO_PATH),
+            () if others.any(|reserved| reserved.style != style) => Some(Cause::STYLE_CONFLICT),
+            () => None,
+        }
+    }
+
+    /// Checks a descriptor. Filters without a sender are taken out; none left is an error.
+    pub fn checked(
+        &self,
+        from: Option<Neighbour>,
+        style: Style,
+        mut wanted: Wanted,
+        out: &Outbox,
+    ) -> (Wanted, Result<(), Cause>) {
+        let named: Vec<Filter> = self.reached(from, &wanted).map(|(filter, _)| *filter).collect();
+        if named.is_empty() {
+            return (wanted, Err(Cause::NO_SENDER));
+        }
+        if style != Style::Wildcard {
+            wanted.filters = named.clone();
+        }
+        let flowspec = wanted.flowspec;
+        let offers = from.and_then(|from| out.interface(from.interface)).map(|one| one.offers);
+        let mut others = named
+            .iter()
+            .flat_map(|filter| self.reserved_for(filter))
+            .filter(|(reserved, _)| reserved.from != from);
+        let fault = match () {
+            () if flowspec.fault().is_some() => flowspec.fault(),
+            // [rfc2205 Appendix B] A packet that does not fit the link cannot be reserved for.
+            () if offers.is_some_and(|offers| flowspec.tspec().packet_max > offers.mtu) => {
+                Some(Cause::MTU)
+            }
+            () if others.any(|(_, other)| other.service() != flowspec.service()) => {
+                Some(Cause::SERVICE_CONFLICT)
+            }
+            () => None,
+        };
+        (wanted, fault.map_or(Ok(()), Err))
+    }
+
+    /// Puts a reservation into the table, in place of the one that it refreshes or changes. With FF
+    /// a neighbour has one for each sender; else one.
+    pub fn put(&mut self, mut reserved: Reserved, out: &mut Outbox) {
+        let style = reserved.style;
+        // The receiver changed its style: its reservations of before are gone.
+        let from = reserved.from;
+        self.reservations.retain(|other| other.from != from || other.style == style);
+        let same = |other: &&mut Reserved| {
+            let same_sender = other.wanted.filters == reserved.wanted.filters;
+            other.from == from && (style != Style::Fixed || same_sender)
+        };
+        let Some(known) = self.reservations.iter_mut().find(same) else {
+            if self.is_full(&out.params.limits) {
+                out.counts.full += 1;
+                self.refuse_reservation(&reserved, &reserved.wanted, (Cause::SYSTEM, false), out);
+                return;
+            }
+            self.generation += 1;
+            reserved.generation = self.generation;
+            self.reservations.push(reserved);
+            return;
+        };
+        if known.wanted != reserved.wanted {
+            self.generation += 1;
+            known.generation = self.generation;
+        }
+        known.wanted = reserved.wanted;
+        known.luggage = reserved.luggage;
+        (known.expires, known.came_as) = (reserved.expires, reserved.came_as);
+        known.confirm = reserved.confirm.or(known.confirm);
+    }
+
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.reservations.len() >= limits.reservations
+    }
+
+    /// Tells a next hop that its reservation failed.
+    pub fn refuse_reservation(
+        &self,
+        reserved: &Reserved,
+        failed: &Wanted,
+        (cause, in_place): (Cause, bool),
+        out: &mut Outbox,
+    ) {
+        out.counts.refused += 1;
+        let Some(node) = out.own_address(self.key.destination) else { return };
+        let error = ErrorSpec { node, in_place, not_guilty: false, cause };
+        self.tell_error(reserved, failed, error, out);
+    }
+
+    /// Sends a ResvErr to a next hop, or tells the receiver of this host.
+    fn tell_error(&self, reserved: &Reserved, failed: &Wanted, error: ErrorSpec, out: &mut Outbox) {
+        let filters = failed.filters.clone();
+        let descriptors = vec![Descriptor { flowspec: Some(failed.flowspec), filters }];
+        let reservation = Reservation { style: reserved.style, descriptors };
+        let session = self.key;
+        let Some(from) = reserved.from else {
+            out.event(Event::ResvError { session, error, reservation });
+            return;
+        };
+        let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
+        let hop = Hop { address: to.source, handle: from.hop.handle };
+        let (scope, policies) = (failed.scope.clone(), Vec::new());
+        let error = ResvError { session, hop, error, scope, policies, reservation };
+        out.send(to, Body::ResvErr(error), &[]);
+    }
+
+    /// Takes a ResvTear: what it names goes.
+    pub fn resv_tear(
+        &mut self,
+        call: Call<'_>,
+        from: Neighbour,
+        tear: &ResvTear,
+        out: &mut Outbox,
+    ) {
+        let filters: Vec<Filter> =
+            tear.reservation.descriptors.iter().flat_map(|one| one.filters.clone()).collect();
+        let before = self.generation;
+        self.forget_reservation(Some(from), tear.reservation.style, &filters);
+        if self.generation == before {
+            out.counts.stray += 1;
+            return;
+        }
+        self.reconcile(call, out);
+    }
+
+    /// Removes a neighbour's reservations, with FF and SE for these senders.
+    pub fn forget_reservation(
+        &mut self,
+        from: Option<Neighbour>,
+        style: Style,
+        filters: &[Filter],
+    ) {
+        let mut changed = false;
+        self.reservations.retain_mut(|reserved| {
+            if reserved.from != from || reserved.style != style {
+                return true;
+            }
+            let before = reserved.wanted.filters.len();
+            let keep = |wanted: &mut Wanted| {
+                wanted.filters.retain(|filter| !filters.contains(filter));
+            };
+            keep(&mut reserved.wanted);
+            reserved.admitted.iter_mut().for_each(keep);
+            changed |= style == Style::Wildcard || reserved.wanted.filters.len() != before;
+            style != Style::Wildcard && !reserved.wanted.filters.is_empty()
+        });
+        self.generation += u64::from(changed);
+    }
+
+    /// Takes a ResvErr [rfc2209 §2 "RESV ERROR message arrives"].
+    pub fn resv_error(
+        &mut self,
+        call: Call<'_>,
+        arrival: &Arrival<'_>,
+        error: &ResvError,
+        out: &mut Outbox,
+    ) {
+        let hop = error.hop.address;
+        let sent_by =
+            |from: &Neighbour| from.interface == arrival.interface && from.hop.address == hop;
+        let mut hops = self.previous_hops().into_iter().flatten();
+        let Some(from) = hops.find(sent_by) else {
+            out.counts.stray += 1;
+            return;
+        };
+        let style = error.reservation.style;
+        for descriptor in &error.reservation.descriptors {
+            let Some(failed) = wanted(descriptor, &error.scope) else { continue };
+            if error.error.cause.is_admission() {
+                self.blockade(call, from, style, &failed, out);
+            }
+            self.spread_error(from, (style, &failed), error.error, out);
+        }
+        self.reconcile(call, out);
+    }
+
+    /// [rfc2205 §3.5] Remembers for a while what failed at a previous hop.
+    fn blockade(
+        &mut self,
+        call: Call<'_>,
+        from: Neighbour,
+        style: Style,
+        failed: &Wanted,
+        out: &Outbox,
+    ) {
+        let sender = failed.filters.first().copied().filter(|_| style == Style::Fixed);
+        let behind =
+            |sender: Filter| self.senders.get(&sender).is_some_and(|one| one.from == Some(from));
+        if style == Style::Fixed && !sender.is_some_and(behind) {
+            return;
+        }
+        let until = call.now.after(out.params.timers.blockade());
+        let blockade = Blockade { from, sender, flowspec: failed.flowspec, until };
+        let same = |known: &&mut Blockade| known.from == from && known.sender == sender;
+        match self.blockades.iter_mut().find(same) {
+            Some(known) => *known = blockade,
+            // With FF one for each sender at most, else one for each previous hop: both bounded.
+            None => self.blockades.push(blockade),
+        }
+    }
+
+    /// Passes an error on to the next hops whose reservations failed: of an admission failure those
+    /// that asked for at least as much, or all if none did; a receiver of this host that asked for
+    /// less is told that it is not guilty [rfc2205 §3.1.8].
+    fn spread_error(
+        &self,
+        from: Neighbour,
+        (style, failed): (Style, &Wanted),
+        error: ErrorSpec,
+        out: &mut Outbox,
+    ) {
+        let behind = |filter: &Filter| {
+            let sender = self.senders.get(filter);
+            sender.is_some_and(|sender| sender.from == Some(from)) && failed.names(filter)
+        };
+        let hit = |reserved: &&Reserved| {
+            reserved.style == style
+                && self.reached(reserved.from, &reserved.wanted).any(|(filter, _)| behind(filter))
+        };
+        let hit: Vec<&Reserved> = self.reservations.iter().filter(hit).collect();
+        let is_less = |reserved: &Reserved| !reserved.wanted.flowspec.at_least(&failed.flowspec);
+        let some_guilty = hit.iter().any(|reserved| !is_less(reserved));
+        for reserved in hit {
+            let less = error.cause.is_admission() && some_guilty && is_less(reserved);
+            if less && reserved.from.is_some() {
+                continue;
+            }
+            let not_guilty = error.not_guilty || less;
+            self.tell_error(reserved, failed, ErrorSpec { not_guilty, ..error }, out);
+        }
+    }
+
+    /// Sends what previous hops do not know yet, and tears what they should forget
+    /// [rfc2209 §2 "RESV REFRESH"].
+    pub fn reconcile_upstreams(&mut self, call: Call<'_>, out: &mut Outbox) {
+        let hops = self.previous_hops();
+        let mut upstreams = std::mem::take(&mut self.upstreams);
+        upstreams.retain(|upstream| {
+            // Its senders are gone, and with them what it knew of reservations.
+            let keep = hops.contains(&upstream.from);
+            if !keep {
+                upstream.id.iter().for_each(|number| out.forget(*number));
+            }
+            keep
+        });
+        self.upstreams = upstreams;
+        for from in hops {
+            self.reconcile_upstream(call, from, out);
+        }
+    }
+
+    /// Refreshes, and forgets, what is due; returns whether something changed.
+    pub fn refresh_reservations(&mut self, call: Call<'_>, out: &mut Outbox) -> bool {
+        let now = call.now;
+        let before = (self.reservations.len(), self.blockades.len());
+        let alive = |reserved: &Reserved| reserved.expires.is_none_or(|expires| expires > now);
+        self.reservations.retain(alive);
+        self.blockades.retain(|blockade| blockade.until > now);
+        let changed = (self.reservations.len(), self.blockades.len()) != before;
+        if changed {
+            self.reconcile(call, out);
+        }
+        for at in 0..self.upstreams.len() {
+            if self.upstreams[at].from.is_some() && self.upstreams[at].refresh_at <= now {
+                self.refresh_upstream(call, at, out);
+            }
+        }
+        changed
+    }
+
+    /// Confirms to receivers what stands, and needs nothing more upstream [rfc2205 §2.6].
+    pub fn confirm_settled(&mut self, call: Call<'_>, out: &mut Outbox) {
+        let upstreams = &self.upstreams;
+        let mut settled: Vec<(IpAddr, Reservation)> = Vec::new();
+        for reserved in &mut self.reservations {
+            if !reserved.is_settled() || upstreams.is_empty() {
+                continue;
+            }
+            let Some(receiver) = reserved.confirm else { continue };
+            if reserved.from.is_none() {
+                // A receiver of this host asks until an answer comes.
+                continue;
+            }
+            let Wanted { flowspec, filters, .. } = reserved.wanted.clone();
+            let descriptors = vec![Descriptor { flowspec: Some(flowspec), filters }];
+            settled.push((receiver, Reservation { style: reserved.style, descriptors }));
+            reserved.confirm = None;
+        }
+        for (receiver, reservation) in settled {
+            self.confirm(call, receiver, reservation, out);
+        }
+    }
+
+    /// Sends a ResvConf to a receiver.
+    fn confirm(
+        &self,
+        call: Call<'_>,
+        receiver: IpAddr,
+        reservation: Reservation,
+        out: &mut Outbox,
+    ) {
+        let session = self.key;
+        let Some(node) = out.own_address(receiver) else { return };
+        let cause = Cause::CONFIRMATION;
+        let error = ErrorSpec { node, in_place: false, not_guilty: false, cause };
+        let confirmation = Confirmation { session, error, receiver, reservation };
+        send_confirmation(call, &confirmation, &[], out);
+    }
+
+    /// A confirmation for a receiver of this host.
+    pub fn confirmed(&mut self, confirmation: &Confirmation, out: &mut Outbox) {
+        for reserved in self.reservations.iter_mut().filter(|reserved| reserved.from.is_none()) {
+            reserved.confirm = None;
+        }
+        out.event(Event::Confirmed { session: self.key, node: confirmation.error.node });
+    }
+}
+
+/// Sends a ResvConf one hop further to its receiver [rfc2205 §3.1.9].
+pub fn send_confirmation(
+    call: Call<'_>,
+    confirmation: &Confirmation,
+    carried: &[Carried],
+    out: &mut Outbox,
+) {
+    let receiver = confirmation.receiver;
+    let route = call.route(receiver, confirmation.error.node);
+    let Some(interface) = route.outgoing.first() else {
+        out.counts.stray += 1;
+        return;
+    };
+    let Some(mut to) = out.neighbour(*interface, receiver) else { return };
+    to.alert = true;
+    out.send(to, Body::ResvConf(confirmation.clone()), carried);
+}
+
+impl SessionState {
+    fn reconcile_upstream(&mut self, call: Call<'_>, from: Option<Neighbour>, out: &mut Outbox) {
+        let desired = self.desired(from);
+        let at = self.upstreams.iter().position(|upstream| upstream.from == from);
+        let Some(desired) = desired else {
+            if let Some(at) = at {
+                self.tear_upstream(call, at, out);
+            }
+            return;
+        };
+        let at = at.unwrap_or_else(|| self.add_upstream(call, from, desired.reservation.style));
+        let upstream = &mut self.upstreams[at];
+        let same = upstream.told == desired.reservation && upstream.scope == desired.scope;
+        if same && upstream.luggage == desired.luggage {
+            return;
+        }
+        let before = std::mem::replace(&mut upstream.told, desired.reservation);
+        (upstream.scope, upstream.luggage) = (desired.scope, desired.luggage);
+        if let Some(gone) = difference(&before, &upstream.told) {
+            let scope = upstream.scope.clone();
+            self.send_tear(call, from, gone, scope, out);
+        }
+        self.tell_upstream(call, at, out);
+    }
+
+    fn add_upstream(&mut self, call: Call<'_>, from: Option<Neighbour>, style: Style) -> usize {
+        let told = Reservation { style, descriptors: Vec::new() };
+        let (scope, luggage, id) = (Vec::new(), Luggage::default(), None);
+        self.upstreams.push(Upstream { from, told, scope, luggage, refresh_at: call.now, id });
+        self.upstreams.len() - 1
+    }
+
+    /// Nothing is reserved any more of what a previous hop knew.
+    fn tear_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
+        let upstream = self.upstreams.swap_remove(at);
+        upstream.id.iter().for_each(|number| out.forget(*number));
+        if upstream.from.is_none() {
+            out.event(Event::Reserved { session: self.key, reservation: None });
+            return;
+        }
+        self.send_tear(call, upstream.from, upstream.told, upstream.scope, out);
+    }
+
+    fn send_tear(
+        &self,
+        call: Call<'_>,
+        from: Option<Neighbour>,
+        reservation: Reservation,
+        scope: Vec<IpAddr>,
+        out: &mut Outbox,
+    ) {
+        let Some(from) = from else { return };
+        let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
+        let hop = Hop { address: to.source, handle: from.hop.handle };
+        let tear = ResvTear { session: self.key, hop, scope, reservation };
+        out.send_news(call.now, to, (Body::ResvTear(tear), &[]), Owner::Once);
+    }
+
+    /// Tells a previous hop, or the senders of this host, what is reserved.
+    fn tell_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
+        let refresh_at = out.next_refresh(call.now);
+        let upstream = &mut self.upstreams[at];
+        upstream.refresh_at = refresh_at;
+        let Some(from) = upstream.from else {
+            let reservation = Some(upstream.told.clone());
+            out.event(Event::Reserved { session: self.key, reservation });
+            return;
+        };
+        upstream.id.take().iter().for_each(|number| out.forget(*number));
+        let Some((to, resv)) = self.resv_message(at, from, out) else { return };
+        let owner = Owner::Resv(self.key, from.hop);
+        let carried = &self.upstreams[at].luggage.carried;
+        let id = out.send_news(call.now, to, (resv, carried), owner);
+        self.upstreams[at].id = id;
+    }
+
+    /// Tells a previous hop anew that does not know the identifier of its Resv.
+    pub fn retell_upstream(&mut self, call: Call<'_>, hop: Hop, out: &mut Outbox) {
+        let told = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == hop);
+        let at = self.upstreams.iter().position(|upstream| told(upstream.from));
+        if let Some(at) = at {
+            self.tell_upstream(call, at, out);
+        }
+    }
+
+    fn refresh_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
+        let upstream = &self.upstreams[at];
+        let from = upstream.from.expect("only a previous hop is refreshed");
+        let confirms = self.confirm_for(from).is_some();
+        let id = upstream.id.filter(|number| !confirms && out.summarise(from.interface, *number));
+        if id.is_some() {
+            self.upstreams[at].refresh_at = out.next_refresh(call.now);
+            return;
+        }
+        self.tell_upstream(call, at, out);
+    }
+
+    fn resv_message(&mut self, at: usize, from: Neighbour, out: &mut Outbox) -> Option<(To, Body)> {
+        let to = out.neighbour(from.interface, from.hop.address)?;
+        let confirm = self.take_confirm(from);
+        let upstream = &self.upstreams[at];
+        let resv = Resv {
+            session: self.key,
+            hop: Hop { address: to.source, handle: from.hop.handle },
+            period: millis(out.params.timers.period),
+            confirm,
+            scope: upstream.scope.clone(),
+            policies: upstream.luggage.policies.clone(),
+            reservation: upstream.told.clone(),
+        };
+        Some((to, Body::Resv(resv)))
+    }
+
+    /// The receiver that waits for a confirmation from this hop.
+    fn confirm_for(&self, from: Neighbour) -> Option<IpAddr> {
+        let behind = |reserved: &&Reserved| {
+            let mut reached = self.reached(reserved.from, &reserved.wanted);
+            reached.any(|(_, sender)| sender.from == Some(from)) && reserved.is_settled()
+        };
+        self.reservations.iter().filter(behind).find_map(|reserved| reserved.confirm)
+    }
+
+    /// Takes the request for a confirmation: the node upstream answers it. A receiver of this host
+    /// asks again with each refresh, until an answer comes.
+    fn take_confirm(&mut self, from: Neighbour) -> Option<IpAddr> {
+        let receiver = self.confirm_for(from)?;
+        for reserved in self.reservations.iter_mut().filter(|reserved| reserved.from.is_some()) {
+            reserved.confirm = reserved.confirm.filter(|other| *other != receiver);
+        }
+        Some(receiver)
+    }
+}
+
+/// What a descriptor asks for; nothing without a flowspec.
+fn wanted(descriptor: &Descriptor, scope: &[IpAddr]) -> Option<Wanted> {
+    let flowspec: Flowspec = descriptor.flowspec?;
+    Some(Wanted { flowspec, filters: descriptor.filters.clone(), scope: scope.to_vec() })
+}
+
+/// What of `before` is not in `now`, for a ResvTear.
+fn difference(before: &Reservation, now: &Reservation) -> Option<Reservation> {
+    let kept: Vec<Filter> = now.descriptors.iter().flat_map(|one| one.filters.clone()).collect();
+    let style = before.style;
+    let gone = |descriptor: &Descriptor| {
+        let flowspec = descriptor.flowspec;
+        let mut filters = descriptor.filters.clone();
+        filters.retain(|filter| style != now.style || !kept.contains(filter));
+        let whole = style == Style::Wildcard && style != now.style;
+        (whole || !filters.is_empty()).then_some(Descriptor { flowspec, filters })
+    };
+    let descriptors: Vec<_> = before.descriptors.iter().filter_map(gone).collect();
+    (!descriptors.is_empty()).then_some(Reservation { style, descriptors })
+}

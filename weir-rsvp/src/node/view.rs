@@ -1,0 +1,117 @@
+//! What a node shows of its sessions, for `status` and tests.
+
+use std::net::IpAddr;
+
+use weir_core::classify::InterfaceId;
+use weir_core::units::Instant;
+
+use super::action::{FlowId, Request};
+use super::state::{Neighbour, Sender, SessionState};
+use crate::intserv::{Flowspec, Tspec};
+use crate::wire::{Filter, Reservation, Session, Style};
+
+/// A session and all that a node knows of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SessionView {
+    /// The session.
+    pub session: Session,
+    /// Its senders.
+    pub senders: Vec<SenderView>,
+    /// Its reservations.
+    pub reservations: Vec<ReservationView>,
+    /// The flows in traffic control.
+    pub flows: Vec<FlowView>,
+    /// What each previous hop was told; without an address the senders of this host.
+    pub upstream: Vec<(Option<IpAddr>, Reservation)>,
+    /// Previous hops where a reservation failed, until when.
+    pub blockades: Vec<(IpAddr, Flowspec, Instant)>,
+}
+
+/// A sender.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SenderView {
+    /// Its address and port.
+    pub sender: Filter,
+    /// The previous hop; none for a sender of this host.
+    pub hop: Option<(InterfaceId, IpAddr)>,
+    /// What it sends at most.
+    pub tspec: Tspec,
+    /// The interfaces by which its packets leave.
+    pub outgoing: Vec<InterfaceId>,
+    /// Whether this host receives it.
+    pub local: bool,
+    /// When it is forgotten without a refresh.
+    pub expires: Option<Instant>,
+}
+
+/// A reservation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReservationView {
+    /// The next hop; none for a receiver of this host.
+    pub hop: Option<(InterfaceId, IpAddr)>,
+    /// The style.
+    pub style: Style,
+    /// What it asks for.
+    pub flowspec: Flowspec,
+    /// The senders; empty with WF.
+    pub filters: Vec<Filter>,
+    /// Whether all of it is admitted.
+    pub admitted: bool,
+    /// When it is forgotten without a refresh.
+    pub expires: Option<Instant>,
+}
+
+/// A flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowView {
+    /// Its identifier.
+    pub id: FlowId,
+    /// What traffic control has.
+    pub installed: Option<Request>,
+    /// Whether an answer is due.
+    pub pending: bool,
+}
+
+impl SessionState {
+    /// Returns what there is to see.
+    pub fn view(&self) -> SessionView {
+        let reservations = self.reservations.iter().map(|reserved| ReservationView {
+            hop: reserved.from.map(|from| (from.interface, from.hop.address)),
+            style: reserved.style,
+            flowspec: reserved.wanted.flowspec,
+            filters: reserved.wanted.filters.clone(),
+            admitted: reserved.is_settled(),
+            expires: reserved.expires,
+        });
+        let flows = self.flows.iter().map(|flow| FlowView {
+            id: flow.id,
+            installed: flow.installed.clone(),
+            pending: flow.asked.is_some(),
+        });
+        let address = |from: Option<Neighbour>| from.map(|from| from.hop.address);
+        let upstream = self.upstreams.iter().map(|up| (address(up.from), up.told.clone()));
+        let blockades = self.blockades.iter();
+        SessionView {
+            session: self.key,
+            senders: self.sender_views(),
+            reservations: reservations.collect(),
+            flows: flows.collect(),
+            upstream: upstream.collect(),
+            blockades: blockades
+                .map(|one| (one.from.hop.address, one.flowspec, one.until))
+                .collect(),
+        }
+    }
+
+    fn sender_views(&self) -> Vec<SenderView> {
+        let view = |(filter, sender): (&Filter, &Sender)| SenderView {
+            sender: *filter,
+            hop: sender.from.map(|from| (from.interface, from.hop.address)),
+            tspec: sender.tspec,
+            outgoing: sender.outgoing.clone(),
+            local: sender.local,
+            expires: sender.expires,
+        };
+        self.senders.iter().map(|(filter, sender)| view((filter, sender))).collect()
+    }
+}

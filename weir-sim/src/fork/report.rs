@@ -1,0 +1,102 @@
+//! Two futures as JSON and as a table.
+
+use super::{Ask, Forked, Recorded};
+use crate::series::{ClassHistory, ClassSeries, HistoryLoan, wall_ms};
+use crate::shown::{Table, megabits, millis};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Two futures, in the units of the dashboard.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ForkReport {
+    /// The direction.
+    pub direction: String,
+    /// The moment, in ms since 1970.
+    pub at: f64,
+    /// The end of each bin, in ms since 1970.
+    pub t: Vec<f64>,
+    /// The width of a bin.
+    pub step_ms: f64,
+    /// What each class did, by name.
+    pub recorded: BTreeMap<String, ClassHistory>,
+    /// What each class would have done.
+    pub forked: BTreeMap<String, ClassHistory>,
+    /// Who borrowed from whom.
+    pub recorded_loans: Vec<HistoryLoan>,
+    /// Who would have borrowed from whom.
+    pub forked_loans: Vec<HistoryLoan>,
+    /// Whether the second future is the recorded one, to the bit.
+    pub identical: bool,
+    /// The packets that came in this time.
+    pub packets: u64,
+    /// Where the second future differs first from the record.
+    pub first_difference: Option<String>,
+    /// Frames come as they did, whatever becomes of those before.
+    pub open_loop: bool,
+    /// Why the record is less than was recorded, if it is.
+    pub fault: Option<String>,
+}
+
+impl Forked {
+    /// Returns the futures of at most `classes_max` classes each.
+    pub fn report(&self, recorded: &Recorded, ask: &Ask, classes_max: usize) -> ForkReport {
+        let epoch_ns = recorded.epoch_ns;
+        let before = self.recorded.history(epoch_ns, classes_max);
+        let after = self.forked.history(epoch_ns, classes_max);
+        ForkReport {
+            direction: recorded.direction.clone(),
+            at: wall_ms(epoch_ns, ask.at),
+            t: before.t,
+            step_ms: before.step_ms,
+            recorded: before.classes,
+            forked: after.classes,
+            recorded_loans: before.loans,
+            forked_loans: after.loans,
+            identical: self.difference.is_none(),
+            packets: self.packets,
+            first_difference: self.first_difference(ask),
+            open_loop: true,
+            fault: self.fault.clone(),
+        }
+    }
+
+    /// Returns where the second future differs first from the record, as a sentence.
+    pub fn first_difference(&self, ask: &Ask) -> Option<String> {
+        let (at, text) = self.difference.as_ref()?;
+        Some(format!("{} after the moment: {text}", at.since(ask.at.min(*at))))
+    }
+
+    /// Returns a row for each class, of futures of a single bin.
+    pub fn table(&self) -> Table {
+        let head = ["class", "Mbit/s", "forked", "p99 ms", "forked", "dropped", "forked"];
+        let mut table = Table::new(head);
+        let seconds = self.recorded.window.seconds(0);
+        let rate = |class: Option<&ClassSeries>| {
+            class.map_or("-".to_owned(), |it| megabits(it.sent[0] as f64 * 8.0 / seconds))
+        };
+        let delay = |class: Option<&ClassSeries>| {
+            let delay = class.and_then(|it| it.delay_p99[0]);
+            delay.map_or("-".to_owned(), |nanos| millis(nanos as f64 / 1e3))
+        };
+        let drops = |class: Option<&ClassSeries>| {
+            let sum = class.map(|it| it.drops.values().map(|row| row[0]).sum::<u32>());
+            sum.map_or("-".to_owned(), |sum| sum.to_string())
+        };
+        let (before, after) = (&self.recorded, &self.forked);
+        let names = before.classes.iter().chain(&after.classes).map(|class| &class.name);
+        let mut shown = BTreeSet::new();
+        for name in names.filter(|&name| shown.insert(name)) {
+            let (one, other) = (before.class(name), after.class(name));
+            table.row([
+                name.clone(),
+                rate(one),
+                rate(other),
+                delay(one),
+                delay(other),
+                drops(one),
+                drops(other),
+            ]);
+        }
+        table
+    }
+}

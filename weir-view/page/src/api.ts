@@ -1,0 +1,253 @@
+// The requests of the page, and what comes back. docs/view.md describes both.
+
+export type Setting = { direction?: string; key: string; value: string };
+
+export interface Class {
+  name: string;
+  parent: number | null;
+  leaf: boolean;
+  share_bps: number | null;
+  ceiling_bps: number | null;
+  parameters: [string, string][];
+}
+
+export interface Direction {
+  name: string;
+  from: string;
+  to: string;
+  rate_bps: number | null;
+  scheduler: string;
+  policy: string;
+  classes: Class[];
+}
+
+export interface About {
+  kind: "live" | "record" | "report";
+  name: string;
+  weir: string;
+  now: number;
+  from: number;
+  to: number;
+  step_ms: number;
+  abilities: { change: boolean; packets: boolean; fork: boolean; confirm: boolean };
+  directions: Direction[];
+}
+
+type Values = (number | null)[];
+
+export interface ClassHistory {
+  sent_bps?: Values;
+  offered_bps?: Values;
+  backlog_bytes?: Values;
+  p50_us?: Values;
+  p99_us?: Values;
+  dropped_pps?: Values;
+  borrowed_bps?: Values;
+}
+
+export interface History {
+  t: number[];
+  classes: Record<string, ClassHistory>;
+  drops?: Record<string, Record<string, Values>>;
+  loans?: { t: number; borrower: string; lender: string | null; bps: number }[];
+}
+
+export interface Sample {
+  t: number;
+  classes: (Values | null)[];
+  loans?: [number, number, number][];
+}
+
+export interface Heat {
+  t: number[];
+  edges_us: number[];
+  counts: number[][];
+}
+
+export interface Mark {
+  t: number;
+  kind: string;
+  text: string;
+  level: string;
+}
+
+export interface Knob {
+  key: string;
+  class: string | null;
+  parameter: string;
+  summary: string;
+  unit: string;
+  value: string | null;
+  number: number | null;
+  min: number | null;
+  max: number | null;
+  choices: string[] | null;
+  default: string | null;
+}
+
+export interface Finding {
+  code: string;
+  severity: string;
+  message: string;
+  cure: string;
+}
+
+type Pair = [number | null, number | null];
+
+export interface PredictedClass {
+  name: string;
+  share_bps: Pair | null;
+  delay_bound_us: Pair | null;
+  at_least_bps: Pair | null;
+}
+
+export interface Prediction {
+  errors: number;
+  findings: Finding[];
+  difference: string;
+  classes: PredictedClass[];
+}
+
+export interface Changed {
+  number: number | null;
+  errors: number;
+  text: string;
+  findings: Finding[];
+  what: string;
+  trial_ms?: number;
+}
+
+export interface Entry {
+  number: number;
+  at_ns: number;
+  user: number | null;
+  origin: string;
+  reason: string;
+  what: string;
+  on_trial: boolean;
+}
+
+export interface Packet {
+  n: number;
+  class: string;
+  offered: number;
+  bytes: number;
+  total_us: number | null;
+  parts_us: Record<string, number>;
+  regulated_by: [string, string] | null;
+  lender: string | null;
+  dropped: string | null;
+  sentence: string;
+}
+
+export interface Packets {
+  packets: Packet[];
+  covers: [number, number] | null;
+  left_out: number;
+}
+
+export interface Fork {
+  t: number[];
+  step_ms: number;
+  recorded: Record<string, ClassHistory>;
+  forked: Record<string, ClassHistory>;
+  identical: boolean;
+  packets: number;
+  first_difference: string | null;
+  open_loop: boolean;
+}
+
+/** A refusal of the server, with its status of HTTP. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const TOKEN = "weir-token";
+
+/** Takes the token out of the address, where it is in no log and no history, and keeps it. */
+export function takeToken(): void {
+  const found = /(?:^#|&)token=([^&]+)/.exec(location.hash);
+  if (!found?.[1]) return;
+  sessionStorage.setItem(TOKEN, decodeURIComponent(found[1]));
+  history.replaceState(null, "", location.pathname);
+}
+
+/** Keeps a token that the user typed. */
+export const keepToken = (token: string): void => sessionStorage.setItem(TOKEN, token.trim());
+
+function headers(more: Record<string, string>): Record<string, string> {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+}
+
+async function checked(response: Response): Promise<Response> {
+  if (response.ok) return response;
+  const body = await response.text();
+  let reason = body;
+  try {
+    reason = (JSON.parse(body) as { error?: string }).error ?? body;
+  } catch {
+    /* The server's words are no JSON; they are shown as they are. */
+  }
+  throw new Refusal(response.status, reason || `the server answered ${response.status}`);
+}
+
+async function get<T>(
+  path: string,
+  query: Record<string, string | number | undefined> = {},
+): Promise<T> {
+  const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const written = new URLSearchParams(entries.map(([name, value]) => [name, String(value)]));
+  const suffix = written.size > 0 ? `?${written.toString()}` : "";
+  const response = await fetch(path + suffix, { headers: headers({}) });
+  return (await checked(response)).json() as Promise<T>;
+}
+
+async function post<T>(path: string, body: object): Promise<T> {
+  const response = await fetch(path, {
+    method: "POST",
+    headers: headers({ "Content-Type": "application/json" }),
+    body: JSON.stringify(body),
+  });
+  return (await checked(response)).json() as Promise<T>;
+}
+
+type Times = { from?: number | undefined; to?: number | undefined };
+
+export interface Terms {
+  confirm_ms?: number;
+  reason?: string;
+}
+
+/** Every request that the page makes. */
+export const api = {
+  about: () => get<About>("/view/about"),
+  history: (direction: string, times: Times = {}) =>
+    get<History>("/view/history", { direction, ...times }),
+  heat: (direction: string, name: string, times: Times) =>
+    get<Heat>("/view/heat", { direction, class: name, ...times }),
+  events: (times: Times = {}) => get<Mark[]>("/view/events", times),
+  knobs: (direction: string) => get<Knob[]>("/view/knobs", { direction }),
+  predict: (direction: string, settings: Setting[]) =>
+    post<Prediction>("/view/predict", { direction, settings }),
+  packets: (query: Record<string, string | number | undefined>) =>
+    get<Packets>("/view/packets", query),
+  fork: (direction: string, at: number, settings: Setting[], seconds: number) =>
+    post<Fork>("/view/fork", { direction, at, settings, seconds }),
+  set: (settings: Setting[], terms: Terms) =>
+    post<{ changed: Changed }>("/set", { settings, terms }),
+  rollback: (number: number | undefined, terms: Terms) =>
+    post<{ changed: Changed }>("/rollback", number === undefined ? { terms } : { number, terms }),
+  confirm: () => post<unknown>("/confirm", {}),
+  log: () => get<{ log: Entry[] }>("/log"),
+  stream: (direction: string, signal: AbortSignal) =>
+    fetch(`/view/stream?${new URLSearchParams({ direction }).toString()}`, {
+      headers: headers({ Accept: "text/event-stream" }),
+      signal,
+    }).then(checked),
+};

@@ -1,0 +1,326 @@
+// The page: asks the server what there is, makes the views, and follows the link.
+import { Refusal, api, keepToken, takeToken, type About, type Sample } from "./api";
+import { byId, h, say, set, text } from "./dom";
+import { rate, writeSimulated } from "./format";
+import { isDark } from "./palette";
+import { follow, type ServerEvent } from "./sse";
+import { Store, WINDOWS } from "./store";
+import { Detail } from "./views/detail";
+import { ForkView } from "./views/fork";
+import { HeatMap } from "./views/heat";
+import { Loans } from "./views/loans";
+import { Log } from "./views/log";
+import { Marks, markOf } from "./views/marks";
+import { PacketList } from "./views/packets";
+import { Throughput } from "./views/throughput";
+import { Tiles } from "./views/tiles";
+import { TimeBar } from "./views/travel";
+import { Tree } from "./views/tree";
+import { Trial } from "./views/trial";
+import { Tuning } from "./views/tuning";
+
+/** Milliseconds between two requests for the latest seconds of the history. */
+const PAST_PACE = 1000;
+/** Milliseconds of history below which charts show a minute. */
+const YOUNG = 150_000;
+/** Values of a measure fetched at once at most. */
+const CHUNK = 60_000;
+/** Milliseconds until a lost stream is asked for again. */
+const AGAIN = 1500;
+
+const store = new Store();
+let marks: Marks;
+let stop = new AbortController();
+/** The direction and the classes whose history is here. */
+let shown = "";
+
+function makeViews(): void {
+  const trial = new Trial(store, complain);
+  const packets = new PacketList(store);
+  marks = new Marks(store);
+  new Tiles(store, byId("tiles"));
+  new Tree(store, byId("classes"));
+  byId("side").append(new Detail(store).element);
+  const tabs: [string, HTMLElement[]][] = [
+    [
+      "Overview",
+      [
+        new Throughput(store).element,
+        marks.element,
+        new HeatMap(store, (cell) => packets.show(cell)).element,
+        packets.element,
+        new Loans(store).element,
+      ],
+    ],
+    ["Tune", [new Tuning(store, trial).element, new Log(store, complain).element]],
+    ["Fork", [new ForkView(store).element]],
+  ];
+  byId("content").append(new TimeBar(store).element, ...tabbed(tabs));
+  store.on("log", () => void marks.load());
+}
+
+/** Makes tabs that arrow keys change, as the ARIA practices have them. */
+function tabbed(tabs: [string, HTMLElement[]][]): HTMLElement[] {
+  const pages = tabs.map(([name, content]) =>
+    h(
+      "div",
+      {
+        role: "tabpanel",
+        id: `page-${name}`,
+        class: `page page-${name.toLowerCase()}`,
+        "aria-labelledby": `tab-${name}`,
+      },
+      ...content,
+    ),
+  );
+  const buttons = tabs.map(([name], at) =>
+    h(
+      "button",
+      { role: "tab", id: `tab-${name}`, "aria-controls": `page-${name}`, onclick: () => show(at) },
+      name,
+    ),
+  );
+  const show = (at: number) => {
+    pages.forEach((page, other) => {
+      page.hidden = other !== at;
+    });
+    buttons.forEach((button, other) => {
+      set(button, "aria-selected", String(other === at));
+      button.tabIndex = other === at ? 0 : -1;
+    });
+    store.tell("look");
+  };
+  const list = h(
+    "div",
+    {
+      role: "tablist",
+      "aria-label": "Views",
+      class: "tabs",
+      onkeydown: (event: KeyboardEvent) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (step === undefined) return;
+        const at = buttons.findIndex((button) => button === document.activeElement);
+        const next = (at + step + buttons.length) % buttons.length;
+        buttons[next]?.focus();
+        show(next);
+      },
+    },
+    ...buttons,
+  );
+  show(0);
+  return [list, ...pages];
+}
+
+function complain(error: Error): void {
+  const close = h("button", { class: "quiet", onclick: () => box.remove() }, "Close");
+  const box = h("div", { class: "complaint", role: "alert" }, h("span", {}, error.message), close);
+  byId("notice").append(box);
+}
+
+function drawHeader(about: About): void {
+  document.title = `${about.name} · Weir`;
+  text(byId("name"), about.name);
+  byId("directions").replaceChildren(
+    h(
+      "div",
+      { class: "segments", role: "group", "aria-label": "Direction" },
+      ...about.directions.map((one, at) =>
+        h(
+          "button",
+          {
+            "aria-pressed": String(at === store.at),
+            onclick: () => void turnTo(at),
+            title: `${one.from} to ${one.to}, ${one.scheduler}, ${rate(one.rate_bps)}`,
+          },
+          one.name,
+        ),
+      ),
+    ),
+  );
+}
+
+function drawState(state: "live" | "lost" | "record", words: string): void {
+  const box = byId("state");
+  box.className = state;
+  text(box, words);
+}
+
+function drawTools(): void {
+  const button = h("button", {
+    class: "quiet",
+    onclick: () => {
+      const next = isDark() ? "light" : "dark";
+      document.documentElement.dataset["theme"] = next;
+      localStorage.setItem("weir-theme", next);
+      dressed();
+    },
+  });
+  const dressed = () => {
+    text(button, isDark() ? "Light" : "Dark");
+    if (store.about) store.take(store.about, store.at);
+    store.tell("theme");
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dressed);
+  byId("tools").replaceChildren(button);
+  dressed();
+}
+
+/** Shows another direction. */
+async function turnTo(at: number): Promise<void> {
+  if (!store.about) return;
+  store.pending.clear();
+  store.instant = null;
+  stop.abort();
+  await begin(store.about, at);
+}
+
+/** Takes what the server says of the link, and its history. */
+async function begin(about: About, at: number): Promise<void> {
+  writeSimulated(about.kind === "report");
+  store.take(about, at);
+  drawHeader(about);
+  const direction = store.direction;
+  if (!direction) return complain(new Error("There is no direction to show."));
+  const chunk = 1000 * Math.min(300, Math.max(30, Math.floor(CHUNK / store.names.length)));
+  const recent = store.live ? { from: about.now - chunk } : {};
+  const known = `${direction.name} ${store.names.join()}`;
+  if (known !== shown) {
+    store.past.reset(store.names, await api.history(direction.name, recent), store.live);
+    shown = known;
+  }
+  if (store.live && about.now - about.from < YOUNG) store.window = WINDOWS[0] ?? store.window;
+  store.refresh();
+  store.tell("about");
+  store.tell("past");
+  store.tell("look");
+  store.tell("pending");
+  store.tell("sample");
+  await marks.load();
+  stop.abort();
+  stop = new AbortController();
+  if (!store.live) return drawState("record", about.kind);
+  void listen(direction.name, stop.signal);
+  void lookBack(direction.name, about.from, chunk, stop.signal);
+}
+
+/** Fetches the older history in parts, so that a page with many classes is there at once. */
+async function lookBack(
+  direction: string,
+  oldest: number,
+  chunk: number,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const first = store.past.t[0];
+    if (first === undefined || first <= oldest + 1000) return;
+    try {
+      const older = await api.history(direction, { from: first - chunk, to: first - 1 });
+      if (signal.aborted) return;
+      store.past.prepend(store.names, older);
+      store.tell("past");
+    } catch {
+      return;
+    }
+    if (store.past.t[0] === first) return;
+  }
+}
+
+/** Follows the stream of a direction until another one is shown. */
+async function listen(direction: string, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const response = await api.stream(direction, signal);
+      drawState("live", "live");
+      await follow(response, (event) => heard(event));
+    } catch (error) {
+      if (error instanceof Refusal && error.status === 401) return askToken(error.message);
+    }
+    if (signal.aborted) return;
+    drawState("lost", "the link does not answer; trying again");
+    await new Promise((done) => setTimeout(done, AGAIN));
+  }
+}
+
+function heard({ event, data }: ServerEvent): void {
+  if (event === "sample") {
+    const sample = JSON.parse(data) as Sample;
+    if (byId("state").className !== "live") drawState("live", "live");
+    if (store.instant === null) {
+      store.now.sample(sample, store.parents);
+      store.tell("sample");
+    }
+  } else if (event === "about") {
+    void renew();
+  } else if (event === "gone") {
+    drawState("lost", "the link does not answer");
+  } else if (event === "event") {
+    store.marks.push(markOf(JSON.parse(data) as Record<string, unknown>));
+    store.tell("marks");
+    if (/policy-changed|rolled-back|confirmed/.test(data)) store.tell("log");
+  }
+}
+
+/** Asks anew what there is, because the policy changed. */
+async function renew(): Promise<void> {
+  try {
+    await begin(await api.about(), store.at);
+    say("The policy changed.");
+  } catch (error) {
+    complain(error as Error);
+  }
+}
+
+/** Fetches the latest seconds again and again while the page is visible. */
+async function keepUp(): Promise<void> {
+  const direction = store.direction;
+  if (!direction || !store.live || document.hidden) return;
+  const last = store.past.t.at(-1);
+  try {
+    const fresh = await api.history(direction.name, last === undefined ? {} : { from: last - 100 });
+    if (direction !== store.direction) return;
+    store.past.merge(store.names, fresh);
+    store.tell("past");
+  } catch {
+    /* The stream says that the link does not answer. */
+  }
+}
+
+function askToken(why: string): void {
+  const field = h("input", {
+    type: "password",
+    "aria-label": "Token",
+    autocomplete: "off",
+    placeholder: "token",
+  });
+  const form = h(
+    "form",
+    {
+      class: "complaint",
+      onsubmit: (event: Event) => {
+        event.preventDefault();
+        keepToken(field.value);
+        location.reload();
+      },
+    },
+    h("span", {}, `${why} Open the address that \`weir view NAME\` prints, or enter the token:`),
+    field,
+    h("button", { class: "primary" }, "Open"),
+  );
+  byId("notice").replaceChildren(form);
+  field.focus();
+}
+
+async function start(): Promise<void> {
+  takeToken();
+  makeViews();
+  drawTools();
+  try {
+    await begin(await api.about(), 0);
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 401) return askToken(error.message);
+    return complain(error as Error);
+  }
+  setInterval(() => void keepUp(), PAST_PACE);
+}
+
+void start();

@@ -1,0 +1,114 @@
+// One palette: the eight hues of Okabe and Ito ("Color Universal Design", 2008), which people with
+// any colour vision tell apart. Classes below one parent share its hue and differ in lightness.
+import type { Class } from "./api";
+
+/** The hues, in the order of use; for dark backgrounds black and blue are lighter. */
+const LIGHT = [
+  "#0072b2",
+  "#e69f00",
+  "#009e73",
+  "#cc79a7",
+  "#56b4e9",
+  "#d55e00",
+  "#b8a800",
+  "#6b7280",
+];
+const DARK = [
+  "#3d9fe0",
+  "#e69f00",
+  "#1db88a",
+  "#d58db6",
+  "#7cc7f2",
+  "#e5752a",
+  "#e3d84c",
+  "#9aa4b2",
+];
+
+/** Lightness of the shades below one parent, as a part of white (above 0) or black (below). */
+const SHADES = [0, 0.32, -0.28, 0.52, -0.44, 0.18, -0.14, 0.42];
+
+/** The colour of classes above those that have a hue. */
+const ABOVE = "#8a94a0";
+
+/** The colours of a heat map from few packets to many: cividis, even for the colour-blind. */
+const CIVIDIS = ["#0b2a5b", "#2f4470", "#575d6d", "#7c7b78", "#a59c74", "#d0be67", "#fde737"];
+
+/** What delay consists of, in the order of its bar, with names and colours. */
+export const PARTS: readonly [string, string, string][] = [
+  ["own_leaf", "behind its own queue", "#0072b2"],
+  ["line_busy", "the line was busy", "#9aa4b2"],
+  ["tokens", "tokens", "#e69f00"],
+  ["undertime", "share", "#d55e00"],
+  ["ceiling", "ceiling", "#b8a800"],
+  ["upper_limit", "upper limit", "#8a5a00"],
+  ["others", "others had their turns", "#009e73"],
+  ["port", "the port", "#cc79a7"],
+  ["host", "the run loop", "#56b4e9"],
+];
+
+type Rgb = [number, number, number];
+
+const read = (hex: string): Rgb =>
+  [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Rgb;
+const write = (rgb: readonly number[]): string =>
+  `#${rgb.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("")}`;
+
+function blend(from: Rgb, to: Rgb, part: number): Rgb {
+  return from.map((value, index) => value + ((to[index] ?? 0) - value) * part) as Rgb;
+}
+
+function shade(hex: string, part: number): string {
+  const to: Rgb = part > 0 ? [255, 255, 255] : [0, 0, 0];
+  return write(blend(read(hex), to, Math.abs(part)));
+}
+
+/** Returns whether the page is dark now. */
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset["theme"];
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Returns the depth whose classes have a hue each: the first with more than one class. */
+function hueDepth(depths: number[]): number {
+  const deepest = Math.max(0, ...depths);
+  for (let depth = 0; depth < deepest; depth++) {
+    if (depths.filter((other) => other === depth).length > 1) return depth;
+  }
+  return deepest;
+}
+
+/** Returns a colour for each class. Classes that share a hue get different shades of it. */
+export function colours(classes: readonly Class[]): string[] {
+  const hues = isDark() ? DARK : LIGHT;
+  const depths: number[] = [];
+  const heads: number[] = [];
+  classes.forEach((one, index) => {
+    depths.push(one.parent === null ? 0 : (depths[one.parent] ?? 0) + 1);
+    heads.push(index);
+  });
+  const depth = hueDepth(depths);
+  classes.forEach((one, index) => {
+    if ((depths[index] ?? 0) > depth && one.parent !== null) heads[index] = heads[one.parent] ?? 0;
+  });
+  const order = [...new Set(heads.filter((_, index) => (depths[index] ?? 0) >= depth))];
+  const used = new Map<number, number>();
+  return classes.map((one, index) => {
+    const place = order.indexOf(heads[index] ?? 0);
+    if (place < 0) return ABOVE;
+    const hue = place % hues.length;
+    const before = one.leaf ? (used.get(hue) ?? 0) : 0;
+    if (one.leaf) used.set(hue, before + 1);
+    return shade(hues[hue] ?? "#888888", SHADES[before % SHADES.length] ?? 0);
+  });
+}
+
+/** Returns red, green and blue of a part of the greatest value, by its square root. */
+export function heat(part: number): Rgb {
+  const place = Math.sqrt(Math.min(1, Math.max(0, part))) * (CIVIDIS.length - 1);
+  const below = Math.min(CIVIDIS.length - 2, Math.floor(place));
+  return blend(read(CIVIDIS[below] ?? ""), read(CIVIDIS[below + 1] ?? ""), place - below);
+}
+
+/** Returns a value of the style sheet's palette, for a canvas. */
+export const ink = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

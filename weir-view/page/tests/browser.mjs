@@ -1,0 +1,112 @@
+// Debian's Chromium, and what every page must keep to: no error on the console, no other host.
+import { chromium } from "playwright-core";
+import { createRequire } from "node:module";
+
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+export class Browser {
+  /** Complaints of all pages: errors on the console, requests elsewhere. */
+  complaints = [];
+
+  async open(executablePath) {
+    this.chromium = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    return this;
+  }
+
+  /** Opens a page on a link. */
+  async page(address, options = {}) {
+    const context = await this.chromium.newContext({
+      viewport: { width: 1440, height: 1000 },
+      colorScheme: "light",
+      reducedMotion: "reduce",
+      ...options,
+    });
+    await context.addInitScript({ path: AXE });
+    const page = await context.newPage();
+    const { host } = new URL(address);
+    const complain = (text) => this.complaints.push(text);
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) complain(`console: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => complain(`error: ${error.stack ?? error.message}`));
+    page.on("request", (request) => {
+      const url = new URL(request.url());
+      if (/^http/.test(url.protocol) && url.host !== host) complain(`request to ${url.host}`);
+    });
+    await page.goto(address);
+    await page.waitForSelector("#state.live, #state.record");
+    await page.waitForSelector(".body .row");
+    return page;
+  }
+
+  async close() {
+    await this.chromium.close();
+  }
+}
+
+/** Returns findings of axe that are serious or critical. */
+export async function barriers(page) {
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations
+    .filter((one) => ["serious", "critical"].includes(one.impact))
+    .map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3)}`);
+}
+
+/** Returns the rows of the tree as they are drawn, by class. */
+export function rows(page) {
+  return page.evaluate(() =>
+    Object.fromEntries(
+      [...document.querySelectorAll(".body .row")].map((row) => [
+        row.dataset.class,
+        {
+          rate: row.querySelector(".number")?.textContent,
+          share: row.querySelector(".c2")?.textContent,
+          p50: row.querySelector(".c3")?.textContent,
+          p99: row.querySelector(".c4")?.textContent,
+          backlog: row.querySelector(".c5")?.textContent,
+          dropped: row.querySelector(".c6")?.textContent,
+        },
+      ]),
+    ),
+  );
+}
+
+const UNITS = {
+  "bit/s": 1,
+  "kbit/s": 1e3,
+  "Mbit/s": 1e6,
+  "Gbit/s": 1e9,
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  µs: 1,
+  ms: 1e3,
+  s: 1e6,
+  "/s": 1,
+  "k/s": 1e3,
+  "M/s": 1e6,
+};
+
+/** Reads a value as the page writes it: bit/s, bytes, microseconds, or packets a second. */
+export function number(text) {
+  if (text === "–") return null;
+  const [, value, unit] = /^([\d.]+) ?(\S+)$/.exec(text ?? "") ?? [];
+  if (!(unit in UNITS)) throw new Error(`no value of the page: ${text}`);
+  return Number(value) * UNITS[unit];
+}
+
+/** The time of day as the page writes it. */
+export const clock = (t) => new Date(t).toTimeString().slice(0, 8);
+
+/** Chooses a class in the tree. */
+export async function choose(page, name) {
+  await page.click(`.body .row[data-class="${name}"] .name`);
+  await page.waitForSelector(`.row[data-class="${name}"][aria-selected="true"]`);
+}
+
+/** Goes to a tab. */
+export async function tab(page, name) {
+  await page.click(`#tab-${name}`);
+  await page.waitForSelector(`#page-${name}:not([hidden])`);
+}

@@ -1,0 +1,94 @@
+// Drives the page in a real browser against real links in private networks, and prints figures.
+//
+//     node tests/main.mjs WEIR OUTPUT [PART ...]
+//
+// WEIR is the program, OUTPUT the folder for screenshots. It takes root, for networks of its own,
+// and Chromium. Exits with 0 if every goal is met, 1 if one is missed, 2 if nothing was measured.
+import { spawnSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Browser } from "./browser.mjs";
+import { drawn } from "./drawn.mjs";
+import { house } from "./house.mjs";
+import { looks } from "./looks.mjs";
+import { endAll } from "./network.mjs";
+import { quadros } from "./quadros.mjs";
+import { conclude, must, none } from "./report.mjs";
+import { speed } from "./speed.mjs";
+import { travel } from "./travel.mjs";
+import { tuning } from "./tuning.mjs";
+import { units } from "./units.mjs";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+/** Says that this process is in its own network. */
+const INSIDE = "WEIR_PAGE_TEST_INSIDE";
+const ON_HOUSE = { drawn, looks, travel, tuning };
+const ALONE = { speed, quadros };
+
+/** Runs this program again in a network of its own. */
+function enter() {
+  const again = [
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "-n",
+    process.execPath,
+    fileURLToPath(import.meta.url),
+    ...process.argv.slice(2),
+  ];
+  const { status, error } = spawnSync("setpriv", again, {
+    stdio: "inherit",
+    env: { ...process.env, [INSIDE]: "1" },
+  });
+  if (error) console.error(`view: cannot make a private network: ${error.message}`);
+  return status ?? 2;
+}
+
+async function attempt(name, part) {
+  console.log(`view: ${name} ...`);
+  try {
+    await part();
+  } catch (error) {
+    must(`${name} ran to its end`, false, error.stack ?? error.message);
+  }
+}
+
+async function main(weir, output, parts) {
+  const wanted = (name) => parts.length === 0 || parts.includes(name);
+  mkdirSync(output, { recursive: true });
+  spawnSync("ip", ["link", "set", "lo", "up"]);
+  await attempt("units", units);
+  const browser = await new Browser().open(CHROMIUM);
+  const onHouse = Object.entries(ON_HOUSE).filter(([name]) => wanted(name));
+  if (onHouse.length > 0) {
+    await attempt("house", async () => {
+      const link = await house(weir, 20);
+      for (const [name, part] of onHouse) {
+        await attempt(name, () => part(link, browser, output));
+      }
+      await link.down();
+    });
+  }
+  for (const [name, part] of Object.entries(ALONE).filter(([name]) => wanted(name))) {
+    await attempt(name, () => part(weir, browser, output));
+  }
+  none("errors on the console, and requests to other hosts", browser.complaints);
+  await browser.close();
+  await endAll();
+  return conclude() ? 0 : 1;
+}
+
+const [weir, output, ...parts] = process.argv.slice(2);
+if (!weir || !output) {
+  console.error("view: node tests/main.mjs WEIR OUTPUT [PART ...]");
+  process.exit(2);
+}
+if (process.env[INSIDE] !== "1") process.exit(enter());
+try {
+  process.exit(await main(resolve(weir), resolve(output), parts));
+} catch (error) {
+  console.error(`view: not measured: ${error.stack ?? error.message}`);
+  await endAll();
+  process.exit(2);
+}

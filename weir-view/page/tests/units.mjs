@@ -1,0 +1,120 @@
+// The parts of the page that compute, without a browser.
+import { build } from "esbuild";
+import { deepEqual, equal, ok } from "node:assert/strict";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Loads a module of the page's source. */
+async function load(name) {
+  const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+  const made = await build({
+    absWorkingDir: root,
+    entryPoints: [`src/${name}.ts`],
+    bundle: true,
+    write: false,
+    format: "esm",
+    target: "es2022",
+  });
+  const text = Buffer.from(made.outputFiles[0].text).toString("base64");
+  return import(`data:text/javascript;base64,${text}`);
+}
+
+export async function units() {
+  await values();
+  await events();
+  await knobs();
+  await columns();
+  await colours();
+}
+
+async function values() {
+  const { rate, bytes, delay, pps } = await load("format");
+  const rows = [
+    [rate(999_600), "1.00 Mbit/s"],
+    [rate(12_345_678), "12.3 Mbit/s"],
+    [rate(0.2), "0 bit/s"],
+    [rate(NaN), "–"],
+    [bytes(1536), "1.50 KiB"],
+    [delay(96_400), "96.4 ms"],
+    [delay(0.25), "0.25 µs"],
+    [pps(2500), "2.50 k/s"],
+    [pps(3), "3.00/s"],
+  ];
+  for (const [written, expected] of rows) equal(written, expected);
+}
+
+async function events() {
+  const { EventParser } = await load("sse");
+  const parser = new EventParser();
+  deepEqual(parser.push("event: sample\nda"), []);
+  const [first] = parser.push('ta: {"t":1}\n\n: a comment\n\n');
+  deepEqual(first, { event: "sample", data: '{"t":1}' });
+  deepEqual(parser.push("data: a\r\ndata: b\r\n\r\n"), [{ event: "message", data: "a\nb" }]);
+}
+
+async function knobs() {
+  const { rangeOf, readNumber, written } = await load("views/knob");
+  const knob = (unit, number, more = {}) => ({ unit, number, min: null, max: null, ...more });
+  const reads = [
+    ["14 Mbit/s", "bit/s", 14e6],
+    ["5 ms", "s", 0.005],
+    ["64 KiB", "bytes", 65536],
+    ["50 packets", "packets", 50],
+    ["25 %", "1", 0.25],
+    ["much", "bit/s", null],
+  ];
+  for (const [text, unit, expected] of reads) equal(readNumber(text, unit), expected, text);
+  const writes = [
+    [1_234_567, knob("bit/s", 1e6), "1.23 Mbit/s"],
+    [0.0123, knob("s", 0.1), "12.3 ms"],
+    [49.6, knob("packets", 50), "50 packets"],
+    [3.4, knob("", 3, { min: 0 }), "3"],
+    [0.254, knob("1", 0.5, { value: "50 %" }), "25.4 %"],
+  ];
+  for (const [value, of, expected] of writes) equal(written(value, of), expected);
+  for (const of of [knob("bit/s", 8e6, { min: 1 }), knob("", 3, { min: 0, max: 7 })]) {
+    const range = rangeOf(of, 20e6);
+    ok(Math.abs(range.fromPlace(range.toPlace(of.number)) / of.number - 1) < 1e-9);
+    ok(range.fromPlace(1) <= 20e6 && range.fromPlace(0) >= (of.min ?? 0));
+  }
+}
+
+async function columns() {
+  const { Past, Now } = await load("columns");
+  const history = (t, values) => ({
+    t,
+    classes: { a: { sent_bps: values } },
+    drops: { a: { full: t.map(() => 2) } },
+    loans: [],
+  });
+  const past = new Past();
+  past.reset(["a", "b"], history([3000, 4000], [3, 4]), true);
+  past.merge(["a", "b"], history([4000, 5000], [40, null]));
+  past.prepend(["a", "b"], history([1000, 2000, 3000], [1, 2, 30]));
+  deepEqual(past.t, [1000, 2000, 3000, 4000, 5000]);
+  deepEqual(
+    past.t.map((_, i) => past.value(0, "sent", i)),
+    [1, 2, 3, 40, NaN],
+  );
+  equal(past.dropped("a", 0, 9000, 1000).get("full"), 10);
+  equal(past.nearest(2400), 1);
+  for (let t = 6000; t < 3_000_000; t += 1000) past.merge(["a", "b"], history([t], [t]));
+  ok(past.t.length <= 960 && past.value(0, "sent", past.t.length - 1) === 2_999_000);
+  const now = new Now();
+  const rows = [null, [1, 2, 3, 4, 5, 6, 7], [10, 20, 30, 40, 50, 60, 70]];
+  now.sample({ t: 1, classes: rows }, [null, 0, 0]);
+  deepEqual(
+    ["sent", "p99", "dropped"].map((field) => now.value(0, field)),
+    [11, 50, 66],
+  );
+}
+
+async function colours() {
+  globalThis.matchMedia = () => ({ matches: false });
+  globalThis.document = { documentElement: { dataset: {} } };
+  const { colours } = await load("palette");
+  const of = (parents) => colours(parents.map((parent, i) => ({ parent, leaf: i > 0 })));
+  const [, one, two, three, four] = of([null, 0, 0, 1, 1]);
+  ok(one !== two && three !== four, "classes of one parent differ");
+  equal(of([null, 0, 0])[1], "#0072b2", "below one root each class has a hue");
+}

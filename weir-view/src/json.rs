@@ -1,0 +1,391 @@
+//! The data of the page, as JSON: what each route below `/view` takes and returns.
+//!
+//! Times are milliseconds since 1970. Rates are bits a second, bytes as the policy charges them.
+//! Delays are microseconds. `None` stands for what is not known.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is shown: `GET /view/about`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// `live`, `record` or `report`.
+    pub kind: String,
+    /// The name of the deployment or of the file.
+    pub name: String,
+    /// The version of Weir.
+    pub weir: String,
+    /// The clock of the server.
+    pub now: f64,
+    /// The first instant of the history that is kept.
+    pub from: f64,
+    /// The last one.
+    pub to: f64,
+    /// The time between two points of the history.
+    pub step_ms: u32,
+    /// What can be done.
+    pub abilities: Abilities,
+    /// The directions.
+    pub directions: Vec<Direction>,
+}
+
+/// What the token of a request can do with what is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Abilities {
+    /// Change the policy of a link.
+    pub change: bool,
+    /// See single packets.
+    pub packets: bool,
+    /// Let the simulator go on from a moment of the past.
+    pub fork: bool,
+    /// Make a change on trial.
+    pub confirm: bool,
+}
+
+/// A direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Direction {
+    /// Its name.
+    pub name: String,
+    /// The interface that it reads.
+    pub from: String,
+    /// The interface that it writes.
+    pub to: String,
+    /// The rate of its link.
+    pub rate_bps: f64,
+    /// The keyword of its scheduler.
+    pub scheduler: String,
+    /// The identity of its policy, in hexadecimal digits.
+    pub policy: String,
+    /// Leaves that are not among the classes: there are too many.
+    pub left_out: u64,
+    /// Its classes, each behind its parent.
+    pub classes: Vec<Class>,
+}
+
+/// A class of a direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// The place of its parent in the list; `None` directly below the link.
+    pub parent: Option<usize>,
+    /// Whether packets wait in it, and not in classes below it.
+    pub leaf: bool,
+    /// What it gets while all classes want more than they get.
+    pub share_bps: Option<f64>,
+    /// The most that it may have.
+    pub ceiling_bps: Option<f64>,
+    /// Its parameters, by name, as the policy writes their values.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What is asked of the history: `GET /view/history`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryQuery {
+    /// From when; from the beginning without it.
+    pub from: Option<f64>,
+    /// Until when; until now without it.
+    pub to: Option<f64>,
+    /// The direction; the first one without it.
+    pub direction: Option<String>,
+    /// The time between two points in milliseconds, a multiple of that of the history.
+    pub step: Option<u32>,
+}
+
+/// Classes over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The ends of the intervals that values are of.
+    pub t: Vec<f64>,
+    /// Of each class, a value for each interval.
+    pub classes: BTreeMap<String, Series>,
+    /// Of each class that had drops: packets a second, by reason.
+    pub drops: BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>,
+    /// Who lent to whom.
+    pub loans: Vec<LoanAt>,
+}
+
+/// A class over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What left.
+    pub sent_bps: Vec<Option<f64>>,
+    /// What came.
+    pub offered_bps: Vec<Option<f64>>,
+    /// What waited at the end of the interval.
+    pub backlog_bytes: Vec<Option<f64>>,
+    /// The median delay of what left.
+    pub p50_us: Vec<Option<f64>>,
+    /// The delay that 99 in 100 did not exceed.
+    pub p99_us: Vec<Option<f64>>,
+    /// Packets dropped or lost, a second.
+    pub dropped_pps: Vec<Option<f64>>,
+    /// What of `sent_bps` was on the account of other classes.
+    pub borrowed_bps: Vec<Option<f64>>,
+}
+
+/// A loan in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoanAt {
+    /// The place of the interval in [`History::t`].
+    pub t: usize,
+    /// The class that sent.
+    pub borrower: String,
+    /// The class on whose account; `None` for the link itself.
+    pub lender: Option<String>,
+    /// How much.
+    pub bps: f64,
+}
+
+/// What is asked of delays: `GET /view/heat`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HeatQuery {
+    /// The class.
+    pub class: String,
+    /// The direction; the first one without it.
+    pub direction: Option<String>,
+    /// From when.
+    pub from: Option<f64>,
+    /// Until when.
+    pub to: Option<f64>,
+}
+
+/// Delays over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Heat {
+    /// The ends of the intervals.
+    pub t: Vec<f64>,
+    /// Ascending edges of bins: bin `i` has delays from edge `i` to edge `i + 1`, without the
+    /// latter.
+    pub edges_us: Vec<f64>,
+    /// For each interval, the packets in each bin.
+    pub counts: Vec<Vec<u64>>,
+}
+
+/// A sample of the stream: the event `sample` of `GET /view/stream`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Its instant.
+    pub t: f64,
+    /// Of each class of the direction, in the order of [`Direction::classes`].
+    pub classes: Vec<Option<Now>>,
+    /// Borrower, lender (-1 for the link) and bits a second; places in the same order.
+    pub loans: Vec<(usize, i64, f64)>,
+}
+
+/// What a class does now: what left, what came, what waits, the median delay, the delay that 99 in
+/// 100 packets did not exceed, packets dropped a second, and what it borrowed.
+pub type Now = (f64, f64, f64, Option<f64>, Option<f64>, f64, f64);
+
+/// What is asked of the stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StreamQuery {
+    /// The direction; the first one without it.
+    pub direction: Option<String>,
+}
+
+/// A span of time, of which events are asked for: `GET /view/events`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpanQuery {
+    /// From when.
+    pub from: Option<f64>,
+    /// Until when.
+    pub to: Option<f64>,
+}
+
+/// A mark on the axis of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// When.
+    pub t: f64,
+    /// The kind of the event, as docs/events.md lists them.
+    pub kind: String,
+    /// The sentence.
+    pub text: String,
+    /// `critical`, `error`, `warning`, `notice` or `info`.
+    pub level: String,
+}
+
+/// What is asked of settings: `GET /view/knobs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KnobsQuery {
+    /// The direction; the first one without it.
+    pub direction: Option<String>,
+}
+
+/// A setting that can be changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Knob {
+    /// The key, as `weir set` takes it.
+    pub key: String,
+    /// The class that it belongs to; `None` for the link.
+    pub class: Option<String>,
+    /// The name of the parameter.
+    pub parameter: String,
+    /// What it does, in a sentence.
+    pub summary: String,
+    /// The unit of the numbers: `bit/s`, `bytes`, `packets`, `s`, `1` for a share of one, or none.
+    pub unit: String,
+    /// What the policy says, as it writes it; `None` where it says nothing.
+    pub value: Option<String>,
+    /// The value in force, in the unit.
+    pub number: Option<f64>,
+    /// The smallest value.
+    pub min: Option<f64>,
+    /// The largest value.
+    pub max: Option<f64>,
+    /// The words that it takes, if it takes words.
+    pub choices: Option<Vec<String>>,
+    /// What holds where the policy says nothing.
+    pub default: String,
+}
+
+/// A setting and its new value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// The direction, where policies differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// The key, as `weir set` takes it.
+    pub key: String,
+    /// The value; empty to remove the key.
+    pub value: String,
+}
+
+/// What would change: `POST /view/predict`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Predict {
+    /// The direction of the classes that are told of; the first one without it.
+    #[serde(default)]
+    pub direction: Option<String>,
+    /// The settings.
+    pub settings: Vec<Wish>,
+}
+
+/// What a change would lead to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// The number of errors; with one, nothing can be changed so.
+    pub errors: usize,
+    /// The findings, as `weir check --format json` prints them.
+    pub findings: Vec<Value>,
+    /// What changes, as `weir diff` prints it.
+    pub difference: String,
+    /// The classes.
+    pub classes: Vec<Predicted>,
+}
+
+/// A class before and after a change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// Its name.
+    pub name: String,
+    /// What it gets while all classes want more than they get.
+    pub share_bps: (Option<f64>, Option<f64>),
+    /// The longest delay, where the policy says what its class sends.
+    pub delay_bound_us: Option<(Option<f64>, Option<f64>)>,
+    /// The rate that it gets in the long run, whatever the others send.
+    pub at_least_bps: Option<(Option<f64>, Option<f64>)>,
+}
+
+/// Which packets are asked for: `GET /view/packets`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PacketsQuery {
+    /// The direction; the first one without it.
+    pub direction: Option<String>,
+    /// Only of this class.
+    pub class: Option<String>,
+    /// Those that left or were dropped behind this instant.
+    pub from: Option<f64>,
+    /// Those that left or were dropped up to this instant.
+    pub to: Option<f64>,
+    /// The shortest delay.
+    pub delay_min_us: Option<f64>,
+    /// The delay above all others.
+    pub delay_max_us: Option<f64>,
+    /// The most packets; 100 without it.
+    pub limit: Option<u32>,
+}
+
+/// Packets, each with what its delay is made of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Packets {
+    /// The packets.
+    pub packets: Vec<Packet>,
+    /// The time that the record covers.
+    pub covers: (f64, f64),
+    /// Packets that fit and are not among them.
+    pub left_out: u64,
+}
+
+/// A packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Packet {
+    /// Its number among those of its class in the record, as `weir explain --packet` takes it.
+    pub n: u64,
+    /// Its class.
+    pub class: String,
+    /// When it was offered.
+    pub offered: f64,
+    /// Its length.
+    pub bytes: u64,
+    /// Its whole delay.
+    pub total_us: f64,
+    /// The parts of the delay, by cause.
+    pub parts_us: BTreeMap<String, f64>,
+    /// The class whose limit held it back longest, and the rule.
+    pub regulated_by: Option<(String, String)>,
+    /// The class on whose account it left.
+    pub lender: Option<String>,
+    /// Why it was dropped.
+    pub dropped: Option<String>,
+    /// All of that in words.
+    pub sentence: String,
+}
+
+/// From where the simulator goes on: `POST /view/fork`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForkQuery {
+    /// The direction; the first one without it.
+    #[serde(default)]
+    pub direction: Option<String>,
+    /// The moment.
+    pub at: f64,
+    /// What is set there.
+    #[serde(default)]
+    pub settings: Vec<Wish>,
+    /// For how long it goes on.
+    pub seconds: f64,
+}
+
+/// Two futures of a moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fork {
+    /// The ends of the intervals.
+    pub t: Vec<f64>,
+    /// Their length.
+    pub step_ms: f64,
+    /// The classes as they were recorded.
+    pub recorded: BTreeMap<String, Series>,
+    /// The classes with other settings.
+    pub forked: BTreeMap<String, Series>,
+    /// Whether both are the same, packet for packet.
+    pub identical: bool,
+    /// The packets of both.
+    pub packets: u64,
+    /// The first packet that differs, in words.
+    pub first_difference: Option<String>,
+    /// Whether sources send what they sent, whatever becomes of it: always.
+    pub open_loop: bool,
+}

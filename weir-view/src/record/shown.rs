@@ -1,0 +1,198 @@
+//! What a replay found, as the data of the page.
+
+use super::tape::CLASSES_MAX;
+use crate::json::{Class, Direction, Fork, Heat, History, LoanAt, Mark, Packet, Series as Shown};
+use std::collections::BTreeMap;
+use weir_core::units::Instant;
+use weir_live::status::{InnerStatus, Shape};
+use weir_policy::diff;
+use weir_policy::policy::Policy;
+use weir_sim::causes::Story;
+use weir_sim::fork::ForkReport;
+use weir_sim::load::{RecordWay, Stage};
+use weir_sim::series::{ClassHistory, ClassSeries, HistoryLoan, Series};
+
+/// A direction with the classes of a policy, each behind its parent.
+pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {
+    let shape = Shape::of(policy);
+    let told = shape.policy(0);
+    let rows: Vec<(Option<u32>, &InnerStatus)> = shape.classes().collect();
+    let mut places = vec![None; rows.len()];
+    let mut classes: Vec<Class> = Vec::new();
+    for class in 0..rows.len() {
+        place(class, &rows, &mut places, &mut classes);
+    }
+    for (_, spec) in policy.link.tree.leaves() {
+        let leaf = classes.iter_mut().find(|class| class.name == spec.name);
+        leaf.into_iter().for_each(|class| class.leaf = true);
+    }
+    let left_out = classes.len().saturating_sub(CLASSES_MAX) as u64;
+    // A class comes behind its parent, so a first part has the parents of its classes.
+    classes.truncate(CLASSES_MAX);
+    Direction {
+        name: way.name.clone(),
+        from: way.from.join(", "),
+        to: way.to.clone(),
+        rate_bps: told.rate_bps,
+        scheduler: told.scheduler,
+        policy: told.identity,
+        left_out,
+        classes,
+    }
+}
+
+/// Puts a class into the list, behind its parent; returns its place.
+fn place(
+    class: usize,
+    rows: &[(Option<u32>, &InnerStatus)],
+    places: &mut [Option<usize>],
+    classes: &mut Vec<Class>,
+) -> Option<usize> {
+    let (parent, told) = rows.get(class)?;
+    if let Some(known) = places[class] {
+        return Some(known);
+    }
+    // A tree has no circle, and eight levels.
+    let parent = parent.and_then(|parent| place(parent as usize, rows, places, classes));
+    places[class] = Some(classes.len());
+    classes.push(Class {
+        name: told.name.clone(),
+        parent,
+        leaf: false,
+        share_bps: told.share_bps,
+        ceiling_bps: told.ceiling_bps,
+        parameters: told.parameters.clone(),
+    });
+    places[class]
+}
+
+/// The bins of a series whose ends are in a span.
+pub fn history(
+    series: &Series,
+    epoch_ns: u64,
+    (from, to): (Option<Instant>, Option<Instant>),
+) -> History {
+    let whole = series.history(epoch_ns, CLASSES_MAX);
+    let (first, last) = span(series, (from, to));
+    let cut = |row: Vec<f64>| -> Vec<f64> { row[first..last].to_vec() };
+    let drops = whole.drops.into_iter().map(|(class, reasons)| {
+        let row = |(reason, row): (&'static str, Vec<f64>)| {
+            (reason.to_owned(), cut(row).into_iter().map(Some).collect())
+        };
+        (class, reasons.into_iter().map(row).collect::<BTreeMap<_, _>>())
+    });
+    let inside = |loan: &HistoryLoan| (first..last).contains(&loan.t);
+    let loans = whole.loans.into_iter().filter(inside);
+    let loan = |loan: HistoryLoan| LoanAt { t: loan.t - first, ..lent(loan) };
+    History {
+        drops: drops.collect(),
+        loans: loans.map(loan).collect(),
+        classes: classes(whole.classes, first..last),
+        t: whole.t[first..last].to_vec(),
+    }
+}
+
+/// The bins of a heat map whose ends are in a span.
+pub fn heat(
+    series: &Series,
+    epoch_ns: u64,
+    class: &ClassSeries,
+    asked: (Option<Instant>, Option<Instant>),
+) -> Heat {
+    let whole = series.heat(epoch_ns, class);
+    let (first, last) = span(series, asked);
+    let counts = whole.counts[first..last].iter();
+    Heat {
+        t: whole.t[first..last].to_vec(),
+        edges_us: whole.edges_us,
+        counts: counts.map(|row| row.iter().map(|&count| count.into()).collect()).collect(),
+    }
+}
+
+/// Returns the first bin whose end is in a span, and the first behind it.
+fn span(series: &Series, (from, to): (Option<Instant>, Option<Instant>)) -> (usize, usize) {
+    let bins = series.window.bins();
+    let ends = |bin: usize| series.window.end(bin);
+    let first = from.map_or(0, |from| (0..bins).take_while(|&bin| ends(bin) < from).count());
+    let last = to.map_or(bins, |to| (0..bins).take_while(|&bin| ends(bin) <= to).count());
+    (first, last.max(first))
+}
+
+fn classes(
+    rows: BTreeMap<String, ClassHistory>,
+    bins: std::ops::Range<usize>,
+) -> BTreeMap<String, Shown> {
+    let class = |row: ClassHistory| {
+        let some = |row: &[f64]| row[bins.clone()].iter().copied().map(Some).collect();
+        let backlog = row.backlog_bytes[bins.clone()].iter().map(|&bytes| Some(bytes as f64));
+        Shown {
+            sent_bps: some(&row.sent_bps),
+            offered_bps: some(&row.offered_bps),
+            backlog_bytes: backlog.collect(),
+            p50_us: row.p50_us[bins.clone()].to_vec(),
+            p99_us: row.p99_us[bins.clone()].to_vec(),
+            dropped_pps: some(&row.dropped_pps),
+            borrowed_bps: some(&row.borrowed_bps),
+        }
+    };
+    rows.into_iter().map(|(name, row)| (name, class(row))).collect()
+}
+
+fn lent(loan: HistoryLoan) -> LoanAt {
+    LoanAt { t: loan.t, borrower: loan.borrower, lender: Some(loan.lender), bps: loan.bps }
+}
+
+/// A packet with what its delay is made of, of a record that begins at `start`.
+pub fn packet(story: &Story, start: f64) -> Packet {
+    let parts = &story.parts_ms;
+    let mut parts_us = vec![
+        ("own_leaf", parts.own_leaf),
+        ("line_busy", parts.line_busy),
+        ("tokens", parts.tokens),
+        ("undertime", parts.undertime),
+        ("ceiling", parts.ceiling),
+        ("upper_limit", parts.upper_limit),
+        ("others", parts.others),
+    ];
+    parts_us.extend(story.host_ms.map(|ms| ("host", ms)));
+    parts_us.extend(story.port_ms.map(|ms| ("port", ms)));
+    let part = |(name, ms): (&str, f64)| (name.to_owned(), ms * 1e3);
+    Packet {
+        n: story.number,
+        class: story.class.clone(),
+        offered: start + story.offered_s * 1e3,
+        bytes: story.bytes.into(),
+        total_us: story.total_ms * 1e3,
+        parts_us: parts_us.into_iter().map(part).collect(),
+        regulated_by: story.regulated_by.clone().map(|(class, rule)| (class, rule.to_owned())),
+        lender: story.lender.clone(),
+        dropped: story.dropped.map(str::to_owned),
+        sentence: story.to_string(),
+    }
+}
+
+/// Two futures.
+pub fn fork(report: ForkReport) -> Fork {
+    let bins = 0..report.t.len();
+    Fork {
+        step_ms: report.step_ms,
+        recorded: classes(report.recorded, bins.clone()),
+        forked: classes(report.forked, bins),
+        identical: report.identical,
+        packets: report.packets,
+        first_difference: report.first_difference,
+        open_loop: report.open_loop,
+        t: report.t,
+    }
+}
+
+/// A mark, with its kind and level.
+pub fn mark(t: f64, (kind, level): (&str, &str), text: String) -> Mark {
+    Mark { t, kind: kind.to_owned(), text, level: level.to_owned() }
+}
+
+/// A change of a policy in words.
+pub fn change(direction: &str, before: &Stage, after: &Stage) -> String {
+    let what = diff::line(&before.policy, &after.policy);
+    format!("{direction}: {}", what.unwrap_or_else(|| "nothing changed".to_owned()))
+}

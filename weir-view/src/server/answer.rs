@@ -1,0 +1,45 @@
+//! The answers to the routes below `/view`.
+
+use super::route::{Route, What, body, query};
+use super::talk::Talk;
+use super::{Slot, WORKS_MAX};
+use weir_control::http::Fault;
+use weir_control::protocol::Right;
+
+impl Talk<'_> {
+    /// Returns the answer of a route, as JSON.
+    pub(super) fn answer_to(
+        &self,
+        route: &Route,
+        right: Right,
+        (text, bytes): (&str, &[u8]),
+    ) -> Result<Vec<u8>, Fault> {
+        let source = &self.shared.source;
+        let is_long =
+            matches!(route.what, What::Predict | What::Packets | What::Fork | What::Knobs);
+        let _work = if is_long { Some(self.begin_work()?) } else { None };
+        match route.what {
+            What::About => json(&source.about(right)?),
+            What::History => json(&source.history(&query(text)?)?),
+            What::Heat => json(&source.heat(&query(text)?)?),
+            What::Events => json(&source.events(&query(text)?)?),
+            What::Knobs => json(&source.knobs(&query(text)?)?),
+            What::Packets => json(&source.packets(&query(text)?)?),
+            What::Predict => json(&source.predict(&body(bytes)?)?),
+            What::Fork => json(&source.fork(&body(bytes)?)?),
+        }
+    }
+
+    /// Takes one of the few places for what takes long.
+    pub(super) fn begin_work(&self) -> Result<Slot<'_>, Fault> {
+        Slot::take(&self.shared.works, WORKS_MAX).ok_or_else(|| {
+            let text = format!("{WORKS_MAX} requests of this sort are under way; try again");
+            Fault::new(503, text)
+        })
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
+    // A number that JSON lacks would be a fault of the source.
+    serde_json::to_vec(value).map_err(|error| Fault::new(500, error.to_string()))
+}

@@ -1,0 +1,226 @@
+//! Tests of the routes without sockets: bytes in, bytes out.
+
+use super::feed::Feed;
+use super::talk::answer;
+use super::*;
+use crate::access;
+use crate::json::{Abilities, About, Heat, HeatQuery, History, HistoryQuery, Predict, Prediction};
+use crate::source::Contact;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use weir_control::http::Fault;
+use weir_control::protocol::Right;
+use weir_live::keeper::messages::{Api, Secret};
+
+/// A source with one direction, and a link that says what it was asked.
+#[derive(Default)]
+struct Scene {
+    feed: Feed,
+    contact: Echo,
+}
+
+/// A link that answers each request with what it got.
+#[derive(Default)]
+struct Echo;
+
+impl Contact for Echo {
+    fn connect(&self) -> Result<UnixStream, String> {
+        let (own, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        std::thread::spawn(move || reply(own));
+        Ok(theirs)
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+}
+
+fn reply(mut own: UnixStream) {
+    use std::io::{Read, Write};
+    let (mut asked, mut part) = (Vec::new(), [0; 4096]);
+    while !asked.windows(4).any(|part| part == b"\r\n\r\n") {
+        match own.read(&mut part) {
+            Ok(count @ 1..) => asked.extend_from_slice(&part[..count]),
+            _ => return,
+        }
+    }
+    let text = String::from_utf8_lossy(&asked).replace("\r\n", "|");
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());
+    let _gone = own.write_all(format!("{head}{text}").as_bytes());
+}
+
+impl Source for Scene {
+    fn about(&self, right: Right) -> Result<About, Fault> {
+        let abilities = Abilities { change: right == Right::Change, ..Abilities::default() };
+        Ok(About { name: "home".to_owned(), abilities, ..About::default() })
+    }
+
+    fn history(&self, query: &HistoryQuery) -> Result<History, Fault> {
+        assert!(query.from.is_none_or(f64::is_finite));
+        Ok(History::default())
+    }
+
+    fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault> {
+        if query.class.is_empty() { Err(Fault::bad("name a class")) } else { Ok(Heat::default()) }
+    }
+
+    fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {
+        Ok(Prediction { errors: predict.settings.len(), ..Prediction::default() })
+    }
+
+    fn feed(&self) -> Option<&Feed> {
+        self.feed.put_event("event", "{}".to_owned());
+        Some(&self.feed)
+    }
+
+    fn contact(&self) -> Option<&dyn Contact> {
+        Some(&self.contact)
+    }
+}
+
+const CHANGE: &str = "0123456789abcdef0123456789abcdef";
+const READ: &str = "fedcba9876543210fedcba9876543210";
+
+fn shared(web: Option<Web>) -> Shared {
+    Shared::of(Arc::new(Scene::default()), web)
+}
+
+/// Returns what a client receives that sends this, `|` being the end of a line.
+fn ask(text: &str) -> String {
+    let bytes = text.replace('|', "\r\n");
+    String::from_utf8_lossy(&answer(bytes.as_bytes(), &shared(None))).into_owned()
+}
+
+/// Asks; expects an answer of this status that has this in it.
+fn check(request: &str, status: u16, part: &str) {
+    let answer = ask(request);
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {answer}");
+    assert!(answer.contains(part), "{request:?}: {answer}");
+}
+
+#[test]
+fn a_route_is_met_or_refused_with_its_status_and_cure() {
+    check("GET /view/about HTTP/1.1|Host: a||", 200, "\"name\":\"home\"");
+    check("HEAD /view/about HTTP/1.1|Host: a||", 200, "no-store");
+    check("GET /view/history?from=1&to=2.5&step=2000 HTTP/1.1|Host: a||", 200, "\"t\":[]");
+    check("GET /view/history?from=x HTTP/1.1|Host: a||", 400, "`from` is a number");
+    check("GET /view/history?from=inf HTTP/1.1|Host: a||", 400, "is a number");
+    check("GET /view/history?step=-1 HTTP/1.1|Host: a||", 400, "docs/view.md");
+    check("GET /view/history?from=1&from=2 HTTP/1.1|Host: a||", 400, "comes twice");
+    check("GET /view/history?since=1 HTTP/1.1|Host: a||", 400, "unknown field");
+    check("GET /view/history?from=%ff HTTP/1.1|Host: a||", 400, "wrong escape");
+    check("GET /view/heat?class=17 HTTP/1.1|Host: a||", 200, "edges_us");
+    check("GET /view/heat HTTP/1.1|Host: a||", 400, "name a class");
+    check("GET /view/events HTTP/1.1|Host: a||", 200, "[]");
+    check("GET /view/packets HTTP/1.1|Host: a||", 404, "a record of one has them");
+    check("GET /view/nothing HTTP/1.1|Host: a||", 404, "/view/stream, /view/about");
+    check("GET /view HTTP/1.1|Host: a||", 404, "openapi.json");
+    check("GET /nothing HTTP/1.1|Host: a||", 404, "openapi.json");
+    check("POST /view/about HTTP/1.1|Host: a||", 405, "Allow: GET, HEAD");
+    check("GET /view/predict HTTP/1.1|Host: a||", 405, "Allow: POST");
+    check("GET /view/about HTTP/1.1|Host: a|Content-Length: 1||x", 413, "at most 0");
+    let post = "POST /view/predict HTTP/1.1|Host: a|Content-Type: application/json";
+    let body = "{\"settings\":[{\"key\":\"a\",\"value\":\"1\"}]}";
+    check(&format!("{post}|Content-Length: {}||{body}", body.len()), 200, "\"errors\":1");
+    check(&format!("{post}|Content-Length: 2||[]"), 400, "not what this route takes");
+    check(&format!("{post}|Content-Length: 65537||"), 413, "at most 65536");
+    check("GET /view/about HTTP/1.1|Host: a|Origin: http://b||", 403, "other sites");
+    check("GET / HTTP/1.1|Host: a|Origin: http://b||", 403, "other sites");
+}
+
+#[test]
+fn what_is_not_of_the_page_is_passed_on_as_it_came() {
+    check("GET /status?class=a%20b HTTP/1.1|Host: a||", 200, "GET /status?class=a%20b HTTP/1.1|");
+    let post = "POST /set HTTP/1.1|Host: a|Content-Type: application/json|Content-Length: 2||{}";
+    check(post, 200, "POST /set HTTP/1.1|");
+    check("GET /hand-over HTTP/1.1|Host: a||", 404, "openapi.json");
+    check("GET /status?a=\u{1} HTTP/1.1|Host: a||", 400, "");
+}
+
+#[test]
+fn the_page_is_compressed_known_again_and_loads_nothing_from_elsewhere() {
+    let head = "GET / HTTP/1.1|Host: a";
+    check(&format!("{head}||"), 200, "Content-Security-Policy: default-src 'self';");
+    check(&format!("{head}||"), 200, "<!doctype html>");
+    check(&format!("{head}|Accept-Encoding: gzip||"), 200, "Content-Encoding: gzip");
+    let answer = ask(&format!("{head}||"));
+    let tag = answer.split("ETag: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    let tag = tag.expect("there is a tag");
+    check(&format!("{head}|If-None-Match: {tag}||"), 304, "Content-Length: 0");
+    check(&format!("{head}|If-None-Match: \"other\"||"), 200, "<!doctype html>");
+    check("POST / HTTP/1.1|Host: a||", 405, "Allow: GET, HEAD");
+    check("GET /assets/../../Cargo.toml HTTP/1.1|Host: a||", 404, "no such file");
+    check("GET /assets/%2e%2e/x HTTP/1.1|Host: a||", 404, "no such file");
+}
+
+#[test]
+fn the_stream_says_what_happens_to_who_reads_it() {
+    let answer = ask("GET /view/stream HTTP/1.1|Host: a||");
+    assert!(answer.contains("text/event-stream"), "{answer}");
+    check("GET /view/stream?x=1 HTTP/1.1|Host: a||", 400, "unknown field");
+    check("POST /view/stream HTTP/1.1|Host: a||", 405, "Allow: GET, HEAD");
+    let full = shared(None);
+    let slots: Vec<_> = (0..STREAMS_MAX).map(|_| Slot::take(&full.streams, STREAMS_MAX)).collect();
+    let refused = answer_of(&full, "GET /view/stream HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    drop(slots);
+    let busy = shared(None);
+    let _works: Vec<_> = (0..WORKS_MAX).map(|_| Slot::take(&busy.works, WORKS_MAX)).collect();
+    for path in ["/view/knobs", "/status"] {
+        let refused = answer_of(&busy, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{path}: {refused}");
+    }
+}
+
+fn answer_of(shared: &Shared, text: &str) -> String {
+    String::from_utf8_lossy(&answer(text.as_bytes(), shared)).into_owned()
+}
+
+/// The page of a link whose API has two tokens.
+fn web() -> Web {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("it can be bound");
+    let token = Secret(CHANGE.to_owned());
+    let api = access::of_token(listener.local_addr().expect("it has one"), token);
+    let api = Api { read_token: Some(Secret(READ.to_owned())), ..api };
+    Web::new(listener.into(), &api).expect("the tokens are long enough")
+}
+
+#[test]
+fn each_token_has_its_rights_and_a_stranger_has_none() {
+    let shared = shared(Some(web()));
+    let check = |request: &str, (host, token): (&str, &str), status: u16| {
+        let text =
+            format!("{request} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let answer = answer_of(&shared, &text);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request} {host}: {answer}");
+        assert!(!answer.contains(CHANGE) && !answer.contains(READ), "{answer}");
+        answer
+    };
+    let about = check("GET /view/about", ("127.0.0.1:8480", CHANGE), 200);
+    assert!(about.contains("\"change\":true"), "{about}");
+    let about = check("GET /view/about", ("localhost", READ), 200);
+    assert!(about.contains("\"change\":false"), "{about}");
+    check("GET /view/about", ("localhost", &CHANGE[1..]), 401);
+    check("GET /view/stream", ("localhost", ""), 401);
+    check("GET /view/about", ("evil.example", CHANGE), 421);
+    check("POST /view/predict", ("localhost", READ), 403);
+    check("POST /view/fork", ("localhost", READ), 403);
+    check("GET /view/packets", ("localhost", READ), 403);
+    check("POST /set", ("localhost", READ), 403);
+    check("GET /texts", ("localhost", READ), 403);
+    check("GET /", ("localhost", ""), 200);
+    check("GET /", ("evil.example", ""), 421);
+}
+
+#[test]
+fn any_bytes_get_an_answer() {
+    let start = b"GET /view/history?from=1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    for at in 0..start.len() {
+        for byte in [0, b' ', b'%', b'\n', 0xff] {
+            let mut bytes = start.to_vec();
+            bytes[at] = byte;
+            exercise(&bytes, Arc::new(Scene::default()));
+        }
+        exercise(&start[..at], Arc::new(Scene::default()));
+    }
+}

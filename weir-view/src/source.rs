@@ -1,0 +1,102 @@
+//! What is shown, as the server asks for it. Each kind of source is a folder or a file of its own.
+
+use crate::json::{
+    About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark,
+    Packets, PacketsQuery, Predict, Prediction, SpanQuery,
+};
+use crate::server::feed::Feed;
+use std::os::unix::net::UnixStream;
+use weir_control::http::Fault;
+use weir_control::protocol::Right;
+
+/// What is shown. Each call comes on the thread of a client.
+pub trait Source: Send + Sync {
+    /// Returns what there is, and what a client with this right can do with it.
+    ///
+    /// # Errors
+    /// When it is not known now.
+    fn about(&self, right: Right) -> Result<About, Fault>;
+
+    /// Returns classes over time.
+    ///
+    /// # Errors
+    /// When there is no such direction.
+    fn history(&self, query: &HistoryQuery) -> Result<History, Fault>;
+
+    /// Returns the delays of a class over time.
+    ///
+    /// # Errors
+    /// When there is no such class.
+    fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault>;
+
+    /// Returns what happened.
+    ///
+    /// # Errors
+    /// When it is not known.
+    fn events(&self, query: &SpanQuery) -> Result<Vec<Mark>, Fault> {
+        let _none_happened = query;
+        Ok(Vec::new())
+    }
+
+    /// Returns what can be set.
+    ///
+    /// # Errors
+    /// When nothing can.
+    fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
+        let _nothing = query;
+        Err(absent("settings"))
+    }
+
+    /// Returns what a change would lead to, and changes nothing.
+    ///
+    /// # Errors
+    /// When it cannot be predicted.
+    fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {
+        let _nothing = predict;
+        Err(absent("settings"))
+    }
+
+    /// Returns packets, each with what its delay is made of.
+    ///
+    /// # Errors
+    /// When there are none.
+    fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
+        let _nothing = query;
+        Err(absent("packets"))
+    }
+
+    /// Lets the simulator go on from a moment of the past.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
+        let _nothing = query;
+        Err(absent("state to go on from"))
+    }
+
+    /// Returns what happens now, if something still does.
+    fn feed(&self) -> Option<&Feed> {
+        None
+    }
+
+    /// Returns the way to the control socket of a live link.
+    fn contact(&self) -> Option<&dyn Contact> {
+        None
+    }
+}
+
+/// The way to the control socket of a link.
+pub trait Contact: Send + Sync {
+    /// Returns a new connection.
+    ///
+    /// # Errors
+    /// When there is none; the text says what to do.
+    fn connect(&self) -> Result<UnixStream, String>;
+
+    /// Returns whether those who connect so may change the link.
+    fn may_change(&self) -> bool;
+}
+
+fn absent(what: &str) -> Fault {
+    Fault::new(404, format!("there are no {what} here; a live link or a record of one has them"))
+}

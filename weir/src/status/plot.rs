@@ -1,0 +1,213 @@
+//! `weir status --plot`: looks at a link for some time and draws what its classes did.
+//!
+//! Each point is what the status itself says at that instant: rates of the second before it, the
+//! bytes that wait then, delays of the ten seconds before it.
+
+use super::fetch;
+use crate::output::Output;
+use crate::picture::Files;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_control::protocol::Query;
+use weir_live::signals::StopSignal;
+use weir_live::status::{ClassStatus, LaneStatus, Status};
+use weir_sim::timeline::{Track, Tracks};
+
+/// Looks at the link until `length` is over, a signal comes or the link ends; draws it, and returns
+/// its last status.
+///
+/// # Errors
+/// When there is no link, or the picture cannot be written.
+pub fn plot(
+    find: impl Fn() -> Result<PathBuf, String>,
+    query: &Query,
+    (length, interval): (Duration, Duration),
+    files: Files,
+    output: &Output,
+) -> Result<Status, String> {
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
+    let looks = looks(length, interval)?;
+    let (begin, mut seen) = (Instant::now(), Vec::new());
+    for look in 0..=looks {
+        let due = begin + interval * look;
+        while Instant::now() < due && !stop.requested() {
+            thread::sleep(due.saturating_duration_since(Instant::now()).min(LOOK));
+        }
+        match fetch(&find, query) {
+            Ok(status) => seen.push(status),
+            Err(error) if seen.is_empty() => return Err(error),
+            Err(error) => {
+                output.warn(&format!("the link has ended: {error}"));
+                break;
+            }
+        }
+        if stop.requested() {
+            break;
+        }
+    }
+    files.write(&tracks(&seen, interval))?;
+    Ok(seen.pop().expect("the first look was a success"))
+}
+
+/// Returns the number of looks after the first.
+fn looks(length: Duration, interval: Duration) -> Result<u32, String> {
+    let looks = length.as_nanos() / interval.as_nanos().max(1);
+    match u32::try_from(looks) {
+        Ok(0) => Err(format!("--for {length:?} is shorter than --interval {interval:?}")),
+        Ok(looks) if looks <= LOOKS_MAX => Ok(looks),
+        _ => Err(format!(
+            "--for {length:?} at --interval {interval:?} is {looks} points, a picture shows \
+             {LOOKS_MAX}; use a longer interval"
+        )),
+    }
+}
+
+/// Returns the tracks of each direction.
+fn tracks(seen: &[Status], interval: Duration) -> Vec<Tracks> {
+    let Some(last) = seen.last() else { return Vec::new() };
+    // The first look only says what was before.
+    let points = &seen[seen.len().min(2) - 1..];
+    let lane = |lane: &LaneStatus| {
+        let mut rows: BTreeMap<&str, Track> = BTreeMap::new();
+        let at = |status| classes(status, &lane.name);
+        let names = lane.classes.iter().map(|class| class.name.as_str());
+        for (place, status) in points.iter().enumerate() {
+            for class in at(status) {
+                let track = rows.entry(class.name.as_str()).or_default();
+                add(track, class, place);
+            }
+        }
+        let track = |name: &str| {
+            let mut track = rows.remove(name)?;
+            track.name = name.to_owned();
+            fill(&mut track, points.len());
+            let class = lane.classes.iter().find(|class| class.name == name)?;
+            finish(&mut track, class, at(&seen[0]).find(|class| class.name == name));
+            Some(track)
+        };
+        let scheduler = &lane.policy.scheduler;
+        Tracks {
+            title: lane.name.clone(),
+            about: format!("{} to {}, {scheduler}", lane.from, lane.to),
+            step_s: interval.as_secs_f64(),
+            classes: names.filter_map(track).collect(),
+            notes: vec![NOTE.to_owned()],
+            ..Tracks::default()
+        }
+    };
+    last.lanes.iter().map(lane).collect()
+}
+
+/// Returns the classes of a direction.
+fn classes<'a>(status: &'a Status, lane: &str) -> impl Iterator<Item = &'a ClassStatus> {
+    let own = status.lanes.iter().find(|other| other.name == lane);
+    own.into_iter().flat_map(|lane| &lane.classes)
+}
+
+/// Adds what a class did at the point `place`.
+fn add(track: &mut Track, class: &ClassStatus, place: usize) {
+    fill(track, place);
+    let recent = class.recent.unwrap_or_default();
+    track.offered_bps.push(recent.second.offered_bps);
+    track.sent_bps.push(recent.second.sent_bps);
+    track.backlog_bytes.push(class.backlog.bytes as f64);
+    track.dropped_pps.push(recent.second.lost_pps);
+    let delay = |micros| (recent.delay_packets > 0).then_some(micros);
+    track.delay_p50_us.push(delay(recent.delay.p50_us));
+    track.delay_p99_us.push(delay(recent.delay.p99_us));
+}
+
+/// Fills up points at which the class was not there.
+fn fill(track: &mut Track, count: usize) {
+    let rates = [
+        &mut track.offered_bps,
+        &mut track.sent_bps,
+        &mut track.backlog_bytes,
+        &mut track.dropped_pps,
+    ];
+    rates.into_iter().for_each(|values| values.resize(count, 0.0));
+    let delays = [&mut track.delay_p50_us, &mut track.delay_p99_us];
+    delays.into_iter().for_each(|values| values.resize(count, None));
+}
+
+/// Adds the delays since the start of the link, and what was dropped since the first look.
+fn finish(track: &mut Track, class: &ClassStatus, first: Option<&ClassStatus>) {
+    let delay = &class.delay;
+    if class.sent.packets > 0 {
+        let known = [(delay.p50_us, 0.5), (delay.p90_us, 0.9), (delay.p99_us, 0.99)];
+        track.delays = known.into_iter().chain([(delay.max_us, 1.0)]).collect();
+    }
+    for (reason, packets) in losses(class) {
+        let before = first.into_iter().flat_map(losses).find(|row| row.0 == reason);
+        let packets = packets.saturating_sub(before.map_or(0, |row| row.1));
+        if packets > 0 {
+            track.drops.insert(reason.to_owned(), packets);
+        }
+    }
+}
+
+/// Returns the packets that a class lost, by reason.
+fn losses(class: &ClassStatus) -> impl Iterator<Item = (&str, u64)> {
+    let dropped = class.dropped.iter().map(|(reason, amount)| (reason.as_str(), amount.packets));
+    dropped.chain(class.lost.iter().map(|(cause, frames)| (cause.as_str(), *frames)))
+}
+
+/// How often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a link is looked at, unless `--for` says otherwise, and how often.
+pub const LENGTH: Duration = Duration::from_secs(10);
+pub const INTERVAL: Duration = Duration::from_millis(250);
+/// Points of a picture.
+const LOOKS_MAX: u32 = 4096;
+const NOTE: &str = "Rates are of the second before each point, delays of the ten seconds before; \
+                    the distribution is since the link's start, by its p50, p90, p99 and maximum.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_live::status::{Amount, Delays, Rates, Recent};
+
+    fn status(sent_bps: f64, dropped: u64, names: &[&str]) -> Status {
+        let class = |name: &&str| ClassStatus {
+            name: (*name).to_owned(),
+            sent: Amount { packets: 5, bytes: 500 },
+            dropped: vec![("full".to_owned(), Amount { packets: dropped, bytes: 0 })],
+            backlog: Amount { packets: 1, bytes: 100 },
+            delay: Delays { p50_us: 1.0, p90_us: 2.0, p99_us: 3.0, max_us: 4.0, mean_us: 1.5 },
+            recent: Some(Recent {
+                second: Rates { sent_bps, ..Rates::default() },
+                delay_packets: 1,
+                ..Recent::default()
+            }),
+            ..ClassStatus::default()
+        };
+        let classes = names.iter().map(class).collect();
+        let lane = LaneStatus { name: "up".to_owned(), classes, ..LaneStatus::default() };
+        Status { lanes: vec![lane], ..Status::default() }
+    }
+
+    #[test]
+    fn a_point_is_a_status_after_the_first() {
+        let seen = [status(1.0, 7, &["a"]), status(2.0, 8, &["a"]), status(3.0, 10, &["a", "b"])];
+        let tracks = tracks(&seen, Duration::from_millis(500));
+        let [up] = &tracks[..] else { panic!("one direction") };
+        let [a, b] = &up.classes[..] else { panic!("two classes") };
+        assert_eq!((up.step_s, up.title.as_str()), (0.5, "up"));
+        assert_eq!((&a.sent_bps[..], &b.sent_bps[..]), (&[2.0, 3.0][..], &[0.0, 3.0][..]));
+        assert_eq!(b.delay_p50_us[0], None);
+        assert_eq!((a.drops["full"], b.drops["full"]), (3, 10));
+        assert_eq!(a.delays, [(1.0, 0.5), (2.0, 0.9), (3.0, 0.99), (4.0, 1.0)]);
+        assert_eq!(super::tracks(&seen[..1], LENGTH)[0].classes[0].sent_bps, [1.0]);
+    }
+
+    #[test]
+    fn a_picture_has_at_least_one_point_and_not_too_many() {
+        let ms = Duration::from_millis;
+        assert_eq!(looks(ms(1000), ms(250)), Ok(4));
+        let error = looks(ms(100), ms(250)).expect_err("none");
+        assert_eq!(error, "--for 100ms is shorter than --interval 250ms");
+        assert!(looks(Duration::from_secs(3600), ms(100)).expect_err("many").contains("36000"));
+    }
+}

@@ -1,0 +1,160 @@
+//! `weir view`: shows a running link, a record or a simulation's report in the browser.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use weir_control::client;
+use weir_control::protocol::Query;
+use weir_control::web::{self, Web};
+use weir_live::keeper::messages::Api;
+use weir_live::signals::StopSignal;
+use weir_view::access;
+use weir_view::live::Live;
+use weir_view::live::contact::ByPath;
+use weir_view::server::Server;
+use weir_view::source::Source;
+
+/// Shows a running link in the browser: its classes, their delays and losses over time, and what
+/// can be tuned; or a record of a link, or a report of a simulation.
+///
+/// Prints the address of the page with its token, and serves it until Ctrl-C. If the link itself
+/// serves a page (`web` in its deployment), the address of that one is printed instead.
+/// docs/view.md describes the page, and how to open it from another machine.
+#[derive(clap::Args)]
+#[command(override_usage = "weir view [OPTIONS] <NAME|RECORD|REPORT|--control <SOCKET>>")]
+pub struct View {
+    /// The name of the deployment; or a file of `weir record` or `weir snapshot`, or of
+    /// `weir sim --bins 1s --json FILE`. Needed unless there is a `--control`.
+    #[arg(required_unless_present = "control", value_name = "NAME|RECORD|REPORT")]
+    shown: Option<String>,
+    /// The control socket, instead of the one found by the name.
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// The address of a page of this command's own, of this machine only; port 0 is any that is
+    /// free [default: 127.0.0.1:0].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Opens the page in the browser of this desktop.
+    #[arg(long)]
+    open: bool,
+}
+
+impl Run for View {
+    fn run(self, output: &Output) -> Exit {
+        output.json_by_line();
+        match self.show(output) {
+            Ok(exit) => exit,
+            Err(why) => output.refuse(&why),
+        }
+    }
+}
+
+impl View {
+    fn show(self, output: &Output) -> Result<Exit, String> {
+        let file = self.shown.as_ref().map(Path::new).filter(|path| path.is_file());
+        if let Some(file) = file.filter(|_| self.control.is_none()) {
+            return self.serve(weir_view::of_file(file)?, output);
+        }
+        let contact = ByPath::new(self.shown.clone(), self.control.clone());
+        let socket = contact.find()?;
+        // A link that does not answer is told before a page is made.
+        client::status(&socket, &Query { limit: Some(1), ..Query::default() })?;
+        let own = fs::read_to_string(access::token_file(&socket)).ok();
+        if let Some(url) = own.filter(|_| self.listen.is_none()) {
+            let url = url.trim();
+            tell(url, "the link itself serves it", output);
+            return Ok(if self.open { open_at(url)?.wait() } else { Exit::Clean });
+        }
+        let name = match &self.shown {
+            Some(name) => name.clone(),
+            None => socket.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        };
+        let live = Live::start(&name, Arc::new(contact)).map_err(|error| error.to_string())?;
+        self.serve(Arc::new(live), output)
+    }
+
+    /// Serves the page of a source until a signal comes.
+    fn serve(&self, source: Arc<dyn Source>, output: &Output) -> Result<Exit, String> {
+        let listen = self.listen.unwrap_or(LISTEN);
+        if !listen.ip().is_loopback() {
+            return Err(format!(
+                "{listen} can be reached by others, and the token would be readable; listen on \
+                 127.0.0.1 and reach it through `ssh -L`, or set `web` in the deployment with a \
+                 certificate"
+            ));
+        }
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let api = access::of_token(listen, access::fresh()?);
+        let listener = bind(&api)?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let url = access::url(address, false, &api.token);
+        let server = Server::start(Web::new(listener.into(), &api)?, source);
+        let _server = server.map_err(|error| format!("cannot serve on {address}: {error}"))?;
+        tell(&url, "stop with Ctrl-C", output);
+        let _opened = if self.open { Some(open_at(&url)?) } else { None };
+        while !stop.requested() && !output.is_closed() {
+            std::thread::sleep(LOOK);
+        }
+        Ok(Exit::Clean)
+    }
+}
+
+fn bind(api: &Api) -> Result<TcpListener, String> {
+    let listen = api.listen;
+    web::bind(api).map_err(|error| format!("cannot listen on {listen}: {error}; set another port"))
+}
+
+fn tell(url: &str, what: &str, output: &Output) {
+    match output.format {
+        Format::Text => output.text(&format!("{url}\n({what})\n")),
+        Format::Json => output.json(&json!({ "url": url, "text": what })),
+    }
+}
+
+/// A file that leads a browser to the page. The token is in no argument of a program, where other
+/// users of this machine could read it.
+struct Opened(tempfile::NamedTempFile);
+
+/// Opens the page in the browser of the desktop.
+fn open_at(url: &str) -> Result<Opened, String> {
+    let failed = |error: std::io::Error| {
+        format!("cannot open a browser: {error}; open the address that is printed above")
+    };
+    // It is for this user only, by its permissions.
+    let file = tempfile::Builder::new().prefix("weir-view").suffix(".html").tempfile();
+    let mut file = file.map_err(failed)?;
+    write!(file, "<meta http-equiv=\"refresh\" content=\"0;url={url}\">\n").map_err(failed)?;
+    start(file.path()).map_err(failed)?;
+    Ok(Opened(file))
+}
+
+fn start(file: &Path) -> std::io::Result<()> {
+    let mut program = Command::new("xdg-open");
+    program.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = program.status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(std::io::Error::other(format!("`xdg-open` says {status}")))
+}
+
+impl Opened {
+    /// Leaves the browser time to read it.
+    fn wait(self) -> Exit {
+        std::thread::sleep(READ_TIME);
+        drop(self.0);
+        Exit::Clean
+    }
+}
+
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+/// How often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+const READ_TIME: Duration = Duration::from_secs(5);

@@ -1,0 +1,56 @@
+//! The page of a running link replays what the link did of late, in its process without rights.
+
+use super::page::{ask, scene};
+use super::{Outcome, Scene, Test, flood_of};
+use libtest_mimic::Failed;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub const TESTS: &[Test] =
+    &[("the_page_explains_packets_and_forks_what_the_link_did", packets_and_forks)];
+
+fn packets_and_forks() -> Outcome {
+    let (mut scene, token) = scene("page-ring")?;
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood_of(&scene.testbed, &done, 1200)?;
+    let dropped = |status: &weir_live::status::Status| {
+        status.lanes[0].classes[1].dropped.iter().any(|(_, amount)| amount.packets > 1000)
+    };
+    scene.await_status("the flood fills its queue", dropped)?;
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    the_ring_is_replayed(&scene, &token)?;
+    scene.stop()?;
+    Ok(())
+}
+
+/// The packets of the ring, and forks of it: the process of the page replays what the link did.
+fn the_ring_is_replayed(scene: &Scene, token: &str) -> Outcome {
+    let found = ask(scene, token, "GET /view/packets?class=rest&direction=upload&limit=5", "")?;
+    let packets = found["packets"].as_array().ok_or("packets")?;
+    assert!(packets.len() == 5 && found["left_out"].as_u64() > Some(100), "{found}");
+    for packet in packets {
+        let parts = packet["parts_us"].as_object().ok_or("parts")?.iter();
+        let parts = parts.filter(|part| !["host", "port"].contains(&part.0.as_str()));
+        let sum: f64 = parts.filter_map(|part| part.1.as_f64()).sum();
+        let total = packet["total_us"].as_f64().ok_or("a delay")?;
+        assert!((sum - total).abs() < 1e-3 && total > 1e3, "{packet}");
+    }
+    let time = |at: usize| found["covers"][at].as_f64().unwrap_or(0.0);
+    let fork = |settings: Value| -> Result<Value, Failed> {
+        let body = json!({ "direction": "upload", "at": (time(0) + time(1)) / 2.0,
+            "seconds": 1.0, "settings": settings });
+        ask(scene, token, "POST /view/fork", &body.to_string())
+    };
+    let same = fork(json!([]))?;
+    assert_eq!((&same["identical"], &same["recorded"]), (&json!(true), &same["forked"]), "{same}");
+    assert!(same["packets"].as_u64() > Some(50), "{}", same["packets"]);
+    let other = fork(json!([{ "key": "class.rest.ceil", "value": "4 Mbit/s" }]))?;
+    let sent = |future: &str| {
+        let rates = other[future]["rest"]["sent_bps"].as_array().into_iter().flatten();
+        rates.into_iter().filter_map(Value::as_f64).sum::<f64>()
+    };
+    assert!(other["identical"] == false && sent("forked") < sent("recorded"), "{other}");
+    Ok(())
+}
