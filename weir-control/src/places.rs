@@ -269,7 +269,7 @@ pub fn denied(path: &Path) -> String {
         format!(", or join its group (`sudo usermod -aG {name} \"$USER\"`, then log in again)")
     });
     format!(
-        "permission denied on `{}`: {owner}; use `sudo weir status {command}`{}",
+        "permission denied on `{}`: {owner}; use `sudo`, as in `sudo weir status {command}`{}",
         shown(path),
         group.unwrap_or_default()
     )

@@ -5,7 +5,7 @@ use crate::change::{self, Options};
 use crate::output::{Exit, Output};
 use weir_control::protocol::{Request, Setting};
 
-/// Changes values of a running link, such as `weir set home class.voice.rate=2Mbit/s`.
+/// Changes values of a running link, such as `weir set home upload:class.voice.rate=2Mbit/s`.
 ///
 /// All values change together, between two frames; nothing is lost but what a new limit has no room
 /// for. The files stay as they are: `weir reload` and `weir restart` go back to what they say. If
