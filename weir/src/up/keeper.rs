@@ -505,7 +505,7 @@ impl Shift<'_> {
             return Err(why);
         }
         let number = dead.process.number();
-        if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
+        if !self.forwarders.is_empty() && !dead.carried() {
             self.forget_files();
             let text = format!("the new forwarder (process {number}) ended: {why}");
             self.keeper.journal.tell(Kind::RestartRefused, &text);
@@ -570,12 +570,7 @@ impl Shift<'_> {
     fn look(&mut self, heard: Instant) -> Result<(), String> {
         let now = Instant::now();
         self.keeper.service.beat(now);
-        for index in 0..self.forwarders.len() {
-            if self.forwarders[index].is_overdue(heard) {
-                let quiet = "it gave no sign of life and was told to abort";
-                self.forwarders[index].failure.get_or_insert(quiet.to_owned());
-            }
-        }
+        self.forwarders.iter_mut().for_each(|one| one.end_if_overdue(heard));
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
             self.keeper.journal.look();
