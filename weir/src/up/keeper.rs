@@ -35,6 +35,7 @@ use weir_live::signals::{Asked, Signals};
 use weir_live::status::Status;
 use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, OnExit, Restart, Side};
+use weir_policy::render;
 
 /// What a keeper keeps.
 pub struct Keeper<'a> {
@@ -397,8 +398,7 @@ impl Shift<'_> {
         if let Err(why) = started {
             self.forget_files();
             // Who asked gets all of it.
-            let headline = why.lines().next().unwrap_or_default();
-            self.keeper.journal.tell(Kind::RestartRefused, headline);
+            self.keeper.journal.tell(Kind::RestartRefused, &render::headline(&why));
             self.forwarders[index].tell(&Command::Restarted(Err(why)));
         }
     }
