@@ -113,7 +113,7 @@ kinds! {
     FallbackClosed "fallback-closed" Notice Ends(Kind::FallbackOpened),
         "Weir shapes the frames of `{subject}` again; they passed unshaped for {duration}";
     ControlRefused "control-refused" Warning Once,
-        "a request on the control socket by {subject} was refused: {detail}";
+        "a request by {subject} was refused: {detail}";
     KeeperLost "keeper-lost" Error Begins,
         "the keeper of `{subject}` is gone: frames pass, but interfaces that vanish stay away";
     KeeperBack "keeper-back" Notice Ends(Kind::KeeperLost),

@@ -355,8 +355,7 @@ impl Post {
     }
 
     fn refuse_clients(&self, error: &SystemError) {
-        let detail = format!("every client: {error}");
-        tell(&self.reporter, Kind::ControlRefused, &self.name, &detail);
+        tell(&self.reporter, Kind::ControlRefused, "every client", &error.to_string());
     }
 
     /// Serves no more clients.
