@@ -128,6 +128,21 @@ fn wrong_changes() -> Outcome {
     check(&scene, &["set", "clas.rest.x=1"], 1, &["class"])?;
     check(&scene, &["set", "deployment.cpu=0"], 2, &["cannot change", "weir restart"])?;
     check(&scene, &["set", "deployment.pool=4000 packets"], 2, &["weir restart"])?;
+    for (key, value) in [("drain", "20 ms"), ("watchdog", "9 s"), ("ring", "8 MiB")] {
+        let refused = format!("deployment.{key} cannot change");
+        let set = format!("deployment.{key}={value}");
+        check(&scene, &["set", &set], 2, &[&refused, "`weir restart`"])?;
+    }
+    check(&scene, &["set", "deployment.control=/x"], 2, &["stop the link", "`weir up`"])?;
+    check(
+        &scene,
+        &["set", "deployment.lag_max=1 ns"],
+        1,
+        &["`lag_max` is 1 ns, and may be 1 ms", "leave it out"],
+    )?;
+    fs::copy(scene.folder.join("link.toml"), scene.folder.join("other.toml"))?;
+    let unnamed = ["called `other` and the link `link`", "`name = \"link\"`"];
+    check(&scene, &["reload", "other.toml"], 2, &unnamed)?;
     check(&scene, &["set", "link.rate"], 2, &["has no `=`"])?;
     check(&scene, &["set", "down:link.rate=1Mbit/s"], 2, &["the link has upload"])?;
     check(&scene, &["set", "link.rate=9Mbit/s", "--guard", "x.rate > 1"], 2, &["guard `x.rate"])?;
