@@ -8,7 +8,7 @@ use weir_live::authority::Desk;
 use weir_live::channel::Channel;
 use weir_live::claim::Claim;
 use weir_live::error::{Result, SystemError};
-use weir_live::events::{Event, Role};
+use weir_live::events::{Event, Kind, Role};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::Process;
 use weir_policy::deployment::Deployment;
@@ -309,9 +309,14 @@ impl Running {
 
     /// Returns the ends of the faults that nobody sees any more once it has ended.
     pub fn take_ends(&mut self) -> impl Iterator<Item = Event> + use<> {
-        let detail = "the forwarder that told of it has ended";
-        let faults = std::mem::take(&mut self.faults).into_iter();
-        faults.map(|fault| Event { detail: detail.to_owned(), ..fault.end_now() })
+        std::mem::take(&mut self.faults).into_iter().map(|fault| {
+            let detail = match fault.kind {
+                // Its sentence goes on behind that.
+                Kind::OverrunBegan => format!("{}, which ended with its forwarder,", fault.detail),
+                _ => "the forwarder that told of it has ended".to_owned(),
+            };
+            Event { detail, ..fault.end_now() }
+        })
     }
 }
 
