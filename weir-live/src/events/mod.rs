@@ -139,7 +139,7 @@ kinds! {
     ChangeConfirmed "confirmed" Notice Once,
         "a change of `{subject}` stays: {detail}";
     RolledBack "rolled-back" Warning Once,
-        "`{subject}` has policies of before: {detail}";
+        "`{subject}` has its earlier policies again: {detail}";
     ReloadRefused "reload-refused" Warning Once,
         "`{subject}` goes on with the policies that it has: {detail}";
     AlarmBegan "alarm-began" Warning Begins,

@@ -95,13 +95,13 @@ fn counts_go_on() -> Outcome {
     send_until_received(&scene.testbed, 5004, 20)?;
     check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2", "50 Mbit/s -> 20 Mbit/s"])?;
     let video = "class.video.match=[{ proto = \"udp\", dport = \"5006\" }]";
-    check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "new: video"])?;
+    check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "class video added"])?;
     send_until_received(&scene.testbed, 5006, 5)?;
     send_until_received(&scene.testbed, 5004, 1)?;
     let status = scene.status()?;
     assert_eq!((sent(&status, "video"), sent(&status, "voice")), (Some(5), Some(21)));
     assert!(status.lanes[0].removed.is_none(), "{:?}", status.lanes[0].removed);
-    check(&scene, &["set", "class.voice="], 0, &["change 4", "gone: voice"])?;
+    check(&scene, &["set", "class.voice="], 0, &["change 4", "class voice removed"])?;
     send_until_received(&scene.testbed, 5004, 3)?;
     let status = scene.await_status("a new status", |status| class(status, "voice").is_none())?;
     let removed = status.lanes[0].removed.as_ref().ok_or("voice was counted")?;
@@ -291,7 +291,7 @@ fn death() -> Outcome {
     kill(&scene)?;
     assert_eq!(origins(&scene)?, ["start", "set", "set", "returned"]);
     scene.await_status("video is back", |status| class(status, "video").is_some())?;
-    check(&scene, &["rollback", "1"], 0, &["gone: video"])?;
+    check(&scene, &["rollback", "1"], 0, &["class video removed"])?;
     scene.stop()?;
     Ok(())
 }
