@@ -174,8 +174,8 @@ fn is_same(old: &Direction, new: &Direction) -> bool {
     old.sojourn_max == new.sojourn_max && old.policy == new.policy
 }
 
-/// Returns why a deployment cannot replace the one that runs: the first key that differs and is part
-/// of what was opened, or belongs to the keeper.
+/// Returns why a deployment cannot replace the one that runs: the first key that differs and is
+/// part of what was opened, or belongs to the keeper.
 fn fixed(old: &Deployment, new: &Deployment) -> Option<Refusal> {
     let places = |all: &Deployment| -> Vec<_> {
         all.ports.iter().map(|port| (port.interface.clone(), port.side)).collect()
@@ -266,7 +266,7 @@ impl fmt::Display for Refusal {
             Self::Named(link, other) => write!(
                 f,
                 "the deployment is called `{other}` and the link `{link}`; write \
-                 `name = \"{link}\"` into its [deployment] (without a name it is called as its file)"
+                 `name = \"{link}\"` into its [deployment] (without, it is called as its file)"
             ),
             Self::Build(why) => write!(f, "cannot build the policy: {why}; see `weir check`"),
             Self::Guard(why) => f.write_str(why),

@@ -193,7 +193,7 @@ impl Post {
         // They are told that nothing came.
         self.readers.clear();
         if let Some(reply) = self.restarter.take() {
-            let why = "its keeper ended before the new process took over; the link goes on as before";
+            let why = "its keeper ended before the new process took over; the link goes on";
             let _gone = reply.send(Err(why.to_owned()));
         }
         self.policies.set_leaving(false);

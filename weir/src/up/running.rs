@@ -247,7 +247,8 @@ impl Running {
         let seconds = HAND_OVER_MAX.as_secs();
         let what = if self.phase == Phase::Closing { "cease" } else { "begin" };
         format!(
-            "a loop of it did not {what} to take frames within {seconds} s, and it was told to abort"
+            "a loop of it did not {what} to take frames within {seconds} s, and it was told to \
+             abort"
         )
     }
 

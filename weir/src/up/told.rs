@@ -48,7 +48,8 @@ pub fn start(
     let also = api.as_ref().map(|api| format!(" and {api}")).unwrap_or_default();
     match output.format {
         Format::Text => output.text(&format!(
-            "{name}: {joined}; status on {control}{also}; stop with SIGINT or SIGTERM to the keeper, \
+            "{name}: {joined}; status on {control}{also}; stop with SIGINT or SIGTERM to the \
+                 keeper, \
                  process {} (the forwarder is process {forwarder})\n",
             std::process::id()
         )),
