@@ -56,15 +56,13 @@ fn a_report_of_a_simulation_is_shown_over_time() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
     let file = folder.path().join("report.json");
     let file = file.to_str().expect("a path in UTF-8");
-    let run = weir(&["sim", &example("sim/md1.toml"), "--bins", "100ms", "--json", file]);
-    assert_eq!(run.status.code(), Some(0), "{run:?}");
+    let written = common::json(&["sim", &example("sim/md1.toml"), "--bins", "100ms"]);
+    fs::write(file, written.to_string()).expect("it is written");
     let page = Page::of(file);
     let (status, about) = page.get("/view/about");
     assert_eq!((status, &about["kind"], &about["step_ms"]), (200, &json!("report"), &json!(100)));
     let (status, history) = page.get("/view/history");
     assert_eq!(status, 200, "{history}");
-    let written = fs::read_to_string(file).expect("it was written");
-    let written: Value = serde_json::from_str(&written).expect("it is JSON");
     let class = &written["bins"]["classes"][0];
     let name = class["name"].as_str().expect("a name");
     let bytes = class["bytes"][3].as_f64().expect("a number");

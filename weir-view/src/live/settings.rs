@@ -180,7 +180,8 @@ mod tests {
         let deployment = "[deployment]\nname = 'd'\nports = { a = 'a0', b = 'b0' }\n\
                           [direction.up]\nfrom = 'a'\nto = 'b'\npolicy = 'p.toml'\n";
         let file = |name: &str, text: &str| File { name: name.to_owned(), text: text.to_owned() };
-        Texts { deployment: file("d.toml", deployment), files: vec![file("p.toml", POLICY)] }
+        let (deployment, files) = (file("d.toml", deployment), vec![file("p.toml", POLICY)]);
+        Texts { deployment, files, ..Texts::default() }
     }
 
     #[test]

@@ -241,8 +241,11 @@ fn tokens_and_changes() -> Outcome {
         let about = ask(&scene, &token, "GET /view/about", "");
         about.is_ok_and(|about| about["directions"][0]["classes"][1]["share_bps"] == 2e6)
     })?;
-    let events = ask(&scene, &token, "GET /view/events", "")?;
-    assert!(events.to_string().contains("policy-changed"), "{events}");
+    // Events are read after the status, and told a moment after the change.
+    until("the page has the event", || {
+        let events = ask(&scene, &token, "GET /view/events", "");
+        events.is_ok_and(|events| events.to_string().contains("policy-changed"))
+    })?;
     let status = fs::read_to_string(format!("/proc/{}/status", page(&scene)?))?;
     let line = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
