@@ -186,8 +186,8 @@ const PAGE_CLASS_BYTES: u64 = 256 << 10;
 /// Its delays in these 15 minutes, and the most that the page keeps of delays.
 const PAGE_DELAYS_BYTES: u64 = 1 << 20;
 const PAGE_DELAYS_MAX: u64 = 64 << 20;
-/// The page holds a snapshot of the ring twice while it reads it; then its packets and what became of
-/// each, again for a fork. Of packets of 400 bytes it held 4.4 times the ring.
+/// The page holds a snapshot of the ring twice while it reads it; then its packets and what became
+/// of each, again for a fork. Of packets of 400 bytes it held 4.4 times the ring.
 const PAGE_RINGS: u64 = 6;
 /// What a class did over time, in the replays that the page remembers, and the most of all.
 const SERIES_BYTES: u64 = 3 << 20;

@@ -116,8 +116,8 @@ fn show(mut view: View, reader: &Reader) -> io::Result<Option<String>> {
     Ok(recording.map(Recording::finish))
 }
 
-/// Begins or ends a record, if a key asked for it, and tells the view how far it is. Returns whether
-/// there is news.
+/// Begins or ends a record, if a key asked for it, and tells the view how far it is. Returns
+/// whether there is news.
 fn follow(recording: &mut Option<Recording>, view: &mut View, reader: &Reader) -> bool {
     let is_asked = std::mem::take(&mut view.wants_record);
     match recording.take() {

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
     use weir_record::LaneHead;
 
-    /// Compares the direction that `weir set` wants for the first of directions with these policies.
+    /// Compares the direction that `weir set` wants for the first of some with these policies.
     fn check(policies: &[&str], wanted: Option<&str>) {
         let lane = |(place, policy): (usize, &&str)| LaneHead {
             name: ["up", "down", "side"][place].to_owned(),

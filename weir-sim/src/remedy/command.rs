@@ -1,4 +1,4 @@
-//! The command that makes a proposed change on the link that a load comes from, as a shell reads it.
+//! The command that makes a proposed change on the link of a load, as a shell reads it.
 
 use crate::load::LinkWay;
 
@@ -47,10 +47,10 @@ mod tests {
         check(&["home"], Some("up"), "link.rate", "weir set home 'up:link.rate=9 Mbit/s'");
         check(&["home"], None, "link.rate", "weir set home 'link.rate=9 Mbit/s'");
         check(
-            &["--control", "/run/a b.sock"],
+            &["--control", "/run/a b"],
             Some("a: b"),
             "class.\"it's\".rate",
-            r#"weir set --control '/run/a b.sock' --direction 'a: b' 'class."it'\''s".rate=9 Mbit/s'"#,
+            r#"weir set --control '/run/a b' --direction 'a: b' 'class."it'\''s".rate=9 Mbit/s'"#,
         );
         assert_eq!(set(None, "link.rate", "1 bit/s"), "weir set NAME 'link.rate=1 bit/s'");
     }

@@ -159,7 +159,7 @@ impl Shared {
     }
 }
 
-/// Ends a connection when it is dropped, also by a panic: no client waits for a thread that is gone.
+/// Ends a connection when it is dropped, also by a panic: no client waits for an ended thread.
 struct EndsWith<'a>(&'a Stream);
 
 impl Drop for EndsWith<'_> {

@@ -15,10 +15,10 @@ pub const HELP: [(&str, &str); 13] = [
     ("m", "mark: the measurement of delays since the start restarts"),
     ("e", "change a rate or weight: a dry run first, then y, or t for 60 s on trial"),
     ("c", "keep the change that is on trial"),
-    ("r", "record to a new file in this folder, such as home-1.pcapng; again: end it. At most 10 min or 1 GiB"),
+    ("r", "record to a new file in this folder, 10 min or 1 GiB at most; again: end it"),
     ("?", "this help"),
     ("q, Ctrl-C", "leave; the link goes on"),
-    ("of ceiling", "█ up to its share, ▒ above it, │ where the share ends; all █ where no share is known"),
+    ("of ceiling", "█ up to its share, ▒ above it, │ its end; all █ where no share is known"),
     ("<name 1.2M, >1.2M", "borrows from that class; lends, in the last second"),
 ];
 

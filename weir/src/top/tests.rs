@@ -246,10 +246,11 @@ fn nothing_is_cut_at_80_columns() {
     class.parameters = vec![("rate".to_owned(), "6 Mbit/s".to_owned()), ("long".to_owned(), long)];
     let text = words(&lines(&mut view, (80, 24)));
     assert!(text.contains("ceiling 10.0Mbit/s; rate 6 Mbit/s, long a parameter with a long value"));
-    view.recording = Some("recording to a-file-with-a-long-name-1.pcapng: 123456 frames".to_owned());
+    let under_way = "recording to a-file-with-a-long-name-1.pcapng: 123456 frames";
+    view.recording = Some(under_way.to_owned());
     view.say("a message");
     let all = lines(&mut view, (80, 24));
-    let said = "recording to a-file-with-a-long-name-1.pcapng: 123456 frames; a message";
+    let said = format!("{under_way}; a message");
     assert!(all[22] == said && all[23].contains("r record"), "{all:#?}");
 }
 
