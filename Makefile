@@ -14,7 +14,7 @@ CARGO ?= cargo
 #   setpriv   takes privileges away in the test of the package
 #   prometheus  scrapes a live link
 NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind objdump:binutils \
-    setpriv:util-linux prometheus:prometheus tmux:tmux
+    setpriv:util-linux prometheus:prometheus tmux:tmux strace:strace
 # Subcommands of cargo that the checks call.
 TOOLS := fmt clippy
 # What only builds and runs Weir needs neither.

@@ -187,6 +187,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             Ok(Answer::Policy(policy))
         }
         Ok(answer) => Ok(answer),
+        Err(error) if error.is_eof() => Err(ENDED.to_owned()),
         Err(error) => Err(printable(&error.to_string()).into_owned()),
     }
 }
@@ -381,6 +382,9 @@ impl Read for Incoming<'_> {
     }
 }
 
+/// Why there is no whole answer where the connection ends.
+const ENDED: &str = "the connection ended before the whole answer came, as when the process that \
+                     answers ends; `weir status` tells whether the link runs";
 /// How long a process may take to say something unasked.
 const LISTEN: Duration = Duration::from_millis(50);
 /// The longest wait for the next part of an answer.

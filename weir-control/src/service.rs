@@ -83,8 +83,10 @@ pub type Tail = Box<dyn FnOnce(&mut dyn Write, &dyn Fn() -> bool) -> Result<(), 
 /// A client that was not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Its user; `None` if the kernel does not tell.
+    /// Its user; `None` if the kernel does not tell, as for TCP.
     pub uid: Option<u32>,
+    /// It came by the address of the API, not by the control socket.
+    pub is_tcp: bool,
     /// Why.
     pub cause: Cause,
     /// The cause in words that are fit to print.

@@ -1,5 +1,6 @@
 //! Formats findings for people: message, excerpt of the file, cure, source.
 
+use crate::codes;
 use crate::finding::{Finding, Place, Severity, Source};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
@@ -20,6 +21,21 @@ pub fn summary(findings: &[Finding]) -> String {
     let noun = |count, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let errors = noun(count(Severity::Error), "error");
     format!("{errors}, {}", noun(count(Severity::Warning), "warning"))
+}
+
+/// Returns the first error of what [`render`] made, in a line with its place; one that says only
+/// that another file has errors stands back behind those. Of another text, it is the first line.
+pub fn headline(text: &str) -> String {
+    let elsewhere = format!("error[{}]", codes::POLICY_FAULTY.id);
+    let lines: Vec<_> = text.lines().collect();
+    let errors = || lines.iter().enumerate().filter(|(_, line)| line.starts_with("error"));
+    let own = errors().find(|(_, line)| !line.starts_with(&elsewhere));
+    let Some((number, error)) = own.or(errors().next()) else {
+        let first = lines.iter().find(|line| !line.trim().is_empty());
+        return first.map(|line| (*line).to_owned()).unwrap_or_default();
+    };
+    let place = lines.get(number + 1).and_then(|line| line.trim_start().strip_prefix("--> "));
+    place.map_or((*error).to_owned(), |place| format!("{place}: {error}"))
 }
 
 fn group<'a>(finding: &'a Finding, sources: &'a [Source]) -> Group<'a> {
@@ -64,4 +80,25 @@ fn snippet<'a>(
         label => kind.span(range).label(label),
     };
     Some(Snippet::source(excerpt).line_start(first).path(source.name()).annotation(annotation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy;
+
+    #[test]
+    fn a_headline_is_the_first_error_with_its_place() {
+        let class = "[class.a]\ndefault = true\n";
+        let text = format!("[link]\nrate = \"5 mbps\"\nscheduler = \"drr\"\n\n{class}");
+        let outcome = policy::parse(&text, "p.toml");
+        let warning = Finding { severity: Severity::Warning, ..outcome.findings[0].clone() };
+        let code = codes::POLICY_FAULTY.id;
+        let elsewhere = Finding { code, ..outcome.findings[0].clone() };
+        let findings = [&[warning, elsewhere], outcome.findings.as_slice()].concat();
+        let line = headline(&render(&findings, &outcome.sources, false));
+        assert!(line.starts_with("p.toml:2:8: error[") && line.contains("ambiguous"), "{line}");
+        assert_eq!(headline("\nno link answers\nthere"), "no link answers");
+        assert_eq!(headline(""), "");
+    }
 }

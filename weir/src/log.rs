@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use weir_control::places;
 use weir_control::protocol::{Answer, Entry, InForce, PolicyOf, Request};
 use weir_live::events::rfc3339;
+use weir_live::events::time::rfc3339_s;
 use weir_live::wait::realtime_ns;
 use weir_sim::shown::Table;
 
@@ -130,7 +131,7 @@ fn table(entries: &[Entry]) -> Table {
         let on_trial = if entry.on_trial { " (on trial)" } else { "" };
         table.row([
             entry.number.to_string(),
-            rfc3339(entry.at_ns),
+            rfc3339_s(entry.at_ns),
             entry.user.map(places::user).unwrap_or_default(),
             format!("{}{on_trial}", entry.origin.word()),
             entry.what.clone(),

@@ -235,7 +235,7 @@ impl Shared {
         let (own, shared) = (Arc::clone(&stream), Arc::clone(self));
         let work = move || {
             if let Err((cause, text)) = converse(&own, &peer, &shared) {
-                shared.refuse(&peer, cause, &text);
+                shared.refuse(&own, &peer, cause, &text);
             }
             // The other owner of the stream keeps it until it sees that this thread has ended.
             own.end();
@@ -254,13 +254,14 @@ impl Shared {
         } else if matches!(stream, Stream::Unix(_)) {
             let _gone = talk::send(stream, &Answer::Error(text.clone()), ACCEPT_PAUSE);
         }
-        self.refuse(peer, Cause::Busy, &text);
+        self.refuse(stream, peer, Cause::Busy, &text);
     }
 
-    fn refuse(&self, peer: &Peer, cause: Cause, text: &str) {
+    fn refuse(&self, stream: &Stream, peer: &Peer, cause: Cause, text: &str) {
         // The client gets the rest.
         let text = printable(text.lines().next().unwrap_or_default()).into_owned();
-        (self.service.refused)(Refused { uid: peer.uid, cause, text });
+        let is_tcp = matches!(stream, Stream::Tcp(_));
+        (self.service.refused)(Refused { uid: peer.uid, is_tcp, cause, text });
     }
 
     /// Returns whether the server ends.

@@ -51,6 +51,10 @@ pub struct Transaction {
 pub enum Refusal {
     /// This key of the deployment stays as it is as long as the process runs.
     Fixed(String),
+    /// This key of the deployment stays as it is as long as the link runs.
+    Lasting(&'static str),
+    /// The deployment has another name than the link: the link's, and the other.
+    Named(String, String),
     /// A link cannot be built.
     Build(String),
     /// A guard cannot be watched; what is wrong, and the cure.
@@ -69,8 +73,8 @@ impl Transaction {
         offices: &[Office],
         reporter: &Reporter,
     ) -> Result<Self, Refusal> {
-        if let Some(key) = fixed_key(old, new) {
-            return Err(Refusal::Fixed(key));
+        if let Some(refusal) = fixed(old, new) {
+            return Err(refusal);
         }
         let (alarms, mut gauged) = Alarms::plan(new, reporter.clone());
         let guards = Guards::plan(guards, new, &mut gauged).map_err(Refusal::Guard)?;
@@ -170,31 +174,57 @@ fn is_same(old: &Direction, new: &Direction) -> bool {
     old.sojourn_max == new.sojourn_max && old.policy == new.policy
 }
 
-/// Returns the first key of a deployment that differs and cannot change while the link runs: it is
-/// part of what was opened, or belongs to the keeper.
+/// Returns why a deployment cannot replace the one that runs: the first key that differs and is part
+/// of what was opened, or belongs to the keeper.
+fn fixed(old: &Deployment, new: &Deployment) -> Option<Refusal> {
+    let places = |all: &Deployment| -> Vec<_> {
+        all.ports.iter().map(|port| (port.interface.clone(), port.side)).collect()
+    };
+    if old.name != new.name {
+        return Some(Refusal::Named(old.name.clone(), new.name.clone()));
+    }
+    if old.control != new.control {
+        return Some(Refusal::Lasting("deployment.control"));
+    }
+    if places(old) != places(new) {
+        return Some(Refusal::Lasting("deployment.ports"));
+    }
+    fixed_key(old, new).or_else(|| fixed_key_of_direction(old, new)).map(Refusal::Fixed)
+}
+
+/// Returns the first key that only another process can follow.
 fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
     if old.directions.len() != new.directions.len() {
         return Some("the number of directions".to_owned());
     }
+    let (one, other) = (&old.service, &new.service);
     let keys = [
-        ("deployment.name", old.name == new.name),
-        ("deployment.ports", old.ports == new.ports),
-        ("deployment.wait", old.wait == new.wait),
-        ("deployment.nice", old.nice == new.nice),
-        ("deployment.control", old.control == new.control),
-        ("deployment.pool", old.pool == new.pool),
-        ("deployment.carrier", old.carrier == new.carrier),
-        ("deployment.take", old.take == new.take),
-        ("deployment.alarm", is_alike(old, new)),
-        ("deployment.api", old.api == new.api),
-        ("deployment.cpus", old.bridges == new.bridges),
+        ("ports", old.ports == new.ports),
+        ("wait", old.wait == new.wait),
+        ("nice", old.nice == new.nice),
+        ("pool", old.pool == new.pool),
+        ("carrier", old.carrier == new.carrier),
+        ("take", old.take == new.take),
+        ("alarm", is_alike(old, new)),
+        ("api", old.api == new.api),
+        ("cpus", old.bridges == new.bridges),
+        ("on_exit", one.on_exit == other.on_exit),
+        ("drain", one.drain == other.drain),
+        ("restart", one.restart == other.restart),
+        ("wait_for_ports", one.wait_for_ports == other.wait_for_ports),
+        ("watchdog", one.watchdog == other.watchdog),
+        ("user", one.user == other.user),
+        ("control_group", one.control_group == other.control_group),
+        ("priority", one.priority == other.priority),
+        ("log", one.log == other.log),
+        ("ring", one.ring == other.ring),
     ];
-    if let Some((key, _)) = keys.into_iter().find(|(_, same)| !same) {
-        return Some(key.to_owned());
-    }
-    if old.service != new.service {
-        return Some("a key of [deployment] about its processes".to_owned());
-    }
+    let differing = keys.into_iter().find(|(_, same)| !same);
+    differing.map(|(key, _)| format!("deployment.{key}"))
+}
+
+/// Returns the first key of a direction that only another process can follow.
+fn fixed_key_of_direction(old: &Deployment, new: &Deployment) -> Option<String> {
     let mut ways = old.directions.iter().zip(&new.directions);
     ways.find_map(|(old, new)| {
         let key = if (&old.name, &old.from, old.to) != (&new.name, &new.from, new.to) {
@@ -227,6 +257,16 @@ impl fmt::Display for Refusal {
                 f,
                 "{key} cannot change while the link runs; write it to the file and use \
                  `weir restart`"
+            ),
+            Self::Lasting(key) => write!(
+                f,
+                "{key} cannot change while the link runs; write it to the file, stop the link and \
+                 start it again with `weir up`"
+            ),
+            Self::Named(link, other) => write!(
+                f,
+                "the deployment is called `{other}` and the link `{link}`; write \
+                 `name = \"{link}\"` into its [deployment] (without a name it is called as its file)"
             ),
             Self::Build(why) => write!(f, "cannot build the policy: {why}; see `weir check`"),
             Self::Guard(why) => f.write_str(why),

@@ -113,7 +113,7 @@ kinds! {
     FallbackClosed "fallback-closed" Notice Ends(Kind::FallbackOpened),
         "Weir shapes the frames of `{subject}` again; they passed unshaped for {duration}";
     ControlRefused "control-refused" Warning Once,
-        "a request on the control socket by {subject} was refused: {detail}";
+        "a request by {subject} was refused: {detail}";
     KeeperLost "keeper-lost" Error Begins,
         "the keeper of `{subject}` is gone: frames pass, but interfaces that vanish stay away";
     KeeperBack "keeper-back" Notice Ends(Kind::KeeperLost),
@@ -139,7 +139,7 @@ kinds! {
     ChangeConfirmed "confirmed" Notice Once,
         "a change of `{subject}` stays: {detail}";
     RolledBack "rolled-back" Warning Once,
-        "`{subject}` has policies of before: {detail}";
+        "`{subject}` has its earlier policies again: {detail}";
     ReloadRefused "reload-refused" Warning Once,
         "`{subject}` goes on with the policies that it has: {detail}";
     AlarmBegan "alarm-began" Warning Begins,

@@ -10,6 +10,12 @@ pub fn rfc3339(at_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
+/// As [`rfc3339`], without the part of a second, for people.
+pub fn rfc3339_s(at_ns: u64) -> String {
+    let text = rfc3339(at_ns);
+    text.split_once('.').map_or(text.clone(), |(second, _)| format!("{second}Z"))
+}
+
 /// Reads what [`rfc3339`] writes, or a time of fewer digits; `None` for any other text.
 pub fn read_rfc3339(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;

@@ -387,7 +387,7 @@ fn lag_max(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
     if (LAG_MAX_MIN..=LAG_MAX_MAX).contains(&lag) {
         return Some(lag);
     }
-    let message = format!("{lag} is not in {LAG_MAX_MIN} to {LAG_MAX_MAX}");
+    let message = format!("`lag_max` is {lag}, and may be {LAG_MAX_MIN} to {LAG_MAX_MAX}");
     let cure = format!("leave it out for {LAG_MAX_DEFAULT}");
     report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
     None

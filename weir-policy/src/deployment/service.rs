@@ -225,7 +225,8 @@ fn ring(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
     if (RING_MIN..=RING_MAX).contains(&bytes) {
         return Some(bytes);
     }
-    let message = format!("{bytes} is not in {RING_MIN} to {RING_MAX}");
+    let (least, most) = (RING_MIN.get() >> 20, RING_MAX.get() >> 30);
+    let message = format!("{bytes} is not in {least} MiB to {most} GiB");
     let cure = "leave it out to keep nothing";
     report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
     None

@@ -40,10 +40,10 @@ pub fn line(old: &Policy, new: &Policy) -> Option<String> {
         named.map(|(_, class)| class.name.clone()).collect()
     };
     let (before, after) = (names(old), names(new));
-    parts.extend(after.difference(&before).map(|name| format!("new: {name}")));
-    parts.extend(before.difference(&after).map(|name| format!("gone: {name}")));
+    parts.extend(after.difference(&before).map(|name| format!("class {name} added")));
+    parts.extend(before.difference(&after).map(|name| format!("class {name} removed")));
     if old.rules != new.rules || old.joined != new.joined || old.default != new.default {
-        parts.push("rules".to_owned());
+        parts.push("other rules".to_owned());
     }
     if parts.is_empty() {
         parts.push("values that `weir diff` shows".to_owned());

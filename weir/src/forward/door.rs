@@ -104,9 +104,13 @@ pub fn prepare(
         request => policies.meet(request, peer),
     });
     let refused = move |refused: Refused| {
-        let user = refused.uid.map_or("an unknown user".to_owned(), |uid| format!("user {uid}"));
+        let client = match refused.uid {
+            Some(uid) => format!("user {uid}"),
+            None if refused.is_tcp => "a client on TCP".to_owned(),
+            None => "an unknown user".to_owned(),
+        };
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
-        tell(&reporter, Kind::ControlRefused, &user, &detail);
+        tell(&reporter, Kind::ControlRefused, &client, &detail);
     };
     Service {
         act,

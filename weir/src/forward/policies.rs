@@ -160,12 +160,7 @@ impl Policies {
             Ok(_) => return,
         };
         let name = self.lock().deployment.name.clone();
-        tell(
-            &self.reporter,
-            Kind::ReloadRefused,
-            &name,
-            refused.lines().next().unwrap_or_default(),
-        );
+        tell(&self.reporter, Kind::ReloadRefused, &name, &render::headline(&refused));
     }
 
     /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is

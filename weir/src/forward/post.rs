@@ -33,6 +33,8 @@ pub struct Post {
     is_kept: bool,
     /// Whether the intake was opened last, or closed; `None` as long as it never was.
     intake: Option<bool>,
+    /// Whether a loop has not followed that yet.
+    is_intake_due: bool,
     /// The loss of the keeper, until another one took over.
     loss: Option<Event>,
     /// The name of the deployment.
@@ -90,6 +92,7 @@ impl Post {
             keeper,
             is_kept: true,
             intake: None,
+            is_intake_due: false,
             loss: None,
             name: prepared.name,
             kept_by: prepared.kept_by,
@@ -149,6 +152,7 @@ impl Post {
             // It was closed for a forwarder that has not begun, and now never will.
             self.set_intake(true);
         }
+        self.follow_intake(Duration::ZERO);
         self.beat();
         // One that never took frames is of no use without a keeper.
         self.is_kept || self.intake.is_some()
@@ -158,9 +162,10 @@ impl Post {
         let own = [bell.as_fd(), self.signals.as_fd()];
         let kept = self.is_kept.then(|| self.keeper.as_fd());
         let watched: Vec<BorrowedFd<'_>> = own.into_iter().chain(kept).collect();
-        if watch::readable(&watched, self.interval).is_err() {
+        let interval = if self.is_intake_due { INTAKE_INTERVAL } else { self.interval };
+        if watch::readable(&watched, interval).is_err() {
             // Never without a pause.
-            std::thread::sleep(self.interval);
+            std::thread::sleep(interval);
         }
         bell.quiet();
     }
@@ -187,6 +192,11 @@ impl Post {
         self.kept_by.store(0, Ordering::Relaxed);
         // They are told that nothing came.
         self.readers.clear();
+        if let Some(reply) = self.restarter.take() {
+            let why = "its keeper ended before the new process took over; the link goes on as before";
+            let _gone = reply.send(Err(why.to_owned()));
+        }
+        self.policies.set_leaving(false);
         let about = About { subject: &self.name, ..About::default() };
         let loss = Event::now(Kind::KeeperLost, about);
         say(&loss);
@@ -315,18 +325,28 @@ impl Post {
         Ok(vec![authority, commands])
     }
 
-    /// Opens or closes the intake of every port, and says so once that is done.
+    /// Has the loops open or close the intake of every port.
     fn set_intake(&mut self, is_open: bool) {
         self.intake = Some(is_open);
+        self.is_intake_due = true;
         for (board, bell) in self.boards.iter().zip(&self.bells) {
             board.intake.want(is_open);
             bell.ring();
         }
-        // A loop that does not follow hangs, and the keeper will see it.
-        let followed = |board: &Arc<Board>| board.intake.wait(is_open, INTAKE_PATIENCE).is_some();
+        self.follow_intake(INTAKE_PATIENCE);
+    }
+
+    /// Says once that every loop has opened or closed its intake; waits up to `patience` for each.
+    ///
+    /// A loop may pause for seconds, on a machine that is busy with something else, so this looks
+    /// again until it has followed. The keeper replaces a forwarder of which one never does.
+    fn follow_intake(&mut self, patience: Duration) {
+        let Some(is_open) = self.intake.filter(|_| self.is_intake_due) else { return };
+        let followed = |board: &Arc<Board>| board.intake.wait(is_open, patience).is_some();
         if !self.boards.iter().all(followed) {
             return;
         }
+        self.is_intake_due = false;
         if is_open && let Err(error) = self.door.open() {
             // Traffic matters more than its figures.
             self.refuse_clients(&error);
@@ -335,8 +355,7 @@ impl Post {
     }
 
     fn refuse_clients(&self, error: &SystemError) {
-        let detail = format!("every client: {error}");
-        tell(&self.reporter, Kind::ControlRefused, &self.name, &detail);
+        tell(&self.reporter, Kind::ControlRefused, "every client", &error.to_string());
     }
 
     /// Serves no more clients.
@@ -431,5 +450,7 @@ fn say(event: &Event) {
 const SPARE: usize = 5;
 /// The longest time between two signs of life.
 const BEAT_MAX: Duration = Duration::from_millis(200);
-/// How long loops may take to open or close their intake.
-const INTAKE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long each loop is waited for at once to open or close its intake: most take far less.
+const INTAKE_PATIENCE: Duration = Duration::from_millis(100);
+/// How often a loop is looked at that has not done so by then.
+const INTAKE_INTERVAL: Duration = Duration::from_millis(10);

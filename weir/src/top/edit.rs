@@ -4,6 +4,7 @@
 use super::view::{Mode, View};
 use ratatui::crossterm::event::KeyCode;
 use weir_control::protocol::{Answer, Changed, Request, Setting, Terms};
+use weir_policy::render;
 
 /// What a request was sent for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,8 +87,8 @@ pub fn answered(view: &mut View, answer: Result<Answer, String>) {
     match (answer, &mut view.edit) {
         (Ok(Answer::Changed(changed)), Some(edit)) if edit.stage == Stage::Dry => {
             if changed.errors > 0 {
-                // The finding says what is wrong; the text can be mended.
-                return view.say(&first_line(&changed.text));
+                // The first error says what is wrong; the text can be mended.
+                return view.say(&headline(&changed.text));
             }
             edit.difference = difference(&changed);
             view.mode = Mode::Decide;
@@ -96,7 +97,7 @@ pub fn answered(view: &mut View, answer: Result<Answer, String>) {
             (view.edit, view.mode) = (None, Mode::Tree);
             view.say(&made(&changed));
         }
-        (Ok(Answer::Error(why)) | Err(why), _) => view.say(&first_line(&why)),
+        (Ok(Answer::Error(why)) | Err(why), _) => view.say(&headline(&why)),
         (Ok(_), _) => view.say("done"),
     }
 }
@@ -127,7 +128,7 @@ fn difference(changed: &Changed) -> Vec<String> {
 
 fn made(changed: &Changed) -> String {
     match (changed.number, changed.trial_ms) {
-        _ if changed.errors > 0 => first_line(&changed.text),
+        _ if changed.errors > 0 => headline(&changed.text),
         (None, _) => "nothing changes".to_owned(),
         (Some(number), None) => format!("change {number} is in force: {}", changed.what),
         (Some(number), Some(ms)) => {
@@ -136,8 +137,9 @@ fn made(changed: &Changed) -> String {
     }
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason was given").to_owned()
+fn headline(text: &str) -> String {
+    let line = render::headline(text);
+    if line.is_empty() { "no reason was given".to_owned() } else { line }
 }
 
 /// The parameters that are offered first.

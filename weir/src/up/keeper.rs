@@ -35,6 +35,7 @@ use weir_live::signals::{Asked, Signals};
 use weir_live::status::Status;
 use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, OnExit, Restart, Side};
+use weir_policy::render;
 
 /// What a keeper keeps.
 pub struct Keeper<'a> {
@@ -108,6 +109,7 @@ impl Keeper<'_> {
             signal: None,
             last: None,
             has_run: false,
+            is_told: false,
             asker: None,
             death: None,
             passing: None,
@@ -116,7 +118,7 @@ impl Keeper<'_> {
             before: None,
         };
         if !shift.forwarders.is_empty() {
-            shift.tell_start(0);
+            shift.goes_on();
         }
         let ran = shift.begin().and_then(|()| shift.run());
         for forwarder in &mut shift.forwarders {
@@ -143,6 +145,8 @@ struct Shift<'a> {
     last: Option<Status>,
     /// Whether a forwarder has carried traffic.
     has_run: bool,
+    /// Whether it was printed what is joined, and by which forwarder.
+    is_told: bool,
     /// The forwarder that asked for a restart while another one was still ending.
     asker: Option<u32>,
     /// The death of a forwarder, until another one forwards.
@@ -397,8 +401,7 @@ impl Shift<'_> {
         if let Err(why) = started {
             self.forget_files();
             // Who asked gets all of it.
-            let headline = why.lines().next().unwrap_or_default();
-            self.keeper.journal.tell(Kind::RestartRefused, headline);
+            self.keeper.journal.tell(Kind::RestartRefused, &render::headline(&why));
             self.forwarders[index].tell(&Command::Restarted(Err(why)));
         }
     }
@@ -505,13 +508,13 @@ impl Shift<'_> {
             return Err(why);
         }
         let number = dead.process.number();
-        if !self.forwarders.is_empty() && !dead.carries() && dead.phase != Phase::Aborting {
+        if !self.forwarders.is_empty() && !dead.carried() {
             self.forget_files();
             let text = format!("the new forwarder (process {number}) ended: {why}");
             self.keeper.journal.tell(Kind::RestartRefused, &text);
             self.asker = None;
-            let first = &mut self.forwarders[0];
-            first.tell(&Command::Restarted(Err(why)));
+            self.forwarders[0].tell(&Command::Restarted(Err(text)));
+            self.tell_joined(0);
             return Ok(());
         }
         self.fall_back(true);
@@ -570,12 +573,7 @@ impl Shift<'_> {
     fn look(&mut self, heard: Instant) -> Result<(), String> {
         let now = Instant::now();
         self.keeper.service.beat(now);
-        for index in 0..self.forwarders.len() {
-            if self.forwarders[index].is_overdue(heard) {
-                let quiet = "it gave no sign of life and was told to abort";
-                self.forwarders[index].failure.get_or_insert(quiet.to_owned());
-            }
-        }
+        self.forwarders.iter_mut().for_each(|one| one.end_if_overdue(heard));
         if now.duration_since(self.looked) >= LOOK_INTERVAL {
             self.looked = now;
             self.keeper.journal.look();
@@ -615,20 +613,35 @@ impl Shift<'_> {
         self.last = Some(status);
     }
 
-    fn tell_start(&mut self, index: usize) {
-        let Keeper { deployment, socket, output, service, .. } = &mut self.keeper;
-        let number = self.forwarders[index].process.number();
+    /// A forwarder that was taken over carries traffic until one of this process does.
+    fn goes_on(&mut self) {
+        let Keeper { page, deployment, plan, output, service, .. } = &mut self.keeper;
         if !self.has_run {
-            told::start(deployment, &socket.path, number, output);
             service.ready(&told::joined(deployment));
-        } else {
+        }
+        page.follow(deployment, plan.api.as_ref(), output);
+        self.has_run = true;
+    }
+
+    /// Prints once what is joined, and that this forwarder carries traffic.
+    fn tell_joined(&mut self, index: usize) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let Keeper { deployment, plan, socket, output, .. } = &self.keeper;
+        let number = self.forwarders[index].process.number();
+        told::start((deployment, plan.api.as_ref()), &socket.path, number, output);
+    }
+
+    fn tell_start(&mut self, index: usize) {
+        let number = self.forwarders[index].process.number();
+        self.tell_joined(index);
+        if self.has_run {
             self.keeper.journal.tell(Kind::HandedOver, &format!("process {number}"));
         }
-        let Keeper { page, deployment, plan, output, .. } = &mut self.keeper;
-        page.follow(deployment, plan.api.as_ref(), output);
+        self.goes_on();
         self.keeper.journal.end(&mut self.death);
         self.before = None;
-        self.has_run = true;
     }
 
     fn tell_end(&mut self) {

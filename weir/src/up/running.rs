@@ -8,7 +8,7 @@ use weir_live::authority::Desk;
 use weir_live::channel::Channel;
 use weir_live::claim::Claim;
 use weir_live::error::{Result, SystemError};
-use weir_live::events::{Event, Role};
+use weir_live::events::{Event, Kind, Role};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::keeper::process::Process;
 use weir_policy::deployment::Deployment;
@@ -27,6 +27,8 @@ pub struct Running {
     limits: Limits,
     /// Why it ends, if it said so.
     pub failure: Option<String>,
+    /// Whether it carried traffic when it was told to abort.
+    carried: bool,
     /// The faults that it told of and that are not over, at most [`FAULTS_MAX`].
     faults: Vec<Event>,
     commands: Channel,
@@ -56,6 +58,13 @@ pub enum Phase {
     Draining,
     /// It gave no sign of life and was told to abort.
     Aborting,
+}
+
+impl Phase {
+    /// Returns whether a forwarder carries traffic in it, or is about to stop doing so.
+    fn is_of_traffic(self) -> bool {
+        matches!(self, Self::Taking | Self::Forwarding | Self::Closing)
+    }
 }
 
 impl Running {
@@ -113,6 +122,7 @@ impl Running {
             heard: now,
             limits,
             failure,
+            carried: false,
             faults: Vec::new(),
             commands,
             authority,
@@ -209,30 +219,55 @@ impl Running {
         }
     }
 
-    /// Returns whether it should have ended, opened or given a sign of life by `now`, and has not;
-    /// ends it then.
-    pub fn is_overdue(&mut self, now: Instant) -> bool {
-        let limits = self.limits;
+    /// Ends it if it should have gone on to another phase, or given a sign of life, by `now`.
+    pub fn end_if_overdue(&mut self, now: Instant) {
         let in_phase = now.duration_since(self.since);
         let quiet = now.duration_since(self.heard.max(self.since));
+        let is_late = self.phase_max().is_some_and(|limit| in_phase > limit);
+        let is_quiet = self.limits.watchdog.is_some_and(|watchdog| quiet > watchdog);
         match self.phase {
-            Phase::Opening if in_phase > OPENING_MAX => {
+            Phase::Opening if is_late => {
                 let seconds = OPENING_MAX.as_secs();
                 let slow = format!("it did not open its ports within {seconds} s");
                 self.failure.get_or_insert(slow);
                 self.process.kill();
             }
-            Phase::Draining if in_phase > limits.drain + ENDING_MAX => self.process.kill(),
-            Phase::Aborting if in_phase > ABORTING_MAX => self.process.kill(),
-            Phase::Opening | Phase::Draining | Phase::Aborting => return false,
-            _ if limits.watchdog.is_none_or(|watchdog| quiet <= watchdog) => return false,
-            _ => {
-                self.process.abort();
-                self.enter(Phase::Aborting);
-                return true;
+            Phase::Draining | Phase::Aborting if is_late => self.process.kill(),
+            Phase::Opening | Phase::Draining | Phase::Aborting => {}
+            _ if is_late => self.abort(self.lateness()),
+            _ if is_quiet => {
+                self.abort("it gave no sign of life and was told to abort".to_owned());
             }
+            _ => {}
         }
-        false
+    }
+
+    /// Returns what it did not do in time at a hand-over.
+    fn lateness(&self) -> String {
+        let seconds = HAND_OVER_MAX.as_secs();
+        let what = if self.phase == Phase::Closing { "cease" } else { "begin" };
+        format!(
+            "a loop of it did not {what} to take frames within {seconds} s, and it was told to abort"
+        )
+    }
+
+    /// Returns how long it may stay in its phase; `None` if for ever.
+    fn phase_max(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Opening => Some(OPENING_MAX),
+            Phase::Taking | Phase::Closing => Some(HAND_OVER_MAX),
+            // A ready one waits for the end of one that closes its intake or aborts.
+            Phase::Ready | Phase::Forwarding => None,
+            Phase::Draining => Some(self.limits.drain + ENDING_MAX),
+            Phase::Aborting => Some(ABORTING_MAX),
+        }
+    }
+
+    fn abort(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+        self.carried = self.carries();
+        self.process.abort();
+        self.enter(Phase::Aborting);
     }
 
     /// Returns what to watch: its end, what it says, and what it asks for.
@@ -244,7 +279,12 @@ impl Running {
 
     /// Returns whether it carries traffic, or is about to stop doing so.
     pub fn carries(&self) -> bool {
-        matches!(self.phase, Phase::Taking | Phase::Forwarding | Phase::Closing)
+        self.phase.is_of_traffic()
+    }
+
+    /// Returns whether traffic was lost because of its end.
+    pub fn carried(&self) -> bool {
+        self.carries() || self.carried
     }
 }
 
@@ -269,9 +309,14 @@ impl Running {
 
     /// Returns the ends of the faults that nobody sees any more once it has ended.
     pub fn take_ends(&mut self) -> impl Iterator<Item = Event> + use<> {
-        let detail = "the forwarder that told of it has ended";
-        let faults = std::mem::take(&mut self.faults).into_iter();
-        faults.map(|fault| Event { detail: detail.to_owned(), ..fault.end_now() })
+        std::mem::take(&mut self.faults).into_iter().map(|fault| {
+            let detail = match fault.kind {
+                // Its sentence goes on behind that.
+                Kind::OverrunBegan => format!("{}, which ended with its forwarder,", fault.detail),
+                _ => "the forwarder that told of it has ended".to_owned(),
+            };
+            Event { detail, ..fault.end_now() }
+        })
     }
 }
 
@@ -290,7 +335,58 @@ const FAULTS_MAX: usize = 256;
 const ASKS_MAX: usize = 64;
 /// To open its ports: a policy of a million classes takes seconds.
 const OPENING_MAX: Duration = Duration::from_secs(60);
+/// For its loops to begin or to stop taking frames: more than a busy machine makes them pause.
+const HAND_OVER_MAX: Duration = Duration::from_secs(10);
 /// To end once it has drained.
 const ENDING_MAX: Duration = Duration::from_secs(2);
 /// To write down its memory after SIGABRT.
 const ABORTING_MAX: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// After `seconds` in this phase, without a word since, a forwarder is in the phase `expected`;
+    /// its failure contains `why`.
+    fn check(phase: Phase, watchdog: Option<Duration>, seconds: u32, expected: Phase, why: &str) {
+        let mut program = Program::new("sleep");
+        program.arg("60");
+        let process = Process::start(program, &[]).expect("there is a `sleep`");
+        let (one, other) = Channel::pair().and_then(|one| Ok((one, Channel::pair()?))).expect("few");
+        let limits = Limits { drain: SECOND, watchdog };
+        let channels = (one.0, other.0);
+        let mut running = Running::new((process, phase), channels, Desk::new(Vec::new()), limits);
+        running.end_if_overdue(running.since + SECOND * seconds);
+        let failure = running.failure.clone().unwrap_or_default();
+        assert_eq!(running.phase, expected, "{phase:?} after {seconds} s: {failure}");
+        assert!(failure.contains(why) && failure.is_empty() == why.is_empty(), "{failure}");
+        assert_eq!(running.carried(), phase.is_of_traffic(), "{phase:?}");
+        running.process.kill();
+        running.process.wait();
+    }
+
+    #[test]
+    fn a_phase_that_waits_for_a_loop_has_an_end() {
+        use Phase::{Aborting, Closing, Draining, Forwarding, Opening, Ready, Taking};
+        for phase in [Opening, Ready, Taking, Forwarding, Closing, Draining] {
+            check(phase, None, 2, phase, "");
+        }
+        check(Opening, None, 61, Opening, "did not open its ports within 60 s");
+        check(Taking, None, 11, Aborting, "did not begin to take frames within 10 s");
+        check(Closing, None, 11, Aborting, "did not cease to take frames within 10 s");
+        // One waits for another that has an end, and the other may go on.
+        check(Ready, None, 1000, Ready, "");
+        check(Forwarding, None, 1000, Forwarding, "");
+    }
+
+    #[test]
+    fn a_forwarder_without_a_sign_of_life_is_aborted() {
+        use Phase::{Aborting, Closing, Forwarding, Opening, Ready, Taking};
+        for phase in [Ready, Taking, Forwarding, Closing] {
+            check(phase, Some(SECOND), 2, Aborting, "no sign of life");
+        }
+        check(Opening, Some(SECOND), 2, Opening, "");
+    }
+}

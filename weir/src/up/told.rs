@@ -4,6 +4,7 @@ use crate::output::{Format, Output};
 use crate::status::table;
 use serde_json::json;
 use std::path::Path;
+use weir_live::keeper::messages::Api;
 use weir_live::status::Status;
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::finding::Outcome;
@@ -35,12 +36,19 @@ pub fn tell(output: &Output, event: &str, text: &str) {
 }
 
 /// Says that frames pass from now on, by this forwarder.
-pub fn start(deployment: &Deployment, socket: &Path, forwarder: u32, output: &Output) {
+pub fn start(
+    (deployment, api): (&Deployment, Option<&Api>),
+    socket: &Path,
+    forwarder: u32,
+    output: &Output,
+) {
     let (name, control) = (&deployment.name, socket.display().to_string());
     let joined = joined(deployment);
+    let api = api.map(address);
+    let also = api.as_ref().map(|api| format!(" and {api}")).unwrap_or_default();
     match output.format {
         Format::Text => output.text(&format!(
-            "{name}: {joined}; status on {control}; stop with SIGINT or SIGTERM to the keeper, \
+            "{name}: {joined}; status on {control}{also}; stop with SIGINT or SIGTERM to the keeper, \
                  process {} (the forwarder is process {forwarder})\n",
             std::process::id()
         )),
@@ -51,8 +59,15 @@ pub fn start(deployment: &Deployment, socket: &Path, forwarder: u32, output: &Ou
             "text": joined,
             "keeper": std::process::id(),
             "forwarder": forwarder,
+            "api": api,
         })),
     }
+}
+
+/// Returns how the API is reached on its TCP address.
+fn address(api: &Api) -> String {
+    let scheme = if api.certificate.is_some() { "https" } else { "http" };
+    format!("{scheme}://{}/", api.listen)
 }
 
 /// Prints the last status.

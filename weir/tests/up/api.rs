@@ -73,6 +73,9 @@ fn tokens_have_rights() -> Outcome {
     check("GET /status", ("evil.example", TOKEN), 421)?;
     check("POST /mark", (ADDRESS, TOKEN), 200)?;
     check("POST /mark", (ADDRESS, READ_TOKEN), 403)?;
+    let headers = format!("Host: {ADDRESS}\r\nAuthorization: Bearer {READ_TOKEN}\r\n");
+    let answer = ask(&scene, "POST /mark", &headers)?;
+    assert!(answer.contains("this token only reads") && !answer.contains("sudo"), "{answer}");
     // Records hold what users send.
     check("GET /policy", (ADDRESS, READ_TOKEN), 200)?;
     check("GET /snapshot", (ADDRESS, READ_TOKEN), 403)?;
@@ -83,7 +86,8 @@ fn tokens_have_rights() -> Outcome {
     assert!(restarted.status.success(), "{restarted:?}");
     check("GET /status", (ADDRESS, TOKEN), 200)?;
     let printed = scene.stop()?;
-    assert!(printed.contains("control-refused") || printed.contains("refused"), "{printed}");
+    let told = "by a client on TCP was refused: not-allowed: this token only reads";
+    assert!(printed.contains(told) && !printed.contains("unknown user"), "{printed}");
     assert!(!printed.contains(TOKEN) && !printed.contains(READ_TOKEN), "{printed}");
     Ok(())
 }

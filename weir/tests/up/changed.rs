@@ -102,13 +102,13 @@ fn counts_go_on() -> Outcome {
     send_until_received(&scene.testbed, 5004, 20)?;
     check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2", "50 Mbit/s -> 20 Mbit/s"])?;
     let video = "class.video.match=[{ proto = \"udp\", dport = \"5006\" }]";
-    check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "new: video"])?;
+    check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "class video added"])?;
     send_until_received(&scene.testbed, 5006, 5)?;
     send_until_received(&scene.testbed, 5004, 1)?;
     let status = scene.status()?;
     assert_eq!((sent(&status, "video"), sent(&status, "voice")), (Some(5), Some(21)));
     assert!(status.lanes[0].removed.is_none(), "{:?}", status.lanes[0].removed);
-    check(&scene, &["set", "class.voice="], 0, &["change 4", "gone: voice"])?;
+    check(&scene, &["set", "class.voice="], 0, &["change 4", "class voice removed"])?;
     send_until_received(&scene.testbed, 5004, 3)?;
     let status = scene.await_status("a new status", |status| class(status, "voice").is_none())?;
     let removed = status.lanes[0].removed.as_ref().ok_or("voice was counted")?;
@@ -135,6 +135,21 @@ fn wrong_changes() -> Outcome {
     check(&scene, &["set", "clas.rest.x=1"], 1, &["class"])?;
     check(&scene, &["set", "deployment.cpu=0"], 2, &["cannot change", "weir restart"])?;
     check(&scene, &["set", "deployment.pool=4000 packets"], 2, &["weir restart"])?;
+    for (key, value) in [("drain", "20 ms"), ("watchdog", "9 s"), ("ring", "8 MiB")] {
+        let refused = format!("deployment.{key} cannot change");
+        let set = format!("deployment.{key}={value}");
+        check(&scene, &["set", &set], 2, &[&refused, "`weir restart`"])?;
+    }
+    check(&scene, &["set", "deployment.control=/x"], 2, &["stop the link", "`weir up`"])?;
+    check(
+        &scene,
+        &["set", "deployment.lag_max=1 ns"],
+        1,
+        &["`lag_max` is 1 ns, and may be 1 ms", "leave it out"],
+    )?;
+    fs::copy(scene.folder.join("link.toml"), scene.folder.join("other.toml"))?;
+    let unnamed = ["called `other` and the link `link`", "`name = \"link\"`"];
+    check(&scene, &["reload", "other.toml"], 2, &unnamed)?;
     check(&scene, &["set", "link.rate"], 2, &["has no `=`"])?;
     check(&scene, &["set", "down:link.rate=1Mbit/s"], 2, &["the link has upload"])?;
     check(&scene, &["set", "link.rate=9Mbit/s", "--guard", "x.rate > 1"], 2, &["guard `x.rate"])?;
@@ -258,7 +273,8 @@ fn reloaded() -> Outcome {
     assert_eq!(origins(&scene)?, expected);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let text = scene.stop()?;
-    assert!(text.contains("goes on with the policies that it has"), "{text}");
+    let refused = "goes on with the policies that it has: policy.toml:1:1: error[";
+    assert!(text.contains(refused), "{text}");
     Ok(())
 }
 
@@ -282,7 +298,7 @@ fn death() -> Outcome {
     kill(&scene)?;
     assert_eq!(origins(&scene)?, ["start", "set", "set", "returned"]);
     scene.await_status("video is back", |status| class(status, "video").is_some())?;
-    check(&scene, &["rollback", "1"], 0, &["gone: video"])?;
+    check(&scene, &["rollback", "1"], 0, &["class video removed"])?;
     scene.stop()?;
     Ok(())
 }

@@ -31,6 +31,7 @@ pub const TESTS: &[Test] = &[
     ("traffic_passes_without_the_keeper", the_keeper_dies),
     ("a_new_keeper_takes_over_from_one_that_died", a_new_keeper_takes_over),
     ("a_restart_on_request_has_a_gap_of_at_most_50_ms", restarted),
+    ("a_restart_goes_on_while_the_loop_pauses_for_seconds", restarted_while_the_loop_pauses),
     ("a_restart_of_af_xdp_ports_repeats_no_frame", restarted_af_xdp),
     ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
     ("signals_that_mean_nothing_end_nothing", signals_end_nothing),
@@ -259,6 +260,44 @@ fn restarted() -> Outcome {
     }
     let text = scene.stop()?;
     assert_eq!(text.matches("forwards for `link` from now on").count(), 8, "{text}");
+    Ok(())
+}
+
+/// Returns the thread of a forwarder's loop: it has no name of its own, as the first one.
+fn loop_of(forwarder: u32) -> Result<u32, Failed> {
+    let folder = format!("/proc/{forwarder}/task");
+    let name = |task: u32| fs::read_to_string(format!("{folder}/{task}/comm")).ok();
+    let tasks = fs::read_dir(&folder)?;
+    let mut tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    let thread = tasks.find(|task| *task != forwarder && name(*task) == name(forwarder));
+    thread.ok_or_else(|| "the forwarder has no loop".into())
+}
+
+/// A tracer delays each wait of the loop, as a machine does that is busy with something else.
+fn restarted_while_the_loop_pauses() -> Outcome {
+    let mut scene = Scene::new("pause", POLICY)?;
+    configure(&scene, "watchdog = \"10 s\"")?;
+    scene.start()?;
+    let former = scene.forwarder()?;
+    let mut strace = Command::new("strace");
+    strace.args(["-e", "trace=ppoll", "-e", "inject=ppoll:delay_exit=2500000"]);
+    let thread = loop_of(former)?;
+    let mut strace = strace.args(["-p", &thread.to_string()]).stderr(Stdio::null()).spawn()?;
+    let is_traced = || {
+        let path = format!("/proc/{former}/task/{thread}/status");
+        fs::read_to_string(path).is_ok_and(|text| !text.contains("TracerPid:\t0\n"))
+    };
+    let output = until("the loop is traced", is_traced).and_then(|()| restart(&scene));
+    strace.kill()?;
+    strace.wait()?;
+    let output = output?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    until("the former one ends", || !is_alive(former))?;
+    send_until_received(&scene.testbed, 5005, 1)?;
+    let set = scene.weir(&["set", "link.rate=49 Mbit/s", "--control", "weir.sock"]).output()?;
+    assert!(set.status.success(), "{set:?}");
+    let text = scene.stop()?;
+    assert!(text.contains("forwards for `link` from now on") && !text.contains("died"), "{text}");
     Ok(())
 }
 

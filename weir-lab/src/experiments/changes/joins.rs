@@ -6,9 +6,8 @@
 //! and keep their order.
 
 use super::none;
-use super::scene::{Scene, is_balanced, total};
+use super::scene::{FIRST, Scene, is_balanced, slow_classes, total};
 use crate::rows::{Options, Row};
-use std::fmt::Write;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -190,7 +189,7 @@ fn stream(port: u16) -> Result<weir_sim::scenario::Source, String> {
 
 /// Writes a policy of very many classes, with places for others.
 fn policy() -> String {
-    let mut text = format!(
+    let text = format!(
         "[link]\nrate = \"20 Mbit/s\"\nscheduler = \"htb\"\n\
          [class.probe]\nrate = \"2 Mbit/s\"\nmatch = [{{ proto = \"udp\", dport = \"{PROBE}\" }}]\n\
          [class.streams]\nrate = \"2 Mbit/s\"\n\
@@ -201,24 +200,14 @@ fn policy() -> String {
          queue = {{ limit = \"200 packets\" }} }}\n",
         STREAM + 1
     );
-    for number in 0..CLASSES {
-        let _infallible = write!(
-            text,
-            "[class.s{number}]\nparent = \"all\"\nrate = \"100 bit/s\"\nceil = \"7 Mbit/s\"\n\
-             prio = 3\nqueue = {{ limit = \"20 packets\" }}\n\
-             match = [{{ proto = \"udp\", dport = \"{}\" }}]\n",
-            FIRST + number as u16
-        );
-    }
-    text
+    text + &slow_classes(CLASSES)
 }
 
 const CLASSES: u32 = 10_000;
 const PLACES: u32 = 1000;
 /// How many classes that joined are there at once.
 const BESIDE: u32 = 500;
-/// The receiver's ports: of classes that stay, of classes that come and go, of streams.
-const FIRST: u16 = 10_000;
+/// The receiver's ports: of classes that come and go, of streams.
 const CHURN: u16 = 40_000;
 const STREAM: u16 = 50_000;
 const PROBE: u16 = 900;

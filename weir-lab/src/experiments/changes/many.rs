@@ -1,8 +1,7 @@
 //! Very many classes, read anew while many of them are backlogged, beside a probe.
 
-use super::scene::{self, Scene};
+use super::scene::{self, FIRST, Scene, slow_classes};
 use crate::rows::{Options, Row};
-use std::fmt::Write;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -96,28 +95,17 @@ fn fill(client: &UdpSocket, stop: &AtomicBool) {
 
 /// Writes a policy of very many classes; one class differs from round to round.
 fn policy(round: u32) -> String {
-    let mut text = format!(
+    let text = format!(
         "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\n\
          [class.probe]\nrate = \"2 Mbit/s\"\nmatch = [{{ proto = \"udp\", dport = \"{PROBE}\" }}]\n\
          [class.rest]\nrate = \"1 Mbit/s\"\nprio = 1\ndefault = true\n\
          [class.all]\nrate = \"7 Mbit/s\"\n\
          [class.round{round}]\nparent = \"all\"\nrate = \"100 bit/s\"\nprio = 3\n"
     );
-    for number in 0..CLASSES {
-        let _infallible = write!(
-            text,
-            "[class.s{number}]\nparent = \"all\"\nrate = \"100 bit/s\"\nceil = \"7 Mbit/s\"\n\
-             prio = 3\nqueue = {{ limit = \"20 packets\" }}\n\
-             match = [{{ proto = \"udp\", dport = \"{}\" }}]\n",
-            FIRST + number as u16
-        );
-    }
-    text
+    text + &slow_classes(CLASSES)
 }
 
 const CLASSES: u32 = 50_000;
-/// The receiver's ports of the classes begin here.
-const FIRST: u16 = 10_000;
 const BACKLOGGED: u16 = 1000;
 const PROBE: u16 = 900;
 /// Datagrams each 10 ms: 24 Mbit/s.

@@ -56,6 +56,20 @@ pub(super) fn read(policy: &str) -> Result<Deployment, String> {
     outcome.plan.as_ref().cloned().map(Deployment::with_places).ok_or_else(why)
 }
 
+/// Writes so many slow classes below the class `all`, each with the packets to one port from
+/// [`FIRST`] on.
+pub(super) fn slow_classes(count: u32) -> String {
+    let class = |number: u32| {
+        format!(
+            "[class.s{number}]\nparent = \"all\"\nrate = \"100 bit/s\"\nceil = \"7 Mbit/s\"\n\
+             prio = 3\nqueue = {{ limit = \"20 packets\" }}\n\
+             match = [{{ proto = \"udp\", dport = \"{}\" }}]\n",
+            FIRST + number as u16
+        )
+    };
+    (0..count).map(class).collect()
+}
+
 impl Scene {
     /// Starts a bridge with this policy.
     pub fn start(policy: &str) -> Result<Self, String> {
@@ -162,5 +176,7 @@ pub(super) fn is_balanced(class: &ClassStatus) -> bool {
 }
 
 /// Room for what 1 000 full queues hold.
+/// The receiver's ports of slow classes begin here.
+pub(super) const FIRST: u16 = 10_000;
 const POOL: u32 = 60_000;
 const PATIENCE: Duration = Duration::from_secs(30);
