@@ -20,6 +20,7 @@ use crate::ethtool;
 use crate::lane::Lane;
 use crate::pages::bytes_in_use;
 use crate::pool::FramePool;
+use crate::recorder::history::History;
 
 /// The memory that a deployment needs at most, by purpose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -62,6 +63,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
         pools += pool(config, room.slot_len, room.held_max);
         rings += room.ring_bytes as u64;
     }
+    let loops = configs.len() as u64;
     drop(configs);
     let ways = &deployment.directions;
     let classes = |way: &Direction| way.policy.link.tree.classes().len() as u64;
@@ -74,18 +76,23 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
     }
     let read: u64 = files.iter().map(|(_, classes)| classes * READ_BYTES * PROCESSES).sum();
     let queued: u64 = ways.iter().map(|way| queued(&way.policy.link, way.pool)).sum();
+    let ring = deployment.service.ring.map_or(0, |ring| ring.get());
+    let page = deployment.web.map_or((0, 0), |_| page(ring, leaves));
     let mut parts = vec![
-        Part { name: "program", bytes: PROGRAM_BYTES },
+        Part { name: "forwarder", bytes: PROGRAM_BYTES },
         Part { name: "keeper", bytes: KEEPER_BYTES },
         Part { name: "frame pools", bytes: pools },
-        Part { name: "rings", bytes: rings },
+        Part { name: "rings of the ports", bytes: rings },
         Part { name: "classes", bytes: built(deployment) },
         Part { name: "classes that join", bytes: rehearsals(deployment) },
         Part { name: "queued packets", bytes: queued },
         Part { name: "queues of flows", bytes: ways.iter().map(flows).sum() },
         Part { name: "reading the files", bytes: read },
-        Part { name: "a status", bytes: leaves * STATUS_BYTES },
-        Part { name: "the last seconds", bytes: ways.iter().map(windows).sum() },
+        Part { name: "status for a reader", bytes: leaves * STATUS_BYTES },
+        Part { name: "rates and delays", bytes: ways.iter().map(windows).sum() },
+        Part { name: "record kept by `ring`", bytes: History::bytes_for(ring, loops) },
+        Part { name: "page (`web`)", bytes: page.0 },
+        Part { name: "replay of `ring` by the page", bytes: page.1 },
     ];
     parts.retain(|part| part.bytes > 0);
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
@@ -152,14 +159,39 @@ fn windows(way: &Direction) -> u64 {
     leaves as u64 * (COUNTS_BYTES + delays)
 }
 
+/// Returns what the process of the page takes: for what it shows of a link with so many leaves, and
+/// while it replays the ring.
+fn page(ring: u64, leaves: u64) -> (u64, u64) {
+    let shown = leaves.min(PAGE_CLASSES_MAX);
+    let delays = (shown * PAGE_DELAYS_BYTES).min(PAGE_DELAYS_MAX);
+    let series = (shown * SERIES_BYTES).min(SERIES_MAX);
+    let replay = if ring > 0 { ring.saturating_mul(PAGE_RINGS) + series } else { 0 };
+    (PAGE_BYTES + shown * PAGE_CLASS_BYTES + delays, replay)
+}
+
 /// The parameter of droppers that keep flows apart.
 const FLOWS: &str = "flows";
 const MTU_USUAL: usize = 1500;
-/// The program itself, its libraries, stacks and buffers.
+/// The forwarder's program itself, its libraries, stacks and buffers.
 const PROGRAM_BYTES: u64 = 30 << 20;
 /// The process that keeps the privileges, beside what it reads. Code that both share is counted for
 /// each.
 const KEEPER_BYTES: u64 = 16 << 20;
+/// The process of the page, beside what it knows of classes.
+const PAGE_BYTES: u64 = 24 << 20;
+/// The most classes that the page shows.
+const PAGE_CLASSES_MAX: u64 = 1000;
+/// A class in the page: the figures of 15 minutes, and the counts that they are made from.
+const PAGE_CLASS_BYTES: u64 = 256 << 10;
+/// Its delays in these 15 minutes, and the most that the page keeps of delays.
+const PAGE_DELAYS_BYTES: u64 = 1 << 20;
+const PAGE_DELAYS_MAX: u64 = 64 << 20;
+/// The page holds a snapshot of the ring twice while it reads it; then its packets and what became
+/// of each, again for a fork. Of packets of 400 bytes it held 4.4 times the ring.
+const PAGE_RINGS: u64 = 6;
+/// What a class did over time, in the replays that the page remembers, and the most of all.
+const SERIES_BYTES: u64 = 3 << 20;
+const SERIES_MAX: u64 = 128 << 20;
 /// The keeper and the forwarder each read the files.
 const PROCESSES: u64 = 2;
 /// Reading a class: its text, the parsed document, findings.

@@ -9,7 +9,7 @@
 //! [`Setting::moved`] returns is a value that the parameter takes, and no farther than asked.
 
 use crate::policy::Policy;
-use toml_edit::{DocumentMut, Item, TableLike, Value as Text, value};
+use toml_edit::{DocumentMut, Item, Key, TableLike, Value as Text, value};
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
@@ -227,9 +227,10 @@ fn bytes(text: &str, params: &Params, plan: &LinkPlan) -> Option<Bytes> {
 }
 
 impl Setting {
-    /// Returns the path as one text: `class.voice.rate`.
+    /// Returns the path as one text, as `weir set` takes it: `class.voice.rate`.
     pub fn name(&self) -> String {
-        self.path.join(".")
+        let key = |part: &String| Key::new(part.as_str()).display_repr().into_owned();
+        self.path.iter().map(key).collect::<Vec<_>>().join(".")
     }
 
     /// Returns the size of a step, if changes are counted in steps.

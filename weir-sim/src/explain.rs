@@ -91,6 +91,10 @@ pub struct SlowPacket {
 
 /// Collects sojourns.
 pub(crate) struct Explained {
+    /// What times count from.
+    origin: Instant,
+    /// The class whose packets are told of, with those of the classes below it; `None` for all.
+    told: Option<String>,
     rows: Vec<Row>,
     places: BTreeMap<String, usize>,
     /// The row of each class of the present tree, and the classes from each leaf up to the top.
@@ -120,6 +124,8 @@ impl Explained {
     /// packets are recorded.
     pub fn new(tree: &Tree, slowest_max: usize) -> Self {
         let mut this = Self {
+            origin: Instant::ZERO,
+            told: None,
             rows: Vec::new(),
             places: BTreeMap::new(),
             classes: Vec::new(),
@@ -129,6 +135,12 @@ impl Explained {
         };
         this.change(tree);
         this
+    }
+
+    /// Lets times count from `origin`, and tells only of packets of a class and those below it.
+    pub fn about(mut self, origin: Instant, class: Option<&str>) -> Self {
+        (self.origin, self.told) = (origin, class.map(str::to_owned));
+        self
     }
 
     /// Changes the link's tree; classes of one name are the same class.
@@ -161,7 +173,11 @@ impl Explained {
                 *row.lenders.entry(lender).or_default() += 1;
             }
         }
-        self.keep_if_slow(*sojourn, path[0], lender);
+        let class = path[0];
+        let is_told = |told: &String| path.iter().any(|&row| self.rows[row].name == *told);
+        if self.told.as_ref().is_none_or(is_told) {
+            self.keep_if_slow(*sojourn, class, lender);
+        }
     }
 
     /// Among equally slow packets, the first stays.
@@ -188,7 +204,7 @@ impl Explained {
             lenders: row.lenders.iter().map(lender).collect(),
         };
         let slow = |&(sojourn, class, lender): &(Sojourn, usize, Option<usize>)| SlowPacket {
-            at: sojourn.at,
+            at: Instant::ZERO.after(sojourn.at.since(self.origin.min(sojourn.at))),
             class: name(class),
             total: sojourn.total(),
             parts: Parts::of(&sojourn),

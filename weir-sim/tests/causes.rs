@@ -4,6 +4,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::{Arrival, Packet};
 use weir_core::units::{Duration, Instant};
 use weir_sim::causes::{Ask, Causes, look};
+use weir_sim::explain::SlowPacket;
 use weir_sim::load::{Load, Stage};
 
 const POLICY: &str = "
@@ -69,6 +70,24 @@ fn a_packet_waits_for_the_ceiling_of_the_class_above() {
          others sent: rest 1 packet (1000 B). `line` lent for it.",
     );
     assert_eq!(causes.packets, 4);
+}
+
+#[test]
+fn the_slowest_are_those_of_the_class_asked_for_by_the_clock_of_the_load() {
+    let slowest = |class: Option<&str>| {
+        let boot = Instant::ZERO.after(Duration::from_millis(5000));
+        let mut load = load(&[(0, 5_000_000), (0, 5_000_000), (1, 5_000_000)]);
+        (load.start, load.end) = (boot, boot.after(Duration::from_millis(100)));
+        let ask = Ask { class: class.map(str::to_owned), worst: 10, ..Ask::default() };
+        let causes = look(&load, &ask).expect("the policy builds");
+        let row = |row: &SlowPacket| (row.class.clone(), row.at.as_nanos() / 1000);
+        causes.classes.slowest.iter().map(row).collect::<Vec<_>>()
+    };
+    // A packet takes 1 ms; it is listed by when it began to leave.
+    let all = [("rest", 2000), ("voice", 1000), ("voice", 0)];
+    let all = all.map(|(class, micros)| (class.to_owned(), micros));
+    assert_eq!(slowest(None), all);
+    assert_eq!(slowest(Some("calls")), all[1..]);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct About {
     pub to: f64,
     /// The time between two points of the history.
     pub step_ms: u32,
+    /// Requests that the server could not answer because of a fault of its own.
+    pub panics: u64,
     /// What can be done.
     pub abilities: Abilities,
     /// The directions.

@@ -196,6 +196,7 @@ impl Source for Report {
             from: 0.0,
             to: self.bins() as f64 * self.width_ms,
             step_ms: self.width_ms.max(1.0) as u32,
+            panics: 0,
             abilities: Abilities::default(),
             directions: self.ways.iter().map(|row| row.0.clone()).collect(),
         })

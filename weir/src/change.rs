@@ -84,6 +84,9 @@ pub fn print(output: &Output, name: &str, dry_run: bool, changed: &Changed) -> E
             output.text(&lines(&said(name, dry_run, changed)));
         }
     }
+    if let Some(number) = changed.number.filter(|_| output.has_failed()) {
+        output.warn(&format!("change {number} was made all the same; `weir log` lists it"));
+    }
     if changed.errors > 0 { Exit::Faults } else { Exit::Clean }
 }
 
@@ -132,6 +135,9 @@ pub fn done(output: &Output, name: &str, control: Option<&PathBuf>, request: &Re
             match output.format {
                 Format::Text => output.text("the change stays\n"),
                 Format::Json => output.json(&json!({ "confirmed": true })),
+            }
+            if output.has_failed() {
+                output.warn("the change was confirmed all the same");
             }
             Exit::Clean
         }

@@ -128,7 +128,10 @@ impl Explain {
     }
 
     fn one(&self, path: &Path, direction: &str) -> Result<Printed, String> {
-        let load = Load::of_record(open(path)?, Some(direction))?;
+        let mut load = Load::of_record(open(path)?, Some(direction))?;
+        if let (Some(link), Some(socket)) = (&mut load.link, &self.control) {
+            link.words = vec!["--control".to_owned(), socket.display().to_string()];
+        }
         if let Some(class) = self.class.as_ref().filter(|class| !load.has_class(class)) {
             return Err(format!("its policy has no class `{class}`"));
         }

@@ -111,6 +111,11 @@ impl Output {
         if self.failed.get() { Exit::Usage } else { exit }
     }
 
+    /// Returns whether printing failed, and not only because the reader wanted no more.
+    pub fn has_failed(&self) -> bool {
+        self.failed.get()
+    }
+
     /// Returns whether nothing more can be printed: a command that prints for ever ends then.
     pub fn is_closed(&self) -> bool {
         self.closed.get()

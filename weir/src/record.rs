@@ -4,11 +4,11 @@ use crate::Run;
 use crate::output::{Exit, Format, Output};
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::client;
 use weir_control::places::Places;
@@ -32,7 +32,7 @@ pub struct Record {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// The file; one that exists is replaced.
+    /// The file; one that exists is replaced. `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Record for so long, in seconds.
@@ -58,6 +58,12 @@ pub struct Link {
 
 /// Requests a record, writes it to a file, and says what it holds.
 pub fn save(link: &Link, request: &Request, path: &Path, output: &Output) -> Exit {
+    if is_standard(path) && output.format == Format::Json {
+        return output.refuse("`-o -` writes the record to standard output, where JSON would go");
+    }
+    if is_standard(path) && io::stdout().is_terminal() {
+        return output.refuse("a record is no text for a terminal; name a file, or use a pipe");
+    }
     match fetch(link, request, path) {
         Ok(saved) => saved.show(path, output),
         Err(why) => output.refuse(&why),
@@ -74,9 +80,36 @@ pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, Strin
     let stream = client::follow(&socket, request)?;
     let cannot = |error| format!("cannot write {}: {error}", path.display());
     // Before signals are handled: to open a pipe that nobody reads waits for ever.
-    let file = File::create(path).map_err(cannot)?;
+    let to: Box<dyn Write + Send> = match is_standard(path) {
+        true => Box::new(io::stdout()),
+        false => Box::new(File::create(path).map_err(cannot)?),
+    };
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
-    receive(&stream, file, &stop)
+    receive(&stream, to, &Progress::default(), &|| stop.requested())
+}
+
+/// Returns whether a path stands for standard output.
+fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// How far a record is.
+#[derive(Default)]
+pub struct Progress {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Progress {
+    /// Returns the frames so far.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 /// What was received.
@@ -88,9 +121,26 @@ pub struct Saved {
 }
 
 impl Saved {
+    /// Returns what a file holds.
+    pub fn text(&self, file: &str) -> String {
+        format!("{file}: {} frames, {} bytes", self.frames, self.bytes)
+    }
+
+    /// Returns why it ends early, if it does.
+    pub fn early(&self) -> Option<String> {
+        let why = match (self.end, &self.fault) {
+            (Some(end), None) if end.is_whole() => return None,
+            (Some(end), None) => end.name(),
+            (_, fault) => fault.as_deref().unwrap_or("the link is gone"),
+        };
+        Some(format!("the record ends early: {why}"))
+    }
+
     fn show(&self, path: &Path, output: &Output) -> Exit {
         let Self { frames, bytes, end, fault } = self;
         match output.format {
+            // The record is there.
+            _ if is_standard(path) => output.warn(&self.text("standard output")),
             Format::Json => output.json(&json!({
                 "file": path,
                 "frames": frames,
@@ -98,29 +148,28 @@ impl Saved {
                 "end": end.map(End::name),
                 "fault": fault,
             })),
-            Format::Text => {
-                output.text(&format!("{}: {frames} frames, {bytes} bytes\n", path.display()));
-            }
+            Format::Text => output.text(&(self.text(&path.display().to_string()) + "\n")),
         }
-        match (end, fault) {
-            (Some(end), None) if end.is_whole() => Exit::Clean,
-            (Some(end), None) => output.fault(&format!("the record ends early: {}", end.name())),
-            (_, fault) => {
-                let fault = fault.as_deref().unwrap_or("the link is gone");
-                output.fault(&format!("the record ends early: {fault}"))
-            }
-        }
+        self.early().map_or(Exit::Clean, |why| output.fault(&why))
     }
 }
 
-/// Writes what comes to the file, and reads along: so what is wrong with it is known at once. A
-/// signal ends the record, and the rest of it is still written.
-fn receive(stream: &UnixStream, file: File, stop: &StopSignal) -> Result<Saved, String> {
+/// Writes what comes, and reads along: so what is wrong with it is known at once. When it should
+/// end, the rest of it is still written.
+///
+/// # Errors
+/// When nothing of a record comes.
+pub fn receive(
+    stream: &UnixStream,
+    to: Box<dyn Write + Send>,
+    progress: &Progress,
+    should_end: &(dyn Fn() -> bool + Sync),
+) -> Result<Saved, String> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                if stop.requested() {
+                if should_end() {
                     // One that is gone needs to hear nothing.
                     let _gone = stream.shutdown(Shutdown::Write);
                     return;
@@ -128,20 +177,20 @@ fn receive(stream: &UnixStream, file: File, stop: &StopSignal) -> Result<Saved, 
                 std::thread::sleep(LOOK);
             }
         });
-        let saved = follow(stream, file);
+        let saved = follow(stream, to, progress);
         is_over.store(true, Ordering::Relaxed);
         saved
     })
 }
 
-fn follow(stream: &UnixStream, file: File) -> Result<Saved, String> {
-    let (mut bytes, mut unwritten) = (0, None);
-    let both = Both {
-        from: stream,
-        to: BufWriter::with_capacity(PART, file),
-        bytes: &mut bytes,
-        error: &mut unwritten,
-    };
+fn follow(
+    stream: &UnixStream,
+    to: Box<dyn Write + Send>,
+    progress: &Progress,
+) -> Result<Saved, String> {
+    let mut unwritten = None;
+    let to = BufWriter::with_capacity(PART, to);
+    let both = Both { from: stream, to, bytes: &progress.bytes, error: &mut unwritten };
     let mut saved = Saved { frames: 0, bytes: 0, end: None, fault: None };
     let reader = RecordReader::new(BufReader::with_capacity(PART, both));
     let mut reader = reader.map_err(|error| error.to_string())?;
@@ -149,7 +198,8 @@ fn follow(stream: &UnixStream, file: File) -> Result<Saved, String> {
         match reader.next_step() {
             Ok(Some((_, Step::End(end)))) => saved.end = Some(end),
             Ok(Some((_, Step::Arrival(arrival)))) => {
-                saved.frames += u64::from(arrival.fate != Fate::Resumed);
+                let is_new = u64::from(arrival.fate != Fate::Resumed);
+                progress.frames.fetch_add(is_new, Ordering::Relaxed);
             }
             Ok(Some(_)) => {}
             Ok(None) => break None,
@@ -160,7 +210,7 @@ fn follow(stream: &UnixStream, file: File) -> Result<Saved, String> {
         }
     };
     drop(reader);
-    saved.bytes = bytes;
+    (saved.frames, saved.bytes) = (progress.frames(), progress.bytes());
     if let Some(error) = unwritten {
         saved.fault = Some(format!("cannot write: {error}"));
     }
@@ -170,8 +220,8 @@ fn follow(stream: &UnixStream, file: File) -> Result<Saved, String> {
 /// Reads from one side and writes all of it to the other.
 struct Both<'a> {
     from: &'a UnixStream,
-    to: BufWriter<File>,
-    bytes: &'a mut u64,
+    to: BufWriter<Box<dyn Write + Send>>,
+    bytes: &'a AtomicU64,
     error: &'a mut Option<io::Error>,
 }
 
@@ -182,7 +232,7 @@ impl Read for Both<'_> {
             0 => self.to.flush(),
             _ => self.to.write_all(&bytes[..count]),
         };
-        *self.bytes += count as u64;
+        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
         written.map_err(|error| {
             let text = io::Error::other(error.to_string());
             *self.error = Some(error);

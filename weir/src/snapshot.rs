@@ -18,7 +18,7 @@ pub struct Snapshot {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// The file; one that exists is replaced.
+    /// The file; one that exists is replaced. `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }

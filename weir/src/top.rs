@@ -8,6 +8,7 @@ mod draw;
 mod edit;
 mod keys;
 mod reader;
+mod record;
 mod rows;
 mod terminal;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use crate::output::{Exit, Output};
 use crate::status::{INTERVAL, interval};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use reader::Reader;
+use record::Recording;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,22 +76,27 @@ impl Run for Top {
         let view = View::new(&shown.unwrap_or_default(), output.colour());
         let reader = Reader::start(find, query, self.interval.unwrap_or(INTERVAL));
         match reader.and_then(|reader| show(view, &reader)) {
-            Ok(()) => Exit::Clean,
+            Ok(recorded) => {
+                recorded.iter().for_each(|text| output.text(&format!("{text}\n")));
+                Exit::Clean
+            }
             Err(error) => output.refuse(&format!("cannot draw on this terminal: {error}")),
         }
     }
 }
 
-/// Draws until a key or a signal ends it.
-fn show(mut view: View, reader: &Reader) -> io::Result<()> {
+/// Draws until a key or a signal ends it. Returns what was recorded, if a record was under way.
+fn show(mut view: View, reader: &Reader) -> io::Result<Option<String>> {
     let stop = StopSignal::install().map_err(|error| io::Error::other(error.to_string()))?;
     let mut screen = Screen::enter()?;
     let mut changed = true;
+    let mut recording = None;
     while !stop.requested() && !view.is_done {
         for update in reader.updates() {
             view.update(update);
             changed = true;
         }
+        changed |= follow(&mut recording, &mut view, reader);
         if changed {
             screen.draw(|frame| draw::draw(frame, &mut view))?;
         }
@@ -105,7 +112,32 @@ fn show(mut view: View, reader: &Reader) -> io::Result<()> {
             changed = true;
         }
     }
-    Ok(())
+    drop(screen);
+    Ok(recording.map(Recording::finish))
+}
+
+/// Begins or ends a record, if a key asked for it, and tells the view how far it is. Returns
+/// whether there is news.
+fn follow(recording: &mut Option<Recording>, view: &mut View, reader: &Reader) -> bool {
+    let is_asked = std::mem::take(&mut view.wants_record);
+    match recording.take() {
+        Some(over) if over.is_over() => view.say(&over.finish()),
+        Some(running) => {
+            if is_asked {
+                running.end();
+            }
+            *recording = Some(running);
+        }
+        None if is_asked => {
+            match reader.find().and_then(|socket| Recording::begin(&socket, &view.name)) {
+                Ok(begun) => *recording = Some(begun),
+                Err(why) => view.say(&why),
+            }
+        }
+        None => return false,
+    }
+    let before = std::mem::replace(&mut view.recording, recording.as_ref().map(Recording::shown));
+    before != view.recording
 }
 
 /// Sends a request to the link.

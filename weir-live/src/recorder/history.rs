@@ -51,6 +51,20 @@ impl History {
         Self { boards, lanes, bytes_max, loops, is_stale }
     }
 
+    /// Returns the most memory that it takes to keep so many bytes of so many loops: none if
+    /// nothing is kept.
+    pub fn bytes_for(bytes: u64, loops: u64) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
+        let kept = bytes.max(loops.saturating_mul(BYTES_MIN as u64));
+        // A segment is above the limit before the oldest goes, and another one is copied while a
+        // snapshot is written; parts have places.
+        let beside = kept / SEGMENTS as u64 * 2 + kept / 2;
+        let queues = loops.saturating_mul(BUFFER_BYTES as u64 / 4);
+        kept.saturating_add(beside).saturating_add(queues)
+    }
+
     /// Keeps what the loops do, until one of them ends; is told why it begins anew where it could
     /// not follow.
     pub fn keep(&self, told: impl Fn(End)) {

@@ -84,10 +84,11 @@ pub struct Loan {
 /// When a plan of the load does not build.
 pub fn look(load: &Load, ask: &Ask) -> Result<Causes, BuildError> {
     let plans = load.plans();
+    let explained = Explained::new(&plans[0].tree, SLOWEST_DEFAULT.min(ask.worst));
     let mut looking = Looking {
         load,
         stage: 0,
-        explained: Explained::new(&plans[0].tree, SLOWEST_DEFAULT.min(ask.worst)),
+        explained: explained.about(load.start, ask.class.as_deref()),
         stories: Stories::new(load, ask),
         drops: Drops::new(load),
         loans: BTreeMap::new(),

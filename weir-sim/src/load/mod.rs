@@ -53,6 +53,17 @@ pub struct Load {
     pub lost: BTreeMap<&'static str, u64>,
     /// Why it is less than was recorded, if it is.
     pub fault: Option<String>,
+    /// The link that had it, if that is known.
+    pub link: Option<LinkWay>,
+}
+
+/// A direction of a link, as `weir set` names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkWay {
+    /// The words that name the link: its name, or `--control SOCKET`.
+    pub words: Vec<String>,
+    /// The direction, if others of the link have another policy; otherwise it must be left out.
+    pub direction: Option<String>,
 }
 
 /// The state of a link at an instant.
@@ -213,6 +224,7 @@ impl Load {
             late: Vec::new(),
             lost: BTreeMap::new(),
             fault: None,
+            link: None,
         }
     }
 

@@ -4,7 +4,7 @@
 //! leaf that it had. A record that begins on a running link begins with the link's state.
 
 use super::fork::{Fork, Forking, Moved};
-use super::{Begin, Event, HANDLES_FROM, Load, Outcome, Stage};
+use super::{Begin, Event, HANDLES_FROM, LinkWay, Load, Outcome, Stage};
 use crate::recorded::{INSTANT_MAX, instant};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -137,8 +137,12 @@ impl Reading {
     fn new(head: &Head, lane: usize) -> Result<Self, String> {
         let lane = &head.lanes[lane];
         let stage = stage(Instant::ZERO, (&lane.policy, &head.files), head)?;
+        let load = Load::new(stage, Vec::new(), (Instant::MAX, Instant::ZERO));
+        let others = head.lanes.iter().any(|other| other.policy != lane.policy);
+        let direction = others.then(|| lane.name.clone());
+        let link = Some(LinkWay { words: vec![head.name.clone()], direction });
         Ok(Self {
-            load: Load::new(stage, Vec::new(), (Instant::MAX, Instant::ZERO)),
+            load: Load { link, ..load },
             pending: Pending::default(),
             places: BTreeMap::new(),
             served: Instant::ZERO,
@@ -382,3 +386,37 @@ const JOINED: &str = "classes joined the link or left it while this was recorded
                       does not follow; record while none does";
 /// The most packets of a record that are explained.
 pub const ARRIVALS_MAX: usize = 1 << 22;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_record::LaneHead;
+
+    /// Compares the direction that `weir set` wants for the first of some with these policies.
+    fn check(policies: &[&str], wanted: Option<&str>) {
+        let lane = |(place, policy): (usize, &&str)| LaneHead {
+            name: ["up", "down", "side"][place].to_owned(),
+            policy: (*policy).to_owned(),
+            ..LaneHead::default()
+        };
+        let text = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = true\n";
+        let file = |name: &&str| File { name: (*name).to_owned(), text: text.to_owned() };
+        let head = Head {
+            name: "home".to_owned(),
+            lanes: policies.iter().enumerate().map(lane).collect(),
+            files: policies.iter().map(file).collect(),
+            ..Head::default()
+        };
+        let link = Reading::new(&head, 0).map(|reading| reading.load.link);
+        let (words, direction) = (vec!["home".to_owned()], wanted.map(str::to_owned));
+        assert_eq!(link, Ok(Some(LinkWay { words, direction })), "{policies:?}");
+    }
+
+    #[test]
+    fn a_load_knows_its_link_and_whether_its_direction_must_be_named() {
+        check(&["a.toml"], None);
+        check(&["a.toml", "a.toml"], None);
+        check(&["a.toml", "b.toml"], Some("up"));
+        check(&["a.toml", "a.toml", "b.toml"], Some("up"));
+    }
+}

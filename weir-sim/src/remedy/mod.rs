@@ -5,6 +5,7 @@
 //! that keeps it. Replays are open loop ([`crate::load`]). Invariant: what is proposed was
 //! replayed, kept the condition, and broke none that held.
 
+mod command;
 mod condition;
 mod report;
 mod search;

@@ -96,7 +96,7 @@ impl fmt::Display for Remedy {
         if !best.keeps_also.is_empty() {
             write!(f, "It also keeps {}. ", best.keeps_also.join(", "))?;
         }
-        write!(f, "`weir set NAME '{}={}'` makes it so. ", best.setting, best.to)?;
+        write!(f, "`{}` makes it so. ", best.command)?;
         self.effort(f)?;
         write!(f, "\n{}", best.table())?;
         if self.proposals.len() > 1 {

@@ -10,6 +10,7 @@
 //! Invariant: the result depends on the load, the condition and the bounds, not on the number of
 //! threads.
 
+use super::command;
 use super::condition::{Condition, Judged};
 use super::tally::{Share, Tally};
 use crate::load::Load;
@@ -29,6 +30,8 @@ pub struct Proposal {
     pub from: String,
     /// The value that keeps the condition.
     pub to: String,
+    /// The command that sets it on the link; `NAME` stands for a link that is not known.
+    pub command: String,
     /// How large the change is: see [`weir_policy::setting`].
     pub size: f64,
     /// Whether a change that is a tenth larger also keeps it.
@@ -314,10 +317,12 @@ impl<'a> Search<'a> {
         let kept = |place: &usize| judged[*place].kept == Some(true);
         let also = (0..self.conditions.len()).filter(was_broken).filter(kept);
         let effects: Vec<Effect> = self.effects(&found.tried).collect();
+        let to = found.value.to_string();
         Proposal {
             setting: setting.name(),
             from: shown(setting, setting.now),
-            to: found.value.to_string(),
+            command: command::set(self.load.link.as_ref(), &setting.name(), &to),
+            to,
             size: found.size,
             steady,
             harm: effects.iter().map(Effect::harm).fold(0.0, f64::max),

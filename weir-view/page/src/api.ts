@@ -29,6 +29,7 @@ export interface About {
   from: number;
   to: number;
   step_ms: number;
+  panics: number;
   abilities: { change: boolean; packets: boolean; fork: boolean; confirm: boolean };
   directions: Direction[];
 }

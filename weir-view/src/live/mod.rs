@@ -125,6 +125,7 @@ impl Source for Live {
             from,
             to,
             step_ms: past::STEP_MS,
+            panics: 0,
             abilities: Abilities { change, confirm: change, packets: change, fork: change },
             directions,
         })

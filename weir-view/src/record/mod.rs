@@ -59,6 +59,7 @@ impl Source for Record {
             from,
             to,
             step_ms: self.tape.step_ms(),
+            panics: 0,
             abilities: Abilities { change: false, packets: true, fork: true, confirm: false },
             directions: self.tape.directions(),
         })

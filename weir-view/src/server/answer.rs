@@ -3,12 +3,32 @@
 use super::route::{Route, What, body, query};
 use super::talk::Talk;
 use super::{Slot, WORKS_MAX};
+use crate::json::About;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use weir_control::http::Fault;
 use weir_control::protocol::Right;
 
 impl Talk<'_> {
-    /// Returns the answer of a route, as JSON.
+    /// Returns the answer of a route, as JSON; the fault 500 if making it panics.
     pub(super) fn answer_to(
+        &self,
+        route: &Route,
+        right: Right,
+        (text, bytes): (&str, &[u8]),
+    ) -> Result<Vec<u8>, Fault> {
+        // What a panic leaves in the source is behind locks, which are taken whatever happened.
+        let answer = AssertUnwindSafe(|| self.answer_of(route, right, (text, bytes)));
+        catch_unwind(answer).unwrap_or_else(|_panic| {
+            // It was printed when it happened.
+            self.shared.panics.fetch_add(1, Ordering::Relaxed);
+            let text = "the page failed at this request, which is a fault of Weir; its message is \
+                        on the standard error of the page's process";
+            Err(Fault::new(500, text))
+        })
+    }
+
+    fn answer_of(
         &self,
         route: &Route,
         right: Right,
@@ -19,7 +39,10 @@ impl Talk<'_> {
             matches!(route.what, What::Predict | What::Packets | What::Fork | What::Knobs);
         let _work = if is_long { Some(self.begin_work()?) } else { None };
         match route.what {
-            What::About => json(&source.about(right)?),
+            What::About => {
+                let panics = self.shared.panics.load(Ordering::Relaxed);
+                json(&About { panics, ..source.about(right)? })
+            }
             What::History => json(&source.history(&query(text)?)?),
             What::Heat => json(&source.heat(&query(text)?)?),
             What::Events => json(&source.events(&query(text)?)?),

@@ -2,7 +2,8 @@
 //!
 //! Invariant: whatever clients do, at most [`CLIENTS_MAX`] are served at once, each for a bounded
 //! time between requests and for an answer, and each takes a bounded amount of memory. None of them
-//! asks the link by itself for what all see: the source has that.
+//! asks the link by itself for what all see: the source has that. An answer that panics is counted,
+//! costs its client the connection, and costs others nothing.
 
 mod answer;
 pub mod feed;
@@ -19,7 +20,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 #[cfg(test)]
@@ -45,6 +46,8 @@ pub struct Shared {
     streams: AtomicUsize,
     /// Requests that take long or ask the link, under way.
     works: AtomicUsize,
+    /// Requests whose answers panicked: each a fault of Weir.
+    panics: AtomicU64,
     ending: AtomicBool,
 }
 
@@ -115,7 +118,8 @@ impl Shared {
     /// What a server of this source shares.
     pub fn of(source: Arc<dyn Source>, web: Option<Web>) -> Self {
         let (streams, works) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { source, web, streams, works, ending: AtomicBool::new(false) }
+        let (panics, ending) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { source, web, streams, works, panics, ending }
     }
 
     /// Starts a thread for this client, unless `others` are too many already.
@@ -132,12 +136,13 @@ impl Shared {
         let (own, shared) = (Arc::clone(&stream), Arc::clone(self));
         let work = move || {
             let tls = shared.web.as_ref().and_then(Web::tls);
+            // The other owner of the stream keeps it until it sees that this thread has ended.
+            let ended = EndsWith(&own);
             // What a client did wrong it is told itself.
             let _refusal = within(&own, tls, talk::REQUEST_PATIENCE, &mut |wire| {
                 talk::converse(wire, &shared)
             });
-            // The other owner of the stream keeps it until it sees that this thread has ended.
-            own.end();
+            drop(ended);
         };
         let thread = std::thread::Builder::new().name("viewer".to_owned()).spawn(work).ok()?;
         Some(Client { stream, thread })
@@ -151,6 +156,15 @@ impl Shared {
     /// Returns whether the server ends.
     fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends a connection when it is dropped, also by a panic: no client waits for an ended thread.
+struct EndsWith<'a>(&'a Stream);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -61,6 +61,7 @@ impl Source for Scene {
     }
 
     fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault> {
+        assert_ne!(query.class, "panic", "what the test of panics asks for");
         if query.class.is_empty() { Err(Fault::bad("name a class")) } else { Ok(Heat::default()) }
     }
 
@@ -210,6 +211,23 @@ fn each_token_has_its_rights_and_a_stranger_has_none() {
     check("GET /texts", ("localhost", READ), 403);
     check("GET /", ("localhost", ""), 200);
     check("GET /", ("evil.example", ""), 421);
+}
+
+#[test]
+fn a_panic_is_answered_and_counted_and_the_connection_ends() {
+    let shared = shared(None);
+    let text = "GET /view/heat?class=panic HTTP/1.1\r\nHost: a\r\n\r\n";
+    // What follows on the connection is not met.
+    let failed = answer(text.repeat(2).as_bytes(), &shared);
+    let failed = String::from_utf8_lossy(&failed);
+    assert!(
+        failed.starts_with("HTTP/1.1 500 ") && failed.contains("Connection: close"),
+        "{failed}"
+    );
+    assert_eq!(failed.matches("HTTP/1.1").count(), 1, "{failed}");
+    let about = answer(b"GET /view/about HTTP/1.1\r\nHost: a\r\n\r\n", &shared);
+    let about = String::from_utf8_lossy(&about);
+    assert!(about.starts_with("HTTP/1.1 200 ") && about.contains("\"panics\":1"), "{about}");
 }
 
 #[test]

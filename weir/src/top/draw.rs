@@ -17,13 +17,17 @@ use weir_live::status::{ClassStatus, InnerStatus, LaneStatus, Status};
 /// Draws it all.
 pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let area = frame.area();
-    let detail = if area.height >= 16 { DETAILS } else { 0 };
+    let (detail, foot) = match area.height {
+        0..16 => (0, 1),
+        16..20 => (DETAILS.0, 1),
+        _ => (DETAILS.1, 2),
+    };
     let parts = [
         Constraint::Length(2),
         Constraint::Length(1),
         Constraint::Min(1),
         Constraint::Length(detail),
-        Constraint::Length(1),
+        Constraint::Length(foot),
     ];
     let [heading, titles, tree, details, footer] = Layout::vertical(parts).areas(area);
     view.height = tree.height.into();
@@ -35,9 +39,11 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let lines: Vec<_> = shown.map(|(place, row)| columns.line(view, place, row)).collect();
     frame.render_widget(Paragraph::new(lines), tree);
     if detail > 0 {
-        frame.render_widget(Paragraph::new(tell(view)), details);
+        let lines = tell(view).into_iter();
+        let lines = lines.flat_map(|line| wrapped(&line, details.width.into(), 2));
+        frame.render_widget(Paragraph::new(lines.map(Line::from).collect::<Vec<_>>()), details);
     }
-    frame.render_widget(Paragraph::new(foot(view)), footer);
+    frame.render_widget(Paragraph::new(self::foot(view, footer.height)), footer);
     match (view.mode, &view.edit) {
         (Mode::Help, _) => help(frame, area),
         (Mode::Decide, Some(edit)) => decide(frame, area, &edit.difference),
@@ -197,28 +203,28 @@ fn loan(row: &Row) -> String {
 }
 
 /// Returns what is known of the selected row.
-fn tell(view: &View) -> Vec<Line<'static>> {
+fn tell(view: &View) -> Vec<String> {
     let found = view.status.as_ref().zip(view.rows.get(view.selected));
     let lane = found.and_then(|(status, row)| Some((status.lanes.get(row.key.0)?, row)));
     let Some((lane, row)) = lane else { return Vec::new() };
     let class = row.leaf.and_then(|leaf| lane.classes.get(leaf));
     let inner = lane.inner.iter().find(|inner| row.key.1.as_deref() == Some(&inner.name));
-    let lines = match (class, inner) {
-        (Some(class), _) => tell_class(lane, class),
-        (None, Some(inner)) => tell_inner(row, inner),
+    match (class, inner) {
+        (Some(class), _) => tell_class(lane, row, class),
+        (None, Some(inner)) => tell_inner(lane, row, inner),
         (None, None) => tell_lane(lane),
-    };
-    lines.into_iter().map(Line::from).collect()
+    }
 }
 
-fn tell_class(lane: &LaneStatus, class: &ClassStatus) -> Vec<String> {
+fn tell_class(lane: &LaneStatus, row: &Row, class: &ClassStatus) -> Vec<String> {
     let dropped = class.dropped.iter().map(|(cause, amount)| (cause, amount.packets));
     let lost = class.lost.iter().map(|(cause, frames)| (cause, *frames));
     let losses = dropped.chain(lost).filter(|(_, frames)| *frames > 0);
     let losses: Vec<_> = losses.map(|(cause, frames)| format!("{cause} {frames}")).collect();
     let losses = if losses.is_empty() { "nothing".to_owned() } else { losses.join(", ") };
     let recent = class.recent.unwrap_or_default();
-    let delay = &recent.delay;
+    let delay = |micros: f64| millis((recent.delay_packets > 0).then_some(micros));
+    let delays = &recent.delay;
     let loan = |loan: &weir_live::status::Loan| {
         let lender = loan.lender.and_then(|place| lane.inner.get(place as usize));
         let lender = lender.map_or("link", |lender| lender.name.as_str());
@@ -228,35 +234,42 @@ fn tell_class(lane: &LaneStatus, class: &ClassStatus) -> Vec<String> {
     let loans = if loans.is_empty() { "nothing".to_owned() } else { loans.join(", ") };
     vec![
         format!(
-            "{}: {} offered, {} sent, {} wait; {}",
+            "{}: {} offered, {} sent, {} wait; 1 min: {}bit/s, {} lost/s",
             class.name,
             class.offered.packets,
             class.sent.packets,
             class.backlog.packets,
-            parameters(&class.parameters)
+            short(recent.minute.sent_bps),
+            count(recent.minute.lost_pps)
         ),
         format!("dropped and lost since the start: {losses}"),
         format!(
-            "10 s: p50 {:.3} p90 {:.3} p99 {:.3} max {:.3} jitter {:.3} ms; 1 min: {}bit/s, {} \
-             lost/s",
-            delay.p50_us / 1e3,
-            delay.p90_us / 1e3,
-            delay.p99_us / 1e3,
-            delay.max_us / 1e3,
-            recent.jitter_us / 1e3,
-            short(recent.minute.sent_bps),
-            count(recent.minute.lost_pps)
+            "10 s: p50 {} p90 {} p99 {} max {} jitter {} ms",
+            delay(delays.p50_us),
+            delay(delays.p90_us),
+            delay(delays.p99_us),
+            delay(delays.max_us),
+            delay(recent.jitter_us)
         ),
         format!(
             "1 s: over its limits {:.0} %, queue {:.1}, borrowed: {loans}",
             recent.overlimit * 100.0,
             recent.queue_packets.unwrap_or_default()
         ),
+        format!("{}; {}", shares(lane, row), parameters(&class.parameters)),
     ]
 }
 
-fn tell_inner(row: &Row, inner: &InnerStatus) -> Vec<String> {
-    let rate = |bps: Option<f64>| bps.map_or("unknown".to_owned(), |bps| short(bps) + "bit/s");
+/// Returns the share and the ceiling of a row; where no share is known, why.
+fn shares(lane: &LaneStatus, row: &Row) -> String {
+    let share = match row.share_bps {
+        Some(share) => format!("share {}bit/s", short(share)),
+        None => format!("share not known: `{}` tells none here", lane.policy.scheduler),
+    };
+    format!("{share}, ceiling {}bit/s", short(row.full_bps))
+}
+
+fn tell_inner(lane: &LaneStatus, row: &Row, inner: &InnerStatus) -> Vec<String> {
     vec![
         format!(
             "{}: {} classes below it; {}",
@@ -264,7 +277,7 @@ fn tell_inner(row: &Row, inner: &InnerStatus) -> Vec<String> {
             row.children,
             parameters(&inner.parameters)
         ),
-        format!("share {}, ceiling {}", rate(inner.share_bps), rate(Some(row.full_bps))),
+        shares(lane, row),
         format!("1 s: sent {}bit/s, lent {}bit/s", short(row.rate_bps), short(row.lent_bps)),
     ]
 }
@@ -292,38 +305,69 @@ fn parameters(all: &[(String, String)]) -> String {
     if written.is_empty() { "no parameters".to_owned() } else { written.join(", ") }
 }
 
-fn foot(view: &View) -> Line<'static> {
-    if view.mode == Mode::Filter {
-        return Line::from(format!("filter: {}_", view.filter)).style(bold());
-    }
-    if let (Mode::Edit, Some(edit)) = (view.mode, &view.edit) {
-        return Line::from(format!("set: {}_  {}", edit.text, view.message)).style(bold());
-    }
+/// Returns the last lines: what is said, and below it the keys or what is typed.
+fn foot(view: &View, height: u16) -> Vec<Line<'static>> {
+    let said = view.recording.iter().chain(Some(&view.message)).filter(|text| !text.is_empty());
+    let said = said.cloned().collect::<Vec<_>>().join("; ");
+    let typed = match (view.mode, &view.edit) {
+        (Mode::Filter, _) => Some(format!("filter: {}_", view.filter)),
+        (Mode::Edit, Some(edit)) => Some(format!("set: {}_", edit.text)),
+        _ => None,
+    };
     let filter =
         if view.filter.is_empty() { String::new() } else { format!("  [filter: {}]", view.filter) };
-    let keys = format!("q quit  ? help  s sort: {}  / filter  space fold", view.sort.word());
-    Line::from(format!("{keys}{filter}  {}", view.message))
+    let keys = format!("q quit  ? help  s sort: {}  / filter  r record", view.sort.word());
+    let style = if typed.is_some() { bold() } else { Style::new() };
+    let last = typed.unwrap_or(keys + &filter);
+    if height < 2 {
+        return vec![Line::from(format!("{last}  {said}")).style(style)];
+    }
+    vec![Line::from(said), Line::from(last).style(style)]
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let wide = HELP.iter().map(|(keys, _)| keys.width()).max().unwrap_or_default();
-    let lines = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:wide$}  {what}")));
-    let height = (HELP.len() as u16 + 2).min(area.height);
+    let width = usize::from(area.width).saturating_sub(2);
+    let lines = HELP.iter().flat_map(|(keys, what)| {
+        wrapped(&format!(" {keys:wide$}  {what}"), width, wide + 3).into_iter().map(Line::from)
+    });
+    window(frame, area, "keys and signs (any key goes back)", lines.collect());
+}
+
+/// Draws lines in a window over the middle of the screen.
+fn window(frame: &mut Frame<'_>, area: Rect, title: &'static str, lines: Vec<Line<'static>>) {
+    let height = (lines.len() as u16).saturating_add(2).min(area.height);
     let place = Rect { height, y: area.y + (area.height - height) / 2, ..area };
     frame.render_widget(Clear, place);
-    let block = Block::bordered().title("keys and signs (any key goes back)");
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), place);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), place);
 }
 
 /// Shows what a change would do, and asks.
 fn decide(frame: &mut Frame<'_>, area: Rect, difference: &[String]) {
     let question = "y: put it in force   t: for 60 s, unless c keeps it   any other key: do not";
-    let mut lines: Vec<_> = difference.iter().cloned().map(Line::from).collect();
+    let width = usize::from(area.width).saturating_sub(2);
+    let lines = difference.iter().flat_map(|line| wrapped(line, width, 4)).map(Line::from);
+    // The question is never what finds no room.
+    let room = usize::from(area.height).saturating_sub(3);
+    let mut lines: Vec<_> = lines.take(room).collect();
     lines.push(Line::from(question).style(bold()));
-    let height = (lines.len() as u16 + 2).min(area.height);
-    let place = Rect { height, y: area.y + (area.height - height) / 2, ..area };
-    frame.render_widget(Clear, place);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title("dry run")), place);
+    window(frame, area, "dry run", lines);
+}
+
+/// Breaks a text between words into lines of this width, all but the first indented. The spaces of
+/// the first line stay; a longer word is cut at the end of its line.
+fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let last = lines.last_mut().expect("there is a first line");
+        let is_begun = !last.trim().is_empty();
+        if is_begun && last.width() + word.trim_end().width() > width {
+            lines.push(" ".repeat(indent) + word);
+        } else {
+            last.push_str(word);
+        }
+    }
+    lines
 }
 
 /// Returns a text in exactly so many columns; what is cut ends with `~`.
@@ -359,7 +403,7 @@ fn count(number: f64) -> String {
 
 fn millis(micros: Option<f64>) -> String {
     match micros.map(|micros| micros / 1e3) {
-        None => "-".to_owned(),
+        None => "–".to_owned(),
         Some(millis) if millis < 10.0 => format!("{millis:.3}"),
         Some(millis) if millis < 1000.0 => format!("{millis:.1}"),
         Some(millis) => format!("{millis:.0}"),
@@ -381,6 +425,6 @@ const LOAN: usize = 13;
 const DELAY: usize = 6;
 const LOST: usize = 6;
 const WAIT: usize = 5;
-/// The lines about the selected class.
-const DETAILS: u16 = 4;
+/// The lines about the selected class, on a small terminal and on another one.
+const DETAILS: (u16, u16) = (4, 6);
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

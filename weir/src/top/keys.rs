@@ -15,10 +15,10 @@ pub const HELP: [(&str, &str); 13] = [
     ("m", "mark: the measurement of delays since the start restarts"),
     ("e", "change a rate or weight: a dry run first, then y, or t for 60 s on trial"),
     ("c", "keep the change that is on trial"),
-    ("r", "record (from here not yet)"),
+    ("r", "record to a new file in this folder, 10 min or 1 GiB at most; again: end it"),
     ("?", "this help"),
     ("q, Ctrl-C", "leave; the link goes on"),
-    ("of ceiling", "█ up to its share, ▒ above it, │ where the share ends"),
+    ("of ceiling", "█ up to its share, ▒ above it, │ its end; all █ where no share is known"),
     ("<name 1.2M, >1.2M", "borrows from that class; lends, in the last second"),
 ];
 
@@ -74,7 +74,7 @@ fn act(view: &mut View, key: KeyCode) {
         KeyCode::Char('m') => view.request = Some(Request::Mark {}),
         KeyCode::Char('e') => edit::begin(view),
         KeyCode::Char('c') => view.request = Some(Request::Confirm {}),
-        KeyCode::Char('r') => view.say("recording cannot be begun from here yet"),
+        KeyCode::Char('r') => view.wants_record = true,
         _ => {}
     }
 }

@@ -33,6 +33,10 @@ pub struct View {
     pub edit: Option<Edit>,
     /// What a key asks of the link.
     pub request: Option<Request>,
+    /// Whether a key asks to begin a record, or to end it.
+    pub wants_record: bool,
+    /// How far the record is that is under way.
+    pub recording: Option<String>,
     pub is_done: bool,
     folded: BTreeSet<Key>,
     courses: BTreeMap<Key, Course>,
@@ -113,6 +117,8 @@ impl View {
             message: String::new(),
             edit: None,
             request: None,
+            wants_record: false,
+            recording: None,
             is_done: false,
             folded: BTreeSet::new(),
             courses: BTreeMap::new(),

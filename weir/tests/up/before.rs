@@ -1,17 +1,22 @@
 //! What is told before a link runs: `weir doctor` in a private network, and the memory that `weir
 //! check` prints, beside what `weir up` then takes.
 
-use super::{Outcome, POLICY, Scene, Test};
+use super::{Outcome, POLICY, Scene, Test, flood_of, page};
+use crate::processes::children;
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_live::status::Status;
 
 pub const TESTS: &[Test] = &[
     ("the_doctor_judges_what_a_deployment_needs", the_doctor_judges),
     ("a_small_link_takes_no_more_memory_than_was_said", || memory(2, None)),
     ("a_large_link_takes_the_memory_that_was_said", || memory(40_000, Some(2))),
+    ("a_ring_and_a_page_take_no_more_memory_than_was_said", memory_of_page),
 ];
 
 /// Runs `weir doctor` in the network between the hosts; returns its exit code and its findings.
@@ -66,22 +71,57 @@ fn policy(classes: usize) -> String {
 /// is read; and what is printed is at most `times` what it takes.
 fn memory(classes: usize, times: Option<u64>) -> Outcome {
     let mut scene = Scene::new(&format!("memory-{classes}"), &policy(classes))?;
-    let mut command = scene.weir(&["--format", "json", "check", "link.toml"]);
-    let output = scene.testbed.weir.run(move || command.output())??;
-    let value: Value = serde_json::from_slice(&output.stdout)?;
-    let said = value["memory"]["total_bytes"].as_u64().ok_or("no memory is printed")?;
-    let parts = value["memory"]["parts"].as_array().into_iter().flatten();
-    let sum: u64 = parts.filter_map(|part| part["bytes"].as_u64()).sum();
-    assert_eq!(sum, said, "{value}");
+    let (said, value) = said(&scene)?;
     scene.start()?;
     let child = scene.child.as_ref().ok_or("it runs")?.id();
     let (now, most) = resident(child)?;
     scene.stop()?;
     println!("{classes} classes: said {said}, resident {now}, at most {most} bytes");
-    assert!(most <= said, "{most} bytes, and {said} were said: {}", value["memory"]);
+    assert!(most <= said, "{most} bytes, and {said} were said: {value}");
     if let Some(times) = times {
-        assert!(said <= times * now, "{now} bytes, and {said} were said: {}", value["memory"]);
+        assert!(said <= times * now, "{now} bytes, and {said} were said: {value}");
     }
+    Ok(())
+}
+
+/// Returns how many bytes `weir check` says that the link takes, and all that it says of them.
+fn said(scene: &Scene) -> Result<(u64, Value), Failed> {
+    let mut command = scene.weir(&["--format", "json", "check", "link.toml"]);
+    let output = scene.testbed.weir.run(move || command.output())??;
+    let mut value: Value = serde_json::from_slice(&output.stdout)?;
+    let memory = value["memory"].take();
+    let said = memory["total_bytes"].as_u64().ok_or("no memory is printed")?;
+    let parts = memory["parts"].as_array().into_iter().flatten();
+    let sum: u64 = parts.filter_map(|part| part["bytes"].as_u64()).sum();
+    assert_eq!(sum, said, "{memory}");
+    Ok((said, memory))
+}
+
+/// A link whose ring is full, and whose page has replayed it, takes at most the memory that `weir
+/// check` prints.
+fn memory_of_page() -> Outcome {
+    let (mut scene, token) = page::scene("memory-page")?;
+    let (said, value) = said(&scene)?;
+    let parts = value["parts"].as_array().into_iter().flatten();
+    let of = |part: &Value| part["name"].as_str().is_some_and(|name| name.contains("ring`"));
+    // A part for the ring, and one for its replay.
+    assert_eq!(parts.filter(|part| of(part)).count(), 2, "{value}");
+    let done = Arc::new(AtomicBool::new(false));
+    let flooding = flood_of(&scene.testbed, &done, 400)?;
+    let offered = |status: &Status| status.lanes[0].classes[1].offered.packets;
+    scene.await_status("much was recorded", |status| offered(status) > 40_000)?;
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
+    let found = page::ask(&scene, &token, "GET /view/packets?limit=1", "")?;
+    assert_eq!(found["packets"].as_array().map(Vec::len), Some(1), "{found}");
+    let child = scene.child.as_ref().ok_or("it runs")?.id();
+    let (_, most) = resident(child)?;
+    for process in children(child) {
+        println!("process {process}: {:?} bytes now and at most", resident(process)?);
+    }
+    scene.stop()?;
+    println!("ring and page: said {said}, at most {most} bytes");
+    assert!(most <= said, "{most} bytes, and {said} were said: {value}");
     Ok(())
 }
 

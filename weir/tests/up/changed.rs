@@ -80,6 +80,13 @@ fn told() -> Outcome {
     fs::write(scene.folder.join("policy.toml"), text)?;
     check(&scene, &["reload", "--dry-run"], 0, &["nothing"])?;
     check(&scene, &["log", "--policy", "--direction", "x"], 2, &["the link has upload"])?;
+    // Where nothing can be printed, the change is made, and standard error says so.
+    let full = fs::File::options().write(true).open("/dev/full")?;
+    let arguments = ["set", "--control", "weir.sock", "link.rate=30 Mbit/s"];
+    let output = scene.weir(&arguments).stdout(full).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("change 3 was made"), "{said}");
+    assert_eq!(origins(&scene)?, ["start", "set", "set"]);
     scene.stop()?;
     Ok(())
 }

@@ -205,7 +205,22 @@ fn a_snapshot_replays() -> Outcome {
     let report = replayed(&scene)?;
     assert_eq!(report["end"], "it is a snapshot");
     assert!(report["directions"][0]["checkpoints"].as_u64() > Some(1), "{report}");
+    to_standard_output(&scene)?;
     scene.stop()?;
+    Ok(())
+}
+
+/// A record goes down a pipe as well, and what is said of it goes elsewhere.
+fn to_standard_output(scene: &Scene) -> Outcome {
+    let to_pipe = ["snapshot", "--control", "weir.sock", "-o", "-"];
+    let output = scene.weir(&to_pipe).output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("standard output: "), "{text}");
+    fs::write(scene.folder.join("r.pcapng"), &output.stdout)?;
+    assert_eq!(replayed(scene)?["end"], "it is a snapshot");
+    let (output, value) = run(scene, &to_pipe)?;
+    assert_eq!(output.status.code(), Some(2), "{value}");
+    assert!(!scene.folder.join("-").exists(), "no file is called `-`");
     Ok(())
 }
 

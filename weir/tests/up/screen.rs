@@ -112,7 +112,7 @@ fn row(text: &str, class: &str) -> Vec<String> {
         let first = line.split_whitespace().next().unwrap_or_default();
         first.trim_start_matches(['-', '+']) == class
     };
-    let line = text.lines().skip(3).take(16).find(names).unwrap_or_default();
+    let line = text.lines().skip(3).take(13).find(names).unwrap_or_default();
     line.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -174,6 +174,13 @@ fn a_terminal_shows_the_link() -> Outcome {
     screen.press(&["y"])?;
     screen.until("the change", |text| text.contains("is in force"))?;
     screen.until("the new rate", |text| text.contains("rate 900 kbit/s"))?;
+    screen.press(&["r"])?;
+    screen.until("a record", |text| text.contains("recording to weir-1.pcapng"))?;
+    screen.press(&["r"])?;
+    let is_over = |text: &str| text.contains("weir-1.pcapng:") && text.contains("bytes");
+    screen.until("its end", is_over)?;
+    let replayed = scene.weir(&["replay", "--record", "weir-1.pcapng"]).output()?;
+    assert!(replayed.status.success(), "{replayed:?}");
     let resized = screen.tmux(&["resize-window", "-x", "120", "-y", "40"]).output()?;
     assert!(resized.status.success(), "{resized:?}");
     screen.until("more columns", |text| text.contains("p50 ms"))?;
