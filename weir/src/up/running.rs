@@ -355,7 +355,8 @@ mod tests {
         let mut program = Program::new("sleep");
         program.arg("60");
         let process = Process::start(program, &[]).expect("there is a `sleep`");
-        let (one, other) = Channel::pair().and_then(|one| Ok((one, Channel::pair()?))).expect("few");
+        let (one, other) =
+            Channel::pair().and_then(|one| Ok((one, Channel::pair()?))).expect("few");
         let limits = Limits { drain: SECOND, watchdog };
         let channels = (one.0, other.0);
         let mut running = Running::new((process, phase), channels, Desk::new(Vec::new()), limits);
