@@ -57,6 +57,7 @@ fn check_leaf(
     match classified.reason {
         Reason::Rule(index) => assert_eq!(classified.leaf, LeafId(index as u32)),
         Reason::Default => assert_eq!(classified.leaf, DEFAULT),
+        Reason::Joined(_) => panic!("no class has joined"),
         Reason::Fragment => {
             let Fragment::Later { id, .. } = headers.fragment else {
                 panic!("only later fragments follow")

@@ -250,7 +250,7 @@ mod tests {
     use crate::policy::parse as read;
 
     const POLICY: &str = "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\n\
-        [class.\"a b\"]\nrate = \"2 Mbit/s\" # as agreed\nprio = 1\n\
+        [class.a-b]\nrate = \"2 Mbit/s\" # as agreed\nprio = 1\n\
         queue = { limit = \"50 packets\" }\nmatch = [{ proto = \"udp\" }]\n\
         [class.rest]\nshare = \"60 %\"\nceil = \"10 Mbit/s\"\ndefault = true\n";
 
@@ -270,10 +270,10 @@ mod tests {
     fn a_knob_has_what_is_written_and_what_is_in_force() {
         check("link.rate", Some("10 Mbit/s"), Some(10e6), "bit/s");
         check("link.htb.r2q", None, Some(10.0), "");
-        check("class.\"a b\".rate", Some("2 Mbit/s"), Some(2e6), "bit/s");
-        check("class.\"a b\".ceil", None, Some(2e6), "bit/s");
-        check("class.\"a b\".prio", Some("1"), Some(1.0), "");
-        check("class.\"a b\".queue.limit", Some("50 packets"), Some(50.0), "packets");
+        check("class.a-b.rate", Some("2 Mbit/s"), Some(2e6), "bit/s");
+        check("class.a-b.ceil", None, Some(2e6), "bit/s");
+        check("class.a-b.prio", Some("1"), Some(1.0), "");
+        check("class.a-b.queue.limit", Some("50 packets"), Some(50.0), "packets");
         check("class.rest.share", Some("60 %"), Some(0.6), "1");
         check("class.rest.queue.limit", None, Some(100.0), "packets");
         check("class.rest.queue.dropper", Some("tail"), None, "");

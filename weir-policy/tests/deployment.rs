@@ -97,7 +97,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
         ("[direction.up]", "pool = '1 packet'\n[direction.up]", &["W015@d:3:8"]),
         ("[direction.up]", "wait = 'sleep'\n[direction.up]", &["W016@d:3:8"]),
         ("[direction.up]", "wat = 'spin'\n[direction.up]", &["W010@d:3:1"]),
-        ("[direction.up]", "web = '127.0.0.1:0'\n[direction.up]", &[]),
+        ("[direction.up]", "web = '127.0.0.1:0'\n[direction.up]", &["W017@d:3:7"]),
         ("[direction.up]", "web = '[::1]:8480'\n[direction.up]", &[]),
         ("[direction.up]", "web = '127.0.0.1'\n[direction.up]", &["W017@d:3:7"]),
         ("[direction.up]", "web = 8480\n[direction.up]", &["W012@d:3:7"]),

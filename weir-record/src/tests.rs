@@ -159,7 +159,7 @@ fn a_newer_record_and_a_plain_capture_are_refused() {
     let version = section + 8 + 16;
     newer[version] = VERSION as u8 + 1;
     let fault = read(&newer).1.expect("it is newer").fault;
-    assert!(matches!(fault, RecordFault::Version(2)), "{fault:?}");
+    assert!(matches!(fault, RecordFault::Version(at) if at == VERSION + 1), "{fault:?}");
     let fault = read(&bytes[..section]).1.expect("a section is no record").fault;
     assert!(matches!(fault, RecordFault::NotARecord), "{fault:?}");
     assert!(matches!(read(b"").1.expect("empty").fault, RecordFault::NotARecord));

@@ -1,4 +1,4 @@
-//! Integrity of messages between neighbours: keyed digests and sequence numbers [rfc2747].
+//! Integrity of messages between neighbours: keyed digests and sequence numbers `[rfc2747]`.
 //!
 //! A sender numbers its messages upwards and signs each with a key that both know. A receiver takes
 //! a number once, and none that is too far behind the highest. It learns the first number of a
@@ -38,7 +38,7 @@ pub struct Digest {
 /// them with the key [rfc2747 §5].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hash {
-    /// HMAC-MD5, 16 bytes [rfc2104].
+    /// HMAC-MD5, 16 bytes `[rfc2104]`.
     Md5,
     /// HMAC-SHA1, 20 bytes.
     Sha1,
@@ -163,7 +163,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The keyed digest of these bytes [rfc2104].
+    /// The keyed digest of these bytes `[rfc2104]`.
     pub fn digest(&self, bytes: &[u8]) -> Digest {
         let any = "HMAC takes keys of any length";
         let tag: Vec<u8> = match self.hash {

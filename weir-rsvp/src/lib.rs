@@ -6,11 +6,11 @@
 //!
 //! - [`wire`]: messages and objects as bytes, parsed without trust [rfc2205 §3, rfc2961].
 //! - [`intserv`]: Tspecs, Rspecs, adspecs and their arithmetic [rfc2210, rfc2211, rfc2212].
-//! - [`integrity`]: keyed digests and sequence numbers [rfc2747].
+//! - [`integrity`]: keyed digests and sequence numbers `[rfc2747]`.
 //! - [`node`]: path state, reservation state, merging, admission, timers [rfc2205, rfc2209].
 //!
 //! Floats occur only where the protocol has them: the rates and sizes of [rfc2210 §3] are `f32` on
-//! the wire, and formulas of [rfc2212] are computed in `f64` from them.
+//! the wire, and formulas of `[rfc2212]` are computed in `f64` from them.
 
 pub mod integrity;
 pub mod intserv;

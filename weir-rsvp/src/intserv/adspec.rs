@@ -28,7 +28,7 @@ pub struct General {
     pub mtu: u32,
 }
 
-/// The terms of guaranteed service [rfc2212].
+/// The terms of guaranteed service `[rfc2212]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GuaranteedPath {
     /// A hop does not offer the service.
@@ -74,7 +74,7 @@ pub struct OtherService {
     pub bytes: Vec<u8>,
 }
 
-/// The error terms of a hop, or their sums over a path [rfc2212].
+/// The error terms of a hop, or their sums over a path `[rfc2212]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
     /// The rate-dependent term C in bytes: a packet may come C/R later.

@@ -1,4 +1,4 @@
-//! The formulas of guaranteed service [rfc2212]: delay bounds, buffers, slack.
+//! The formulas of guaranteed service `[rfc2212]`: delay bounds, buffers, slack.
 //!
 //! Rates are bytes a second, sizes and the term C bytes, the term D microseconds. A packet waits no
 //! longer at an element of rate R than in a pipe of that rate, and C/R + D more.
@@ -6,7 +6,7 @@
 use super::adspec::Terms;
 use super::spec::{Rspec, Tspec};
 
-/// The bound on queueing delay from end to end, in microseconds [rfc2212].
+/// The bound on queueing delay from end to end, in microseconds `[rfc2212]`.
 ///
 /// `terms` are the totals of the path. A peak rate that is unknown counts as infinite.
 pub fn queueing_delay_max(tspec: &Tspec, rate: f32, terms: Terms) -> f64 {
@@ -28,7 +28,7 @@ pub fn delay_max(tspec: &Tspec, rate: f32, terms: Terms, latency: u32) -> f64 {
 }
 
 /// The least rate R, at least the token rate, whose bound on queueing delay is at most `delay`
-/// microseconds; none if even an infinite rate misses it [rfc2212].
+/// microseconds; none if even an infinite rate misses it `[rfc2212]`.
 pub fn rate_for_delay(tspec: &Tspec, terms: Terms, delay: f64) -> Option<f32> {
     let (r, p) = (f64::from(tspec.rate), f64::from(tspec.peak));
     let (b, m) = (f64::from(tspec.bucket), f64::from(tspec.packet_max));
@@ -51,7 +51,7 @@ pub fn rate_for_delay(tspec: &Tspec, terms: Terms, delay: f64) -> Option<f32> {
 }
 
 /// The buffer in bytes that an element needs so that it loses nothing, where `since` are the sums
-/// of C and D since the flow was last reshaped [rfc2212].
+/// of C and D since the flow was last reshaped `[rfc2212]`.
 pub fn buffer(tspec: &Tspec, rate: f32, since: Terms) -> f64 {
     let (r, p) = (f64::from(tspec.rate), f64::from(tspec.peak));
     let (b, m) = (f64::from(tspec.bucket), f64::from(tspec.packet_max));
@@ -72,7 +72,7 @@ pub fn buffer(tspec: &Tspec, rate: f32, since: Terms) -> f64 {
 }
 
 /// The largest slack that may go on upstream when an element reserves `rate` where `asked` came
-/// from downstream; none if that would break the bound [rfc2212].
+/// from downstream; none if that would break the bound `[rfc2212]`.
 ///
 /// `to_here` is the sum of C from the sender to this element.
 pub fn slack_spent(tspec: &Tspec, asked: Rspec, rate: f32, to_here: u32) -> Option<Rspec> {

@@ -20,7 +20,7 @@ pub struct Tspec {
     pub packet_max: u32,
 }
 
-/// What guaranteed service is asked for [rfc2212].
+/// What guaranteed service is asked for `[rfc2212]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rspec {
     /// The service rate `R` in bytes a second.
@@ -32,9 +32,9 @@ pub struct Rspec {
 /// A service that is asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flowspec {
-    /// As on a lightly loaded network [rfc2211].
+    /// As on a lightly loaded network `[rfc2211]`.
     ControlledLoad(Tspec),
-    /// A bound on delay and no loss [rfc2212].
+    /// A bound on delay and no loss `[rfc2212]`.
     Guaranteed(Tspec, Rspec),
 }
 

@@ -34,7 +34,7 @@ pub struct InterfaceParams {
     /// Keys for its messages; without them, messages are neither signed nor checked.
     pub security: Option<Security>,
     /// Whether all its neighbours understand message identifiers and summary refreshes, which are
-    /// used then [rfc2961].
+    /// used then `[rfc2961]`.
     pub reduction: bool,
 }
 

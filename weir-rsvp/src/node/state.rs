@@ -2,7 +2,7 @@
 //!
 //! Messages and timers change senders, reservations and blockades; `reconcile` derives from them
 //! which flows traffic control should have and what each previous hop should know, and acts on the
-//! difference to what they have. So the rules of [rfc2209] that follow a change are in one place.
+//! difference to what they have. So the rules of `[rfc2209]` that follow a change are in one place.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -18,7 +18,7 @@ use crate::intserv::{Adspec, Flowspec, Tspec};
 pub struct Message {
     /// The IP TTL with which it was sent.
     pub ttl: u8,
-    /// The sender understands [rfc2961]: bundles, acknowledgements, summary refreshes.
+    /// The sender understands `[rfc2961]`: bundles, acknowledgements, summary refreshes.
     pub capable: bool,
     /// Sequence number and digest.
     pub integrity: Option<Integrity>,
@@ -720,6 +720,6 @@ const BUNDLE: u8 = 12;
 const ACK: u8 = 13;
 const SREFRESH: u8 = 15;
 const HELLO: u8 = 20;
-/// [rfc3097] Not 11, which [rfc2747] says.
+/// `[rfc3097]` Not 11, which `[rfc2747]` says.
 const CHALLENGE: u8 = 25;
 const RESPONSE: u8 = 26;
