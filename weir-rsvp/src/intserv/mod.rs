@@ -1,8 +1,8 @@
 //! Integrated services: what a flow sends, what a reservation asks, what a path offers.
 //!
 //! A [`Tspec`] bounds a flow's traffic, a [`Flowspec`] asks for a service, an [`Adspec`] tells what
-//! the path can give `[rfc2210]`. Their arithmetic is that of [rfc2211 §8] and `[rfc2212]`; rates are
-//! bytes a second and sizes bytes in `f32`, the form that they have on the wire.
+//! the path can give `[rfc2210]`. Their arithmetic is that of [rfc2211 §8] and `[rfc2212]`; rates
+//! are bytes a second and sizes bytes in `f32`, the form that they have on the wire.
 
 mod adspec;
 mod delay;
