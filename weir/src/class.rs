@@ -9,8 +9,8 @@ use weir_control::protocol::{Answer, Request, Tables};
 
 /// Lets classes join a running link, or leave it, without a change of the others.
 ///
-/// A class takes one of the `places` that its parent, or [link], reserves in the policy. Nothing of
-/// the other classes is read or built anew, so thousands can come and go a second. They stay until
+/// A class takes one of the `places` that its parent, or `[link]`, reserves in the policy. Nothing
+/// of the other classes is read or built anew, so many can come and go a second. They stay until
 /// they are removed: also over `weir reload` and `weir restart`. `weir set` changes single values.
 #[derive(clap::Args)]
 pub struct Class {
