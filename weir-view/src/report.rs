@@ -3,7 +3,7 @@
 //! A report has what was sent, in `bins` (`--bins WIDTH`), and sums over the whole run; what it
 //! does not have is `None`. Time is simulated, from 1970 on. In a network each outlet is a
 //! direction.
-//! Invariant: a report is a file of at most [`BYTES_MAX`], and is read once.
+//! Invariant: a report is a file of at most `BYTES_MAX`, and is read once.
 
 use crate::json::{
     Abilities, About, Class, Direction, Heat, HeatQuery, History, HistoryQuery, Mark, Series,

@@ -3,7 +3,7 @@
 //! [`Policy::seat`] checks them as reading a policy does, without the other classes' text, and says
 //! where each goes; [`Policy::follow`] makes the policy the one that it leads to. Invariant: the
 //! policy that follows equals the one read from its text with the tables of these classes, in any
-//! order, at the places that [`Seating::text`] names.
+//! order, at the places that [`Seated::text`] names.
 
 use super::class::{self, ClassDraft};
 use super::demand::Demand;

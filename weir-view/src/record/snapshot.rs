@@ -1,7 +1,7 @@
 //! What a running link did of late, as a tape: its ring, taken by the control socket.
 //!
-//! Invariant: one snapshot is taken at a time, at most once in [`FRESH`] for all viewers, and it is
-//! [`BYTES_MAX`] long at most.
+//! Invariant: one snapshot is taken at a time, at most once in `FRESH` for all viewers, and it is
+//! `BYTES_MAX` long at most.
 
 use super::Tape;
 use crate::source::Contact;

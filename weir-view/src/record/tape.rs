@@ -1,8 +1,7 @@
 //! A record, read once for each direction.
 //!
-//! Invariants: at most [`SERIES_MAX`] series are kept, each of at most
-//! [`CELLS_MAX`](weir_sim::series::CELLS_MAX) numbers of a kind; a record in a file is not held in
-//! memory, but for the packets of its directions
+//! Invariants: at most [`SERIES_MAX`] series are kept, each of at most [`CELLS_MAX`] numbers of a
+//! kind; a record in a file is not held in memory, but for the packets of its directions
 //! ([`ARRIVALS_MAX`](weir_sim::load::ARRIVALS_MAX) of each).
 
 use super::shown;

@@ -1,6 +1,6 @@
 //! What happens now, for all who read the stream.
 //!
-//! Invariant: the feed holds the last sample of each direction and the last [`EVENTS_MAX`] events,
+//! Invariant: the feed holds the last sample of each direction and the last `EVENTS_MAX` events,
 //! however many read it and however slowly. A reader keeps numbers of what it has read; what was
 //! replaced meanwhile is counted for it.
 
