@@ -42,7 +42,7 @@ pub fn status(path: &Path, query: &Query) -> Result<Status, String> {
 /// # Errors
 /// When no link listens at `path`, or the answer does not follow this protocol.
 pub fn call(path: &Path, request: &Request) -> Result<Answer, String> {
-    // Descriptors that nobody asked for are closed.
+    // Descriptors that were not asked for are closed.
     call_for_descriptors(path, request).map(|(answer, _)| answer)
 }
 
@@ -67,7 +67,7 @@ pub fn call_for_descriptors(
 /// # Errors
 /// When there is no answer, or it does not follow this protocol.
 pub fn call_on(stream: &UnixStream, request: &Request) -> Result<Answer, String> {
-    // Descriptors that nobody asked for are closed.
+    // Descriptors that were not asked for are closed.
     exchange(stream, request).map(|(answer, _)| answer).map_err(|error| match error {
         Silence::NotAsked(cause) => format!("the link does not answer: {cause}"),
         Silence::NoAnswer(error) => format!("the link gives no valid answer: {error}"),

@@ -165,7 +165,7 @@ fn keep(mut command: Command, testbed: &Testbed, told: &Sender<Told>) {
         }
     };
     let out = child.stdout.take().expect("it is a pipe");
-    // One that nobody waits for any more is stopped by whoever has the child.
+    // If the demo has ended meanwhile, the owner of the child stops it.
     if told.send(Told::Started(Box::new(child))).is_err() {
         return;
     }

@@ -135,7 +135,7 @@ fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Markup {
             @for sheet in sheets {
                 @let of_sheet: Vec<&Outcome<'_>> =
                     outcomes.iter().filter(|outcome| outcome.sheet.id == sheet.id).collect();
-                // Closed, so that a browser neither lays out nor draws what nobody looks at; a link
+                // Closed, so that a browser neither lays out nor draws what is folded; a link
                 // to the article inside opens it.
                 details.experiment {
                     summary { (sheet.id) ": " (sheet.title) " " (held(sheet, outcomes)) }
