@@ -114,8 +114,8 @@ fn write_control<A: Copy, B: Copy>(
     first: (c_int, c_int, A),
     second: (c_int, c_int, B),
 ) {
-    // SAFETY: the control buffer has room for both values (`CONTROL_BYTES`), and the macros of the C
-    // library stay within its length.
+    // SAFETY: the control buffer has room for both values (`CONTROL_BYTES`), and the macros of the
+    // C library stay within its length.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
         (*at).cmsg_level = first.0;

@@ -27,8 +27,8 @@ pub struct Headers {
     pub message: Range<usize>,
 }
 
-/// Reads the headers of a whole IPv4 or IPv6 packet; none if it carries no RSVP, is cut off, or is a
-/// fragment.
+/// Reads the headers of a whole IPv4 or IPv6 packet; none if it carries no RSVP, is cut off, or is
+/// a fragment.
 pub fn read(packet: &[u8]) -> Option<Headers> {
     match packet.first()? >> 4 {
         4 => read_v4(packet),

@@ -17,8 +17,8 @@
 //!   multicast Path of IPv6 passes a router as if RSVP were not there.
 //! - A Path has the sender's address as source. `IP_TRANSPARENT` lets a socket send from addresses
 //!   of others; to set it CAP_NET_RAW is enough, and later no privilege is needed.
-//! - To give the hop-by-hop header of IPv6 with a packet needs CAP_NET_RAW each time; a socket keeps
-//!   one without. So there is a second socket, which receives nothing.
+//! - To give the hop-by-hop header of IPv6 with a packet needs CAP_NET_RAW each time; a socket
+//!   keeps one without. So there is a second socket, which receives nothing.
 //! - A socket is in 20 multicast groups of IPv4 at most (`net.ipv4.igmp_max_memberships`).
 //! - When a link goes down, its IPv4 routes go, and no notice tells of them (`routing.rs`).
 

@@ -53,9 +53,9 @@ impl Default for Setting {
     }
 }
 
-/// The address of node `node` on the cable behind node `cable`.
+/// The address of node `node` on the cable behind node `cable`; with `usize::MAX` that of the cable.
 pub fn address(v4: bool, cable: usize, node: usize) -> IpAddr {
-    let (cable, node) = (cable as u16 + 1, node as u16 + 1);
+    let (cable, node) = (cable as u16 + 1, node.wrapping_add(1) as u16);
     match v4 {
         true => IpAddr::from([10, cable as u8, 0, node as u8]),
         false => IpAddr::from([0xfd00 | cable, 0, 0, 0, 0, 0, 0, node]),
