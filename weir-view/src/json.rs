@@ -43,6 +43,8 @@ pub struct Abilities {
     pub fork: bool,
     /// Make a change on trial.
     pub confirm: bool,
+    /// See a simulation of the same beside it.
+    pub beside: bool,
 }
 
 /// A direction.
@@ -390,4 +392,27 @@ pub struct Fork {
     pub first_difference: Option<String>,
     /// Whether sources send what they sent, whatever becomes of it: always.
     pub open_loop: bool,
+}
+
+/// What is asked of the simulation beside a live run: `GET /view/beside`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BesideQuery {
+    /// The direction; the simulated one without it.
+    pub direction: Option<String>,
+}
+
+/// A live run and its simulation, in the same intervals from the first packet of each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The ends of the intervals.
+    pub t: Vec<f64>,
+    /// Their length.
+    pub step_ms: f64,
+    /// The classes of the live run.
+    pub live: BTreeMap<String, Series>,
+    /// The classes of the simulation; what waited and what was borrowed is not known.
+    pub simulated: BTreeMap<String, Series>,
+    /// What is compared, in a sentence.
+    pub about: String,
 }

@@ -4,11 +4,12 @@
 //! [`source::Source`], whose types are in [`json`]. What is beside `/view` is the control API of a
 //! live link, which the server passes on with the rights of the token. [`live`] is the source of a
 //! running link: a client of the control socket, in a process of its own, whose end costs the link
-//! nothing. [`record`] is the source of a record, [`report`] that of a simulation's report.
-//! [`access`] makes tokens.
+//! nothing. [`record`] is the source of a record, [`report`] that of a simulation's report,
+//! [`beside`] that of a record and a simulation of the same. [`access`] makes tokens.
 
 pub mod access;
 pub mod assets;
+pub mod beside;
 pub mod json;
 pub mod live;
 pub mod record;

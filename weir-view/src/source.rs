@@ -1,8 +1,8 @@
 //! What is shown, as the server asks for it. Each kind of source is a folder or a file of its own.
 
 use crate::json::{
-    About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark,
-    Packets, PacketsQuery, Predict, Prediction, SpanQuery,
+    About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
+    KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };
 use crate::server::feed::Feed;
 use std::os::unix::net::UnixStream;
@@ -72,6 +72,16 @@ pub trait Source: Send + Sync {
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
         let _nothing = query;
         Err(absent("state to go on from"))
+    }
+
+    /// Returns what happened and a simulation of the same.
+    ///
+    /// # Errors
+    /// When nothing was simulated beside it.
+    fn beside(&self, query: &BesideQuery) -> Result<Beside, Fault> {
+        let _nothing = query;
+        let text = "nothing was simulated beside it; `weir demo --view` does that";
+        Err(Fault::new(404, text))
     }
 
     /// Returns what happens now, if something still does.

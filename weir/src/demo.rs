@@ -3,10 +3,15 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
+use crate::view::Page;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::Arc;
 use std::time::Duration;
-use weir_lab::demo::{self, Failure, Phase};
+use weir_lab::demo::{self, Failure, Phase, Whole};
 use weir_live::signals::StopSignal;
+use weir_view::beside::Both;
+use weir_view::record::Record;
+use weir_view::source::Source;
 
 /// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///
@@ -23,6 +28,10 @@ pub struct Demo {
     /// Print the policy of the demo and exit.
     #[arg(long)]
     policy: bool,
+    /// Afterwards shows the run in the browser, live and simulated over each other: prints the
+    /// address of the page and serves it until Ctrl-C.
+    #[arg(long, conflicts_with = "policy")]
+    view: bool,
 }
 
 fn seconds() -> std::ops::RangeInclusive<u64> {
@@ -39,17 +48,31 @@ impl Run for Demo {
             Ok(stop) => stop,
             Err(error) => return output.refuse(&error.to_string()),
         };
+        // Here, since the demo may go into a network of its own.
+        let page = match self.view.then(|| Page::bind(None)).transpose() {
+            Ok(page) => page,
+            Err(error) => return output.refuse(&error),
+        };
+        if page.is_some() {
+            output.json_by_line();
+        }
         let bar = Bar::new();
-        let measured = Duration::from_secs(self.seconds);
-        let outcome = demo::run(measured, &stop, &mut |phase, part| bar.tell(phase, part));
+        let asked = (Duration::from_secs(self.seconds), self.view);
+        let outcome = demo::run(asked, &stop, &mut |phase, part| bar.tell(phase, part));
         bar.bar.finish_and_clear();
         match outcome {
-            Ok(outcome) => {
+            Ok((outcome, whole)) => {
                 match output.format {
                     Format::Json => output.json(&outcome),
                     Format::Text => output.text(&outcome.to_string()),
                 }
-                if outcome.held() { Exit::Clean } else { Exit::Faults }
+                let exit = if outcome.held() { Exit::Clean } else { Exit::Faults };
+                let Some((page, whole)) = page.zip(whole) else {
+                    offer(output);
+                    return exit;
+                };
+                let shown = both(whole).and_then(|both| page.serve(both, false, (&stop, output)));
+                shown.map_or_else(|error| output.refuse(&error), |_| exit)
             }
             Err(Failure::Interrupted) => {
                 output.warn("demo: interrupted; traffic, link and private networks are gone");
@@ -59,6 +82,23 @@ impl Run for Demo {
                 output.refuse(&format!("demo: {why}"))
             }
         }
+    }
+}
+
+/// Returns the run as the page shows it.
+fn both(whole: Whole) -> Result<Arc<dyn Source>, String> {
+    let Whole { record, direction, simulated } = whole;
+    let record = Record::of_bytes("demo", record)?;
+    Ok(Arc::new(Both { record, direction: direction.to_owned(), simulated }))
+}
+
+/// Says how to see the same in the browser.
+fn offer(output: &Output) {
+    if output.format == Format::Text {
+        let program = std::env::args().next().unwrap_or_else(|| "weir".to_owned());
+        output.text(&format!(
+            "\nSee it in the browser, live and simulated over each other: {program} demo --view\n"
+        ));
     }
 }
 

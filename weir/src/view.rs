@@ -82,7 +82,24 @@ impl View {
 
     /// Serves the page of a source until a signal comes.
     fn serve(&self, source: Arc<dyn Source>, output: &Output) -> Result<Exit, String> {
-        let listen = self.listen.unwrap_or(LISTEN);
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        Page::bind(self.listen)?.serve(source, self.open, (&stop, output))
+    }
+}
+
+/// The address of a page, which is not served yet.
+pub struct Page {
+    api: Api,
+    listener: TcpListener,
+}
+
+impl Page {
+    /// Takes an address of this machine only.
+    ///
+    /// # Errors
+    /// When others can reach it, or it cannot be had.
+    pub fn bind(listen: Option<SocketAddr>) -> Result<Self, String> {
+        let listen = listen.unwrap_or(LISTEN);
         if !listen.ip().is_loopback() {
             return Err(format!(
                 "{listen} can be reached by others, and the token would be readable; listen on \
@@ -90,25 +107,34 @@ impl View {
                  certificate"
             ));
         }
-        let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let api = access::of_token(listen, access::fresh()?);
-        let listener = bind(&api)?;
+        let listener = web::bind(&api)
+            .map_err(|error| format!("cannot listen on {listen}: {error}; set another port"))?;
+        Ok(Self { api, listener })
+    }
+
+    /// Serves the page of a source until a signal comes.
+    ///
+    /// # Errors
+    /// When it cannot be served or opened.
+    pub fn serve(
+        self,
+        source: Arc<dyn Source>,
+        is_opened: bool,
+        (stop, output): (&StopSignal, &Output),
+    ) -> Result<Exit, String> {
+        let Self { api, listener } = self;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let url = access::url(address, false, &api.token);
         let server = Server::start(Web::new(listener.into(), &api)?, source);
         let _server = server.map_err(|error| format!("cannot serve on {address}: {error}"))?;
         tell(&url, "stop with Ctrl-C", output);
-        let _opened = if self.open { Some(open_at(&url)?) } else { None };
+        let _opened = if is_opened { Some(open_at(&url)?) } else { None };
         while !stop.requested() && !output.is_closed() {
             std::thread::sleep(LOOK);
         }
         Ok(Exit::Clean)
     }
-}
-
-fn bind(api: &Api) -> Result<TcpListener, String> {
-    let listen = api.listen;
-    web::bind(api).map_err(|error| format!("cannot listen on {listen}: {error}; set another port"))
 }
 
 fn tell(url: &str, what: &str, output: &Output) {

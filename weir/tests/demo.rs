@@ -4,7 +4,8 @@
 //! live tests are skipped, or fail if WEIR_REQUIRE_LIVE=1.
 
 use serde_json::Value;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -129,6 +130,89 @@ fn check_later(later: &Value) {
     assert!(total > 0.0 && (sum - total).abs() < 1e-6, "{explain}");
     assert_eq!((&replay["identical"], &replay["changes"]), (&true.into(), &1.into()), "{replay}");
     assert!(replay["departures"].as_u64() > Some(100), "{replay}");
+}
+
+/// The page of a run has what its outcome tells, live and simulated.
+#[test]
+fn the_page_of_a_run_has_what_the_run_tells_live_and_simulated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = demo_in(folder.path(), &["--seconds", "3", "--view", "--format", "json"]);
+    let process = child.id();
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut line = || {
+        let line = lines.next()?.expect("it is text");
+        Some(serde_json::from_str::<Value>(&line).expect("each line is JSON"))
+    };
+    let Some(outcome) = line() else {
+        let mut error = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut error).expect("text");
+        child.wait().expect("a child can be waited for");
+        assert!(is_skipped(&error), "{error}");
+        return;
+    };
+    let served = line().expect("the address comes after the outcome");
+    let url = served["url"].as_str().expect("an address").to_owned();
+    let about = view(&url, "/view/about");
+    assert_eq!(about["directions"][0]["name"], "forth", "{about}");
+    let beside = view(&url, "/view/beside?direction=forth");
+    for class in outcome["classes"].as_array().expect("classes") {
+        let name = class["name"].as_str().expect("a name");
+        for side in ["live", "simulated"] {
+            let row = &beside[side][name];
+            // From the end of the warm-up to that of the measurement: bins of 0.2 s.
+            let row = row["sent_bps"].as_array().unwrap_or_else(|| panic!("{side} {name}: {row}"));
+            assert!(row.len() >= 45, "{side} {name} has {} bins", row.len());
+            let measured = row[10..25].iter().filter_map(Value::as_f64).sum::<f64>() / 15.0;
+            let told = class[side]["rate_bps"].as_f64().expect("a rate");
+            // Live, the traffic begins a moment after the record; a busy machine delays it.
+            let slack = if side == "live" { 0.25 } else { 0.05 };
+            assert!((measured / told - 1.0).abs() < slack, "{side} {name}: {measured}, {told}");
+        }
+    }
+    // The rates that were set while it ran are those of both.
+    let marks = view(&url, "/view/events");
+    let kinds = marks.as_array().expect("a list").iter().map(|mark| &mark["kind"]);
+    assert_eq!(kinds.filter(|kind| *kind == "policy-changed").count(), 1, "{marks}");
+    for (class, grows) in [("video", true), ("bulk", false)] {
+        let row = beside["simulated"][class]["sent_bps"].as_array().expect("bins");
+        let mean =
+            |part: &[Value]| part.iter().filter_map(Value::as_f64).sum::<f64>() / part.len() as f64;
+        let (before, after) = (mean(&row[10..25]), mean(&row[row.len() - 10..row.len() - 1]));
+        assert_eq!(after > before * 1.1, grows, "{class}: {before}, {after}");
+        assert_eq!(after < before * 0.9, !grows, "{class}: {before}, {after}");
+    }
+    let kill = Command::new("kill").args(["-INT", &process.to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("a child can be waited for") {
+            Some(status) => break status,
+            None if start.elapsed() > Duration::from_secs(20) => {
+                child.kill().expect("a child can be killed");
+                panic!("the page is served on after Ctrl-C");
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+    check_gone(process, folder.path());
+}
+
+/// Asks the page at this address.
+fn view(url: &str, path: &str) -> Value {
+    let (address, token) = url.split_once("/#token=").expect("the address has the token");
+    let host = address.strip_prefix("http://").expect("an address");
+    let mut stream = TcpStream::connect(host).expect("the page is served");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+    serde_json::from_str(body).expect("it is JSON")
 }
 
 /// In the measurement, and while rates change.

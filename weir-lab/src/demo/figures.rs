@@ -553,6 +553,7 @@ mod tests {
                 WebTransfer { begun, took: Err(late) },
                 transfer(window.times.1, 900),
             ],
+            record: None,
             window,
         };
         let found = listener(&live);

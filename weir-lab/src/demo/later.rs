@@ -4,15 +4,13 @@
 //! Each step is that of a verb, over the same socket and with the same functions.
 
 use super::figures::{self, Figures};
-use super::link::WAY;
+use super::link::{self, WAY};
 use super::live::{LiveRun, Watch, Window};
 use super::mix::{Class, NAME, POLICY, POLICY_PATH, SETTINGS};
 use super::{Failure, read};
 use serde::Serialize;
-use std::io::Read;
 use std::thread::Scope;
 use std::time::Duration;
-use weir_control::client;
 use weir_control::protocol::{Answer, Changed, Request, Setting, Terms};
 use weir_policy::Policy;
 use weir_policy::edit::{self, Edit};
@@ -117,20 +115,12 @@ pub(super) fn run<'scope>(
     scope: &'scope Scope<'scope, '_>,
     watch: &mut Watch<'_>,
 ) -> Result<Trial, Failure> {
-    let socket = watch.link.socket();
-    let request = Request::Record { for_ms: Some(DURATION.as_millis() as u64) };
-    let recording = scope.spawn(move || -> Result<Vec<u8>, String> {
-        let mut record = Vec::new();
-        let stream = client::follow(&socket, &request)?;
-        let read = stream.take(RECORD_MAX).read_to_end(&mut record);
-        read.map(|_| record).map_err(|error| format!("the record ends: {error}"))
-    });
+    let recording = watch.link.record(scope, DURATION);
     watch.wait(Duration::from_millis(BEFORE_MS), &mut |_| {})?;
     let changed = set(watch)?;
     watch.wait(Duration::from_millis(SETTLE_MS), &mut |_| {})?;
     let window = watch.window(Duration::from_millis(MEASURED_MS))?;
-    let record = recording.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    Ok(Trial { changed, window, record: record.map_err(Failure::System)? })
+    Ok(Trial { changed, window, record: link::recorded(recording)? })
 }
 
 fn set(watch: &Watch<'_>) -> Result<Changed, Failure> {
@@ -263,8 +253,6 @@ const BEFORE_MS: u64 = 1_000;
 /// TCP finds its window again.
 const SETTLE_MS: u64 = 1_000;
 const MEASURED_MS: u64 = 3_000;
-/// More than any record of this traffic has.
-const RECORD_MAX: u64 = 1 << 28;
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, Scope};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_control::client;
@@ -108,6 +108,22 @@ impl Link {
         }
     }
 
+    /// Begins to record the link for so long; [`recorded`] has the end.
+    pub(super) fn record<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        length: Duration,
+    ) -> Recording<'scope> {
+        let socket = self.socket();
+        let request = Request::Record { for_ms: Some(length.as_millis() as u64) };
+        scope.spawn(move || {
+            let mut record = Vec::new();
+            let stream = client::follow(&socket, &request)?;
+            let read = stream.take(RECORD_MAX).read_to_end(&mut record);
+            read.map(|_| record).map_err(|error| format!("the record ends: {error}"))
+        })
+    }
+
     /// Stops the link, as SIGTERM does.
     pub(super) fn stop(mut self) -> Result<(), Failure> {
         self.end().map_err(Failure::System)
@@ -140,6 +156,15 @@ impl Drop for Link {
         // Where this fails, another failure was told already.
         let _ended = self.end();
     }
+}
+
+/// A record that is being made.
+pub(super) type Recording<'scope> = ScopedJoinHandle<'scope, Result<Vec<u8>, String>>;
+
+/// Waits for the end of a record.
+pub(super) fn recorded(recording: Recording<'_>) -> Result<Vec<u8>, Failure> {
+    let record = recording.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    record.map_err(Failure::System)
 }
 
 /// What the thread says that keeps the link.
@@ -199,6 +224,8 @@ fn write_files(folder: &Path, cpu: Option<usize>) -> std::io::Result<()> {
 
 /// The direction that has the policy.
 pub(super) const WAY: &str = "forth";
+/// More than any record of this traffic has.
+const RECORD_MAX: u64 = 1 << 29;
 const SOCKET: &str = "weir.sock";
 const DEPLOYMENT: &str = "demo.toml";
 const START_PATIENCE: Duration = Duration::from_secs(20);

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::later::{self, Trial};
-use super::link::Link;
+use super::link::{self, Link};
 use super::mix::{Class, WARMUP};
 use super::tcp::{self, WebTransfer};
 use super::udp::{self, Heard};
@@ -33,6 +33,8 @@ pub(super) struct LiveRun {
     pub heard: Vec<Heard>,
     /// The web transfers that began.
     pub web: Vec<WebTransfer>,
+    /// A record from before the traffic to its end, if it was asked for.
+    pub record: Option<Vec<u8>>,
 }
 
 /// The link at both ends of a measurement.
@@ -49,9 +51,10 @@ pub(super) struct Window {
     pub times: (Instant, Instant),
 }
 
-/// Runs the traffic for [`WARMUP`], `measured` and the trial after it.
+/// Runs the traffic for [`WARMUP`], `measured` and the trial after it; records all of it if it is
+/// to be kept.
 pub(super) fn run(
-    measured: Duration,
+    (measured, is_kept): (Duration, bool),
     stop: &StopSignal,
     progress: &mut dyn FnMut(f64),
 ) -> Result<LiveRun, Failure> {
@@ -65,9 +68,10 @@ pub(super) fn run(
         let (forward_cpu, traffic_cpu) = rig::cpus();
         let link = Link::start(scope, &testbed, forward_cpu, stop)?;
         let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
+        let whole = WARMUP + measured + later::DURATION;
+        let recording = is_kept.then(|| link.record(scope, whole));
         let receivers = traffic.receivers(scope, &flags.receivers);
         let senders = traffic.senders(scope, &flags.senders);
-        let whole = WARMUP + measured + later::DURATION;
         let mut watch = Watch { link: &link, stop, begun: Instant::now(), whole, progress };
         let measured = watch.measure(measured);
         let tried = measured.and_then(|window| Ok((window, later::run(scope, &mut watch)?)));
@@ -78,9 +82,9 @@ pub(super) fn run(
         flags.receivers.store(true, Ordering::Relaxed);
         let heard = receivers.join();
         let ((window, trial), (spoken, web), heard) = (tried?, sent?, heard?);
-        let last = last?;
+        let (last, record) = (last?, recording.map(link::recorded).transpose()?);
         link.stop()?;
-        Ok(LiveRun { window, trial, last, spoken, heard, web })
+        Ok(LiveRun { window, trial, last, spoken, heard, web, record })
     })
 }
 

@@ -17,6 +17,7 @@ mod simulated;
 mod table;
 mod tcp;
 mod udp;
+mod whole;
 
 use crate::rig;
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub use differences::Difference;
 pub use figures::{Check, Conservation, Figures, Outcome};
 pub use later::{Explain, Later, Moved, Replay, Set};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
+pub use whole::Whole;
 
 /// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web
 /// transfer of a simulation uses memory from its start to the end.
@@ -60,19 +62,20 @@ impl From<SystemError> for Failure {
     }
 }
 
-/// Runs the demo, measuring for `measured`; calls `progress` with the part done of each phase. Call
-/// it before the process has a second thread.
+/// Runs the demo, measuring for `measured`; if it is to be kept, also returns the whole run, live
+/// and simulated. Calls `progress` with the part done of each phase. Call it before the process has
+/// a second thread.
 ///
 /// # Errors
 /// See [`Failure`].
 pub fn run(
-    measured: Duration,
+    (measured, is_kept): (Duration, bool),
     stop: &StopSignal,
     progress: &mut dyn FnMut(Phase, f64),
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, Option<Whole>), Failure> {
     let _first = rig::prepare().map_err(Failure::Privilege)?;
     let policy = policy()?;
-    let live = live::run(measured, stop, &mut |part| progress(Phase::Live, part))?;
+    let live = live::run((measured, is_kept), stop, &mut |part| progress(Phase::Live, part))?;
     let whole = (WARMUP + measured).as_secs_f64();
     let report = simulated::run(&policy, measured, &mut |at| {
         progress(Phase::Simulation, at.as_nanos() as f64 / 1e9 / whole);
@@ -83,7 +86,8 @@ pub fn run(
     let mut outcome = Outcome::new(&policy, measured, &live, &report)?;
     outcome.differences = differences::all(&outcome);
     outcome.checks = checks::all(&outcome);
-    Ok(outcome)
+    let whole = live.record.map(|record| Whole::of(record, &policy)).transpose()?;
+    Ok((outcome, whole))
 }
 
 /// The policy of the demo, checked as `weir check` would.

@@ -2,15 +2,18 @@
 
 use super::Failure;
 use super::mix::{
-    Class, UDP_HEADERS, VIDEO_PAYLOAD, VIDEO_RATE, VOICE_INTERVAL, VOICE_PAYLOAD, WARMUP,
-    WEB_BYTES, WEB_INTERVAL,
+    Class, POLICY_PATH, UDP_HEADERS, VIDEO_PAYLOAD, VIDEO_RATE, VOICE_INTERVAL, VOICE_PAYLOAD,
+    WARMUP, WEB_BYTES, WEB_INTERVAL,
 };
 use std::net::Ipv4Addr;
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
 use weir_policy::Policy;
+use weir_sim::change::PlanChange;
+use weir_sim::network::plan::OutletId;
 use weir_sim::scenario::{Congestion, Sizes, Source, Spacing, Tcp, Traffic, Transfer};
-use weir_sim::{Report, Scenario};
+use weir_sim::timeline::{Timelines, Tracks};
+use weir_sim::{Fate, Report, Scenario, Watch};
 
 /// Simulates [`WARMUP`] and `measured`; calls `progress` with the simulated time.
 pub(super) fn run(
@@ -18,25 +21,54 @@ pub(super) fn run(
     measured: std::time::Duration,
     progress: &mut dyn FnMut(Duration),
 ) -> Result<Report, Failure> {
-    let report = weir_sim::run(&scenario(policy, measured), progress);
-    report.map_err(|error| Failure::System(format!("simulate the demo: {error}")))
+    let scenario = scenario(policy, duration_of(WARMUP + measured));
+    weir_sim::run(&scenario, progress).map_err(failed)
 }
 
-fn scenario(policy: &Policy, measured: std::time::Duration) -> Scenario {
-    let duration = WARMUP + measured;
+/// Simulates the whole run with the policy that was set at an instant from its start; returns what
+/// each class did in each `step`.
+pub(super) fn tracks(
+    policies: [&Policy; 2],
+    (changed, duration): (Duration, Duration),
+    step: Duration,
+) -> Result<Tracks, Failure> {
+    let [first, then] = policies;
+    let change = PlanChange {
+        at: Instant::ZERO.after(changed),
+        policy: POLICY_PATH.to_owned(),
+        link: then.link.clone(),
+        classifier: then.classifier(),
+        heir: then.default.leaf,
+        outlet: OutletId(0),
+        interfaces: Vec::new(),
+    };
+    let scenario = Scenario { changes: vec![change], ..scenario(first, duration) };
+    let mut timelines = Timelines::of(&scenario, Some(step));
+    let mut tell = |fate: &Fate<'_>| timelines.add(fate);
+    let watch = Watch { packets: Some(&mut tell), rest: true, ..Watch::default() };
+    weir_sim::run_watched(&scenario, watch, &mut |_| {}).map_err(failed)?;
+    Ok(timelines.finish().swap_remove(0))
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::System(format!("simulate the demo: {error}"))
+}
+
+fn scenario(policy: &Policy, duration: Duration) -> Scenario {
     let mut sources = vec![
         source("voice", Class::Voice, voice()),
         source("video", Class::Video, video()),
         source("bulk", Class::Bulk, Traffic::Tcp(bulk())),
     ];
-    let transfers = duration.as_nanos().div_ceil(WEB_INTERVAL.as_nanos()) as u16;
+    let interval = duration_of(WEB_INTERVAL).as_nanos();
+    let transfers = duration.as_nanos().div_ceil(interval) as u16;
     sources.extend((0..transfers).map(web));
     Scenario {
         name: "demo".to_owned(),
         link: policy.link.clone(),
         classifier: policy.classifier(),
         delay: WIRE_DELAY,
-        duration: duration_of(duration),
+        duration,
         warmup: duration_of(WARMUP),
         seed: 1,
         demands: policy.demands.clone(),

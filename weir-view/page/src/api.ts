@@ -30,7 +30,13 @@ export interface About {
   to: number;
   step_ms: number;
   panics: number;
-  abilities: { change: boolean; packets: boolean; fork: boolean; confirm: boolean };
+  abilities: {
+    change: boolean;
+    packets: boolean;
+    fork: boolean;
+    confirm: boolean;
+    beside: boolean;
+  };
   directions: Direction[];
 }
 
@@ -158,6 +164,14 @@ export interface Fork {
   open_loop: boolean;
 }
 
+export interface Beside {
+  t: number[];
+  step_ms: number;
+  live: Record<string, ClassHistory>;
+  simulated: Record<string, ClassHistory>;
+  about: string;
+}
+
 /** A refusal of the server, with its status of HTTP. */
 export class Refusal extends Error {
   constructor(
@@ -240,6 +254,7 @@ export const api = {
     get<Packets>("/view/packets", query),
   fork: (direction: string, at: number, settings: Setting[], seconds: number) =>
     post<Fork>("/view/fork", { direction, at, settings, seconds }),
+  beside: (direction: string) => get<Beside>("/view/beside", { direction }),
   set: (settings: Setting[], terms: Terms) =>
     post<{ changed: Changed }>("/set", { settings, terms }),
   rollback: (number: number | undefined, terms: Terms) =>

@@ -5,6 +5,7 @@ import { rate, writeSimulated } from "./format";
 import { isDark } from "./palette";
 import { follow, type ServerEvent } from "./sse";
 import { Store, WINDOWS } from "./store";
+import { BesideView } from "./views/beside";
 import { Detail } from "./views/detail";
 import { ForkView } from "./views/fork";
 import { HeatMap } from "./views/heat";
@@ -45,6 +46,7 @@ function makeViews(): void {
     [
       "Overview",
       [
+        new BesideView(store).element,
         new Throughput(store).element,
         marks.element,
         new HeatMap(store, (cell) => packets.show(cell)).element,

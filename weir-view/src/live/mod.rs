@@ -126,7 +126,13 @@ impl Source for Live {
             to,
             step_ms: past::STEP_MS,
             panics: 0,
-            abilities: Abilities { change, confirm: change, packets: change, fork: change },
+            abilities: Abilities {
+                change,
+                confirm: change,
+                packets: change,
+                fork: change,
+                beside: false,
+            },
             directions,
         })
     }

@@ -46,6 +46,11 @@ impl Record {
     pub fn of_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, String> {
         Ok(Self { name: name.to_owned(), tape: Tape::of_bytes(bytes)? })
     }
+
+    /// Returns what is recorded.
+    pub fn tape(&self) -> &Tape {
+        &self.tape
+    }
 }
 
 impl Source for Record {
@@ -60,7 +65,7 @@ impl Source for Record {
             to,
             step_ms: self.tape.step_ms(),
             panics: 0,
-            abilities: Abilities { change: false, packets: true, fork: true, confirm: false },
+            abilities: Abilities { packets: true, fork: true, ..Abilities::default() },
             directions: self.tape.directions(),
         })
     }

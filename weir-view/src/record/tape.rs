@@ -122,6 +122,25 @@ impl Tape {
         Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
     }
 
+    /// Returns so many intervals of a direction, from its first packet on.
+    ///
+    /// # Errors
+    /// When there is no such direction or no packet in it, or too many intervals are asked for.
+    pub fn from_first(
+        &self,
+        direction: &str,
+        (step, bins): (Duration, usize),
+    ) -> Result<History, Fault> {
+        let way = self.way(Some(direction))?;
+        let first = way.load.arrivals.first().map_or(way.load.start, |arrival| arrival.at);
+        // A window is without its beginning.
+        let from = first.before(Duration::from_nanos(1));
+        let length = Duration::from_nanos(step.as_nanos().saturating_mul(bins as u64));
+        let window = Window { from, to: from.after(length).min(way.load.end), step };
+        let series = self.series(&way, window)?;
+        Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
+    }
+
     /// Answers `/view/heat`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The routes of a record, and of a link's ring: real records, and hostile ones.
 
 use super::{Record, snapshot::Snapshot};
+use crate::beside::Both;
 use crate::server::{Shared, answer};
 use crate::source::{Contact, Source};
 use policies::text;
@@ -10,6 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use weir_core::random::Random;
+use weir_sim::timeline::{Track, Tracks};
 
 #[path = "../../../weir-sim/tests/common/policies.rs"]
 mod policies;
@@ -89,6 +91,50 @@ fn a_record_has_its_tree_its_history_and_its_changes() {
     assert!(kinds.contains(&&json!("policy-changed")) && kinds.contains(&&json!("stall")));
     let knobs = get(&shared, "/view/knobs");
     assert!(knobs.as_array().expect("a list").len() > 4, "{knobs}");
+}
+
+#[test]
+fn a_simulation_beside_a_record_has_its_intervals_from_the_first_packet_on() {
+    let record = Record::of_bytes("r", bytes(200)).expect("a record");
+    let direction = "up".to_owned();
+    let class = record.tape().directions()[0].classes.iter().find(|class| class.leaf).cloned();
+    let name = class.expect("a policy has leaves").name;
+    let track = |row: Vec<f64>| Track {
+        name: name.clone(),
+        delay_p99_us: row.iter().map(|value| Some(*value)).collect(),
+        delay_p50_us: vec![None; row.len()],
+        offered_bps: row.clone(),
+        dropped_pps: vec![0.0; row.len()],
+        sent_bps: row,
+        ..Track::default()
+    };
+    let both = |row: Vec<f64>| {
+        let simulated = Tracks { step_s: 0.001, classes: vec![track(row)], ..Tracks::default() };
+        let record = Record::of_bytes("r", bytes(200)).expect("a record");
+        Shared::of(Arc::new(Both { record, direction: direction.clone(), simulated }), None)
+    };
+    let shared = both(vec![1.0, 2.0, 3.0]);
+    assert_eq!(get(&shared, "/view/about")["abilities"]["beside"], json!(true));
+    let beside = get(&shared, "/view/beside?direction=up");
+    assert_eq!(beside["simulated"][&name]["sent_bps"], json!([1.0, 2.0, 3.0]));
+    assert_eq!(beside["simulated"][&name]["p50_us"], json!([null, null, null]));
+    assert_eq!(beside["live"][&name]["sent_bps"].as_array().map(Vec::len), Some(3));
+    let [first, second] = [0, 1].map(|bin| beside["t"][bin].as_f64().expect("a time"));
+    assert!((second - first - 1.0).abs() < 1e-3, "{}", beside["t"]);
+    // A simulation that is longer than the record is cut, and nothing of the record is lost.
+    let long = get(&both(vec![1.0; 100_000]), "/view/beside");
+    let bins = long["t"].as_array().map(Vec::len);
+    assert!(bins > Some(50) && bins < Some(100_000), "{bins:?}");
+    assert_eq!(long["simulated"][&name]["sent_bps"].as_array().map(Vec::len), bins);
+    let offered = sum(&long["live"][&name]["offered_bps"]) / 8e3;
+    let (from, to) = record.tape().span();
+    let whole = get(&shared, &format!("/view/history?from={from}&to={to}&step=1"));
+    let all = sum(&whole["classes"][&name]["offered_bps"]) / 8e3;
+    assert!(all > 0.0 && (offered / all - 1.0).abs() < 0.05, "{offered} of {all} bytes");
+    assert_eq!(ask(&shared, "GET", "/view/beside?direction=down", None).0, 404);
+    let (status, refused) = ask(&self::record(bytes(20)), "GET", "/view/beside", None);
+    assert_eq!(status, 404);
+    assert!(refused["error"].as_str().is_some_and(|text| text.contains("demo --view")));
 }
 
 #[test]

@@ -35,8 +35,7 @@ impl Talk<'_> {
         (text, bytes): (&str, &[u8]),
     ) -> Result<Vec<u8>, Fault> {
         let source = &self.shared.source;
-        let is_long =
-            matches!(route.what, What::Predict | What::Packets | What::Fork | What::Knobs);
+        let is_long = route.what.is_long();
         let _work = if is_long { Some(self.begin_work()?) } else { None };
         match route.what {
             What::About => {
@@ -48,6 +47,7 @@ impl Talk<'_> {
             What::Events => json(&source.events(&query(text)?)?),
             What::Knobs => json(&source.knobs(&query(text)?)?),
             What::Packets => json(&source.packets(&query(text)?)?),
+            What::Beside => json(&source.beside(&query(text)?)?),
             What::Predict => json(&source.predict(&body(bytes)?)?),
             What::Fork => json(&source.fork(&body(bytes)?)?),
         }

@@ -36,6 +36,14 @@ pub(super) enum What {
     Predict,
     Packets,
     Fork,
+    Beside,
+}
+
+impl What {
+    /// Returns whether it computes for long, or asks the link.
+    pub fn is_long(self) -> bool {
+        matches!(self, Self::Predict | Self::Packets | Self::Fork | Self::Knobs | Self::Beside)
+    }
 }
 
 const ROUTES: &[Route] = &[
@@ -45,6 +53,7 @@ const ROUTES: &[Route] = &[
     get("/view/events", What::Events, Right::Read),
     get("/view/knobs", What::Knobs, Right::Read),
     get("/view/packets", What::Packets, Right::Change),
+    get("/view/beside", What::Beside, Right::Change),
     post("/view/predict", What::Predict),
     post("/view/fork", What::Fork),
 ];

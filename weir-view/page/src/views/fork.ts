@@ -1,11 +1,11 @@
 // Fork a moment: the state of the link then, and what came after it, with other parameters; the two
 // futures drawn over each other.
 import { api, type ClassHistory, type Fork, type Setting } from "../api";
-import { Chart, type Series } from "../chart";
-import { choice, h, table } from "../dom";
-import { clock, count, delay, measure, rate, type Field } from "../format";
+import { choice, h } from "../dom";
+import { clock, count, measure, type Field } from "../format";
 import type { Store } from "../store";
 import { panel } from "./panel";
+import { TwoCourses } from "./two";
 
 const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
   sent: "sent_bps",
@@ -13,23 +13,12 @@ const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
   p99: "p99_us",
   dropped: "dropped_pps",
 };
-/** The most points of a line: more of two futures over each other cannot be told apart. */
-const POINTS = 60;
-/** The most classes drawn, each with two lines. */
-const DRAWN = 6;
 
 export class ForkView {
   readonly element: HTMLElement;
   private readonly plan = h("p", { class: "plan" });
   private readonly verdict = h("div", { role: "status" });
-  private readonly chart = new Chart({ label: "Two futures", height: 260 });
-  private readonly legend = h("ul", { class: "legend" });
-  private readonly numbers = h("div", {
-    class: "scroll",
-    tabindex: 0,
-    role: "group",
-    "aria-label": "Two futures in numbers",
-  });
+  private readonly futures: TwoCourses;
   private readonly run: HTMLButtonElement;
   private readonly result: HTMLElement;
   private seconds = 30;
@@ -38,19 +27,13 @@ export class ForkView {
   private at = 0;
 
   constructor(private readonly store: Store) {
+    this.futures = new TwoCourses(store, "Two futures", "recorded", "forked");
     this.run = h(
       "button",
       { class: "primary", onclick: () => void this.ask() },
       "Fork this moment",
     );
-    this.result = h(
-      "div",
-      { hidden: true },
-      this.verdict,
-      this.chart.element,
-      this.legend,
-      this.numbers,
-    );
+    this.result = h("div", { hidden: true }, this.verdict, ...this.futures.elements);
     const measures = (Object.keys(NAMES) as Field[]).map(
       (key) => [key, measure(key).name] as const,
     );
@@ -152,106 +135,19 @@ export class ForkView {
   }
 
   private draw(): void {
-    const { fork, store } = this;
+    const { fork } = this;
     const name = NAMES[this.field];
     if (!fork || !name) return;
-    const { write } = measure(this.field);
-    const classes = this.classes(fork, name);
-    const group = Math.ceil(fork.t.length / POINTS);
-    const t = fork.t.filter((_, i) => (i + 1) % group === 0 || i === fork.t.length - 1);
-    const series: Series[] = classes.flatMap((one) => {
-      const colour = store.colours[store.names.indexOf(one)] ?? "";
-      return [
-        { name: `${one}, recorded`, colour, values: means(fork.recorded[one]?.[name], group) },
-        {
-          name: `${one}, forked`,
-          colour,
-          values: means(fork.forked[one]?.[name], group),
-          dashed: true,
-        },
-      ];
-    });
-    const [from, to] = [t[0] ?? 0, t.at(-1) ?? 1];
-    this.chart.draw({
-      t,
-      series,
-      stacked: false,
-      limit: null,
-      from,
-      to,
-      instant: null,
+    this.futures.draw({
+      t: fork.t,
+      solid: fork.recorded,
+      dashed: fork.forked,
+      field: this.field,
+      name,
       marks: [],
-      write,
+      words: `${measure(this.field).name} in two futures from ${clock(this.at)}`,
     });
-    this.chart.element.setAttribute(
-      "aria-label",
-      `${measure(this.field).name} in two futures from ` +
-        `${clock(this.at)}; the table below has the means`,
-    );
-    this.legend.replaceChildren(
-      ...classes.map((one) => {
-        const swatch = h("span", { class: "swatch" });
-        swatch.style.background = store.colours[store.names.indexOf(one)] ?? "";
-        return h("li", {}, h("span", { class: "key" }, swatch, one));
-      }),
-      h("li", {}, h("span", { class: "key" }, h("span", { class: "solid" }), "recorded")),
-      h("li", {}, h("span", { class: "key" }, h("span", { class: "dash" }), "forked")),
-    );
-    this.drawNumbers(fork);
   }
-
-  /** Returns the chosen class and those that differ most. */
-  private classes(fork: Fork, name: keyof ClassHistory): string[] {
-    const leaves = this.store.classes.filter((one) => one.leaf).map((one) => one.name);
-    const weight = (one: string) => {
-      const [was, is] = [mean(fork.recorded[one]?.[name]), mean(fork.forked[one]?.[name])];
-      return 1e3 * Math.abs((was || 0) - (is || 0)) + Math.max(was || 0, is || 0);
-    };
-    const order = leaves
-      .filter((one) => one in fork.recorded || one in fork.forked)
-      .sort((a, b) => weight(b) - weight(a));
-    const chosen = this.store.names[this.store.selected] ?? "";
-    const first = order.includes(chosen) ? [chosen] : [];
-    return [...new Set([...first, ...order])].slice(0, DRAWN);
-  }
-
-  private drawNumbers(fork: Fork): void {
-    const rows = this.store.classes
-      .filter((one) => one.leaf && one.name in fork.forked)
-      .slice(0, 200)
-      .map(({ name }) => {
-        const [was, is] = [fork.recorded[name], fork.forked[name]];
-        return [
-          name,
-          rate(mean(was?.sent_bps)),
-          rate(mean(is?.sent_bps)),
-          delay(mean(was?.p99_us)),
-          delay(mean(is?.p99_us)),
-        ];
-      });
-    this.numbers.replaceChildren(
-      table(
-        "Two futures in numbers",
-        ["class", "rate, recorded", "rate, forked", "mean p99, recorded", "mean p99, forked"],
-        rows,
-      ),
-    );
-  }
-}
-
-/** Returns the means of groups of values. */
-export function means(values: (number | null)[] | undefined, group: number): (number | null)[] {
-  const found: (number | null)[] = [];
-  for (let at = 0; at < (values?.length ?? 0); at += group) {
-    const value = mean(values?.slice(at, at + group));
-    found.push(Number.isFinite(value) ? value : null);
-  }
-  return found;
-}
-
-function mean(values: (number | null)[] | undefined): number {
-  const known = (values ?? []).filter((value): value is number => value !== null);
-  return known.length > 0 ? known.reduce((a, b) => a + b, 0) / known.length : NaN;
 }
 
 const list = (settings: Setting[]): string =>
