@@ -1,8 +1,9 @@
 // Debian's Chromium, and what every page must keep to: no error on the console, no other host.
 import { chromium } from "playwright-core";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export class Browser {
   /** Complaints of all pages: errors on the console, requests elsewhere. */
@@ -21,7 +22,6 @@ export class Browser {
       reducedMotion: "reduce",
       ...options,
     });
-    await context.addInitScript({ path: AXE });
     const page = await context.newPage();
     const { host } = new URL(address);
     const complain = (text) => this.complaints.push(text);
@@ -46,6 +46,8 @@ export class Browser {
 
 /** Returns findings of axe that are serious or critical. */
 export async function barriers(page) {
+  // Only now: reading it takes longer than the page itself.
+  await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   return violations
     .filter((one) => ["serious", "critical"].includes(one.impact))
