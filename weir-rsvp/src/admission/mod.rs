@@ -165,11 +165,14 @@ impl Admission {
     pub fn offers(&self, latency: Option<u32>) -> Characterization {
         // [rfc2215 §3.3] The largest packets, which have the least overhead.
         let dearness = self.dearness(self.params.mtu, self.params.mtu);
+        // [rfc2212] The next hop serves a packet once its last bit is there, so each hop adds a
+        // largest packet at rate R to what it keeps by itself.
+        let passed = |terms: Terms| terms.plus(Terms { c: self.params.mtu, d: 0 });
         Characterization {
             bandwidth: (self.room as f64 / 8.0 / dearness) as f32,
             latency,
             mtu: self.params.mtu,
-            guaranteed: self.terms,
+            guaranteed: self.terms.map(passed),
             controlled_load: true,
         }
     }
