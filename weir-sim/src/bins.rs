@@ -62,8 +62,10 @@ impl Bins {
 
     /// Changes the link's tree.
     pub fn change(&mut self, tree: &Tree) {
-        let rows: Vec<usize> = tree.classes().map(|(_, class)| self.place(&class.name)).collect();
-        let of_leaf = |leaf| tree.path(tree.class_of(leaf)).map(|class| rows[class.index()]);
+        // A place that no class has sends nothing.
+        let mut row = |name: &str| (!name.is_empty()).then(|| self.place(name));
+        let rows: Vec<_> = tree.classes().map(|(_, class)| row(&class.name)).collect();
+        let of_leaf = |leaf| tree.path(tree.class_of(leaf)).filter_map(|class| rows[class.index()]);
         self.rows = tree.leaves().map(|(leaf, _)| of_leaf(leaf).collect()).collect();
     }
 

@@ -5,12 +5,13 @@
 //! leaves sum to what the link sent and dropped while it counted.
 
 use crate::figures::{Amount, Delays, Dropped};
-use crate::meter::{LinkMeter, since};
+use crate::meter::{Handed, LinkMeter, since};
 use crate::shown::{Table, megabits};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Account, Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
+use weir_core::ids::LeafId;
 use weir_core::sched::{Kin, Tree};
 use weir_core::units::Duration;
 
@@ -62,13 +63,18 @@ impl ClassSums {
         self.rows.iter_mut().for_each(|row| row.sum.backlog = Count::default());
         let mut places = Vec::with_capacity(tree.classes().len());
         for (class, spec) in tree.classes() {
+            if spec.name.is_empty() {
+                // A place that no class has.
+                places.push(NOWHERE);
+                continue;
+            }
             let place = self.place(&spec.name);
             let row = &mut self.rows[place];
             row.parent = spec.parent.map(|parent| tree.class(parent).name.clone());
             row.leaf = tree.leaf_of(class).is_some();
             places.push(place);
         }
-        for (leaf, _) in tree.leaves() {
+        for (leaf, _) in tree.leaves().filter(|(_, spec)| !spec.name.is_empty()) {
             let own = since(&account[leaf.index()], &link.before[leaf.index()]);
             for class in tree.path(tree.class_of(leaf)) {
                 let row = &mut self.rows[places[class.index()]];
@@ -77,6 +83,33 @@ impl ClassSums {
                 row.delays.merge(&handed.delays);
                 row.marked += handed.marked;
             }
+        }
+    }
+
+    /// Adds what a class counted that left its place, the leaf of `tree` that had this name. Its
+    /// packets that waited count where they went.
+    pub fn add_leaf(
+        &mut self,
+        (tree, leaf, name): (&Tree, LeafId, String),
+        own: &LeafAccount,
+        handed: &Handed,
+    ) {
+        let less = |count: u64, moved: u64| count.saturating_sub(moved);
+        let offered = Count {
+            packets: less(own.offered.packets, own.backlog.packets),
+            bytes: less(own.offered.bytes, own.backlog.bytes),
+        };
+        let own = LeafAccount { offered, backlog: Count::default(), ..*own };
+        let class = tree.class_of(leaf);
+        for at in tree.path(class) {
+            let name = if at == class { &name } else { &tree.class(at).name };
+            let place = self.place(name);
+            let row = &mut self.rows[place];
+            row.parent = tree.class(at).parent.map(|parent| tree.class(parent).name.clone());
+            row.leaf = tree.leaf_of(at).is_some();
+            row.sum = plus(&row.sum, &own);
+            row.delays.merge(&handed.delays);
+            row.marked += handed.marked;
         }
     }
 
@@ -159,4 +192,6 @@ pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
     table
 }
 
+/// The row of a place that no class has.
+const NOWHERE: usize = usize::MAX;
 const RECONFIGURED: usize = DropReason::Reconfigured as usize;

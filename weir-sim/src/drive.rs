@@ -10,9 +10,10 @@ use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, Arrival, LinkPlan};
+use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
+use weir_core::sched::RefitError;
 use weir_core::units::Instant;
 
 /// A link, and when it acts by itself next.
@@ -63,6 +64,22 @@ impl Drive {
     pub fn change(&mut self, at: Instant, change: Change<'_>) -> Result<(), BuildError> {
         change.apply(&mut self.link, at)?;
         // Another plan may let a packet leave at once.
+        self.due = (self.link.backlog() > 0).then_some(at);
+        Ok(())
+    }
+
+    /// Does something to one leaf of the link at `at`, up to which it has been served, and to
+    /// `plan`, the plan that it has.
+    ///
+    /// # Errors
+    /// As [`Graft::apply`]; then nothing changed.
+    pub fn graft(
+        &mut self,
+        at: Instant,
+        plan: &mut LinkPlan,
+        graft: Graft,
+    ) -> Result<(), RefitError> {
+        graft.apply(plan, self.link.as_mut(), at)?;
         self.due = (self.link.backlog() > 0).then_some(at);
         Ok(())
     }

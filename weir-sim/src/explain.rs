@@ -212,7 +212,7 @@ impl Explained {
             dropped: sojourn.dropped.map(|reason| reason.name()),
         };
         ExplainReport {
-            classes: self.rows.iter().map(class).collect(),
+            classes: self.rows.iter().filter(|row| !row.name.is_empty()).map(class).collect(),
             slowest: self.slowest.iter().map(slow).collect(),
         }
     }

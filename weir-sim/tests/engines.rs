@@ -71,7 +71,8 @@ fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
     };
     let nodes = vec![node("from"), node("to")];
     let (main, policies) = (OutletId(0), vec![OutletId(0)]);
-    let network = Network { nodes, links: vec![link], main, policies, taps: Vec::new() };
+    let network =
+        Network { nodes, links: vec![link], main, policies, taps: Vec::new(), signalling: None };
     let mut scenario = Scenario { network: Some(Box::new(network)), ..scenario.clone() };
     let ends = Ends { from: NodeId(0), to: NodeId(1) };
     scenario.sources.iter_mut().for_each(|source| source.ends = Some(ends));

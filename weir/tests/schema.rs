@@ -194,6 +194,15 @@ const TAPS: &str = "duration = '1 s'\n[[node]]\nname = 'a'\n[[node]]\nname = 'b'
                     name = 'l'\nends = ['a', 'b']\nrate = '1 Mbit/s'\n[[tap]]\nlink = 'l'\n\
                     zzz = 1\n[[change]]\nat = '1 ms'\nlink = 'l'\nzzz = 1\n";
 
+const RSVP: &str = "duration = '1 s'\n[[node]]\nname = 'a'\n[[node]]\nname = 'b'\n[[link]]\n\
+                    name = 'l'\nends = ['a', 'b']\n[link.policy.link]\nrate = '9 Mbit/s'\n\
+                    scheduler = 'htb'\n[link.policy.class.p]\nrate = '4 Mbit/s'\nplaces = 2\n\
+                    [link.policy.class.x]\nparent = 'p'\nrate = '1 kbit/s'\nmatch = [{ dport = 9 }]\n\
+                    [link.policy.class.y]\nrate = '4 Mbit/s'\ndefault = true\n[[source]]\n\
+                    name = 's'\nkind = 'probe'\nfrom = 'a'\nto = 'b'\n[rsvp]\nclass = 'p'\n\
+                    zzz = 1\n[[reservation]]\nflow = 's'\nrate = '1 Mbit/s'\nzzz = 1\n\
+                    retune = [{ at = '1 ms', zzz = 1 }]\n";
+
 #[test]
 fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
     let schema = schema_of("scenario");
@@ -205,6 +214,11 @@ fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
         row.unwrap_or_else(|| panic!("{owner} is not in {known:?}")).1.clone()
     };
     let networks = ["node", "link", "tap"];
+    let rsvp = found(RSVP, "[rsvp]");
+    assert_eq!(rsvp, keys(&top["rsvp"]["properties"]));
+    assert_eq!(found(RSVP, "a reservation"), keys(&items("reservation")));
+    let retune = items("reservation")["retune"]["items"]["properties"].clone();
+    assert_eq!(found(RSVP, "a retune"), keys(&retune));
     assert_eq!(found("duration = '1 s'\nzzz = 1\n", "the file"), keys_without(top, &networks));
     assert_eq!(found(NETWORK, "the file"), keys(top));
     assert_eq!(found(NETWORK, "node `a`"), keys(&items("node")));

@@ -15,8 +15,9 @@ use std::collections::VecDeque;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Poll};
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Graft, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
+use weir_core::sched::RefitError;
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// A link whose packets a driver takes.
@@ -138,6 +139,18 @@ impl Driver {
         let to = driven(change.to, self.model);
         self.wake = None;
         Change { from: change.from, to: &to, heir: change.heir }.apply(&mut self.link, at)
+    }
+
+    /// Something is done to one leaf of the link, whose plan this is; start the driver next.
+    pub fn graft(
+        &mut self,
+        at: Instant,
+        plan: &mut LinkPlan,
+        graft: Graft,
+    ) -> Result<(), RefitError> {
+        graft.apply(plan, self.link.as_mut(), at)?;
+        self.wake = None;
+        Ok(())
     }
 
     /// The start routine.

@@ -13,6 +13,7 @@ use super::lanes::{Lane, UDP_HEADER, lanes};
 use super::outlet::Outlet;
 use super::parcel::Parcel;
 use super::plan::{Network, NodeId, OutletId};
+use super::signalling::{self, Signals};
 use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
@@ -22,10 +23,10 @@ use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
 use crate::tcp::{Connection, Served, Side};
 use crate::watch::{REST_MAX, Subject, Tell, Watch};
-use weir_core::change::Change;
+use std::borrow::Cow;
 use weir_core::classify::Classifier;
 use weir_core::ids::Handle;
-use weir_core::link::{LinkPlan, Packet};
+use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,12 @@ pub(crate) enum Event {
     Arrive(Handle),
     /// A processor has forwarded a packet.
     Cpu(u32),
+    /// The senders of a reservation announce what they send.
+    Announce(u32),
+    /// A reservation ends.
+    Withdraw(u32),
+    /// Something is due at a node's RSVP.
+    Poll(u32),
 }
 
 /// A network in operation.
@@ -57,12 +64,12 @@ pub(crate) struct Engine<'a> {
     pub scenario: &'a Scenario,
     pub network: &'a Network,
     pub outlets: Vec<Outlet<'a>>,
-    classifiers: Vec<Classifier>,
+    pub classifiers: Vec<Classifier>,
     pub lanes: Vec<Lane>,
     pub processors: Vec<Option<Processor>>,
     /// The outlets of each node whose driver is started by what the node receives.
     started_by: Vec<Vec<OutletId>>,
-    events: Events<Event>,
+    pub events: Events<Event>,
     pub runners: Vec<Runner>,
     pub meters: Vec<SourceMeter>,
     parcels: Packets<Parcel>,
@@ -81,6 +88,10 @@ pub(crate) struct Engine<'a> {
     packets_told: Option<Tell<'a>>,
     /// Whether it is also called for what waits at the end.
     rest_told: bool,
+    /// The signalling, while it does not act.
+    pub signals: Option<Box<Signals<'a>>>,
+    /// Stands for messages, which no source of the scenario sends.
+    messages: Source,
 }
 
 impl<'a> Engine<'a> {
@@ -100,7 +111,8 @@ impl<'a> Engine<'a> {
             started_by: vec![Vec::new(); network.nodes.len()],
             events: Events::new(),
             runners: Vec::with_capacity(scenario.sources.len()),
-            meters: vec![SourceMeter::default(); scenario.sources.len()],
+            // The last is that of messages.
+            meters: vec![SourceMeter::default(); scenario.sources.len() + 1],
             parcels: Packets::default(),
             reassembly: Reassembly::default(),
             changes: Vec::new(),
@@ -112,6 +124,8 @@ impl<'a> Engine<'a> {
             datagrams: 0,
             packets_told: None,
             rest_told: false,
+            signals: None,
+            messages: signalling::source(),
         };
         engine.build_outlets(window)?;
         engine.events.push(window.0, Event::Count);
@@ -126,6 +140,7 @@ impl<'a> Engine<'a> {
         for (index, source) in scenario.sources.iter().enumerate() {
             engine.start(index as u32, source)?;
         }
+        engine.begin_signalling()?;
         Ok(engine)
     }
 
@@ -215,6 +230,7 @@ impl<'a> Engine<'a> {
                 Event::Outlet(index) => self.act(at, OutletId(index)),
                 Event::Arrive(handle) => self.arrive(at, handle),
                 Event::Cpu(node) => self.forwarded(at, node),
+                Event::Announce(_) | Event::Withdraw(_) | Event::Poll(_) => self.signal(at, event),
                 _ => self.tcp_event(at, event),
             }
         }
@@ -242,9 +258,7 @@ impl<'a> Engine<'a> {
         self.outlets[id.index()].advance(at);
         self.settle(id);
         let outlet = &mut self.outlets[id.index()];
-        let from: &LinkPlan = outlet.plan;
-        let plans = Change { from, to: &change.link, heir: change.heir };
-        let before = outlet.change(at, plans);
+        let (from, before) = outlet.change(at, (Cow::Borrowed(&change.link), change.heir));
         let mut report = ChangeReport::new(change, &from.tree, &before);
         report.lost = outlet.log.dropped.len() as u64;
         self.classifiers[id.index()] = change.classifier.clone();
@@ -264,12 +278,12 @@ impl<'a> Engine<'a> {
         if let Some(next) = runner.next_at() {
             self.events.push(next, Event::Send(source));
         }
-        let parcel = Parcel { source, length, ..Parcel::default() };
+        let parcel = Parcel { length, ..Parcel::of(source, false) };
         self.emit(at, parcel, None);
     }
 
-    /// Sends a packet from a host.
-    fn emit(&mut self, at: Instant, parcel: Parcel, bytes: Option<Vec<u8>>) {
+    /// Sends a packet from a node.
+    pub fn emit(&mut self, at: Instant, parcel: Parcel, bytes: Option<Vec<u8>>) {
         let lane = &self.lanes[parcel.lane()];
         let traffic_class = lane.headers.traffic_class.unwrap_or(0);
         let parcel = Parcel { sent: at, traffic_class, ..parcel };
@@ -347,7 +361,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Processes the events of an outlet, and plans its next one.
-    fn settle(&mut self, id: OutletId) {
+    pub fn settle(&mut self, id: OutletId) {
         let (link, end) = self.network.outlet(id);
         let delay = link.outlets[end].delay;
         let outlet = &mut self.outlets[id.index()];
@@ -386,14 +400,14 @@ impl<'a> Engine<'a> {
         let Some(tell) = &mut self.packets_told else { return };
         let Outlet { plan, log, .. } = &self.outlets[id.index()];
         let (lanes, parcels) = (&self.lanes, &self.parcels);
-        let sources = &self.scenario.sources;
+        let (sources, messages) = (&self.scenario.sources, &self.messages);
         let mut tell_of = |handle: Handle, told: &dyn Fn(Subject<'_>, Tell<'_>)| {
             let parcel = parcels.get(handle);
             let headers = lanes[parcel.lane()].headers_of(&parcel);
             let subject = Subject {
                 outlet: id,
                 tree: &plan.tree,
-                source: &sources[parcel.source as usize],
+                source: sources.get(parcel.source as usize).unwrap_or(messages),
                 headers: &headers,
                 length: parcel.length,
                 // The first piece holds the bytes of the whole datagram.
@@ -504,7 +518,13 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        if lane.listens {
+        if source as usize == self.scenario.sources.len() {
+            let outlet = lane.hops.last().expect("a message has come by a link").outlet;
+            let (link, end) = self.network.outlet(outlet);
+            // The other outlet of the link is the interface by which it comes.
+            let interface = OutletId(outlet.0 ^ 1);
+            self.hear(at, (link.ends[1 - end], interface), &bytes);
+        } else if lane.listens {
             let side = if back { Side::Sender } else { Side::Receiver };
             // A packet of an earlier connection of the source does not concern this one.
             if self.tcp(source).number == parcel.connection {
@@ -548,11 +568,9 @@ impl<'a> Engine<'a> {
         let link_header = self.lanes[2 * source as usize].link_header;
         for bytes in emitted {
             let parcel = Parcel {
-                source,
                 connection: connection_number,
                 length: bytes.len() as u32 + link_header,
-                back: side == Side::Receiver,
-                ..Parcel::default()
+                ..Parcel::of(source, side == Side::Receiver)
             };
             self.emit(at, parcel, Some(bytes));
         }

@@ -4,8 +4,8 @@ use super::parcel::Parcel;
 use super::plan::{Ends, Network, OutletId};
 use super::routes::route;
 use crate::run::RunError;
-use crate::scenario::{INTERFACE_NONE, Scenario, Source};
-use weir_core::classify::{Classified, Classifier, InterfaceId, Reason};
+use crate::scenario::{INTERFACE_NONE, Scenario, Source, link_header};
+use weir_core::classify::{Classified, Classifier, InterfaceId, Reason, Rule};
 use weir_core::ids::LeafId;
 use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Macs, Ports, Protocol, TcpFlags};
 use weir_core::units::Instant;
@@ -56,15 +56,17 @@ pub(crate) fn lanes(scenario: &Scenario, network: &Network) -> Result<Vec<Lane>,
 }
 
 fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> Lane {
-    let six = matches!(source.headers.addresses, Addresses::V6 { .. });
-    let link_header = source.link_header();
-    let ip_header = if six { IPV6_HEADER } else { IPV4_HEADER };
-    let least = route.iter().map(|&outlet| network.outlet(outlet).0.mtu).min();
+    let headers = if back { reversed(&source.headers) } else { source.headers };
+    let listens = source.traffic.tcp().is_some();
+    Lane::new(network, route, (headers, source.interface), listens)
+}
+
+fn hops(network: &Network, route: &[OutletId], first: InterfaceId) -> Vec<Hop> {
     let mut before = None;
     let hop = |&outlet: &OutletId| {
         let (link, end) = network.outlet(outlet);
         let interface = match before.replace(&link.name) {
-            None => source.interface,
+            None => first,
             Some(came_by) => {
                 let names = &link.outlets[end].interfaces;
                 let place = names.iter().position(|name| name == came_by);
@@ -73,14 +75,7 @@ fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> L
         };
         Hop { outlet, interface, seen: interface, found: NOWHERE }
     };
-    Lane {
-        hops: route.iter().map(hop).collect(),
-        headers: if back { reversed(&source.headers) } else { source.headers },
-        link_header,
-        ip_headers: [ip_header, if six { ip_header + IPV6_FRAGMENT_HEADER } else { ip_header }],
-        listens: source.traffic.tcp().is_some(),
-        path_mtu: least.filter(|_| six),
-    }
+    route.iter().map(hop).collect()
 }
 
 /// The headers of what comes back.
@@ -102,6 +97,38 @@ fn reversed(headers: &Headers) -> Headers {
 }
 
 impl Lane {
+    /// A lane on this route for packets with these headers, which come by this interface.
+    fn new(
+        network: &Network,
+        route: &[OutletId],
+        (headers, interface): (Headers, InterfaceId),
+        listens: bool,
+    ) -> Self {
+        let six = matches!(headers.addresses, Addresses::V6 { .. });
+        let ip_header = if six { IPV6_HEADER } else { IPV4_HEADER };
+        let least = route.iter().map(|&outlet| network.outlet(outlet).0.mtu).min();
+        Self {
+            hops: hops(network, route, interface),
+            headers,
+            link_header: link_header(&headers),
+            ip_headers: [ip_header, if six { ip_header + IPV6_FRAGMENT_HEADER } else { ip_header }],
+            listens,
+            path_mtu: least.filter(|_| six),
+        }
+    }
+
+    /// A lane for messages, whose IP header has as many bytes of options.
+    pub fn of_messages(
+        network: &Network,
+        route: &[OutletId],
+        headers: Headers,
+        options: u32,
+    ) -> Self {
+        let mut lane = Self::new(network, route, (headers, INTERFACE_NONE), true);
+        lane.ip_headers.iter_mut().for_each(|header| *header += options);
+        lane
+    }
+
     /// Where whole packets of it queue at `outlet` from now on; rules may name the link by which
     /// they come otherwise.
     pub fn classify(
@@ -114,6 +141,16 @@ impl Lane {
             hop.seen = interface(hop.interface);
             hop.found = classifier.classify(Instant::ZERO, hop.seen, &self.headers);
         }
+    }
+
+    /// Whether its packets may queue elsewhere at `outlet` once the class of `leaf` has these
+    /// rules.
+    pub fn is_moved(&self, outlet: OutletId, leaf: LeafId, rules: &[Rule]) -> bool {
+        let mut hops = self.hops.iter().filter(|hop| hop.outlet == outlet);
+        hops.any(|hop| {
+            let takes = |rule: &Rule| rule.matches.accepts(hop.seen, &self.headers);
+            hop.found.leaf == leaf || rules.iter().any(takes)
+        })
     }
 
     /// Where this packet queues.

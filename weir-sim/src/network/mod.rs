@@ -14,6 +14,7 @@ mod parcel;
 pub mod plan;
 mod report;
 mod routes;
+pub mod signalling;
 mod tap;
 mod waiting;
 

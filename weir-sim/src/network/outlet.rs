@@ -10,21 +10,22 @@ use crate::bins::Bins;
 use crate::classes::{ClassSums, phase_start};
 use crate::drive::Drive;
 use crate::explain::Explained;
-use crate::meter::LinkMeter;
-use weir_core::account::Account;
+use crate::meter::{Handed, LinkMeter, since};
+use std::borrow::Cow;
+use weir_core::account::{Account, LeafAccount};
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::ids::LeafId;
-use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
-use weir_core::sched::Kin;
+use weir_core::sched::{Kin, RefitError, Tree};
 use weir_core::units::Instant;
 
 /// An outlet in operation.
 pub(crate) struct Outlet<'a> {
     port: Port,
-    /// The plan that its link has.
-    pub plan: &'a LinkPlan,
+    /// The plan that its link has; its own once a class joined it.
+    pub plan: Cow<'a, LinkPlan>,
     /// When its next event is, as far as one is planned.
     pub planned: Option<Instant>,
     pub log: Log,
@@ -70,7 +71,7 @@ impl<'a> Outlet<'a> {
         let leaves = link.tree.leaf_count();
         Ok(Self {
             port,
-            plan: link,
+            plan: Cow::Borrowed(link),
             planned: None,
             log: Log {
                 leaving: Vec::new(),
@@ -160,15 +161,21 @@ impl<'a> Outlet<'a> {
         }
     }
 
-    /// Its link changes to another plan; a plan that was built before the run.
-    pub fn change(&mut self, at: Instant, change: Change<'a>) -> Account {
+    /// Its link changes to another plan, one that was built before the run. Returns the former plan
+    /// and what was counted under it.
+    pub fn change(
+        &mut self,
+        at: Instant,
+        (to, heir): (Cow<'a, LinkPlan>, LeafId),
+    ) -> (Cow<'a, LinkPlan>, Account) {
         self.advance(at);
         let before = self.account();
         if self.log.counting {
             self.classes.add(&self.plan.tree, before.leaves(), &self.log.meter);
         }
-        let kin = Kin::by_name(&self.plan.tree, &change.to.tree);
-        self.plan = change.to;
+        let kin = Kin::by_name(&self.plan.tree, &to.tree);
+        let from = std::mem::replace(&mut self.plan, to);
+        let change = Change { from: &from, to: &self.plan, heir };
         let changed = match &mut self.port {
             Port::Line(drive) => drive.change(at, change),
             Port::Driver(driver) => driver.change(at, change),
@@ -178,13 +185,7 @@ impl<'a> Outlet<'a> {
         self.log.meter.restart(phase_start(&before, &after, &kin));
         let lengths = after.leaves().iter().map(|leaf| leaf.backlog.packets as u32);
         self.log.waiting.restart(at, lengths);
-        self.log.taps.iter_mut().for_each(|tap| tap.change(&self.plan.tree));
-        if let Some(explained) = &mut self.log.explained {
-            explained.change(&self.plan.tree);
-        }
-        if let Some(bins) = &mut self.log.bins {
-            bins.change(&self.plan.tree);
-        }
+        self.log.change(&self.plan.tree);
         match &mut self.port {
             Port::Line(drive) => self.log.settle_drive(drive),
             Port::Driver(driver) => {
@@ -192,7 +193,63 @@ impl<'a> Outlet<'a> {
                 driver.start(at, &mut self.log);
             }
         }
-        before
+        (from, before)
+    }
+
+    /// A class joins its link at a place, is retuned there, or leaves it.
+    ///
+    /// # Errors
+    /// When the scheduler refuses it; then nothing changed.
+    pub fn graft(&mut self, at: Instant, graft: Graft) -> Result<(), RefitError> {
+        self.advance(at);
+        let (leaf, heir, is_new) = match &graft {
+            Graft::Remove { leaf, heir } => (*leaf, Some(*heir), false),
+            Graft::Take { leaf, .. } => (*leaf, None, true),
+            Graft::Retune { leaf, .. } | Graft::Reset { leaf, .. } => (*leaf, None, false),
+            Graft::Add { .. } => return Err(RefitError::NeedsChange("it names no place")),
+        };
+        let (before, name) = (self.leaf(leaf), self.plan.tree.leaf(leaf).name.clone());
+        let plan = self.plan.to_mut();
+        match &mut self.port {
+            Port::Line(drive) => drive.graft(at, plan, graft)?,
+            Port::Driver(driver) => driver.graft(at, plan, graft)?,
+        }
+        if heir.is_some() {
+            self.class_left((leaf, name), &before);
+        }
+        self.log.change(&self.plan.tree);
+        match &mut self.port {
+            Port::Line(drive) => self.log.settle_drive(drive),
+            Port::Driver(driver) => {
+                self.log.settle(driver.link.as_mut());
+            }
+        }
+        for leaf in heir.into_iter().chain([leaf]) {
+            let packets = self.leaf(leaf).backlog.packets as u32;
+            self.log.waiting.set(at, leaf, packets, is_new);
+        }
+        if let Port::Driver(driver) = &mut self.port {
+            driver.start(at, &mut self.log);
+        }
+        Ok(())
+    }
+
+    /// Adds what a class counted that left its place; packets that waited count where they went.
+    fn class_left(&mut self, (leaf, name): (LeafId, String), now: &LeafAccount) {
+        let meter = &mut self.log.meter;
+        if self.log.counting {
+            let own = since(now, &meter.before[leaf.index()]);
+            self.classes.add_leaf((&self.plan.tree, leaf, name), &own, &meter.handed[leaf.index()]);
+        }
+        meter.before[leaf.index()] = LeafAccount::default();
+        meter.handed[leaf.index()] = Handed::default();
+    }
+
+    fn leaf(&self, leaf: LeafId) -> LeafAccount {
+        match &self.port {
+            Port::Line(drive) => drive.leaf(leaf),
+            Port::Driver(driver) => driver.link.leaf_account(leaf),
+        }
     }
 
     /// The report begins.
@@ -212,6 +269,17 @@ impl<'a> Outlet<'a> {
 }
 
 impl Log {
+    /// From now on these are the classes.
+    fn change(&mut self, tree: &Tree) {
+        self.taps.iter_mut().for_each(|tap| tap.change(tree));
+        if let Some(explained) = &mut self.explained {
+            explained.change(tree);
+        }
+        if let Some(bins) = &mut self.bins {
+            bins.change(tree);
+        }
+    }
+
     /// Counts what left without a driver: each departure is one poll of the scheduler.
     fn all_departed(&mut self, departures: &[Departure]) {
         for departure in departures {

@@ -6,8 +6,10 @@ use weir_core::units::Instant;
 /// A packet under way: its source, its place, and its part of a datagram.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parcel {
-    /// The source that sent it, or that it acknowledges.
+    /// The source that sent it, or that it acknowledges; behind all sources, the signalling.
     pub source: u32,
+    /// Its way: a place in the lanes, of which a source has one there and one back.
+    pub lane: u32,
     /// Which of the source's connections it belongs to.
     pub connection: u32,
     /// The length of the frame.
@@ -38,9 +40,14 @@ pub(crate) struct Piece {
 }
 
 impl Parcel {
-    /// Its place in `lanes`: a source has one there and one back.
+    /// A packet of a source.
+    pub fn of(source: u32, back: bool) -> Self {
+        Self { source, lane: 2 * source + u32::from(back), back, ..Self::default() }
+    }
+
+    /// Its place in the lanes.
     pub fn lane(&self) -> usize {
-        2 * self.source as usize + usize::from(self.back)
+        self.lane as usize
     }
 
     /// Its datagram's place as classifiers see it. IPv4 has 16 bits for the number.

@@ -3,6 +3,7 @@
 //! A link has two outlets, one at each end: queueing, a driver, the wire to the other end. One of
 //! them, the main one, queues by the scenario's own policy; others have theirs, or a plain queue.
 
+use super::signalling::plan::Signalling;
 use weir_core::classify::Classifier;
 use weir_core::link::LinkPlan;
 use weir_core::units::{Bytes, Duration};
@@ -20,6 +21,8 @@ pub struct Network {
     pub policies: Vec<OutletId>,
     /// Where the sequence of packets is taken down.
     pub taps: Vec<TapPlan>,
+    /// How nodes reserve for flows, if they do.
+    pub signalling: Option<Box<Signalling>>,
 }
 
 /// A node by its place among the nodes.

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::plan::OutletId;
+use super::signalling::SignallingReport;
 use super::tap::TapReport;
 use crate::bins::{Bins, BinsReport};
 use crate::classes::{ClassSums, class_table};
@@ -25,6 +26,9 @@ pub struct NetworkReport {
     pub taps: Vec<TapReport>,
     /// Datagrams of which some pieces arrived, but not all in time.
     pub incomplete: u64,
+    /// The reservations, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signalling: Option<SignallingReport>,
 }
 
 /// One direction of a link.
@@ -145,6 +149,7 @@ impl Engine<'_> {
                 processors: self.processor_reports(),
                 taps: self.tap_reports(),
                 incomplete: self.reassembly.given_up,
+                signalling: self.signalling_report(span),
                 outlets,
             }),
         };
@@ -171,6 +176,8 @@ impl Engine<'_> {
                     empty: length.empty as f64 / nanos,
                 }
             };
+        let queues = lengths.iter().zip(outlet.plan.tree.leaves());
+        let queues = queues.filter(|(_, (_, class))| !class.name.is_empty());
         OutletReport {
             link: link.name.clone(),
             from: node(end),
@@ -182,7 +189,7 @@ impl Engine<'_> {
             runs: outlet.log.runs[0],
             contended: outlet.log.runs[1],
             classes: classes.report(span),
-            queues: lengths.iter().zip(outlet.plan.tree.leaves()).map(queue).collect(),
+            queues: queues.map(queue).collect(),
             bins,
         }
     }
@@ -204,6 +211,12 @@ impl Engine<'_> {
             Some(ProcessorReport { node: node.name.clone(), forwarded, dropped })
         };
         rows.filter_map(row).collect()
+    }
+
+    fn signalling_report(&mut self, span: Duration) -> Option<SignallingReport> {
+        let meter = self.meters.last().expect("messages have a meter");
+        let signals = self.signals.as_mut()?;
+        Some(signals.report(self.network, (meter, span, self.end)))
     }
 
     fn tap_reports(&mut self) -> Vec<TapReport> {
@@ -258,6 +271,9 @@ impl fmt::Display for NetworkReport {
         for tap in &self.taps {
             let TapReport { link, from, point, packets, .. } = tap;
             writeln!(f, "tap at {link}, {from}, {point}: {packets} packets")?;
+        }
+        if let Some(signalling) = &self.signalling {
+            write!(f, "{signalling}")?;
         }
         Ok(())
     }

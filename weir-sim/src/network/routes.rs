@@ -12,9 +12,30 @@ pub fn route(network: &Network, ends: Ends) -> Option<Vec<OutletId>> {
     if from == to {
         return None;
     }
-    // From the end of the way, so that at each node the outlet declared first leads on.
-    let mut distances = vec![u32::MAX; network.nodes.len()];
     let reach = neighbours(network);
+    let distances = distances(network, to, &reach);
+    let mut path = Vec::new();
+    let mut node = from;
+    while node != to {
+        let (outlet, next) = next((network, &reach), &distances, (node, to))?;
+        path.push(outlet);
+        node = next;
+    }
+    Some(path)
+}
+
+/// The outlet by which each node sends to `to`, in the order of nodes.
+pub(super) fn towards(network: &Network, to: NodeId) -> Vec<Option<OutletId>> {
+    let reach = neighbours(network);
+    let distances = distances(network, to, &reach);
+    let outlet = |node| Some(next((network, &reach), &distances, (NodeId(node), to))?.0);
+    (0..network.nodes.len() as u32).map(outlet).collect()
+}
+
+/// How many links away from `to` each node is: from the end of the way, so that at each node the
+/// outlet declared first leads on.
+fn distances(network: &Network, to: NodeId, reach: &[Vec<(OutletId, NodeId)>]) -> Vec<u32> {
+    let mut distances = vec![u32::MAX; network.nodes.len()];
     distances[to.0 as usize] = 0;
     let mut nodes = VecDeque::from([to]);
     while let Some(node) = nodes.pop_front() {
@@ -29,23 +50,25 @@ pub fn route(network: &Network, ends: Ends) -> Option<Vec<OutletId>> {
             }
         }
     }
-    let mut path = Vec::new();
-    let mut node = from;
-    while node != to {
-        let left = distances[node.0 as usize].checked_sub(1)?;
-        let leads = |row: &&(OutletId, NodeId)| {
-            let next = row.1.0 as usize;
-            distances[next] == left && (row.1 == to || network.nodes[next].router)
-        };
-        let &(outlet, next) = reach[node.0 as usize].iter().find(leads)?;
-        path.push(outlet);
-        node = next;
-    }
-    Some(path)
+    distances
+}
+
+/// The first link on the way from a node to `to`, and the node behind it.
+fn next(
+    (network, reach): (&Network, &[Vec<(OutletId, NodeId)>]),
+    distances: &[u32],
+    (node, to): (NodeId, NodeId),
+) -> Option<(OutletId, NodeId)> {
+    let left = distances[node.0 as usize].checked_sub(1)?;
+    let leads = |row: &&(OutletId, NodeId)| {
+        let next = row.1.0 as usize;
+        distances[next] == left && (row.1 == to || network.nodes[next].router)
+    };
+    reach[node.0 as usize].iter().find(leads).copied()
 }
 
 /// The outlets of each node and where they lead, in the order of declaration.
-fn neighbours(network: &Network) -> Vec<Vec<(OutletId, NodeId)>> {
+pub(super) fn neighbours(network: &Network) -> Vec<Vec<(OutletId, NodeId)>> {
     let mut rows = vec![Vec::new(); network.nodes.len()];
     for (place, link) in network.links.iter().enumerate() {
         let [one, other] = link.ends;

@@ -90,6 +90,8 @@ impl Tap {
             self.classes.push(name.clone());
             place
         };
+        // A place that no class has lets no packet pass.
+        let mut place = |name: &String| if name.is_empty() { u32::MAX } else { place(name) };
         self.leaves = tree.leaves().map(|(_, class)| place(&class.name)).collect();
     }
 

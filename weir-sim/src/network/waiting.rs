@@ -61,6 +61,19 @@ impl Waiting {
         self.backlogged -= u32::from(row.packets == 0);
     }
 
+    /// From now on `packets` wait in `leaf`; those of another class than before, if it `is_new`.
+    pub fn set(&mut self, at: Instant, leaf: LeafId, packets: u32, is_new: bool) {
+        let row = &mut self.rows[leaf.index()];
+        row.pass(at, self.counting);
+        self.backlogged -= u32::from(row.packets > 0);
+        self.backlogged += u32::from(packets > 0);
+        if is_new {
+            *row = Length { since: row.since, ..Length::default() };
+        }
+        row.packets = packets;
+        row.max = row.max.max(packets);
+    }
+
     /// Time counts from now on.
     pub fn begin(&mut self, at: Instant) {
         self.counting = true;

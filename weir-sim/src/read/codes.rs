@@ -40,6 +40,9 @@ codes! {
     OTHER_CLASS "W340" Error "a source whose packets do not go to the class that it names";
     NO_ARRIVALS "W341" Error "a file of recorded arrivals that cannot be used";
     UNREAD_HEADERS "W342" Warning "recorded frames whose headers cannot be read";
+    NO_PLACES "W343" Error "a class for reservations that a network lacks, or that has no room";
+    UNKNOWN_SOURCE "W344" Error "a flow that no source sends";
+    OTHER_SESSION "W345" Error "reservations and flows that are not of one session";
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub mod codes;
 mod driver;
 pub(crate) mod files;
 mod network;
+mod rsvp;
 pub(crate) mod source;
 mod values;
 
@@ -77,7 +78,8 @@ fn parse_as(
 ) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
-        let network = network::is_written(top).then(|| network::read(top, &mut policies, report));
+        let mut network =
+            network::is_written(top).then(|| network::read(top, &mut policies, report));
         let policy = match network {
             Some(_) => refuse_keys_of_one_link(top, report),
             None => {
@@ -96,6 +98,13 @@ fn parse_as(
         let files = Files { scenario: name, read_file };
         let sources = sources(top, times, place, &files, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
+        match &mut network {
+            Some(network) => {
+                let others = (sources.as_slice(), changes.as_slice());
+                rsvp::read(top, times, (network.as_mut(), others), report);
+            }
+            None => refuse_reservations(top, report),
+        }
         let mut demands = Vec::new();
         let (link, classifier, network) = match (policy, network) {
             (_, Some(read)) => {
@@ -150,6 +159,16 @@ fn refuse_keys_of_one_link(top: &mut Table<'_>, report: &mut Report) -> Option<P
         }
     }
     None
+}
+
+/// On one link no node could send a message.
+fn refuse_reservations(top: &mut Table<'_>, report: &mut Report) {
+    for key in ["rsvp", "reservation"] {
+        if let Some(node) = top.field(key) {
+            let draft = node.draft(&codes::NEEDLESS, "needs a network");
+            report.push(draft.cure("write tables `[[node]]` and `[[link]]`"));
+        }
+    }
 }
 
 /// Duration, warm-up and delay.

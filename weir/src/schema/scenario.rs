@@ -31,7 +31,11 @@ enum What {
     /// A file, or the policy itself.
     Policy,
     Ends,
+    /// A text, or a list of them.
+    Names,
     Sizes,
+    /// A list of tables of these keys.
+    Tables(&'static [&'static [Row]]),
     /// A table of these keys.
     Table(&'static [Row]),
 }
@@ -56,6 +60,10 @@ pub fn schema() -> Value {
     top.insert("node".into(), one(&[NODE], &["name"]));
     top.insert("link".into(), one(&[LINK, WAY], &["name", "ends"]));
     top.insert("tap".into(), one(&[TAP], &["link"]));
+    let mut rsvp = closed(keys(&[RSVP]));
+    rsvp["required"] = json!(["class"]);
+    top.insert("rsvp".into(), rsvp);
+    top.insert("reservation".into(), one(&[RESERVATION, TSPEC], RESERVATION_NEEDS));
     let mut schema = closed(top);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("Weir scenario");
@@ -81,6 +89,8 @@ pub fn sections() -> Vec<Section> {
         one("Networks: `[[node]]`", NETWORK, &[NODE], &["name"]),
         one("Networks: `[[link]]`", BACK, &[LINK, WAY], &["name", "ends"]),
         one("Networks: `[[tap]]`", "", &[TAP], &["link"]),
+        one("Networks: `[rsvp]`", RSVP_TEXT, &[RSVP], &["class"]),
+        one("Networks: `[[reservation]]`", "", &[RESERVATION, TSPEC], RESERVATION_NEEDS),
     ]);
     all
 }
@@ -117,6 +127,11 @@ fn key(&(_, what, default, meaning): &Row) -> Value {
         What::Ends => json!({
             "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2,
         }),
+        What::Names => json!({ "anyOf": [
+            { "type": "string", "minLength": 1 },
+            { "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1 },
+        ] }),
+        What::Tables(rows) => json!({ "type": "array", "items": closed(keys(rows)) }),
         What::Sizes => {
             let mut row = closed(keys(&[SIZE]));
             row["required"] = json!(["size", "share"]);
@@ -365,6 +380,44 @@ const TAP: &[Row] = &[
     ("rows", What::Number(1, 4_194_304), "100000", "The most packets that it records."),
 ];
 
+const RSVP: &[Row] = &[
+    ("class", What::Text, "", "The class below which reservations have their leaves."),
+    (
+        "excess",
+        What::Words(&["best-effort", "police"]),
+        "best-effort",
+        "What becomes of packets beyond what is reserved.",
+    ),
+    ("delay", TIME, "what a reservation alone gets", "The term D of each outlet's delay bound."),
+    ("refresh", TIME, "30 s", "The refresh period."),
+    ("reduction", What::Flag, "false", "Whether nodes use summary refreshes."),
+    ("loss", SHARE, "0 %", "The part of the messages that is lost on each link."),
+    ("loss_from", TIME, "0 s", "When they begin to be lost."),
+    ("loss_until", TIME, "the end", "When they are lost no more."),
+];
+const RESERVATION: &[Row] = &[
+    ("name", What::Text, "the flow's", "The name in the report."),
+    ("flow", What::Names, "", "The sources whose packets it is for."),
+    ("style", What::Words(&["FF", "SE", "WF"]), "FF", "Whether several flows share it."),
+    ("start", TIME, "0 s", "When its senders announce it."),
+    ("stop", TIME, "the end", "When it is given up."),
+    ("service", What::Words(&["controlled-load", "guaranteed"]), "controlled-load", "Which."),
+    ("delay", TIME, "", "`guaranteed`: how long packets may queue from end to end."),
+    ("service_rate", RATE, "", "`guaranteed`: the rate R, in place of `delay`."),
+    ("slack", TIME, "0 s", "`guaranteed`: the slack, with `service_rate`."),
+    ("retune", What::Tables(&[RETUNE, TSPEC]), "none", "Later changes of what senders send."),
+];
+const RESERVATION_NEEDS: &[&str] = &["flow", "rate"];
+const RETUNE: &[Row] = &[("at", TIME, "", "When, after the one before; must be written.")];
+const TSPEC: &[Row] = &[
+    ("rate", RATE, "", "The token rate of each flow, in bytes of its IP packets."),
+    ("burst", SIZE_OF, "two largest packets", "The bucket."),
+    ("peak", RATE, "unknown", "The peak rate."),
+    ("packet_min", SIZE_OF, "64 B", "Smaller packets count as this."),
+    ("packet_max", SIZE_OF, "1500 B", "The largest packet."),
+];
+
+const RSVP_TEXT: &str = "With this table and `[[reservation]]` every node speaks RSVP.";
 const NETWORK: &str = "With these tables a scenario is a network, and `policy` and `delay` belong \
 to its links.";
 const BACK: &str = "`back` is a table `[link.back]` with any of the keys `delay`, \

@@ -74,7 +74,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-record", &["weir-core"]),
     ("weir-rsvp", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-policy", "weir-record"]),
+    ("weir-sim", &["weir-core", "weir-policy", "weir-record", "weir-rsvp"]),
     ("weir-live", &["weir-core", "weir-policy", "weir-record", "weir-rsvp"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
