@@ -1,4 +1,4 @@
-//! Target `rsvp`: meets any bytes as RSVP messages that arrive at a router.
+//! Target `rsvp`: meets any bytes as RSVP messages that arrive at a router, and as IP packets.
 //!
 //! The input is a series of messages, each behind three bytes: how long after the one before and
 //! where it arrives, and its length. Header length and checksum are put right, so that a changed
@@ -9,9 +9,10 @@ use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
+use weir_live::rsvp::ip::Headers;
 use weir_rsvp::node::{
-    Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Poll, Request,
-    Route, Timers,
+    Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
+    Request, Route, Timers,
 };
 use weir_rsvp::wire::{Cause, Message};
 
@@ -24,6 +25,7 @@ pub fn rsvp(input: &[u8]) {
         let (bytes, behind) = bytes.split_at(length);
         rest = behind;
         check_message(bytes);
+        check_packet(bytes);
         router.receive(*when, bytes);
         router.check();
     }
@@ -35,6 +37,19 @@ fn check_message(bytes: &[u8]) {
     let again = Message::parse(&message.build());
     let again = again.map(|again| Message { refused: message.refused, ..again });
     assert_eq!(again, Ok(message), "a message is parsed as it was built");
+}
+
+/// The message of an IP packet lies within it, and a packet is read as it was written.
+fn check_packet(bytes: &[u8]) {
+    let Some(headers) = weir_live::rsvp::ip::read(bytes) else { return };
+    let Headers { source, destination, ttl, alert, message } = headers;
+    let (interface, bytes) = (InterfaceId(0), bytes[message].to_vec());
+    let packet = Packet { interface, source, destination, ttl, alert, bytes };
+    let written = weir_live::rsvp::ip::write(&packet);
+    let read = weir_live::rsvp::ip::read(&written).expect("what was written can be read");
+    assert_eq!(written[read.message.clone()], packet.bytes);
+    let message = read.message.clone();
+    assert_eq!(read, Headers { source, destination, ttl, alert, message });
 }
 
 /// The message with the length that it has, and without a checksum.

@@ -42,6 +42,7 @@ pub mod probe;
 pub mod realtime;
 pub mod recorder;
 mod ring;
+pub mod rsvp;
 pub mod sandbox;
 pub mod signals;
 mod socket;

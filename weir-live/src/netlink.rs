@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,13 @@ impl Netlink {
         };
         let socket = open().map_err(|cause| SystemError::new("open a netlink socket", cause))?;
         Ok(Self { socket, sequence: 0 })
+    }
+
+    /// A netlink socket that was opened before, bound and connected to the kernel.
+    pub(crate) fn of(socket: OwnedFd) -> Self {
+        // SAFETY: the descriptor is open, and `socket` gave it up.
+        let socket = unsafe { Socket::from_raw_fd(socket.into_raw_fd()) };
+        Self { socket, sequence: 0 }
     }
 
     /// Opens a socket in `namespace`, to be used from any thread.
@@ -344,6 +351,14 @@ impl Netlink {
         match answer {
             Some(RouteNetlinkMessage::NewLink(link)) => Ok(link),
             _ => Err(SystemError::new(action(), io::Error::from_raw_os_error(libc::ENODEV))),
+        }
+    }
+
+    /// Asks for one route; none if the kernel has none.
+    pub(crate) fn route(&mut self, request: RouteMessage) -> Option<RouteMessage> {
+        match self.exchange(RouteNetlinkMessage::GetRoute(request), 0) {
+            Ok(Some(RouteNetlinkMessage::NewRoute(route))) => Some(route),
+            _ => None,
         }
     }
 

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use bridge::{Bridge, Opened};
 use libtest_mimic::{Arguments, Failed, Trial};
+use reserving::{Row, Setting, Station};
+use weir_core::classify::InterfaceId;
 use weir_live::error::SystemError;
 use weir_live::netns;
 use weir_live::port::{self, PortConfig};
@@ -25,9 +27,12 @@ use weir_live::realtime;
 use weir_live::sandbox::{self, Denials, SandboxConfig, User};
 use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
+use weir_rsvp::node::Event;
 
 #[path = "support/bridge.rs"]
 mod bridge;
+#[path = "support/reserving.rs"]
+mod reserving;
 #[path = "support/rows.rs"]
 mod rows;
 
@@ -38,6 +43,7 @@ const TESTS: &[Test] = &[
     ("no_capability_no_new_privileges_and_a_filter_are_shown_outside", the_status_shows_it),
     ("frames_pass_packet_sockets_and_nothing_is_refused", || expect_done("afpacket")),
     ("frames_pass_xdp_sockets_and_nothing_is_refused", || expect_done("afxdp")),
+    ("messages_of_rsvp_pass_and_nothing_is_refused", || expect_done("rsvp")),
     ("threads_start_and_serve_clients_of_a_socket", clients_are_served),
     ("a_panic_is_printed", a_panic_is_printed),
     ("an_abort_ends_the_process", || expect_signal("abort", libc::SIGABRT)),
@@ -224,6 +230,7 @@ fn play(part: &str) -> ExitCode {
     let done = match part {
         "wait" => wait(),
         "afpacket" | "afxdp" => frames(part),
+        "rsvp" => reserve(),
         "serve" => serve(),
         "panic" => panic_inside(),
         "abort" => abort(),
@@ -291,6 +298,29 @@ fn frames(kind: &str) -> Played {
     assert_eq!(report.leaked, 0);
     let refused = Denials::default().look();
     if refused.is_empty() { Ok("done".to_owned()) } else { Ok(format!("{refused:?}")) }
+}
+
+/// Nodes of RSVP reserve by sockets that were opened before, join a group, and follow routes.
+fn reserve() -> Played {
+    let mut row = Row::new(Setting::default()).map_err(text)?;
+    enter()?;
+    let (session, sender) = row.announce(true);
+    let has_path = |station: &Station| station.has(|event| matches!(event, Event::Path { .. }));
+    row.until("a Path", |stations| has_path(&stations[2])).map_err(text)?;
+    row.reserve(session, sender);
+    let is_reserved = |event: &Event| matches!(event, Event::Reserved { .. });
+    row.until("a Resv", |stations| stations[0].has(is_reserved)).map_err(text)?;
+    for group in ["239.1.2.3", "ff15::123"] {
+        let network = row.stations[2].driver.network_mut();
+        network.join(group.parse()?, InterfaceId(0), true)?;
+        network.join(group.parse()?, InterfaceId(0), false)?;
+    }
+    let refused = Denials::default().look();
+    if refused.is_empty() { Ok("done".to_owned()) } else { Ok(format!("{refused:?}")) }
+}
+
+fn text(failed: Failed) -> String {
+    failed.message().unwrap_or_default().to_owned()
 }
 
 fn skipped(error: &SystemError) -> String {

@@ -133,6 +133,7 @@ codes! {
     OPEN_HUB "W212" Warning "a bridge of several ports that is a hub while nothing forwards";
     NEVER_YIELDS "W213" Warning "threads that never sleep before all ordinary ones";
     BAD_ALARM "W214" Error "an alarm whose condition cannot be read or watched";
+    BAD_RSVP "W215" Error "reservations for which a deployment or its policy has no place";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::path::Path;
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::{Bytes, Duration, Rate};
 use weir_policy::deployment::{
-    Bridge, Carrier, Deployment, OnExit, Patience, Priority, Restart, Service, Side, Wait, Webhook,
-    is_deployment, parse,
+    Bridge, Carrier, Deployment, Excess, NeighbourLimit, OnExit, Patience, Priority, Restart,
+    Service, Side, Wait, Webhook, is_deployment, parse,
 };
 use weir_policy::finding::Outcome;
 
@@ -19,6 +19,12 @@ const HEAD: &str = "[deployment]\nports = { in = 'eth0', out = 'eth1' }\n";
 const WAYS: &str = "[direction.up]\nfrom = 'in'\nto = 'out'\npolicy = 'p.toml'\n\
                     [direction.down]\nfrom = 'out'\nto = 'in'\npolicy = 'p.toml'\n";
 
+const PLACES: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.reserved]\n\
+                      rate = '9 Mbit/s'\nplaces = { count = 100, ceil = '9 Mbit/s' }\n\
+                      [class.signals]\nparent = 'reserved'\nrate = '100 kbit/s'\n\
+                      match = { proto = 'udp' }\n\
+                      [class.rest]\nrate = '1 Mbit/s'\ndefault = true\n";
+
 /// The folder `site` holds sound policies, a faulty one `bad.toml`, and one with a rule on a mark.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     match path.to_str() {
@@ -30,6 +36,18 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
             Ok(POLICY.replace("drr", "priq").replace("default", "priority = 1\ndefault").into())
         }
         Some("site/deep.toml") => Ok(DEEP.into()),
+        Some("site/places.toml") => Ok(PLACES.into()),
+        Some("site/curves.toml") => Ok(PLACES
+            .replace("htb", "hfsc")
+            .replace("ceil = '9 Mbit/s'", "rate = '1 kbit/s'")
+            .into()),
+        Some("site/capped.toml") => Ok(PLACES
+            .replace("htb", "hfsc")
+            .replace("ceil = '9 Mbit/s'", "rate = '1 kbit/s', ul_m2 = '9 Mbit/s'")
+            .into()),
+        Some("site/equal.toml") => Ok("[link]\nrate = '9 Mbit/s'\nscheduler = 'drr'\nplaces = 9\n\
+                                       [class.reserved]\ndefault = true\n"
+            .into()),
         Some("site/marked.toml") => Ok(POLICY.replace("interface = 'in'", "mark = 5").into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
@@ -363,6 +381,57 @@ fn alarms_watch_classes_that_exist() {
     let alarm = |n: usize| format!("[deployment.alarm.a{n}]\nwhen = 'a.loss > 1 %'\n");
     let many: String = (0..65).map(alarm).collect();
     check(&format!("{HEAD}{WAYS}{many}"), &["W018@d:11:13"]);
+}
+
+#[test]
+fn reservations_have_a_class_with_places_where_a_router_sends() {
+    let sound = "[deployment]\nports = { host = 'eth1' }\n[deployment.rsvp]\nclass = 'reserved'\n\
+                 direction = 'out'\nexcess = 'police'\ndelay = '5 ms'\n\
+                 neighbour = { rate = '3 Mbit/s', count = 20 }\npreemption = true\n\
+                 refresh = '10 s'\nreduction = true\nsessions = 500\n\
+                 interfaces = ['eth0', 'eth1']\nkey_file = 'keys'\n\
+                 [direction.out]\nfrom = 'host'\nto = 'wire'\npolicy = 'places.toml'\n";
+    let rsvp = check(sound, &[]).plan.and_then(|plan| plan.rsvp).expect("it is written");
+    assert_eq!((rsvp.direction, rsvp.class.as_str()), (0, "reserved"));
+    assert_eq!((rsvp.excess, rsvp.delay), (Excess::Police, Some(Duration::from_millis(5))));
+    let limit = NeighbourLimit { rate: Rate::new(3_000_000), count: Some(20) };
+    assert_eq!((rsvp.neighbour, rsvp.preemption), (limit, true));
+    assert_eq!((rsvp.refresh, rsvp.reduction), (Duration::from_secs(10), true));
+    assert_eq!((rsvp.sessions, rsvp.interfaces.len()), (500, 2));
+    assert_eq!(rsvp.key_file.as_deref(), Some(Path::new("site/keys")));
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("class = 'reserved'\n", "", &["W011@d:3:13"]),
+        ("'reserved'", "'rest'", &["W215@d:4:9"]),
+        ("'reserved'", "'nothing'", &["W215@d:4:9"]),
+        ("'out'", "'in'", &["W215@d:5:13"]),
+        ("direction = 'out'\n", "", &[]),
+        ("'police'", "'drop'", &["W016@d:6:10"]),
+        ("'5 ms'", "'5'", &["W013@d:7:9"]),
+        ("'5 ms'", "'11 s'", &["W015@d:7:9"]),
+        ("count = 20", "count = 0", &["W015@d:8:42"]),
+        ("rate = '3", "speed = '3", &["W010@d:8:15"]),
+        ("'10 s'", "'10 ms'", &["W015@d:10:11"]),
+        ("['eth0', 'eth1']", "[]", &["W015@d:13:14"]),
+        ("'eth0'", "'et/h0'", &["W017@d:13:15"]),
+        ("places.toml", "curves.toml", &["W215@d:6:10"]),
+        ("places.toml", "capped.toml", &[]),
+        ("places.toml", "equal.toml", &["W215@d:4:9", "W215@d:4:9", "W215@d:6:10"]),
+        ("from = 'host'\nto = 'wire'", "from = 'wire'\nto = 'host'", &["W215@d:5:13"]),
+    ];
+    for (old, new, wanted) in rows {
+        assert!(sound.contains(old), "{old}");
+        check(&sound.replacen(old, new, 1), wanted);
+    }
+    let bridge = format!("{HEAD}{WAYS}[deployment.rsvp]\nclass = 'a'\n");
+    check(&bridge, &["W215@d:11:1"]);
+    let least = "[deployment]\nports = { host = 'eth1' }\n[deployment.rsvp]\nclass = 'reserved'\n\
+                 [direction.out]\nfrom = 'host'\nto = 'wire'\npolicy = 'curves.toml'\n";
+    let rsvp = check(least, &[]).plan.and_then(|plan| plan.rsvp).expect("it is written");
+    assert_eq!((rsvp.excess, rsvp.refresh), (Excess::BestEffort, Duration::from_secs(30)));
+    assert_eq!(
+        (rsvp.delay, rsvp.neighbour, rsvp.sessions),
+        (None, NeighbourLimit::default(), 65_536)
+    );
 }
 
 #[test]

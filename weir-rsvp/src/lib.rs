@@ -7,16 +7,19 @@
 //! - [`wire`]: messages and objects as bytes, parsed without trust [rfc2205 §3, rfc2961].
 //! - [`intserv`]: Tspecs, Rspecs, adspecs and their arithmetic [rfc2210, rfc2211, rfc2212].
 //! - [`integrity`]: keyed digests and sequence numbers `[rfc2747]`.
+//! - [`admission`]: which reservations a link takes, and the classes that they become.
 //! - [`node`]: path state, reservation state, merging, admission, timers [rfc2205, rfc2209].
 //!
 //! Floats occur only where the protocol has them: the rates and sizes of [rfc2210 §3] are `f32` on
-//! the wire, and formulas of `[rfc2212]` are computed in `f64` from them.
+//! the wire, and formulas of `[rfc2212]`, and delay bounds, are computed in `f64` from them.
 
+pub mod admission;
 pub mod integrity;
 pub mod intserv;
 pub mod node;
 pub mod wire;
 
+pub use admission::Admission;
 pub use intserv::{Adspec, Flowspec, Rspec, Tspec};
 pub use node::{Action, Node, NodeParams};
 pub use wire::{Filter, Message, Session, Style};

@@ -245,7 +245,7 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
     let schema = schema_of("deployment");
     let top = &schema["properties"];
     let text = "zzz = 1\n[deployment]\nzzz = 1\nports = { a = 'x', b = { zzz = 1 } }\n[direction.x]\n\
-                zzz = 1\n[deployment.alarm.y]\nzzz = 1\n";
+                zzz = 1\n[deployment.alarm.y]\nzzz = 1\n[deployment.rsvp]\nzzz = 1\n";
     let direction = &top["direction"]["additionalProperties"]["properties"];
     let settings = &top["deployment"]["properties"];
     let port = &settings["ports"]["anyOf"][0]["additionalProperties"]["anyOf"][1];
@@ -255,6 +255,7 @@ fn deployments_have_the_keys_that_the_reader_knows_and_no_others() {
         ("port `b`".to_owned(), keys(&port["properties"])),
         ("direction `x`".to_owned(), keys(direction)),
         ("alarm `y`".to_owned(), keys(&settings["alarm"]["additionalProperties"]["properties"])),
+        ("[deployment.rsvp]".to_owned(), keys(&settings["rsvp"]["properties"])),
     ];
     assert_eq!(known_in(text), wanted);
 }

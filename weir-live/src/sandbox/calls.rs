@@ -98,6 +98,9 @@ fn conditional() -> Vec<(i64, Vec<Vec<Condition>>)> {
         .iter()
         .map(|option| vec![(1, whole, libc::SOL_SOCKET as u64), (2, whole, *option as u64)]);
     options.extend(of_sockets);
+    let memberships =
+        MEMBERSHIPS.iter().map(|(level, option)| [*level, *option].map(|word| word as u64));
+    options.extend(memberships.map(|[level, option]| vec![(1, whole, level), (2, whole, option)]));
     vec![
         (libc::SYS_mmap, data.clone()),
         (libc::SYS_mprotect, data),
@@ -156,6 +159,14 @@ const THREAD_OPTIONS: [libc::c_int; 3] =
 /// A classic filter closes and opens a port's intake.
 const SOCKET_OPTIONS: [libc::c_int; 4] =
     [libc::SO_ATTACH_FILTER, libc::SO_DETACH_FILTER, libc::SO_RCVTIMEO, libc::SO_SNDTIMEO];
+
+/// A node of RSVP receives the groups of its sessions.
+const MEMBERSHIPS: [(libc::c_int, libc::c_int); 4] = [
+    (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP),
+    (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP),
+    (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP),
+    (libc::IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP),
+];
 
 const THREAD_MASK: u64 = (libc::CLONE_THREAD
     | libc::CLONE_NEWNS

@@ -14,6 +14,7 @@
 mod at_least;
 mod effective;
 mod excess;
+mod present;
 mod server;
 mod servers;
 
@@ -69,16 +70,24 @@ pub struct Line {
 }
 
 /// Returns the bounds of every leaf, in the order of leaves. `demands` are those of the leaves.
+/// Places that no class has count as absent.
 ///
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
-    let (line, traffic) = (Line::of(plan), traffic(plan, demands));
-    let servers = servers::servers(&service(plan), &line, &traffic);
+    let line = Line::of(plan);
+    let present: Vec<_> = plan.tree.leaves().map(|(_, class)| !class.name.is_empty()).collect();
+    let all = traffic(plan, demands);
+    let rows = all.iter().zip(&present).filter(|row| *row.1);
+    let traffic: Vec<_> = rows.map(|row| *row.0).collect();
+    let service = present::only(service(plan), &present);
+    let servers = servers::servers(&service, &line, &traffic);
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
         server.map_or_else(|| nothing(traffic), |server| of_leaf(&server, traffic, &line))
     };
-    servers.into_iter().zip(&traffic).map(bound).collect()
+    let mut bounds = servers.into_iter().zip(&traffic).map(bound);
+    let mut of = |is_present: &bool| if *is_present { bounds.next() } else { None };
+    present.iter().map(|is_present| of(is_present).unwrap_or_default()).collect()
 }
 
 /// Returns the least rate of every leaf, in the order of leaves.

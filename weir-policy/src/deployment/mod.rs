@@ -28,6 +28,7 @@ mod bridges;
 mod directions;
 mod pool;
 mod ports;
+mod rsvp;
 mod service;
 mod sojourn;
 mod web;
@@ -46,6 +47,7 @@ pub use crate::file::ReadFile;
 pub use alarm::{ALARMS_MAX, Alarm, Watch, Webhook, watch};
 pub use api::Api;
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
+pub use rsvp::{Excess, INTERFACES_MAX, NeighbourLimit, Rsvp, SESSIONS_MAX, rate_cap};
 pub use service::{OnExit, Patience, Priority, Restart, Service};
 
 /// A checked deployment.
@@ -81,6 +83,8 @@ pub struct Deployment {
     pub api: Option<Api>,
     /// The address of the page on it, if there is one.
     pub web: Option<SocketAddr>,
+    /// Reservations by RSVP, if it takes any.
+    pub rsvp: Option<Rsvp>,
 }
 
 /// A network interface under the name that policies use.
@@ -215,6 +219,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         let alarms = table.field("alarm");
         let api = table.field("api").and_then(|node| api::read(&node, name, report));
         let web = table.field("web").and_then(|node| web::read(&node, api.as_ref(), report));
+        let rsvp = table.field("rsvp");
         let mut settings = Settings::read(&mut table, name, report);
         if web.is_some() {
             // What the page shows of single packets comes from there.
@@ -222,13 +227,15 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         }
         let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
+        let rsvp = rsvp
+            .and_then(|node| rsvp::read(&node, (&settings.deployment, &directions), name, report));
         if report.failed() {
             // A direction that is missing would leave its ports alone.
             return None;
         }
         let bridges = bridges::join(&settings, &directions, report)?;
         service::check(&settings, &bridges, report);
-        Some(Deployment { directions, bridges, alarms, api, web, ..settings.deployment })
+        Some(Deployment { directions, bridges, alarms, api, web, rsvp, ..settings.deployment })
     });
     policies.merge_into(&mut outcome);
     outcome
@@ -236,7 +243,7 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
 
 /// What `[deployment]` says.
 struct Settings {
-    /// All of it except directions, bridges, alarms, the API and the page.
+    /// All of it except directions, bridges, alarms, the API, the page and reservations.
     deployment: Deployment,
     /// Where each port is written.
     port_spans: Vec<Span>,
@@ -283,6 +290,7 @@ impl Settings {
             alarms: Vec::new(),
             api: None,
             web: None,
+            rsvp: None,
         };
         let pool_span = pool_node.map(|node| node.span());
         Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }

@@ -139,6 +139,20 @@ impl Policy {
         }
     }
 
+    /// Returns what the leaf of a place is now, to become it again; its text is not kept.
+    pub fn seating(&self, leaf: LeafId) -> Seating {
+        let is_vacant = self.link.tree.is_vacant(leaf);
+        let spec = self.link.tree.leaf(leaf);
+        let class = (!is_vacant).then(|| Seated {
+            params: spec.params.clone(),
+            queue: self.link.queues[leaf.index()].clone(),
+            demand: self.demands[leaf.index()],
+            rules: self.joined.get(&leaf).cloned().unwrap_or_default(),
+            text: String::new(),
+        });
+        Seating { name: spec.name.clone(), leaf, class, was_there: !is_vacant }
+    }
+
     /// Returns the class at a place of this name.
     fn seated(&self, name: &str) -> Option<LeafId> {
         self.leaf(name).filter(|leaf| *leaf >= self.first_place && self.has_places())

@@ -6,7 +6,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::Instant;
 
 use crate::intserv::{Adspec, Flowspec, Tspec};
-use crate::wire::{Cause, ErrorSpec, Filter, Reservation, Session, Style};
+use crate::wire::{Cause, ErrorSpec, Filter, Priority, Reservation, Session, Style};
 
 /// An RSVP message that arrived, without its IP header.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +96,8 @@ pub struct Request {
     pub police: Police,
     /// The neighbours that reserve.
     pub hops: Vec<IpAddr>,
+    /// The highest priority that one of them gives the reservation `[rfc3181]`.
+    pub priority: Option<Priority>,
 }
 
 /// Where a flow is policed [rfc2205 §3.11.2].

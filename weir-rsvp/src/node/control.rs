@@ -9,7 +9,7 @@ use super::action::{Action, Control, FlowId, Police, Request};
 use super::outbox::{Call, Outbox};
 use super::state::{Flow, Reserved, SessionState, Wanted};
 use crate::intserv::{Flowspec, Tspec};
-use crate::wire::{Cause, Filter, Style};
+use crate::wire::{Cause, Filter, Priority, Style};
 
 impl SessionState {
     /// Asks traffic control for what the reservations want and it does not have.
@@ -93,7 +93,10 @@ impl SessionState {
             sharers.iter().filter_map(|reserved| Some(reserved.from?.hop.address)).collect();
         hops.sort_unstable();
         hops.dedup();
-        Request { session: self.key, interface, style, flowspec, tspec, filters, police, hops }
+        let policies = sharers.iter().flat_map(|reserved| &reserved.luggage.policies);
+        let priority = policies.filter_map(|data| Priority::of_policy(data)).max();
+        let session = self.key;
+        Request { session, interface, style, flowspec, tspec, filters, police, hops, priority }
     }
 
     fn police(&self, filters: &[Filter], flowspec: &Flowspec) -> Police {

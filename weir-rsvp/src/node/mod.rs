@@ -236,6 +236,14 @@ impl Node {
         }
     }
 
+    /// Changes the addresses of an interface. Messages to come name the new ones.
+    pub fn set_addresses(&mut self, interface: InterfaceId, addresses: Vec<IpAddr>) {
+        let index = usize::from(interface.0);
+        if let Some(interface) = self.out.params.interfaces.get_mut(index) {
+            interface.addresses = addresses;
+        }
+    }
+
     /// Takes a message whose digest is right.
     fn take(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
         let neighbour = neighbour_of(message).unwrap_or(arrival.source);

@@ -6,6 +6,7 @@ pub mod codes;
 pub mod error;
 mod message;
 mod object;
+mod priority;
 mod reader;
 mod types;
 
@@ -16,6 +17,7 @@ pub use message::{
     ResvError, ResvTear, SenderDescriptor, checksum,
 };
 pub use object::{Carried, Object, Parsed, class};
+pub use priority::Priority;
 pub(crate) use reader::Reader;
 pub use types::{
     EPOCH_MAX, FLOW_LABEL_MAX, Filter, Hello, Hop, Identified, MessageId, Receipt, Select, Session,

@@ -3,7 +3,7 @@
 use super::{closed, object, quantity};
 use serde_json::{Value, json};
 use weir_core::units::Dimension;
-use weir_policy::deployment::{ALARMS_MAX, PORT_KINDS};
+use weir_policy::deployment::{ALARMS_MAX, INTERFACES_MAX, PORT_KINDS, SESSIONS_MAX};
 
 /// Builds the schema of a deployment.
 pub fn schema() -> Value {
@@ -44,6 +44,10 @@ pub fn settings() -> Value {
     api["required"] = json!(["listen", "token_file"]);
     let what = "A table `[deployment.api]`, see below.";
     all.insert("api".into(), described(api, "none", what));
+    let mut rsvp = closed(object(rsvp()));
+    rsvp["required"] = json!(["class"]);
+    let what = "A table `[deployment.rsvp]`, see below.";
+    all.insert("rsvp".into(), described(rsvp, "none", what));
     settings
 }
 
@@ -222,6 +226,65 @@ pub fn api() -> Value {
             "none",
             "Names by which clients may call it, beside its address and `localhost`.",
         ),
+    })
+}
+
+/// Keys of `[deployment.rsvp]`.
+pub fn rsvp() -> Value {
+    let time = |what: &str| quantity(&[Dimension::Duration], what);
+    let count = |default: &str, what: &str| {
+        let count = json!({ "type": "integer", "minimum": 1, "maximum": SESSIONS_MAX });
+        described(count, default, what)
+    };
+    let flag = |what: &str| json!({ "type": "boolean", "default": false, "description": what });
+    let mut rate = quantity(&[Dimension::Rate], "Their rates together.");
+    rate["default"] = json!("no limit");
+    let neighbour = closed(object(json!({
+        "rate": rate, "count": count("no limit", "Their number."),
+    })));
+    json!({
+        "class": {
+            "type": "string", "minLength": 1,
+            "description": "The class whose `places` reservations take, with its `rate` for all of \
+                them.",
+        },
+        "direction": {
+            "type": "string", "minLength": 1, "default": "the first that ends at `wire`",
+            "description": "The direction whose policy has the class.",
+        },
+        "excess": word(
+            &["best-effort", "police"],
+            "What packets beyond a reservation get: what is free, or nothing. For `police` the \
+                class gets its rate and no more, and its queue holds one burst.",
+        ),
+        "delay": ranged(
+            time("The term D: how much later than in a pipe of its rate a packet may leave, beside \
+                C/R. What breaks it for a guaranteed reservation is refused."),
+            "what a reservation alone gets", "1 us to 10 s",
+        ),
+        "neighbour": described(
+            neighbour, "no limit", "What the reservations that one next hop asks for may have.",
+        ),
+        "preemption": flag(
+            "Whether a reservation takes the place of others that defend themselves with a lower \
+             priority.",
+        ),
+        "refresh": ranged(time("How often neighbours are told anew."), "30 s", "100 ms to 1 h"),
+        "reduction": flag(
+            "Whether all neighbours understand message identifiers and summary refreshes.",
+        ),
+        "sessions": count("65536", "The most sessions."),
+        "interfaces": described(
+            json!({
+                "type": "array", "items": interface(), "minItems": 1, "maxItems": INTERFACES_MAX,
+            }),
+            "all that have an address", "The interfaces by which RSVP is spoken.",
+        ),
+        "key_file": {
+            "type": "string", "minLength": 1, "default": "none: messages are not signed",
+            "description": "A file with the keys that sign messages, which others may not read. \
+                Relative to the folder of the deployment.",
+        },
     })
 }
 

@@ -1,0 +1,258 @@
+//! Joins a node with a network, a clock and timers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration as Wait;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_core::classify::InterfaceId;
+use weir_core::units::{Duration, Instant};
+use weir_rsvp::node::{
+    Action, Arrival, Control, Event, FlowId, Node, NodeParams, Packet, Poll, Routes,
+};
+use weir_rsvp::wire::Cause;
+
+use super::routing::Changes;
+use crate::wait::monotonic_ns;
+
+/// What came beside a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Where it arrived.
+    pub interface: InterfaceId,
+    /// The IP source.
+    pub source: IpAddr,
+    /// The IP destination: of a Path that of its session, also on a router.
+    pub destination: IpAddr,
+    /// The IP TTL or hop limit.
+    pub ttl: u8,
+}
+
+/// What carries messages, and where they go.
+///
+/// [`super::KernelNetwork`] is that of a host or router. A bridge that has no address of its own
+/// implements it over the frames that it forwards: it takes packets of protocol 46 out of them
+/// ([`super::ip::read`]), and sends others as frames ([`super::ip::write`]).
+pub trait Network: Routes {
+    /// Returns the next message that waits, in `message`; none if none does.
+    fn receive(&mut self, message: &mut Vec<u8>) -> Option<Received>;
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When it did not leave; RSVP sends it again with its next refresh.
+    fn send(&mut self, packet: &Packet) -> io::Result<()>;
+
+    /// Takes notices of changed routes; returns whether there is something to look at.
+    fn hear(&mut self) -> bool {
+        false
+    }
+
+    /// Looks at what notices concern; returns what did change.
+    fn look(&mut self) -> Changes {
+        Changes::default()
+    }
+
+    /// Returns the addresses of an interface.
+    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr>;
+
+    /// Returns what to wait for.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+}
+
+/// Decides which flows may be reserved, and carries the decisions out.
+pub trait Admission {
+    /// Takes a change of a flow. None if the answer comes later, by [`Driver::answer`]; nothing
+    /// waits for an answer to `Control::Remove`.
+    fn change(&mut self, now: Instant, control: Control) -> Option<Result<(), Cause>>;
+}
+
+impl<F: FnMut(Instant, Control) -> Option<Result<(), Cause>>> Admission for F {
+    fn change(&mut self, now: Instant, control: Control) -> Option<Result<(), Cause>> {
+        self(now, control)
+    }
+}
+
+/// Admits everything: for a host whose interface has no traffic control.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AdmitAll;
+
+impl Admission for AdmitAll {
+    fn change(&mut self, _now: Instant, _control: Control) -> Option<Result<(), Cause>> {
+        Some(Ok(()))
+    }
+}
+
+/// What a turn left.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Turn {
+    /// What applications of this host learn.
+    pub events: Vec<Event>,
+    /// When the next turn is due, if nothing comes before.
+    pub deadline: Option<Instant>,
+}
+
+/// A node that runs on a network.
+pub struct Driver<N: Network> {
+    node: Node,
+    network: N,
+    /// Changed routes are looked at no sooner.
+    look_at: Instant,
+    failures: BTreeMap<InterfaceId, SendFailure>,
+    message: Vec<u8>,
+}
+
+/// Messages that did not leave by an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendFailure {
+    /// How many.
+    pub count: u64,
+    /// The system's reason for the last one.
+    pub why: String,
+}
+
+impl<N: Network> Driver<N> {
+    /// A node without sessions on a network.
+    pub fn new(params: NodeParams, network: N) -> Self {
+        let look_at = Instant::from_nanos(0);
+        let (failures, message) = (BTreeMap::new(), Vec::new());
+        Self { node: Node::new(params), network, look_at, failures, message }
+    }
+
+    /// Returns the time of the node's clock.
+    pub fn now() -> Instant {
+        Instant::from_nanos(monotonic_ns())
+    }
+
+    /// Returns the node, to look at its sessions.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Returns the network.
+    pub fn network(&self) -> &N {
+        &self.network
+    }
+
+    /// Returns the network, to join groups.
+    pub fn network_mut(&mut self) -> &mut N {
+        &mut self.network
+    }
+
+    /// Returns the messages that did not leave.
+    pub fn failures(&self) -> &BTreeMap<InterfaceId, SendFailure> {
+        &self.failures
+    }
+
+    /// Calls the node, as in `driver.call(|node, now, routes| node.announce(now, sender, routes))`.
+    /// A turn has to follow.
+    pub fn call<T>(&mut self, call: impl FnOnce(&mut Node, Instant, &dyn Routes) -> T) -> T {
+        call(&mut self.node, Self::now(), &self.network)
+    }
+
+    /// Answers a change of a flow that was not decided at once. Returns whether the node waited for
+    /// it. A turn has to follow.
+    pub fn answer(&mut self, flow: FlowId, answer: Result<(), Cause>) -> bool {
+        self.call(|node, now, routes| node.answer(now, flow, answer, routes))
+    }
+
+    /// Takes what came, and carries out what the node wants. Never waits.
+    pub fn turn(&mut self, admission: &mut dyn Admission) -> Turn {
+        let now = Self::now();
+        let notices = self.follow_routes(now);
+        let mut message = std::mem::take(&mut self.message);
+        let mut left = MESSAGES_MAX;
+        while left > 0 {
+            let Some(received) = self.network.receive(&mut message) else { break };
+            let Received { interface, source, destination, ttl } = received;
+            let arrival = Arrival { interface, source, destination, ttl, bytes: &message };
+            self.node.receive(now, arrival, &self.network);
+            left -= 1;
+        }
+        self.message = message;
+        let mut turn = self.carry_out(now, admission);
+        if left == 0 {
+            turn.deadline = Some(now);
+        }
+        turn.deadline = turn.deadline.into_iter().chain(notices).min();
+        turn
+    }
+
+    fn carry_out(&mut self, now: Instant, admission: &mut dyn Admission) -> Turn {
+        let mut events = Vec::new();
+        for _ in 0..ACTIONS_MAX {
+            match self.node.poll(now, &self.network) {
+                Poll::Action(Action::Send(packet)) => self.send(&packet),
+                Poll::Action(Action::Event(event)) => events.push(event),
+                Poll::Action(Action::Control(control)) => {
+                    let flow = match &control {
+                        Control::Add(flow, _) | Control::Modify(flow, _) => Some(*flow),
+                        Control::Remove(_) => None,
+                    };
+                    let answer = admission.change(now, control);
+                    if let (Some(flow), Some(answer)) = (flow, answer) {
+                        self.node.answer(now, flow, answer, &self.network);
+                    }
+                }
+                Poll::At(at) => return Turn { events, deadline: Some(at) },
+                Poll::Idle => return Turn { events, deadline: None },
+            }
+        }
+        Turn { events, deadline: Some(now) }
+    }
+
+    fn send(&mut self, packet: &Packet) {
+        let Err(error) = self.network.send(packet) else { return };
+        let none = SendFailure { count: 0, why: String::new() };
+        let failure = self.failures.entry(packet.interface).or_insert(none);
+        failure.count += 1;
+        failure.why = error.to_string();
+    }
+
+    /// Tells the node of changed routes; returns when to look next, if there is a reason.
+    fn follow_routes(&mut self, now: Instant) -> Option<Instant> {
+        if !self.network.hear() {
+            return None;
+        }
+        if now < self.look_at {
+            return Some(self.look_at);
+        }
+        self.look_at = now.after(LOOK_GAP);
+        let changes = self.network.look();
+        for interface in changes.interfaces {
+            self.node.set_addresses(interface, self.network.addresses(interface));
+        }
+        if !changes.destinations.is_empty() {
+            let is_hit = |address| changes.destinations.contains(&address);
+            self.node.routes_changed(now, is_hit);
+        }
+        None
+    }
+
+    /// Waits until a turn is due, something came, or one of `others` is readable.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn wait(&self, deadline: Option<Instant>, others: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let descriptors = self.network.descriptors();
+        let all = descriptors.iter().chain(others);
+        let mut polled: Vec<_> =
+            all.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
+        let now = Self::now();
+        let left =
+            deadline.map(|at| Wait::from_nanos(at.as_nanos().saturating_sub(now.as_nanos())));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Messages that a turn takes, and actions that it carries out.
+const MESSAGES_MAX: usize = 256;
+const ACTIONS_MAX: usize = 4096;
+/// How often changed routes are looked at: notices come in bursts.
+const LOOK_GAP: Duration = Duration::from_millis(200);

@@ -1,0 +1,205 @@
+//! RSVP on real sockets, through routers in private networks. Needs root or user namespaces;
+//! otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
+
+#[path = "support/reserving.rs"]
+mod reserving;
+#[path = "support/rows.rs"]
+mod rows;
+
+use std::process::ExitCode;
+use std::time::Duration as Wait;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use reserving::{Row, Setting, Station, address, tspec};
+use weir_core::classify::InterfaceId;
+use weir_live::netlink::Netlink;
+use weir_live::netns;
+use weir_live::rsvp::{Descriptors, KernelNetwork, Role};
+use weir_rsvp::integrity::{Hash, Key, Security};
+use weir_rsvp::node::Event;
+use weir_rsvp::wire::{Filter, Session};
+
+type Outcome = Result<(), Failed>;
+type Test = (&'static str, fn() -> Outcome);
+
+const TESTS: &[Test] = &[
+    ("ipv4_is_reserved_through_two_routers", || reserved(true, Setting { nodes: 4, ..plain() })),
+    ("ipv6_is_reserved_through_two_routers", || reserved(false, Setting { nodes: 4, ..plain() })),
+    ("ipv4_with_summary_refreshes", || reserved(true, Setting { reduction: true, ..plain() })),
+    ("ipv6_with_keys", || reserved(false, Setting { change: with_key, ..plain() })),
+    ("state_lives_by_refreshes_and_dies_without", state_dies),
+    ("a_path_follows_the_route", a_path_follows_the_route),
+    ("a_group_is_reached_and_not_heard_by_its_sender", a_group_is_reached),
+    ("long_messages_travel_in_fragments", long_messages),
+    ("descriptors_keep_their_order", descriptors_keep_their_order),
+];
+
+fn main() -> ExitCode {
+    let ready = netns::prepare_private_networks();
+    let tests = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    rows::run(Arguments::from_args(), ready, tests)
+}
+
+fn plain() -> Setting {
+    Setting::default()
+}
+
+fn with_key(interface: &mut weir_rsvp::node::InterfaceParams) {
+    let keys = vec![Key { id: 7, hash: Hash::Md5, secret: b"between neighbours".to_vec() }];
+    interface.security = Some(Security { keys, challenge: true, first_sequence: 1 });
+}
+
+fn has_path(station: &Station) -> bool {
+    station.has(|event| matches!(event, Event::Path { .. }))
+}
+
+fn is_reserved(station: &Station) -> bool {
+    station.has(|event| matches!(event, Event::Reserved { reservation: Some(_), .. }))
+}
+
+/// A Path arrives and is intercepted by each router, a Resv returns, and the receiver is told so.
+fn reserved(v4: bool, setting: Setting) -> Outcome {
+    let mut row = Row::new(setting)?;
+    let last = setting.nodes - 1;
+    let (session, sender) = row.announce(v4);
+    row.until("a Path", |stations| has_path(&stations[last]))?;
+    row.reserve(session, sender);
+    row.until("a Resv", |stations| is_reserved(&stations[0]))?;
+    row.until("a ResvConf", |stations| {
+        stations[last].has(|event| matches!(event, Event::Confirmed { .. }))
+    })?;
+    for node in 1..last {
+        let view = row.stations[node].driver.node().session(&session).expect("it has state");
+        let hop = view.senders[0].hop.expect("its sender is elsewhere");
+        assert_eq!(hop, (InterfaceId(0), address(v4, node - 1, node - 1)));
+        assert_eq!(view.senders[0].outgoing, [InterfaceId(1)]);
+        let next = view.reservations[0].hop.expect("its receiver is elsewhere");
+        assert_eq!(next, (InterfaceId(1), address(v4, node, node + 1)));
+    }
+    for station in &row.stations {
+        let counts = station.driver.node().counts();
+        // A neighbour that is challenged says it again [rfc2747 §4.3].
+        assert!(counts.malformed == 0 && counts.insecure <= 2, "{counts:?}");
+        assert!(station.driver.failures().is_empty(), "{:?}", station.driver.failures());
+    }
+    let withdrawn = row.stations[0]
+        .driver
+        .call(|node, now, routes| node.withdraw(now, session, sender, routes));
+    assert_eq!(withdrawn, Ok(()));
+    row.until("a PathTear", |stations| {
+        stations[1..].iter().all(|station| station.driver.node().sessions().next().is_none())
+    })
+}
+
+fn state_dies() -> Outcome {
+    let period = weir_core::units::Duration::from_millis(100);
+    let mut row = Row::new(Setting { period, ..plain() })?;
+    let (session, sender) = row.announce(true);
+    row.until("a Path", |stations| has_path(&stations[2]))?;
+    row.reserve(session, sender);
+    row.until("a Resv", |stations| is_reserved(&stations[0]))?;
+    // Twice the lifetime of state.
+    row.run(Wait::from_millis(1050));
+    let gone = |event: &Event| {
+        matches!(event, Event::PathGone { .. } | Event::Reserved { reservation: None, .. })
+    };
+    assert!(!row.stations.iter().any(|station| station.has(gone)), "refreshes keep it");
+    // The sender stops without a word.
+    row.stations.remove(0);
+    row.until("an end", |stations| stations[1].has(gone))
+}
+
+/// A second cable beside the first, and a route that moves to it.
+fn a_path_follows_the_route() -> Outcome {
+    let mut row = Row::new(plain())?;
+    let (session, sender) = row.announce(true);
+    row.until("a Path", |stations| has_path(&stations[2]))?;
+    let outgoing = |stations: &[Station]| {
+        let view = stations[1].driver.node().session(&session).expect("it has state");
+        view.senders[0].outgoing.clone()
+    };
+    assert_eq!(outgoing(&row.stations), [InterfaceId(1)]);
+    let mut router = Netlink::open_in(&row.networks[1])?;
+    router.add_route(session.destination, 32, sender.source)?;
+    row.until("no way back", |stations| outgoing(stations) != [InterfaceId(1)])?;
+    // A link that goes down takes its route along, of which the kernel says nothing.
+    router.set_up("left", false)?;
+    row.until("the first way", |stations| outgoing(stations) == [InterfaceId(1)])
+}
+
+fn a_group_is_reached() -> Outcome {
+    for v4 in [true, false] {
+        let mut row = Row::new(Setting { nodes: 2, ..plain() })?;
+        let group = if v4 { "239.1.2.3" } else { "ff15::123" }.parse()?;
+        let joined = row.stations[1].driver.network_mut().join(group, InterfaceId(0), true);
+        joined?;
+        let network = row.stations[0].driver.network_mut();
+        network.join(group, InterfaceId(0), true)?;
+        let session = Session::udp(group, 5004);
+        let sender = Filter::new(address(v4, 0, 0), 4000);
+        let mut near = Netlink::open_in(&row.networks[0])?;
+        if v4 {
+            near.add_route("224.0.0.0".parse()?, 4, address(true, 0, 1))?;
+        }
+        row.announce_to(session, sender);
+        row.until("a Path", |stations| has_path(&stations[1]))?;
+        row.reserve(session, sender);
+        row.until("a Resv", |stations| is_reserved(&stations[0]))?;
+        let counts = row.stations[0].driver.node().counts();
+        assert_eq!(counts.stray, 0, "its own Path does not come back: {counts:?}");
+    }
+    Ok(())
+}
+
+/// What two reservations of many senders say is longer than a packet of the cable.
+fn long_messages() -> Outcome {
+    for v4 in [true, false] {
+        let mut row = Row::new(plain())?;
+        let session = Session::udp(address(v4, 1, 2), 5004);
+        let senders: Vec<_> =
+            (0..40).map(|port| Filter::new(address(v4, 0, 0), 4000 + port)).collect();
+        senders.iter().for_each(|sender| row.announce_to(session, *sender));
+        row.until("all Paths", |stations| {
+            let view = stations[2].driver.node().session(&session);
+            view.is_some_and(|view| view.senders.len() == senders.len())
+        })?;
+        reserve_each(&mut row, session, &senders);
+        row.until("all Resvs", |stations| {
+            let view = stations[0].driver.node().session(&session);
+            view.is_some_and(|view| view.reservations.len() == senders.len())
+        })?;
+        for station in &row.stations {
+            assert!(station.driver.failures().is_empty(), "{:?}", station.driver.failures());
+        }
+    }
+    Ok(())
+}
+
+fn reserve_each(row: &mut Row, session: Session, senders: &[Filter]) {
+    use weir_rsvp::node::Claim;
+    use weir_rsvp::wire::{Descriptor, Reservation, Style};
+    let flowspec = Some(weir_rsvp::Flowspec::ControlledLoad(tspec()));
+    let descriptor = |sender: &Filter| Descriptor { flowspec, filters: vec![*sender] };
+    let descriptors = senders.iter().map(descriptor).collect();
+    let reservation = Reservation { style: Style::Fixed, descriptors };
+    let claim = Claim { session, reservation, confirm: None };
+    let driver = &mut row.stations[2].driver;
+    let done = driver.call(|node, now, routes| node.reserve(now, claim, routes));
+    assert_eq!(done, Ok(()));
+}
+
+fn descriptors_keep_their_order() -> Outcome {
+    let row = Row::new(Setting { nodes: 2, ..plain() })?;
+    for role in [Role::Host, Role::Router] {
+        let parts = row.networks[0].run(|| Descriptors::open(role))??.into_parts();
+        let count = parts.len();
+        let again = Descriptors::from_parts(parts)?;
+        assert_eq!(again.into_parts().len(), count);
+        let parts = row.networks[0].run(|| Descriptors::open(role))??.into_parts();
+        let network = KernelNetwork::new(Descriptors::from_parts(parts)?, &["right".to_owned()])?;
+        assert_eq!(network.interfaces()[0].addresses[0], address(true, 0, 0));
+    }
+    let error = Descriptors::from_parts(Vec::new()).expect_err("there are none");
+    assert!(error.to_string().contains("there are 0 descriptors"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Reservations by RSVP on a routing machine: `[deployment.rsvp]`.
+//!
+//! ```toml
+//! [deployment.rsvp]
+//! class = "reserved"                              # its `places` are for reservations
+//! direction = "out"                               # where several directions end at `wire`
+//! excess = "best-effort"                          # or "police"
+//! delay = "5 ms"                                  # default: what a reservation alone gets
+//! neighbour = { rate = "5 Mbit/s", count = 100 }  # default: no limit
+//! preemption = true                               # default: false
+//! refresh = "30 s"
+//! reduction = true                                # default: false
+//! sessions = 65536
+//! interfaces = ["eth0", "eth1"]                   # default: all that have an address
+//! key_file = "rsvp.keys"                          # default: messages are not signed
+//! ```
+
+use super::service::{path, within};
+use super::{Deployment, Direction, Side, ports};
+use crate::codes;
+use crate::finding::{Draft, Report};
+use crate::policy::Policy;
+use crate::reader::{Node, Table, list};
+use std::path::PathBuf;
+use weir_core::parameter::Params;
+use weir_core::sched::{self, Descriptor};
+use weir_core::units::{Duration, Rate};
+
+/// Reservations by RSVP.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rsvp {
+    /// The index of the direction whose policy has the class.
+    pub direction: usize,
+    /// The class whose places reservations take.
+    pub class: String,
+    /// What becomes of packets beyond what is reserved.
+    pub excess: Excess,
+    /// The term D that this hop adds to a delay bound, and keeps; without one, that which a
+    /// reservation alone gets.
+    pub delay: Option<Duration>,
+    /// What the reservations of one neighbour may have together.
+    pub neighbour: NeighbourLimit,
+    /// Whether a reservation may take the place of one with a lower priority.
+    pub preemption: bool,
+    /// The refresh period.
+    pub refresh: Duration,
+    /// Whether neighbours understand summary refreshes.
+    pub reduction: bool,
+    /// The most sessions.
+    pub sessions: u32,
+    /// The interfaces by which RSVP is spoken; all that have an address if there is none.
+    pub interfaces: Vec<String>,
+    /// The file of the keys that sign messages.
+    pub key_file: Option<PathBuf>,
+}
+
+/// What becomes of packets beyond what is reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Excess {
+    /// They get what is free, behind all that is reserved.
+    #[default]
+    BestEffort,
+    /// They get nothing: the class has its rate and no more, and its queue holds one burst.
+    Police,
+}
+
+/// What the reservations of one neighbour may have together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NeighbourLimit {
+    /// Their rates.
+    pub rate: Option<Rate>,
+    /// Their number.
+    pub count: Option<u32>,
+}
+
+/// Returns the parameter with which a class is kept at its rate, if the scheduler has one.
+pub fn rate_cap(descriptor: &Descriptor) -> Option<&'static str> {
+    let has = |name: &&str| descriptor.parameters.iter().any(|row| row.name == *name);
+    ["ceil", "ul_m2"].into_iter().find(has)
+}
+
+/// Reads `[deployment.rsvp]` of the deployment `file`, to whose folder paths are relative. After an
+/// error before, directions may be missing, and are not looked at.
+pub(super) fn read(
+    node: &Node<'_>,
+    (deployment, directions): (&Deployment, &[Direction]),
+    file: &str,
+    report: &mut Report,
+) -> Option<Rsvp> {
+    let mut table = node.table(report)?.named("[deployment.rsvp]");
+    let class = table.required("class", report);
+    let direction = table.field("direction");
+    let excess_node = table.field("excess");
+    let delay = table.field("delay").map(|node| within(&node, DELAY, DELAY_CURE, report));
+    let neighbour = table.field("neighbour").map(|node| neighbour(&node, report));
+    let preemption = table.field("preemption").and_then(|node| node.flag(report));
+    let refresh = table.field("refresh").map(|node| within(&node, REFRESH, REFRESH_CURE, report));
+    let reduction = table.field("reduction").and_then(|node| node.flag(report));
+    let sessions = table.field("sessions").map(|node| node.number(1, SESSIONS_MAX.into(), report));
+    let interfaces = table.field("interfaces").map(|node| interfaces(&node, report));
+    let key_file = table.field("key_file").map(|node| path(&node, file, report));
+    table.finish(report);
+    let excess = excess_node.as_ref().map(|node| node.choice(&["best-effort", "police"], report));
+    let excess = match excess.unwrap_or(Some("best-effort"))? {
+        "police" => Excess::Police,
+        _ => Excess::BestEffort,
+    };
+    let class_node = class?;
+    let class = class_node.name(report)?;
+    if report.failed() {
+        return None;
+    }
+    let way = way(direction.as_ref().unwrap_or(node), direction.is_some(), deployment, directions);
+    let way = way.map_err(|draft| report.push(draft)).ok()?;
+    let policy = &directions[way].policy;
+    check_class(&class_node, class, policy, report);
+    if let Some(node) = excess_node.filter(|_| excess == Excess::Police) {
+        check_cap(&node, class, policy, report);
+    }
+    (!report.failed()).then_some(Rsvp {
+        direction: way,
+        class: class.to_owned(),
+        excess,
+        delay: delay.flatten(),
+        neighbour: neighbour.unwrap_or(Some(NeighbourLimit::default()))?,
+        preemption: preemption.unwrap_or(false),
+        refresh: refresh.unwrap_or(Some(REFRESH_DEFAULT))?,
+        reduction: reduction.unwrap_or(false),
+        sessions: sessions.unwrap_or(Some(SESSIONS_DEFAULT.into()))? as u32,
+        interfaces: interfaces.unwrap_or(Some(Vec::new()))?,
+        key_file: key_file.flatten(),
+    })
+}
+
+/// Returns the direction in which this machine sends, or the finding.
+fn way(
+    node: &Node<'_>,
+    is_named: bool,
+    deployment: &Deployment,
+    directions: &[Direction],
+) -> Result<usize, Draft> {
+    let draft = |message: String, cure: &str| node.draft(&codes::BAD_RSVP, message).cure(cure);
+    if deployment.host_interface().is_none() {
+        let message = "messages of RSVP pass a bridge unread".to_owned();
+        let cure = "write it where a router sends: `ports = { host = \"eth1\" }`, `from = \
+                    \"host\"`, `to = \"wire\"`";
+        return Err(draft(message, cure));
+    }
+    let sends = |way: &Direction| deployment.ports[way.to].side == Side::Wire;
+    let own: Vec<_> = (0..directions.len()).filter(|way| sends(&directions[*way])).collect();
+    if !is_named {
+        return own.first().copied().ok_or_else(|| {
+            let message = "no direction ends at `wire`, where reservations would be".to_owned();
+            draft(message, "write a direction `from = \"host\"`, `to = \"wire\"`")
+        });
+    }
+    let name = node.value().as_str().unwrap_or_default();
+    own.iter().copied().find(|way| directions[*way].name == name).ok_or_else(|| {
+        let known: Vec<_> = own.iter().map(|way| directions[*way].name.as_str()).collect();
+        let message = format!("no direction `{name}` ends at `wire`");
+        draft(message, &format!("write one of {}", list(&known)))
+    })
+}
+
+/// Reports a class under which no reservation finds a place.
+fn check_class(node: &Node<'_>, class: &str, policy: &Policy, report: &mut Report) {
+    let refuse = |message: String, cure: &str| node.draft(&codes::BAD_RSVP, message).cure(cure);
+    let Some(id) = policy.class(class) else {
+        let message = format!("the policy has no class `{class}`");
+        report.push(refuse(message, "name a class with `places`"));
+        return;
+    };
+    if !policy.places.iter().any(|places| places.parent == Some(id)) {
+        let message = format!("class `{class}` has no places for reservations");
+        report.push(refuse(message, "write `places = 1000` in the class, or name another one"));
+    }
+    if policy.link.tree.class(id).params.rate("rate").is_none() {
+        let message = format!("class `{class}` has no rate of which reservations could have parts");
+        report.push(refuse(message, "write `rate` in the class"));
+    }
+}
+
+/// Reports reservations that could not be kept at their rates.
+fn check_cap(node: &Node<'_>, class: &str, policy: &Policy, report: &mut Report) {
+    let Some(entry) = sched::find(policy.link.scheduler) else { return };
+    let keyword = entry.descriptor.keyword;
+    let refuse = |message: String, cure: &str| node.draft(&codes::BAD_RSVP, message).cure(cure);
+    let Some(cap) = rate_cap(entry.descriptor) else {
+        let message = format!("classes under `{keyword}` cannot be kept at their rates");
+        let cure = "write `excess = \"best-effort\"`, or choose a scheduler with `ceil`";
+        report.push(refuse(message, cure));
+        return;
+    };
+    // A class may only take a place that was built with such a limit, unless all have one.
+    let rows = entry.descriptor.parameters;
+    let has_default = rows.iter().any(|row| row.name == cap && row.default == Some("rate"));
+    let id = policy.class(class);
+    let of_places = policy.places.iter().find(|places| places.parent == id);
+    let is_written = |params: &Params| params.rate(cap).is_some();
+    if !has_default && of_places.is_some_and(|places| !is_written(&places.params)) {
+        let message = format!("the places of class `{class}` are built without `{cap}`");
+        report.push(refuse(
+            message,
+            &format!("write `{cap}` in `places`; a reservation has its own"),
+        ));
+    }
+}
+
+/// Reads `neighbour = { rate, count }`.
+fn neighbour(node: &Node<'_>, report: &mut Report) -> Option<NeighbourLimit> {
+    let mut table: Table<'_> = node.table(report)?.named("the limit of a neighbour");
+    let rate = table.field("rate").map(|node| node.rate(report));
+    let count = table.field("count").map(|node| node.number(1, SESSIONS_MAX.into(), report));
+    table.finish(report);
+    let count = count.unwrap_or(None).map(|count| count as u32);
+    Some(NeighbourLimit { rate: rate.flatten(), count })
+}
+
+fn interfaces(node: &Node<'_>, report: &mut Report) -> Option<Vec<String>> {
+    let nodes = node.elements(report)?;
+    let read = |node: &Node<'_>, report: &mut Report| {
+        let name = node.name(report)?;
+        if ports::is_interface(name) {
+            return Some(name.to_owned());
+        }
+        let message = format!("{name:?} is not a name of a Linux interface");
+        report.push(node.draft(&codes::BAD_VALUE, message).cure("write one that `ip link` shows"));
+        None
+    };
+    let names: Vec<_> = nodes.iter().filter_map(|node| read(node, report)).collect();
+    if nodes.is_empty() || nodes.len() > INTERFACES_MAX {
+        let message = format!("{} interfaces are not 1 to {INTERFACES_MAX}", nodes.len());
+        let cure = "leave it out for all that have an address";
+        report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
+        return None;
+    }
+    Some(names)
+}
+
+const DELAY: (Duration, Duration) = (Duration::from_micros(1), Duration::from_secs(10));
+const DELAY_CURE: &str = "leave it out for what a reservation alone gets";
+/// The most that the object TIME_VALUES should say is an hour; below a tenth of a second refreshes
+/// are most of what is sent.
+const REFRESH: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+const REFRESH_CURE: &str = "leave it out for 30 s";
+/// [rfc2205 §3.7]
+const REFRESH_DEFAULT: Duration = Duration::from_secs(30);
+/// The most sessions of a router.
+pub const SESSIONS_MAX: u32 = 1 << 20;
+const SESSIONS_DEFAULT: u32 = 65_536;
+/// The most interfaces by which RSVP is spoken.
+pub const INTERFACES_MAX: usize = 64;
