@@ -35,8 +35,8 @@ pub struct Fork {
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
     /// A card that takes the packets from the moment on, in place of the line: one with a ring of
-    /// 128 packets, as in \[quadros §4\]. `chain` reports when all that it was given is sent,
-    /// `packet` reports each packet.
+    /// 128 packets. `chain`, an old one, reports when all that it was given is sent; `packet`
+    /// reports each packet.
     #[arg(long, value_name = "REPORTS")]
     card: Option<Card>,
     /// How long the futures are; until the end of the record at most.
@@ -122,7 +122,8 @@ fn show(recorded: &Recorded, forked: &Forked, ask: &Ask, output: &Output) {
     output.text(&format!("\n{compared}\n"));
     if let Some(runs) = forked.forked.runs {
         output.text(&format!(
-            "The card asked the scheduler {} times, {:.1} % of them while several classes waited.\n",
+            "The card asked the scheduler {} times, {:.1} % of them while several classes \
+             waited.\n",
             runs.all,
             100.0 * runs.contended as f64 / runs.all.max(1) as f64
         ));

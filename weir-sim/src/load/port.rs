@@ -1,5 +1,5 @@
-//! What takes packets from the scheduler of a load's link: the line, or from a stage on the model of
-//! a driver.
+//! What takes packets from the scheduler of a load's link: the line, or from a stage on the model
+//! of a driver.
 //!
 //! A driver of the model is called by interrupts, so the stalls of a live link's run loop do not
 //! hold it: it forfeits nothing and drops nothing for its age. Invariant: a packet is in the link,

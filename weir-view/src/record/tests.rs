@@ -204,12 +204,12 @@ fn a_fork_by_its_route_is_identical_without_a_change_and_differs_with_one() {
     assert_eq!((status, &other["identical"]), (200, &json!(false)), "{other}");
     assert!(other["first_difference"].as_str().is_some_and(|it| it.contains("recorded:")));
     assert_ne!(other["recorded"], other["forked"]);
-    for (card, part) in [("chain", 0.0..0.9), ("packet", 0.0..1.0)] {
+    for card in ["chain", "packet"] {
         let body = json!({ "at": from, "seconds": 5.0, "card": card });
         let (status, other) = ask(&shared, "POST", "/view/fork", Some(body));
         assert_eq!((status, &other["identical"]), (200, &json!(false)), "{other}");
-        let runs = |name: &str| other["runs"][name].as_f64().expect("a card asks");
-        assert!(runs("all") > 100.0 && part.contains(&(runs("contended") / runs("all"))));
+        let runs = |name: &str| other["runs"][name].as_u64().expect("a card asks");
+        assert!(runs("all") > 100 && runs("contended") <= runs("all"), "{}", other["runs"]);
         let total = |of: &str, what: &str| -> u64 {
             let rows = other[of].as_object().expect("classes").values();
             rows.map(|row| row[what].as_u64().expect("a number")).sum()
