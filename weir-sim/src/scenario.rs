@@ -184,6 +184,10 @@ pub struct Pareto {
 pub struct Tcp {
     /// How the sender reacts to loss.
     pub congestion: Congestion,
+    /// How much a new connection may have under way.
+    pub initial_window: InitialWindow,
+    /// By how much an acknowledgement lets that grow.
+    pub slow_start: SlowStart,
     /// The receiver's buffer: no more is ever under way.
     pub window: Bytes,
     /// The largest IP packet.
@@ -204,6 +208,28 @@ pub struct Transfer {
     /// How long after the last byte has arrived the next transfer begins, on a new connection;
     /// without it there is only one.
     pub think: Option<Period>,
+}
+
+/// The congestion window of a new connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum InitialWindow {
+    /// `[rfc6928]`: the whole segments in 14600 bytes, but at least two and at most ten.
+    #[default]
+    Rfc6928,
+    /// This many segments; at least one.
+    Segments(u32),
+    /// This many bytes; at least one.
+    Bytes(Bytes),
+}
+
+/// By how much an acknowledgement lets the congestion window grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SlowStart {
+    /// By the bytes that it acknowledges, as Linux does; the sender sends whole segments.
+    #[default]
+    Bytes,
+    /// By at most a segment, so that delayed acknowledgements halve the growth.
+    Acks,
 }
 
 /// How a TCP sender reacts to loss.
@@ -393,10 +419,12 @@ impl Mtu {
 }
 
 impl Default for Tcp {
-    /// CUBIC without end over Ethernet, window 64 KiB less a byte, acknowledgements at once.
+    /// CUBIC without end over Ethernet from ten segments on, window 64 KiB less a byte.
     fn default() -> Self {
         Self {
             congestion: Congestion::default(),
+            initial_window: InitialWindow::default(),
+            slow_start: SlowStart::default(),
             window: Bytes::new(65_535),
             mtu: Mtu::ETHERNET,
             transfer: None,
@@ -440,6 +468,8 @@ pub const SIZES_MAX: usize = 64;
 pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 /// The largest window: smoltcp's scale reaches 1 GiB, and a sender has three buffers of this size.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
+/// The most segments that a connection may begin with.
+pub const INITIAL_SEGMENTS_MAX: u32 = 1 << 16;
 const TCP_IPV4_HEADERS: u16 = 40;
 const BSD_CLUSTER: u16 = 2048;
 const ETHERNET_HEADER: u32 = 14;

@@ -6,12 +6,12 @@
 //! [`Connection::serve`] returns, the applications have nothing left to read or write.
 
 use crate::random::Random;
-use crate::scenario::{Congestion, Tcp, WINDOW_MAX};
+use crate::scenario::{Congestion, InitialWindow, SlowStart, Tcp, WINDOW_MAX};
 use crate::schedule::Transfers;
 use crate::script::{Turn, Turns};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
+use smoltcp::socket::tcp::{self as stack, CongestionControl, Socket, SocketBuffer};
 use smoltcp::time::Instant as Micros;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Packet};
 use smoltcp::wire::{Ipv6Packet, TcpPacket, TcpSeqNumber};
@@ -299,6 +299,15 @@ fn new_socket(plan: &Tcp) -> Socket<'static> {
         Congestion::Reno => CongestionControl::Reno,
         Congestion::Cubic => CongestionControl::Cubic,
     });
+    socket.set_initial_window(match plan.initial_window {
+        InitialWindow::Rfc6928 => stack::InitialWindow::Rfc6928,
+        InitialWindow::Segments(segments) => stack::InitialWindow::Segments(segments as usize),
+        InitialWindow::Bytes(bytes) => stack::InitialWindow::Bytes(bytes.get() as usize),
+    });
+    socket.set_window_growth(match plan.slow_start {
+        SlowStart::Bytes => stack::WindowGrowth::Bytes,
+        SlowStart::Acks => stack::WindowGrowth::Acks,
+    });
     let delay = |delay: Duration| smoltcp::time::Duration::from_micros(delay.as_nanos() / 1000);
     socket.set_ack_delay(plan.ack_delay.map(delay));
     socket
@@ -372,5 +381,78 @@ impl TxToken for Outgoing<'_> {
         let result = write(&mut bytes);
         self.emitted.push(bytes);
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Transfer;
+    use std::collections::BTreeMap;
+
+    /// Sends 40 kB over a line of 10 ms each way; returns the lengths of the segments of each
+    /// flight, which is what leaves at one instant.
+    fn flights(plan: Tcp) -> Vec<Vec<usize>> {
+        let transfer = Some(Transfer { bytes: Bytes::new(40_000), think: None });
+        let ends = [1, 2].map(|host| IpEndpoint::new(IpAddress::v4(10, 0, 0, host), 1000));
+        let random = Random::stream(1, "test");
+        let mut connection = Connection::new(Tcp { transfer, ..plan }, ends.into(), random);
+        let (mut spare, mut flights) = (Vec::new(), BTreeMap::<_, Vec<usize>>::new());
+        let mut events = BTreeMap::from([((Instant::ZERO, 0), (Side::Sender, None))]);
+        connection.open(Instant::ZERO);
+        let mut events_ever = 0;
+        while let Some(((now, _), (side, packet))) = events.pop_first() {
+            if packet.is_none() && now > Instant::ZERO && !connection.wakes(side, now) {
+                continue;
+            }
+            let packet: Option<Vec<u8>> = packet;
+            let served = connection.serve(now, side, packet.as_deref(), &mut spare);
+            let (other, arrival) = match side {
+                Side::Sender => (Side::Receiver, now.after(Duration::from_millis(10))),
+                Side::Receiver => (Side::Sender, now.after(Duration::from_millis(10))),
+            };
+            for bytes in connection.emitted() {
+                let (_, length) = segment(&bytes).expect("a stack sends TCP");
+                if length > 0 {
+                    flights.entry(now).or_default().push(length);
+                }
+                events_ever += 1;
+                events.insert((arrival, events_ever), (other, Some(bytes)));
+            }
+            if let Some(at) = served.wake {
+                events_ever += 1;
+                events.insert((at, events_ever), (side, None));
+            }
+            if served.completed.is_some() {
+                break;
+            }
+        }
+        flights.into_values().collect()
+    }
+
+    #[test]
+    fn a_transfer_of_40_kb_leaves_in_flights_of_10_and_18_whole_segments() {
+        for congestion in [Congestion::Reno, Congestion::Cubic] {
+            let flights = flights(Tcp { congestion, ..Tcp::default() });
+            let counts: Vec<_> = flights.iter().map(Vec::len).collect();
+            assert_eq!(counts, [10, 18], "{congestion:?}");
+            let lengths = flights.concat();
+            let (last, others) = lengths.split_last().expect("there are 28");
+            assert!(others.iter().all(|length| *length == 1460), "{congestion:?} {others:?}");
+            assert_eq!(*last, 40_000 - 27 * 1460);
+        }
+    }
+
+    #[test]
+    fn a_connection_may_begin_with_less_and_grow_by_acknowledgements() {
+        let initial_window = InitialWindow::Bytes(Bytes::new(2048));
+        let (slow_start, congestion) = (SlowStart::Acks, Congestion::Reno);
+        let plan = Tcp { initial_window, slow_start, congestion, ..Tcp::default() };
+        let counts: Vec<_> = flights(plan).iter().map(Vec::len).collect();
+        assert!(counts.len() > 4 && counts[0] == 2, "{counts:?}");
+        let initial_window = InitialWindow::Segments(4);
+        let counts: Vec<_> =
+            flights(Tcp { initial_window, ..Tcp::default() }).iter().map(Vec::len).collect();
+        assert_eq!(counts, [4, 8, 16]);
     }
 }

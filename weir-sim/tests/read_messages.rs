@@ -197,6 +197,16 @@ fn wrong_values_of_tcp_are_named() {
                 "congestion = \"vegas\"",
                 "W016 `congestion` of source `x`: `vegas` is not one of `cubic`, `reno`, `none`",
             ),
+            (
+                "initial_window = \"0 packets\"",
+                "W015 `initial_window` of source `x`: is not in 1 to 65536 packets or 1 B to \
+                268435.456 KB",
+            ),
+            ("initial_window = 10", "W013 `initial_window` of source `x`: `10` has no unit"),
+            (
+                "slow_start = \"segments\"",
+                "W016 `slow_start` of source `x`: `segments` is not one of `bytes`, `acks`",
+            ),
             ("bytes = \"0 B\"", "W015 `bytes` of source `x`: must be at least 1 B"),
             ("bytes = \"many\"", "W013 `bytes` of source `x`: `many` does not start with a number"),
             ("think = \"1 s\"", "W310 `think` of source `x`: needs `bytes`"),
@@ -211,7 +221,7 @@ fn wrong_values_of_tcp_are_named() {
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
                 `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
-                `congestion`, `window`, `mtu`, `mss`, `ack_delay`, `return_delay`, `bytes`, \
+                `congestion`, `initial_window`, `slow_start`, `window`, `mtu`, `mss`, `ack_delay`, `return_delay`, `bytes`, \
                 `think`",
             ),
         ],

@@ -12,9 +12,10 @@ struct Step {
 }
 
 /// The steps, cheapest first.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "fmt", run: |root| crate::format::run(root, true) },
     Step { name: "tidy", run: tidy },
+    Step { name: "third-party", run: crate::third_party::compare },
     Step { name: "nostd", run: crate::nostd::prove },
     Step { name: "clippy", run: |root| cargo(root, CLIPPY, &[]) },
     Step { name: "test", run: |root| tests(root, TEST) },

@@ -5,6 +5,7 @@ mod figures;
 mod format;
 mod mutants;
 mod nostd;
+mod third_party;
 mod tidy;
 mod view;
 

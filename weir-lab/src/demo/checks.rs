@@ -14,6 +14,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<Check> {
     checks.extend(greedy().map(|class| share("simulated", class, &class.simulated)));
     checks.extend(utilisation(outcome));
     checks.extend(outcome.classes.iter().map(agreement));
+    checks.extend(web_delays(outcome));
     checks.push(transfers(outcome));
     checks.extend(conservation(outcome));
     checks.extend(later(&outcome.later));
@@ -103,7 +104,8 @@ impl Outcome {
     fn is_late_only_live(&self) -> bool {
         let [live, listener, simulated] = delays(self);
         let late = [live, listener];
-        let mut others = self.checks.iter().filter(|check| !late.contains(check));
+        let live = [&late[..], &web_delays(self)].concat();
+        let mut others = self.checks.iter().filter(|check| !live.contains(check));
         late.iter().any(|check| !check.held) && simulated.held && others.all(|check| check.held)
     }
 }
@@ -128,6 +130,26 @@ fn agreement(class: &ClassOutcome) -> Check {
         format!("{}: live and simulated rate agree to {}", class.name, percent(AGREEMENT_SLACK));
     let held = deviation.abs() <= AGREEMENT_SLACK;
     Check::new(what, format!("live is {:+.2} % off", deviation * 100.0), held)
+}
+
+/// Checks that simulated TCP makes short transfers wait as the kernel's does.
+fn web_delays(outcome: &Outcome) -> [Check; 2] {
+    let ClassOutcome { live, simulated, .. } = outcome.class(Class::Web);
+    let rows = [
+        ("mean", live.delay_mean_us, simulated.delay_mean_us, WEB_MEAN_SLACK),
+        ("p99", live.delay_p99_us, simulated.delay_p99_us, WEB_P99_SLACK),
+    ];
+    rows.map(|(figure, live, simulated, slack)| {
+        let what = format!("web: the simulated delay's {figure} is within {}", percent(slack));
+        let deviation = simulated / live - 1.0;
+        let found = format!(
+            "{:.1} ms, live {:.1} ms, {:+.0} %",
+            simulated / 1e3,
+            live / 1e3,
+            deviation * 100.0
+        );
+        Check::new(what, found, deviation.abs() <= slack)
+    })
 }
 
 fn transfers(outcome: &Outcome) -> Check {
@@ -164,6 +186,8 @@ const VOICE_P99_US: f64 = 5_000.0;
 const SHARE_SLACK: f64 = 0.02;
 const UTILISATION_MIN: f64 = 0.98;
 const AGREEMENT_SLACK: f64 = 0.03;
+const WEB_MEAN_SLACK: f64 = 0.1;
+const WEB_P99_SLACK: f64 = 0.15;
 /// The measurement after the change is short.
 const MOVED_SLACK: f64 = 0.03;
 
@@ -181,6 +205,7 @@ mod tests {
             rate_bps,
             offered: 500,
             sent: 500,
+            delay_mean_us: 300.0,
             delay_p99_us: 600.0,
             ..Figures::default()
         };
@@ -265,7 +290,7 @@ mod tests {
     fn a_good_outcome_passes() {
         let outcome = sound();
         assert!(outcome.held(), "{outcome}");
-        assert_eq!(outcome.checks.len(), 25);
+        assert_eq!(outcome.checks.len(), 27);
     }
 
     /// Changes one value; exactly the checks whose text contains the words fail.
@@ -283,6 +308,7 @@ mod tests {
     fn each_changed_value_fails_its_check() {
         const VOICE: usize = 0;
         const VIDEO: usize = 1;
+        const WEB: usize = 2;
         const BULK: usize = 3;
         check(|o| o.classes[VIDEO].live.offered_bps = 58e6, "flood", 1);
         check(|o| o.classes[VOICE].live.dropped = 1, "no drop, live", 1);
@@ -297,6 +323,8 @@ mod tests {
         check(|o| o.live.utilisation = 0.979, "used to 98 %", 1);
         check(|o| o.classes[2].live.rate_bps *= 1.031, "web: live and simulated", 1);
         check(|o| o.classes[VOICE].live.rate_bps = f64::NAN, "voice: live and simulated", 1);
+        check(|o| o.classes[WEB].simulated.delay_mean_us *= 0.89, "delay's mean", 1);
+        check(|o| o.classes[WEB].live.delay_p99_us *= 0.86, "delay's p99", 1);
         check(|o| o.live.web.failed = 1, "web transfer", 1);
         check(|o| o.live.web.completed = 0, "web transfer", 1);
         check(|o| o.live.conservation.holds = false, "accounted for, live", 1);

@@ -98,6 +98,8 @@ pub struct Figures {
     pub sent: u64,
     /// Packets dropped.
     pub dropped: u64,
+    /// The mean delay in Weir.
+    pub delay_mean_us: f64,
     /// The median delay in Weir.
     pub delay_p50_us: f64,
     /// 99 of 100 packets were not longer in Weir.
@@ -292,6 +294,7 @@ pub(super) fn live_figures(window: &Window) -> Vec<Figures> {
             offered,
             sent,
             dropped: since(dropped).0,
+            delay_mean_us: after.delay.mean_us,
             delay_p50_us: after.delay.p50_us,
             delay_p99_us: after.delay.p99_us,
             delay_max_us: after.delay.max_us,
@@ -318,6 +321,7 @@ fn simulated_figures(tree: &Tree, report: &Report) -> Vec<Figures> {
         offered: class.offered.packets,
         sent: class.sent.packets,
         dropped: class.dropped.total.packets,
+        delay_mean_us: micros(class.delay.mean),
         delay_p50_us: micros(class.delay.p50),
         delay_p99_us: micros(class.delay.p99),
         delay_max_us: micros(class.delay.max),

@@ -8,8 +8,8 @@ use crate::kinds::{self, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
-    Congestion, INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing,
-    Tcp, Traffic, Transfer, WINDOW_MAX,
+    Congestion, INITIAL_SEGMENTS_MAX, INTERFACE_NONE, InitialWindow, LENGTH_MAX, Mtu, Pareto,
+    Period, SIZES_MAX, Sizes, SlowStart, Source, Spacing, Tcp, Traffic, Transfer, WINDOW_MAX,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::{
     Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, Protocol, VlanId, VlanTag,
 };
-use weir_core::units::{Bytes, Duration, Instant, Share};
+use weir_core::units::{Bytes, Dimension, Duration, Instant, Quantity, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::reader::{Node, Table, list, suggest};
@@ -607,6 +607,11 @@ pub(crate) fn tcp_connection(
     let congestion = read_or(table.field("congestion"), "cubic", report, |node, report| {
         node.choice(&["cubic", "reno", "none"], report)
     });
+    let initial = table.field("initial_window");
+    let initial = read_or(initial, default.initial_window, report, initial_window);
+    let growth = read_or(table.field("slow_start"), "bytes", report, |node, report| {
+        node.choice(&["bytes", "acks"], report)
+    });
     let window = read_or(table.field("window"), default.window, report, window);
     let mtu = read_or(table.field("mtu"), default.mtu, report, mtu);
     let rule = read_or(table.field("mss"), "mtu", report, |node, report| {
@@ -626,12 +631,30 @@ pub(crate) fn tcp_connection(
             "reno" => Congestion::Reno,
             _ => Congestion::Cubic,
         },
+        initial_window: initial?,
+        slow_start: if growth? == "acks" { SlowStart::Acks } else { SlowStart::Bytes },
         window: window?,
         mtu: if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? },
         transfer: None,
         ack_delay: ack_delay?,
         return_delay: return_delay?,
     })
+}
+
+fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {
+    match node.quantity_of(&[Dimension::Packets, Dimension::Bytes], report)? {
+        Quantity::Packets(segments @ 1..=INITIAL_SEGMENTS_MAX) => {
+            return Some(InitialWindow::Segments(segments));
+        }
+        Quantity::Bytes(bytes) if (1..=WINDOW_MAX.get()).contains(&bytes.get()) => {
+            return Some(InitialWindow::Bytes(bytes));
+        }
+        _ => {}
+    }
+    let message = format!("is not in 1 to {INITIAL_SEGMENTS_MAX} packets or 1 B to {WINDOW_MAX}");
+    let cure = "write how many segments a connection may send at once, such as `10 packets`";
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
 }
 
 fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
