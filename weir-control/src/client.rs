@@ -24,6 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_live::status::Status;
+use weir_live::status::reservations::SESSIONS_DEFAULT;
 
 /// Returns the status of the link that listens at `path`.
 ///
@@ -182,6 +183,10 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             entries.iter_mut().for_each(clean_entry);
             Ok(Answer::Log(entries))
         }
+        Ok(Answer::Reservations(mut reservations)) => {
+            reservations.each_text(&mut |text| *text = printable(text).into_owned());
+            Ok(Answer::Reservations(reservations))
+        }
         Ok(Answer::Policy(mut policy)) => {
             clean_policy(&mut policy);
             Ok(Answer::Policy(policy))
@@ -320,6 +325,9 @@ fn answer_max(request: &Request) -> u64 {
         | Request::Rollback { terms: Terms { dry_run: true, .. }, .. } => DIFFERENCE_BYTES,
         Request::Texts {} => OWNER_REQUEST_MAX as u64 * 2 + ANSWER_BYTES,
         Request::Policy {} => TEXTS_BYTES,
+        Request::Reservations { limit } => {
+            u64::from(limit.unwrap_or(SESSIONS_DEFAULT)) * SESSION_BYTES_MAX + ANSWER_BYTES
+        }
         _ => ANSWER_BYTES,
     }
 }
@@ -395,6 +403,8 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(90);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// More than a class takes in an answer.
 const CLASS_BYTES_MAX: u64 = 4096;
+/// More than a session with some tens of senders takes.
+const SESSION_BYTES_MAX: u64 = 16 << 10;
 /// More than its delays in bins take: 1152 bins.
 const BINS_BYTES_MAX: u64 = 64 << 10;
 /// More than all else in an answer takes.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 pub use weir_live::change::history::{Counts, Entry, File, Origin, REASON_MAX, Texts};
 use weir_live::status::Status;
 pub use weir_live::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
+pub use weir_live::status::reservations::Reservations;
 
 /// The longest request, as a line or as the body of HTTP; a longer one is refused before it is
 /// read.
@@ -21,7 +22,7 @@ pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
-pub const VERSION: &str = "1.1.0";
+pub const VERSION: &str = "1.2.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";
@@ -138,6 +139,12 @@ requests! {
     Confirm {} "confirm" -> "done", Change, post("/confirm");
     /// Requests the last changes.
     Log {} "log" -> "log", Read, get("/log");
+    /// Requests the sessions of RSVP, what they reserved, and how long they live unrefreshed.
+    Reservations {
+        /// The most sessions to describe.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+    } "reservations" -> "reservations", Read, get("/reservations");
     /// Requests the deployment and the policies in force, as texts.
     Texts {} "texts" -> "texts", Change, get("/texts");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
@@ -352,6 +359,8 @@ pub enum Answer<S = Box<Status>> {
     Changed(Box<Changed>),
     /// The answer to [`Request::Log`]: the last changes, the oldest first, without their texts.
     Log(Vec<Entry>),
+    /// The answer to [`Request::Reservations`].
+    Reservations(Box<Reservations>),
     /// The answer to [`Request::Texts`].
     Texts(Box<Texts>),
     /// The answer to [`Request::Policy`].

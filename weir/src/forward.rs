@@ -8,6 +8,7 @@
 mod door;
 mod policies;
 mod post;
+mod questions;
 mod recording;
 
 use crate::Run;
@@ -15,6 +16,7 @@ use crate::output::{Exit, Output};
 use door::Door;
 use policies::{Policies, State};
 use post::Post;
+use questions::Questions;
 use recording::Recorder;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -234,11 +236,12 @@ impl Prepared {
         let speakers = (wishes.clone(), self.bells.clone(), reporter.clone());
         let policies = Policies::new(state, Arc::clone(&recorder), speakers);
         let bell = Arc::clone(&self.bells[self.bridges.len()]);
+        let questions = Arc::new(Questions::default());
         let mut service = door::prepare(
             self.boards.clone(),
             self.owner,
-            (Arc::clone(&policies), Arc::clone(&recorder), reporter),
-            (wishes, bell),
+            (Arc::clone(&policies), Arc::clone(&recorder), Arc::clone(&questions)),
+            (wishes, bell, reporter),
         );
         service.feed = Arc::clone(&self.feed);
         service.name.clone_from(&self.name);
@@ -252,7 +255,7 @@ impl Prepared {
         let mut bridges = std::mem::take(&mut self.bridges);
         let bells = self.bells.clone();
         let boards = self.boards.clone();
-        let mut post = Post::new(self, keeper, (door, arriving), policies);
+        let mut post = Post::new(self, keeper, (door, arriving), (policies, questions));
         let kept = recorder.keep_history();
         kept.map_err(|cause| SystemError::new("start the thread of the ring", cause))?;
         let ran = forward(&mut bridges, &boards, &bells, &mut post);

@@ -68,6 +68,7 @@ verbs! {
     up::Up,
     forward::Forward,
     web::Web,
+    rsvp::Rsvp,
     restart::Restart,
     set::Set,
     class::Class,

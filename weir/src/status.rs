@@ -1,6 +1,7 @@
 //! `weir status`: shows the counters of a running link.
 
 mod plot;
+mod sessions;
 mod watch;
 
 use crate::kind::Kind;
@@ -47,6 +48,10 @@ pub struct Status {
     /// With --plot: for how long; Ctrl-C ends it earlier, with what was seen [default: 10s].
     #[arg(long = "for", value_name = "TIME", value_parser = interval, requires = "plot")]
     length: Option<Duration>,
+    /// Show reservations by RSVP instead: sessions, who reserved what, and how long each lives
+    /// without a refresh.
+    #[arg(long, group = "repeated", conflicts_with_all = ["class", "top", "sort"])]
+    reservations: bool,
     /// The time between two of them, or between two points [default: 1s, with --plot 250ms].
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "repeated")]
     interval: Option<Duration>,
@@ -67,7 +72,7 @@ struct Classes {
     /// (drops), or bytes that wait (backlog).
     #[arg(long, value_name = "KEY", value_parser = sort_key)]
     sort: Option<Sort>,
-    /// At most so many classes [default: 1000].
+    /// At most so many classes, or sessions [default: 1000].
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
 }
@@ -106,7 +111,7 @@ impl Classes {
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
         let query = self.classes.query();
-        let repeated = self.watch || self.plot.is_some();
+        let repeated = self.watch || self.plot.is_some() || self.reservations;
         if self.control.is_none() && self.name.is_none() && !repeated && query == Query::default() {
             return list(output);
         }
@@ -117,6 +122,12 @@ impl Run for Status {
         };
         if let Err(error) = query.check() {
             return output.refuse(&error);
+        }
+        if self.reservations {
+            return match find() {
+                Ok(path) => sessions::show(&path, query.limit, output),
+                Err(error) => output.refuse(&error),
+            };
         }
         if let Some(path) = &self.plot {
             let drawn = || {

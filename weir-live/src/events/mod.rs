@@ -122,6 +122,13 @@ kinds! {
         "no new forwarder of `{subject}` is started: {detail}";
     PageDied "page-died" Warning Once,
         "the page on `{subject}` ended, and the link goes on: {detail}";
+    RsvpDied "rsvp-died" Warning Once,
+        "the process of reservations of `{subject}` ended, and the link goes on with its classes: \
+         {detail}";
+    ReservationRefused "reservation-refused" Warning Once,
+        "`{subject}` refused a reservation: {detail}";
+    ReservationPreempted "reservation-preempted" Warning Once,
+        "a reservation of `{subject}` lost its place: {detail}";
     HandedOver "handed-over" Notice Once,
         "{detail} forwards for `{subject}` from now on";
     Flushed "flushed" Notice Once,

@@ -45,6 +45,8 @@ pub enum Command {
     Drain(Duration),
     /// What became of [`Report::Restart`].
     Restarted(std::result::Result<String, String>),
+    /// The descriptor is the end of a channel by which to ask for the sessions of reservations.
+    Reservations,
     /// What the files contain now: the reply to [`Report::ReadAnew`], or unasked after a SIGHUP.
     Texts(std::result::Result<Texts, String>),
 }

@@ -1,5 +1,5 @@
 //! Processes: a keeper, which has the privileges, a forwarder, which has the traffic, and perhaps a
-//! page ([`page`]), which has the viewers.
+//! page ([`page`]), which has the viewers, and one that has the reservations ([`rsvp`]).
 //!
 //! The keeper starts the forwarder ([`process`]), tells it what to do and hears what became of it
 //! ([`messages`]), and decides what happens when it dies ([`restarts`]). What it prints never holds
@@ -11,5 +11,6 @@ pub mod outlet;
 pub mod page;
 pub mod process;
 pub mod restarts;
+pub mod rsvp;
 pub mod service;
 pub mod watch;

@@ -11,6 +11,7 @@ mod history;
 pub mod publisher;
 pub mod query;
 mod recent;
+pub mod reservations;
 mod shape;
 mod tenants;
 #[cfg(test)]

@@ -166,7 +166,7 @@ pub fn tspec() -> Tspec {
     Tspec { rate: 1e5, bucket: 4000.0, peak: 2e5, packet_min: 100, packet_max: 1000 }
 }
 
-fn connect(networks: &[NetNs], cable: usize) -> Result<(), Failed> {
+pub fn connect(networks: &[NetNs], cable: usize) -> Result<(), Failed> {
     let ends = [(cable, "right"), (cable + 1, "left")];
     let mut netlink = Netlink::open_in(&networks[cable])?;
     let mac = |node: usize| Mac([2, 0, 0, 0, cable as u8, node as u8]);
@@ -186,7 +186,7 @@ fn connect(networks: &[NetNs], cable: usize) -> Result<(), Failed> {
 }
 
 /// Routes to all cables, and forwarding where there are two.
-fn route_to_all(node: usize, nodes: usize) -> Result<(), Failed> {
+pub fn route_to_all(node: usize, nodes: usize) -> Result<(), Failed> {
     let mut netlink = Netlink::open()?;
     netlink.set_up("lo", true)?;
     for cable in 0..nodes - 1 {
@@ -208,7 +208,7 @@ fn route_to_all(node: usize, nodes: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>, Failed> {
+pub fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>, Failed> {
     let is_end = node == 0 || node + 1 == setting.nodes;
     let role = if is_end { Role::Host } else { Role::Router };
     let names = match node {

@@ -2,6 +2,7 @@
 //! thread.
 
 use super::policies::Policies;
+use super::questions::Questions;
 use super::recording::Recorder;
 use super::tell;
 use std::os::fd::OwnedFd;
@@ -84,8 +85,8 @@ impl Door {
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
-    (policies, recorder, reporter): (Arc<Policies>, Arc<Recorder>, Reporter),
-    (wishes, bell): (Sender<Wish>, Arc<Bell>),
+    (policies, recorder, questions): (Arc<Policies>, Arc<Recorder>, Arc<Questions>),
+    (wishes, bell, reporter): (Sender<Wish>, Arc<Bell>, Reporter),
 ) -> Service {
     let act: Act = Box::new(move |request, peer| match request {
         Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
@@ -98,6 +99,10 @@ pub fn prepare(
         },
         Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
         Request::Snapshot {} => follow(recorder.snapshot()),
+        Request::Reservations { limit } => match questions.ask(*limit) {
+            Ok(reservations) => Answer::Reservations(Box::new(reservations)).into(),
+            Err(why) => Reply::error(why),
+        },
         Request::Status(_) | Request::Events(_) | Request::Mark {} => {
             Reply::error("the server itself answers this")
         }

@@ -2,6 +2,7 @@
 
 use super::door::{Door, Wish};
 use super::policies::Policies;
+use super::questions::Questions;
 use super::{Prepared, tell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -42,6 +43,7 @@ pub struct Post {
     /// The process of the keeper; 0 while there is none.
     kept_by: Arc<AtomicU32>,
     policies: Arc<Policies>,
+    questions: Arc<Questions>,
     signals: Signals,
     courier: Courier,
     boards: Vec<Arc<Board>>,
@@ -85,7 +87,7 @@ impl Post {
         prepared: Prepared,
         keeper: Channel,
         (door, wishes): (Door, Receiver<Wish>),
-        policies: Arc<Policies>,
+        (policies, questions): (Arc<Policies>, Arc<Questions>),
     ) -> Self {
         let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
         Self {
@@ -97,6 +99,7 @@ impl Post {
             name: prepared.name,
             kept_by: prepared.kept_by,
             policies,
+            questions,
             signals: prepared.signals,
             courier: prepared.courier,
             looks: vec![0; prepared.boards.len()],
@@ -235,6 +238,10 @@ impl Post {
                 }
             }
             Command::Texts(read) => self.hear_texts(read),
+            Command::Reservations => {
+                let channel = descriptors.into_iter().next().map(Channel::from);
+                channel.into_iter().for_each(|channel| self.questions.take(channel));
+            }
             Command::Plan(_) => {}
         }
         true

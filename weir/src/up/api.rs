@@ -30,7 +30,10 @@ pub fn read(deployment: &Deployment) -> Result<Option<Api>, String> {
 }
 
 /// Reads a file that only its user and group may read.
-fn secret(path: &Path) -> Result<Secret, String> {
+///
+/// # Errors
+/// When others may read it, or it cannot be read; the text says what to do.
+pub fn secret(path: &Path) -> Result<Secret, String> {
     let place = path.display();
     let mode = fs::metadata(path).map_or(0, |there| there.mode());
     if mode & OTHERS != 0 {

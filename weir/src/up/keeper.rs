@@ -10,6 +10,7 @@ use super::journal::Journal;
 use super::orphan::Listeners;
 use super::page::Page;
 use super::reading::Reading;
+use super::rsvp::Reservations;
 use super::running::{Limits, Phase, Running};
 use super::told;
 use crate::output::Output;
@@ -55,6 +56,8 @@ pub struct Keeper<'a> {
     pub socket: ControlSocket,
     /// The page on it, if there is one.
     pub page: Page,
+    /// The reservations on it, if it takes any.
+    pub reservations: Reservations,
     /// Its signals.
     pub signals: Signals,
     /// Where it prints.
@@ -225,6 +228,7 @@ impl Shift<'_> {
                 self.listen(index);
             }
             self.serve_page();
+            self.serve_reservations();
             self.bury()?;
             self.restart_if_due();
             if self.forwarders.is_empty() && self.stopping.is_none() {
@@ -239,6 +243,7 @@ impl Shift<'_> {
         let mut watched = vec![self.keeper.signals.as_fd()];
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
         watched.extend(self.keeper.page.descriptors());
+        watched.extend(self.keeper.reservations.descriptors());
         if self.forwarders.is_empty() {
             watched.push(self.keeper.socket.listener.as_fd());
         }
@@ -255,6 +260,18 @@ impl Shift<'_> {
         let died = page.serve(now).or_else(|| page.look(now));
         if let Some(why) = died.filter(|_| self.stopping.is_none()) {
             journal.tell(Kind::PageDied, &why);
+        }
+    }
+
+    /// Gives the process of reservations what it asks for, and starts one that died again.
+    fn serve_reservations(&mut self) {
+        if self.stopping.is_some() {
+            return;
+        }
+        let Keeper { reservations, journal, .. } = &mut self.keeper;
+        if reservations.serve(Instant::now(), journal) {
+            let carrier = self.forwarders.iter().rfind(|one| one.carries());
+            carrier.into_iter().for_each(|one| self.keeper.reservations.introduce(one));
         }
     }
 
@@ -293,6 +310,7 @@ impl Shift<'_> {
     fn stop(&mut self, now: Instant) {
         self.stopping = Some(now);
         self.keeper.page.stop();
+        self.keeper.reservations.stop();
         self.keeper.service.stopping();
         for forwarder in &mut self.forwarders {
             match forwarder.phase {
@@ -615,11 +633,14 @@ impl Shift<'_> {
 
     /// A forwarder that was taken over carries traffic until one of this process does.
     fn goes_on(&mut self) {
-        let Keeper { page, deployment, plan, output, service, .. } = &mut self.keeper;
+        let Keeper { page, reservations, deployment, plan, output, service, .. } =
+            &mut self.keeper;
         if !self.has_run {
             service.ready(&told::joined(deployment));
         }
         page.follow(deployment, plan.api.as_ref(), output);
+        reservations.follow(deployment, output);
+        self.forwarders.last().into_iter().for_each(|one| reservations.introduce(one));
         self.has_run = true;
     }
 

@@ -8,6 +8,7 @@ mod keeper;
 mod orphan;
 mod page;
 pub mod reading;
+mod rsvp;
 mod running;
 mod told;
 
@@ -19,6 +20,7 @@ use keeper::{End, Keeper};
 use orphan::Orphan;
 use page::Page;
 use reading::Reading;
+use rsvp::Reservations;
 use running::Limits;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -114,9 +116,11 @@ impl Up {
             None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
         };
         let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
+        let reservations = Reservations::prepare(&deployment, &path)?;
         let keeper = Keeper {
             socket,
             page,
+            reservations,
             orphan,
             path: self.deployment,
             deployment,

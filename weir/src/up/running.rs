@@ -157,6 +157,12 @@ impl Running {
         Ok(())
     }
 
+    /// Gives it the end of a channel by which it asks for the sessions of reservations.
+    pub fn give_questions(&self, questions: BorrowedFd<'_>) {
+        // One that has ended asks nothing.
+        let _ended = self.commands.send(&Command::Reservations, &[questions]);
+    }
+
     /// Acts on what it asks for.
     pub fn serve(&mut self) {
         for _ in 0..ASKS_MAX {

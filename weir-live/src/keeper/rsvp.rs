@@ -1,0 +1,103 @@
+//! What keeper and the process of reservations tell each other, each a value on a channel. That
+//! process speaks RSVP with neighbours, who may be hostile: it has sockets and no privilege.
+
+use serde::{Deserialize, Serialize};
+
+use super::messages::{Secret, TEXT_MAX};
+use crate::events::Kind;
+use crate::printable::fit;
+
+/// What the keeper tells the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToRsvp {
+    /// The first message. Its descriptors: the end of the channel by which the forwarder asks for
+    /// sessions, then the sockets ([`crate::rsvp::Descriptors::into_parts`]).
+    Begin(Box<RsvpPlan>),
+    /// A connection to the control socket of the link, as a descriptor, or why there is none.
+    Connection(Result<(), String>),
+}
+
+/// What the process runs; the rest is in the texts of the link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RsvpPlan {
+    /// The name of the deployment.
+    pub name: String,
+    /// The user as which it runs, where the keeper may choose one; without a name one that no other
+    /// program has.
+    pub user: Option<String>,
+    /// The interfaces by which RSVP is spoken; the first is the one that the link shapes.
+    pub interfaces: Vec<String>,
+    /// The text of the file of keys.
+    pub keys: Option<Secret>,
+    /// The time at which it is started, in nanoseconds of CLOCK_REALTIME: numbers of messages grow
+    /// from one life to the next.
+    pub at_ns: u64,
+}
+
+/// What the process tells the keeper.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromRsvp {
+    /// It speaks RSVP.
+    Ready,
+    /// It ends, for this reason.
+    Failed(String),
+    /// It wants a connection to the control socket, which it cannot open itself.
+    Connect,
+    /// Something happened to reservations.
+    Happened(Happening),
+}
+
+/// Something that happened to reservations.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happening {
+    /// What: one of the kinds below.
+    pub what: What,
+    /// Which reservation, and why.
+    pub detail: String,
+    /// How many of this kind were not told.
+    pub untold: u64,
+}
+
+/// What happened to a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum What {
+    /// It does not fit.
+    Refused,
+    /// Another one took its place, or the policy has no room for it any more.
+    Preempted,
+}
+
+impl What {
+    /// Returns the kind of event.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Refused => Kind::ReservationRefused,
+            Self::Preempted => Kind::ReservationPreempted,
+        }
+    }
+}
+
+impl FromRsvp {
+    /// Makes it fit for a keeper, which prints what it is told: the process may have been taken
+    /// over.
+    pub fn tame(mut self) -> Self {
+        let text = match &mut self {
+            Self::Failed(why) => why,
+            Self::Happened(happening) => &mut happening.detail,
+            Self::Ready | Self::Connect => return self,
+        };
+        let cut = text.char_indices().nth(TEXT_MAX).map(|(end, _)| end);
+        text.truncate(cut.unwrap_or(text.len()));
+        fit(text);
+        self
+    }
+}
+
+/// What the forwarder asks the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskSessions {
+    /// The number of the question, which its answer has.
+    pub number: u64,
+    /// The most sessions to describe.
+    pub limit: u32,
+}
