@@ -25,7 +25,7 @@ failed=0
 for file in sim compare-cbq compare-htb; do
     for plot in upload ping totals all_scaled box_upload; do
         picture="$work/$file-$plot.png"
-        if "$flent" -i "$work/$file.flent.gz" -p "$plot" -o "$picture" 2> "$work/errors" \
+        if "$flent" -i "$work/$file.flent.gz" -p "$plot" -o "$picture" > /dev/null 2> "$work/errors" \
             && [ -s "$picture" ]; then
             echo "$file: Flent draws $plot, $(stat -c %s "$picture") bytes"
         else
@@ -34,6 +34,6 @@ for file in sim compare-cbq compare-htb; do
         fi
     done
 done
-"$flent" -i "$work/sim.flent.gz" -f csv -o "$work/sim.csv"
+"$flent" -i "$work/sim.flent.gz" -f csv -o "$work/sim.csv" > /dev/null
 "$work/venv/bin/python" "$root/bench/flent/check.py" "$work/sim.json" "$work/sim.flent.gz" "$work/sim.csv" || failed=1
 exit "$failed"

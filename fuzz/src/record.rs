@@ -18,7 +18,7 @@ pub fn record(input: &[u8]) {
     let slower = Edit { key: "link.rate".to_owned(), value: "123 kbit/s".to_owned() };
     for edits in [Vec::new(), vec![slower]] {
         let (at, length) = (recorded.load.start, Duration::from_secs(1));
-        let ask = Ask { at, edits, length, step: None };
+        let ask = Ask { at, edits, length, step: None, driver: None };
         if let Ok(forked) = fork(&recorded, input, &ask) {
             assert!(!forked.report(&recorded, &ask, 10).t.is_empty());
         }

@@ -66,8 +66,10 @@ fn over_time(tracks: &[(String, Tracks)]) -> Option<Part> {
     let more = classes.len().saturating_sub(CLASSES_MAX);
     classes.truncate(CLASSES_MAX);
     let plots = classes.iter().flat_map(|class| [sent(class, tracks), delays(class, tracks)]);
-    let mut notes =
-        vec![format!("One run under each scheduler, bins of {} s.", number(first.step_s))];
+    let mut notes = vec![format!(
+        "One run under each scheduler, bins of {} s. {COVERED}",
+        number(first.step_s)
+    )];
     if more > 0 {
         notes.push(format!("{more} classes more are left out here."));
     }
@@ -75,6 +77,8 @@ fn over_time(tracks: &[(String, Tracks)]) -> Option<Part> {
     let title = "Class by class over time".to_owned();
     Some(Part { title, keys, content: Content::Plots(plots.collect()), notes })
 }
+
+const COVERED: &str = "Where a line is not seen, that of a later scheduler covers it.";
 
 fn style(index: usize) -> Style {
     if index < COLOURS.len() { Style::Line(index) } else { Style::Broken(index) }

@@ -39,6 +39,12 @@ impl Drive {
         Self { link, due, departures: Vec::new() }
     }
 
+    /// Returns the link with what waits in it; `empty` takes its place.
+    pub fn take_link(&mut self, empty: Box<dyn AnyLink>) -> Box<dyn AnyLink> {
+        self.due = None;
+        std::mem::replace(&mut self.link, empty)
+    }
+
     /// Returns the instant before which no packet leaves unless something is offered; `None` if
     /// nothing waits.
     #[inline]

@@ -371,6 +371,39 @@ pub struct ForkQuery {
     pub settings: Vec<Wish>,
     /// For how long it goes on.
     pub seconds: f64,
+    /// The card that takes the packets from there on; without one the line does, as it did.
+    #[serde(default)]
+    pub card: Option<Card>,
+}
+
+/// A model of a card with a ring of 128 packets, that of `[quadros §4]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Card {
+    /// It reports when all that it was given is sent.
+    Chain,
+    /// It reports each packet.
+    Packet,
+}
+
+/// What a class did in a whole future.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Packets that left.
+    pub sent_packets: u64,
+    /// Packets that were dropped.
+    pub dropped_packets: u64,
+    /// The mean delay of those that left.
+    pub delay_mean_us: Option<f64>,
+}
+
+/// How often a card asked the scheduler for a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CardRuns {
+    /// In all, also where nothing waited.
+    pub all: u64,
+    /// While packets of several classes waited.
+    pub contended: u64,
 }
 
 /// Two futures of a moment.
@@ -384,6 +417,12 @@ pub struct Fork {
     pub recorded: BTreeMap<String, Series>,
     /// The classes with other settings.
     pub forked: BTreeMap<String, Series>,
+    /// What each class did in all.
+    pub recorded_totals: BTreeMap<String, Totals>,
+    /// What each class would have done in all.
+    pub forked_totals: BTreeMap<String, Totals>,
+    /// How often the card asked the scheduler for a packet; `null` without a card.
+    pub runs: Option<CardRuns>,
     /// Whether both are the same, packet for packet.
     pub identical: bool,
     /// The packets of both.

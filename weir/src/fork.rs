@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 use weir_sim::fork::{Ask, Forked, Recorded, fork};
 use weir_sim::load::Edit;
+use weir_sim::network::plan::{Complete, Driver};
 
 /// Goes on from a moment of a record with other values of the policy, and compares with what
 /// happened.
@@ -33,12 +34,33 @@ pub struct Fork {
     /// The direction; needed if there are several.
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
+    /// A card that takes the packets from the moment on, in place of the line: one with a ring of
+    /// 128 packets. `chain`, an old one, reports when all that it was given is sent; `packet`
+    /// reports each packet.
+    #[arg(long, value_name = "REPORTS")]
+    card: Option<Card>,
     /// How long the futures are; until the end of the record at most.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
     length: Duration,
     /// With `--format json`: the width of a bin; by default a few hundred make the length.
     #[arg(long, value_name = "WIDTH", value_parser = some_time)]
     step: Option<Duration>,
+}
+
+/// When a card reports what it has sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Card {
+    Chain,
+    Packet,
+}
+
+impl Card {
+    fn driver(self) -> Driver {
+        match self {
+            Self::Chain => Driver::FXP,
+            Self::Packet => Driver::Fxp { ring: 128, complete: Complete::Packet },
+        }
+    }
 }
 
 impl Run for Fork {
@@ -59,7 +81,7 @@ impl Fork {
             Format::Json => self.step,
             Format::Text => Some(self.length),
         };
-        let ask = Ask { at, edits, length: self.length, step };
+        let ask = Ask { at, edits, length: self.length, step, driver: self.card.map(Card::driver) };
         let forked = fork(&recorded, open()?, &ask)?;
         match output.format {
             Format::Json => output.json(&forked.report(&recorded, &ask, CLASSES_MAX)),
@@ -67,7 +89,7 @@ impl Fork {
         }
         let fault = forked.fault.iter().map(|fault| format!("the record ends early: {fault}"));
         fault.for_each(|fault| output.warn(&fault));
-        let is_off = ask.edits.is_empty() && forked.difference.is_some();
+        let is_off = ask.edits.is_empty() && ask.driver.is_none() && forked.difference.is_some();
         Ok(if is_off || forked.fault.is_some() { Exit::Faults } else { Exit::Clean })
     }
 
@@ -98,7 +120,15 @@ fn show(recorded: &Recorded, forked: &Forked, ask: &Ask, output: &Output) {
         Some(difference) => format!("the first difference, {difference}"),
     };
     output.text(&format!("\n{compared}\n"));
-    if !ask.edits.is_empty() {
+    if let Some(runs) = forked.forked.runs {
+        output.text(&format!(
+            "The card asked the scheduler {} times, {:.1} % of them while several classes \
+             waited.\n",
+            runs.all,
+            100.0 * runs.contended as f64 / runs.all.max(1) as f64
+        ));
+    }
+    if !ask.edits.is_empty() || ask.driver.is_some() {
         output
             .text("Arrivals are as recorded: senders that react to loss or delay would differ.\n");
     }

@@ -69,6 +69,10 @@ fn the_live_experiments_hold_in_short() {
         |row: &Value| row["measured"].as_str().is_some_and(|text| text.ends_with("a second"));
     let holds = |row: &Value| is_time(row) || is_rate(row) || row["holds"] == true;
     check(|| run("changes", "joins", "3"), holds);
+    // What looking costs is for an idle machine; that those who look are answered is not.
+    let is_answer =
+        |row: &Value| row["measured"].as_str().is_some_and(|text| text.ends_with("answers"));
+    check(|| run("viewers", "", "1"), |row| !is_answer(row) || row["holds"] == true);
 }
 
 /// Wider than the experiment's own 1 %, which is a claim about an idle machine.

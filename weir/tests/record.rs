@@ -270,6 +270,8 @@ fn a_fork_of_a_real_record_is_identical_without_a_change_and_exits_0() {
     let report: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     assert_eq!((&report["identical"], &report["open_loop"]), (&true.into(), &true.into()));
     assert!(report["packets"].as_u64() > Some(100), "{}", report["packets"]);
+    let (exit, text) = fork(&["--card", "chain"]);
+    assert!(exit == Some(0) && text.contains("The card asked the scheduler"), "{exit:?}: {text}");
     let (exit, text) = fork(&["--at", "10ms", "--set", "link.rate=500kbit/s"]);
     assert_eq!(exit, Some(0), "{text}");
     assert!(text.contains("the first difference, ") && text.contains("Mbit/s"), "{text}");

@@ -17,9 +17,10 @@ pub fn run(root: &Path) -> Verdict {
     let target = target_directory(root);
     let weir = target.join("release/weir").display().to_string();
     let output = target.join("view").display().to_string();
-    let steps: [&dyn Fn() -> Verdict; 6] = [
+    let steps: [&dyn Fn() -> Verdict; 7] = [
         &|| have("chromium", "chromium", root),
         &|| have("npm", "npm", root),
+        &|| have("openssl", "openssl", root),
         &|| page(root, "npm", &["ci", "--ignore-scripts"]),
         &|| page(root, "npm", &["run", "--silent", "check"]),
         &|| program(root, Path::new("cargo"), &BUILD),

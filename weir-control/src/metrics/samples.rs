@@ -1,6 +1,6 @@
 //! Families of metrics and their samples as text [openmetrics §"Text format"].
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
 /// What a family's value is.
@@ -102,8 +102,8 @@ pub(super) struct Samples<'a> {
     out: &'a mut dyn Write,
     name: String,
     labels: String,
-    /// A line before it is written.
-    line: String,
+    /// Lines before they are written.
+    lines: String,
     written: io::Result<()>,
 }
 
@@ -117,7 +117,8 @@ impl<'a> Samples<'a> {
         }
         writeln!(out, "# HELP {name} {help}")?;
         let name = family.sample();
-        Ok(Self { out, name, labels: String::new(), line: String::new(), written: Ok(()) })
+        let lines = String::with_capacity(2 * PART);
+        Ok(Self { out, name, labels: String::new(), lines, written: Ok(()) })
     }
 
     /// What follows are samples of the one with these labels.
@@ -127,7 +128,7 @@ impl<'a> Samples<'a> {
 
     /// Writes the value.
     pub fn value(&mut self, value: impl Display) {
-        self.write("", format_args!(""), value);
+        self.suffixed("", &[], value);
     }
 
     /// Writes a value that has a further label.
@@ -137,27 +138,32 @@ impl<'a> Samples<'a> {
 
     /// Writes a value with a suffix and further labels.
     pub fn suffixed(&mut self, suffix: &str, more: &[(&str, &str)], value: impl Display) {
-        let mut text = String::new();
-        for (name, label) in more {
-            text.push(',');
-            let mut one = String::new();
-            add(&mut one, name, label);
-            text.push_str(&one);
+        let Self { name, labels, lines, .. } = self;
+        for part in [name, suffix, "{", labels] {
+            lines.push_str(part);
         }
-        self.write(suffix, format_args!("{text}"), value);
+        for (name, label) in more {
+            add(lines, name, label);
+        }
+        let _infallible = writeln!(lines, "}} {value}");
+        if lines.len() >= PART {
+            self.flush();
+        }
     }
 
-    fn write(&mut self, suffix: &str, more: fmt::Arguments<'_>, value: impl Display) {
-        self.line.clear();
-        let Self { name, labels, line, .. } = self;
-        let _infallible = writeln!(line, "{name}{suffix}{{{labels}{more}}} {value}");
+    fn flush(&mut self) {
         if self.written.is_ok() {
-            self.written = self.out.write_all(self.line.as_bytes());
+            self.written = self.out.write_all(self.lines.as_bytes());
         }
+        self.lines.clear();
     }
 
     /// Ends the family.
-    pub fn end(self) -> io::Result<()> {
+    pub fn end(mut self) -> io::Result<()> {
+        self.flush();
         self.written
     }
 }
+
+/// The bytes of lines that are written at once.
+const PART: usize = 16 << 10;

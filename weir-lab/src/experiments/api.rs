@@ -2,28 +2,22 @@
 //! control socket hang, read slowly, send bodies that are too long and scrape. No frame may be lost
 //! that is not lost without them, and a scrape takes less than 10 ms.
 //!
-//! Each row has networks and a link of its own. The sender, the link and the clients share the
-//! machine, so a run on a busy one measures that. A row is short in CI: `--seconds 1`.
+//! Each row has networks and a link of its own ([`super::flooded`]). The sender, the link and the
+//! clients share the machine, so a run on a busy one measures that. A row is short in CI:
+//! `--seconds 1`.
 
+use super::flooded::{Flooded, losses, passed};
 use super::{Experiment, Own};
 use crate::rig;
 use crate::rows::{Options, Row};
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
-use weir_control::client;
 use weir_control::http;
-use weir_live::status::Status;
-use weir_live::status::query::Query;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed};
-use weir_traffic::flood::{Flood, FloodPlan};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -63,7 +57,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
 
 /// Measures one strain; returns its rows.
 fn measure(strain: &Strain, duration: Duration) -> Result<Vec<Row>, String> {
-    let link = Link::start()?;
+    let link = Flooded::start(CLASSES, "")?;
     let (stop, times) = (AtomicBool::new(false), Times::default());
     let socket = link.socket();
     let sent = thread::scope(|scope| {
@@ -74,12 +68,12 @@ fn measure(strain: &Strain, duration: Duration) -> Result<Vec<Row>, String> {
         sent
     })?;
     let status = link.settled()?;
-    let arrived = status.ports.iter().find(|port| port.interface == RIGHT);
-    let lost = sent.saturating_sub(arrived.map_or(0, |port| port.sent));
+    let lost = sent.saturating_sub(passed(&status));
     let rate = sent as f64 / duration.as_secs_f64();
     let name = strain.name;
     let mut rows = vec![
         Row::at_most(format!("{name}: frames lost"), lost as f64, 0.0, "frames"),
+        Row::shown(format!("{name}: where they were lost"), losses(&status)),
         Row::shown(format!("{name}: frames sent"), format!("{rate:.0} a second")),
     ];
     let mut times = times.into_inner().unwrap_or_default();
@@ -157,113 +151,9 @@ fn scrape(socket: &Path, stop: &AtomicBool, times: &Times) {
     }
 }
 
-/// `weir up` between two hosts.
-struct Link {
-    testbed: Testbed,
-    folder: TempDir,
-    keeper: Child,
-}
-
-impl Link {
-    fn start() -> Result<Self, String> {
-        let testbed = rig::quiet_testbed().map_err(text)?;
-        let folder = tempfile::tempdir().map_err(text)?;
-        let deployment = format!(
-            "[deployment]\nports = {{ inside = \"{LEFT}\", outside = \"{RIGHT}\" }}\n\
-             control = \"{}\"\n\n\
-             [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n",
-            folder.path().join(SOCKET).display()
-        );
-        fs::write(folder.path().join("link.toml"), deployment).map_err(text)?;
-        fs::write(folder.path().join("policy.toml"), policy()).map_err(text)?;
-        let program = std::env::current_exe().map_err(text)?;
-        let mut command = Command::new(program);
-        command.args(["up", "link.toml"]).current_dir(folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let keeper = testbed.weir.run(|| command.spawn()).map_err(text)?.map_err(text)?;
-        let link = Self { testbed, folder, keeper };
-        let start = Instant::now();
-        while let Err(why) = link.status() {
-            if start.elapsed() > PATIENCE {
-                return Err(why);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(link)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join(SOCKET)
-    }
-
-    fn status(&self) -> Result<Status, String> {
-        client::status(&self.socket(), &Query::default())
-    }
-
-    /// Sends frames for so long; returns how many.
-    fn flood(&self, duration: Duration) -> Result<u64, String> {
-        let to = Host::Server.ip4();
-        let plan = FloodPlan {
-            rate: Some(FRAMES_PER_SECOND),
-            duration: Some(duration),
-            ..FloodPlan::raw(END, to, REST_PORT)
-        };
-        let report = self.testbed.client.run(|| Flood::start(&plan).map(Flood::wait));
-        Ok(report.map_err(text)?.map_err(text)?.sent)
-    }
-
-    /// Returns the status once no frame waits any more.
-    fn settled(&self) -> Result<Status, String> {
-        let start = Instant::now();
-        loop {
-            // Clients that were just told to stop may still have all places.
-            let status = self.status();
-            let is_empty = |status: &Status| {
-                status.lanes[0].classes.iter().all(|class| class.backlog.packets == 0)
-            };
-            match status {
-                Ok(status) if is_empty(&status) => return Ok(status),
-                Err(why) if start.elapsed() > PATIENCE => return Err(why),
-                _ if start.elapsed() > PATIENCE => return Err("frames still wait".to_owned()),
-                _ => thread::sleep(Duration::from_millis(50)),
-            }
-        }
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        let stopped = Command::new("kill").arg(self.keeper.id().to_string()).status();
-        if !stopped.is_ok_and(|status| status.success()) {
-            drop(self.keeper.kill());
-        }
-        drop(self.keeper.wait());
-    }
-}
-
-/// A policy of 1000 classes that never limits.
-fn policy() -> String {
-    let mut policy = "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"drr\"\n".to_owned();
-    for class in 1..CLASSES {
-        let port = 10_000 + class;
-        let rule = format!("{{ proto = \"udp\", dport = \"{port}\" }}");
-        policy += &format!("[class.c{class}]\nmatch = [{rule}]\n");
-    }
-    policy + "[class.rest]\ndefault = true\nqueue = { limit = \"4000 packets\" }\n"
-}
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
-}
-
-const SOCKET: &str = "weir.sock";
-const FRAMES_PER_SECOND: u64 = 300_000;
-/// A port that no class but the last one names.
-const REST_PORT: u16 = 9;
 const CLASSES: u32 = 1000;
 const IDLE_CLIENTS: u32 = 1000;
 const SLOW_READERS: usize = 12;
 const BODY_BYTES: usize = 10 << 20;
 /// The longest time of a scrape.
 const SCRAPE_MS: f64 = 10.0;
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -61,6 +61,8 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     measure.ok_or_else(|| format!("no experiment called `{name}` measures sheets"))?(run)
 }
 
+mod flooded;
+
 macro_rules! experiments {
     ($($module:ident,)*) => {
         $(pub mod $module;)*
@@ -81,6 +83,7 @@ experiments! {
     records,
     faults,
     api,
+    viewers,
     changes,
     packet_size,
     simulator_speed,

@@ -388,6 +388,9 @@ details.long { display: none; }
 details.experiment > summary { display: none; }
 section[id] > h2 { break-before: page; border: 0; }
 .pictures { grid-template-columns: 1fr 1fr; } .pictures p { min-height: 4em; }
+.pictures > :only-child { grid-column: 1 / 3; }
+.pictures > :not(:only-child) .eras { grid-template-columns: 1fr; }
+.legend span { font-size: 8pt; } .because { font-size: 7.5pt; }
 h2, h3, h4, figcaption, caption, summary { break-after: avoid; }
 figure, tr, .setup, dl { break-inside: avoid; }
 thead { display: table-header-group; }

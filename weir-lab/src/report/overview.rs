@@ -2,8 +2,10 @@
 //! values.
 //!
 //! A paper's sheet names the experiment. If its claims give at least [`VALUES_MIN`] values of
-//! figures in one unit, these are bars: historic, sound, the paper's. Otherwise the first plot of
-//! the experiment is shown once for each era, with one scale, and the paper's values in both.
+//! figures in one unit, these are bars: historic, sound, the paper's. Where the paper gives none
+//! but a model of Weir does, the third bar is the model's, and is called so. Otherwise the first
+//! plot of the experiment is shown once for each era, with one scale, and the paper's values in
+//! both.
 
 use super::html::beside_paper;
 use crate::claims::{Claim, Era, Kind, Measured, Outcome, Paper, Plot, Target};
@@ -19,7 +21,8 @@ pub(super) fn plots(paper: &Paper, outcomes: &[Outcome<'_>]) -> Vec<Plot> {
         let first = outcomes.iter().find(own).map(|outcome| outcome.id);
         found = outcomes.iter().filter(|outcome| Some(outcome.id) == first).collect();
     }
-    if let Some(bars) = bars(&found) {
+    let whose = [Whose::Paper, Whose::Model];
+    if let Some(bars) = whose.iter().find_map(|whose| bars(&found, *whose)) {
         return vec![bars];
     }
     let mut plots: Vec<Plot> = found.iter().filter_map(|outcome| first_plot(outcome)).collect();
@@ -39,8 +42,35 @@ fn first_plot(outcome: &Outcome<'_>) -> Option<Plot> {
     Some(Plot { title: format!("{}, {}", plot.title, outcome.era.name()), ..plot })
 }
 
-/// Returns the values that the paper gives as bars beside those that were measured.
-fn bars(outcomes: &[&Outcome<'_>]) -> Option<Plot> {
+/// Whose value a measured one is beside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    Paper,
+    Model,
+}
+
+impl Whose {
+    /// Returns whose the value of a claim is; `None` if it is a goal of Weir. How near a value is
+    /// to come to one of a table is a goal; the value is the paper's.
+    fn of(claim: &Claim) -> Option<Self> {
+        match claim.from.as_str() {
+            from if from.contains("model") => Some(Self::Model),
+            from if from.starts_with("Weir's goal") && !from.contains(" Table ") => None,
+            _ => Some(Self::Paper),
+        }
+    }
+
+    /// Returns how the picture calls it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Model => "Weir's model of the paper's set-up",
+        }
+    }
+}
+
+/// Returns the values that the paper or a model gives as bars beside those that were measured.
+fn bars(outcomes: &[&Outcome<'_>], whose: Whose) -> Option<Plot> {
     let sheet = outcomes.first()?.sheet;
     let measured = |era: Era| {
         let run = outcomes.iter().find(|outcome| outcome.era == era)?;
@@ -50,11 +80,7 @@ fn bars(outcomes: &[&Outcome<'_>]) -> Option<Plot> {
     let any = historic.or(sound)?;
     let valued =
         |claim: &&Claim| given(claim).is_some_and(|(figure, _)| any.value(figure).is_some());
-    // What a model of Weir gives, or is Weir's goal, is not the paper's.
-    let own = |claim: &&Claim| {
-        let foreign = claim.from.contains("model") || claim.from.starts_with("Weir's goal");
-        claim.era.include(Era::Historic) && !foreign
-    };
+    let own = |claim: &&Claim| claim.era.include(Era::Historic) && Whose::of(claim) == Some(whose);
     let mut claims: Vec<&Claim> = sheet.claims.iter().filter(valued).filter(own).collect();
     let unit = |claim: &Claim| given(claim).map(|(figure, _)| any.figures[figure].unit.clone());
     let first = claims.first().and_then(|claim| unit(claim))?;
@@ -74,7 +100,7 @@ fn bars(outcomes: &[&Outcome<'_>]) -> Option<Plot> {
         let value = |place: usize| run.and_then(|run: &Measured| run.value(names[place]));
         plot = plot.with(name, points(&value));
     }
-    Some(plot.with("paper", points(&|place| Some(given(claims[place])?.1))))
+    Some(plot.with(whose.name(), points(&|place| Some(given(claims[place])?.1))))
 }
 
 /// Returns names without the words that all of them begin or end with.
@@ -110,6 +136,21 @@ const VALUES_MAX: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_called_what_it_is() {
+        let shelf = crate::claims::Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        let whose = |id: &str| -> Vec<Option<Whose>> {
+            let sheet = shelf.sheets.iter().find(|sheet| sheet.id == id).expect("an experiment");
+            sheet.claims.iter().filter(|claim| given(claim).is_some()).map(Whose::of).collect()
+        };
+        let count = |all: &[Option<Whose>], one| all.iter().filter(|it| **it == Some(one)).count();
+        let models = whose("W-3");
+        assert!(count(&models, Whose::Model) >= VALUES_MIN, "{models:?}");
+        assert_eq!(count(&models, Whose::Paper), 0, "{models:?}");
+        let table = whose("H-1");
+        assert!(count(&table, Whose::Paper) >= VALUES_MIN, "{table:?}");
+    }
 
     #[test]
     fn names_lose_what_all_have_in_common() {

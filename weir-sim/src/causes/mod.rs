@@ -136,7 +136,7 @@ impl Looking<'_> {
                 self.explained.add(sojourn);
                 self.lent(sojourn);
             }
-            Happened::Offered(_) | Happened::Left(_) | Happened::Tick(..) => {}
+            Happened::Offered(_) | Happened::Left(_) | Happened::Ran(_) | Happened::Tick(..) => {}
         }
     }
 

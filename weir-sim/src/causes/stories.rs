@@ -141,7 +141,7 @@ impl<'a> Stories<'a> {
                 self.left.push((left.at, class, bytes));
             }
             Happened::Waited(sojourn) => self.waited(sojourn),
-            Happened::Dropped(..) | Happened::Tick(..) => {}
+            Happened::Dropped(..) | Happened::Ran(_) | Happened::Tick(..) => {}
         }
     }
 

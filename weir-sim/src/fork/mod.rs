@@ -9,9 +9,10 @@
 
 mod report;
 
-pub use report::ForkReport;
+pub use report::{ClassTotals, ForkReport};
 
 use crate::load::{Compared, Edit, Fork, Load, Outcome, head};
+use crate::network::plan::Driver;
 use crate::series::{CELLS_MAX, Series, Window};
 use std::io::Read;
 use weir_core::units::{Duration, Instant};
@@ -40,6 +41,9 @@ pub struct Ask {
     pub length: Duration,
     /// The width of bins; by default one that suits the length.
     pub step: Option<Duration>,
+    /// The model of a driver that takes the packets from the moment on, in place of the line; the
+    /// stalls of the run loop do not hold it.
+    pub driver: Option<Driver>,
 }
 
 /// Two futures.
@@ -88,8 +92,8 @@ impl Recorded {
 pub fn fork(recorded: &Recorded, record: impl Read, ask: &Ask) -> Result<Forked, String> {
     let load = &recorded.load;
     let window = window(load, ask)?;
-    let fork = Fork { at: ask.at, edits: ask.edits.clone() };
-    let changed = match fork.edits.is_empty() {
+    let fork = Fork { at: ask.at, edits: ask.edits.clone(), driver: ask.driver };
+    let changed = match fork.edits.is_empty() && fork.driver.is_none() {
         true => None,
         false => Some(Load::forked(record, Some(&recorded.direction), &fork)?),
     };

@@ -1,7 +1,8 @@
 //! Two futures as JSON and as a table.
 
 use super::{Ask, Forked, Recorded};
-use crate::series::{ClassHistory, ClassSeries, HistoryLoan, wall_ms};
+use crate::load::Runs;
+use crate::series::{ClassHistory, ClassSeries, HistoryLoan, Series, wall_ms};
 use crate::shown::{Table, megabits, millis};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,12 @@ pub struct ForkReport {
     pub recorded: BTreeMap<String, ClassHistory>,
     /// What each class would have done.
     pub forked: BTreeMap<String, ClassHistory>,
+    /// What each class did in all, by name.
+    pub recorded_totals: BTreeMap<String, ClassTotals>,
+    /// What each class would have done in all.
+    pub forked_totals: BTreeMap<String, ClassTotals>,
+    /// How often the driver of the fork asked its scheduler for a packet, if it has one.
+    pub forked_runs: Option<Runs>,
     /// Who borrowed from whom.
     pub recorded_loans: Vec<HistoryLoan>,
     /// Who would have borrowed from whom.
@@ -37,12 +44,38 @@ pub struct ForkReport {
     pub fault: Option<String>,
 }
 
+/// What a class did in all.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct ClassTotals {
+    /// Packets that left.
+    pub sent_packets: u64,
+    /// Packets that were dropped.
+    pub dropped_packets: u64,
+    /// The mean delay of those that left, in µs; `None` if none did.
+    pub delay_mean_us: Option<f64>,
+}
+
+impl ClassTotals {
+    fn of(class: &ClassSeries) -> Self {
+        let (packets, delays) = class.left;
+        Self {
+            sent_packets: packets,
+            dropped_packets: class.drops.values().flatten().map(|&drops| u64::from(drops)).sum(),
+            delay_mean_us: (packets > 0).then(|| delays as f64 / packets as f64 / 1e3),
+        }
+    }
+}
+
 impl Forked {
     /// Returns the futures of at most `classes_max` classes each.
     pub fn report(&self, recorded: &Recorded, ask: &Ask, classes_max: usize) -> ForkReport {
         let epoch_ns = recorded.epoch_ns;
         let before = self.recorded.history(epoch_ns, classes_max);
         let after = self.forked.history(epoch_ns, classes_max);
+        let totals = |series: &Series| {
+            let named = |class: &ClassSeries| (class.name.clone(), ClassTotals::of(class));
+            series.classes.iter().take(classes_max).map(named).collect()
+        };
         ForkReport {
             direction: recorded.direction.clone(),
             at: wall_ms(epoch_ns, ask.at),
@@ -50,6 +83,9 @@ impl Forked {
             step_ms: before.step_ms,
             recorded: before.classes,
             forked: after.classes,
+            recorded_totals: totals(&self.recorded),
+            forked_totals: totals(&self.forked),
+            forked_runs: self.forked.runs,
             recorded_loans: before.loans,
             forked_loans: after.loans,
             identical: self.difference.is_none(),

@@ -4,6 +4,7 @@
 //! Invariant: values that change nothing change nothing of the load.
 
 use super::Stage;
+use crate::network::plan::Driver;
 use std::collections::BTreeMap;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
@@ -30,6 +31,8 @@ pub struct Fork {
     pub at: Instant,
     /// The values, which are set in their order.
     pub edits: Vec<Edit>,
+    /// The driver that takes the packets from there on; `None` leaves them to the line.
+    pub driver: Option<Driver>,
 }
 
 /// A fork while the load is read.
@@ -160,7 +163,7 @@ mod tests {
     fn check(key: &str, value: &str, expected: Result<&str, &str>) {
         let stage = Stage::new(Instant::ZERO, "p.toml", POLICY).expect("a sound policy");
         let edits = vec![Edit { key: key.to_owned(), value: value.to_owned() }];
-        let edited = Fork { at: Instant::ZERO, edits }.edited(&stage, Instant::ZERO);
+        let edited = Fork { at: Instant::ZERO, edits, driver: None }.edited(&stage, Instant::ZERO);
         match (edited, expected) {
             (Ok(stage), Ok(part)) => assert!(stage.text.contains(part), "{}", stage.text),
             (Err(error), Err(part)) => assert!(error.contains(part), "{key}: {error}"),

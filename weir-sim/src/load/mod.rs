@@ -8,14 +8,19 @@
 
 mod fork;
 mod outcome;
+mod port;
 mod record;
 mod staged;
 
 pub use fork::{Edit, Fork};
 pub use outcome::{Compared, Outcome};
+pub use port::Runs;
 pub use record::{ARRIVALS_MAX, RecordHead, RecordWay, directions, head};
 
 use crate::drive::Drive;
+use crate::network::driver::driven;
+use crate::network::plan::Driver;
+use port::Port;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -55,6 +60,8 @@ pub struct Load {
     pub fault: Option<String>,
     /// The link that had it, if that is known.
     pub link: Option<LinkWay>,
+    /// The stage from which on the model of a driver takes the packets, in place of the line.
+    pub driver: Option<(usize, Driver)>,
 }
 
 /// A direction of a link, as `weir set` names it.
@@ -121,6 +128,8 @@ pub enum Happened<'a> {
     Waited(&'a Sojourn),
     /// The plan of this stage is in force.
     Stage(usize),
+    /// A driver asked the scheduler for packets so often since this was last told.
+    Ran(Runs),
     /// The link was served up to this instant, and the bytes that wait in each leaf are these; see
     /// [`Detail::ticks`].
     Tick(Instant, &'a [u64]),
@@ -225,6 +234,7 @@ impl Load {
             lost: BTreeMap::new(),
             fault: None,
             link: None,
+            driver: None,
         }
     }
 
@@ -252,7 +262,11 @@ impl Load {
 
     /// Returns the plans of its stages.
     pub fn plans(&self) -> Vec<LinkPlan> {
-        self.stages.iter().map(|stage| stage.policy.link.clone()).collect()
+        let plan = |(number, stage): (usize, &Stage)| match self.driver {
+            Some((first, model)) if number >= first => driven(&stage.policy.link, model),
+            _ => stage.policy.link.clone(),
+        };
+        self.stages.iter().enumerate().map(plan).collect()
     }
 
     /// Drives a link through the load with a plan for each stage, until nothing waits or for
@@ -271,7 +285,7 @@ impl Load {
         each: &mut dyn FnMut(Happened<'_>),
     ) -> Result<u32, BuildError> {
         assert_eq!(plans.len(), self.stages.len(), "each stage has a plan");
-        let drive = self.begin(plans)?;
+        let drive = Port::Line(self.begin(plans)?);
         let floor = self.begin.as_ref().map_or(Instant::ZERO, |begin| begin.now);
         let tick = detail.ticks.map(|ticks| ticks.first);
         let mut replay = Replay { load: self, plans, drive, detail, stage: 0, tick, floor, each };
@@ -322,7 +336,7 @@ impl Load {
 struct Replay<'a> {
     load: &'a Load,
     plans: &'a [LinkPlan],
-    drive: Drive,
+    drive: Port,
     detail: Detail,
     stage: usize,
     /// The next of the ticks.
@@ -380,7 +394,7 @@ impl Replay<'_> {
 
     fn tell_backlog(&mut self, tick: Instant) {
         let leaves = self.plans[self.stage].tree.leaf_count() as u32;
-        let backlog = |leaf| self.drive.leaf(LeafId(leaf)).backlog.bytes;
+        let backlog = |leaf| self.drive.waiting(LeafId(leaf)).1;
         let backlog: Vec<u64> = (0..leaves).map(backlog).collect();
         (self.each)(Happened::Tick(tick, &backlog));
         self.tick = self.detail.ticks.map(|ticks| tick.after(ticks.step));
@@ -392,9 +406,11 @@ impl Replay<'_> {
         let mut dropped = Vec::new();
         self.drive.take_dropped(&mut |one| dropped.push(one));
         for one in dropped {
-            let (packets, reading) =
-                (self.drive.leaf(one.leaf).backlog.packets, self.drive.reading(one.leaf));
+            let (packets, reading) = (self.drive.waiting(one.leaf).0, self.drive.reading(one.leaf));
             each(Happened::Dropped(&one, Held { packets, reading }));
+        }
+        if let Some(runs) = self.drive.take_runs() {
+            each(Happened::Ran(runs));
         }
         if self.detail.explained {
             self.drive.take_sojourns(&mut |all| {
@@ -423,6 +439,9 @@ impl Replay<'_> {
                 self.drive.change(at, Change { from, to, heir })?;
                 self.stage = next;
                 (self.each)(Happened::Stage(next));
+                if let Some((_, model)) = self.load.driver.filter(|row| next >= row.0) {
+                    self.drive.drive_by(model, to, at)?;
+                }
             }
         }
         self.settle();

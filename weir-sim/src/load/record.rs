@@ -266,7 +266,8 @@ impl Reading {
         let Some(forking) = &self.fork else { return Ok(()) };
         let at = forking.fork().at.max(self.pending.now());
         let stage = forking.fork().edited(self.stage(), at)?;
-        if stage.policy == self.stage().policy {
+        let driver = forking.fork().driver;
+        if stage.policy == self.stage().policy && driver.is_none() {
             self.fork = None;
             return Ok(());
         }
@@ -275,6 +276,7 @@ impl Reading {
         moved.frames(&mut self.pending);
         self.ages = moved.ages(&self.ages);
         self.fork.iter_mut().for_each(|fork| fork.enter(&stage));
+        self.load.driver = driver.map(|driver| (self.load.stages.len(), driver));
         self.load.stages.push(stage);
         self.event(Event::Stage(self.load.stages.len() - 1));
         Ok(())

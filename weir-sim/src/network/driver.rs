@@ -51,17 +51,22 @@ pub(crate) trait Outcome {
 
 impl Driver {
     pub fn new(plan: &LinkPlan, model: Model, tick: Option<Duration>) -> Result<Self, BuildError> {
-        Ok(Self {
-            link: driven(plan, model).build()?,
+        Ok(Self { tick, ..Self::of(driven(plan, model).build()?, model) })
+    }
+
+    /// A driver of a link with a plan of [`driven`], which waits ends exactly; it holds no packet.
+    pub fn of(link: Box<dyn AnyLink>, model: Model) -> Self {
+        Self {
+            link,
             model,
-            tick,
+            tick: None,
             software: VecDeque::new(),
             software_bytes: 0,
             card: VecDeque::new(),
             card_bytes: 0,
             ring_taken: 0,
             wake: None,
-        })
+        }
     }
 
     /// When it acts by itself next.
@@ -226,7 +231,7 @@ impl Driver {
 }
 
 /// The plan of a link whose pace the driver sets.
-fn driven(plan: &LinkPlan, model: Model) -> LinkPlan {
+pub(crate) fn driven(plan: &LinkPlan, model: Model) -> LinkPlan {
     match model {
         Model::Line => plan.clone(),
         _ => LinkPlan { buffer: Bytes::new(u64::MAX), ..plan.clone() },

@@ -206,7 +206,7 @@ impl<'a> Counting<'a> {
                 leaf.dropped += 1;
                 leaf.backlog = leaf.backlog.saturating_sub(charged);
             }
-            Happened::Waited(_) | Happened::Tick(..) => {}
+            Happened::Waited(_) | Happened::Ran(_) | Happened::Tick(..) => {}
         }
     }
 

@@ -10,7 +10,7 @@ mod history;
 
 pub use history::{ClassHistory, Heat, History, HistoryLoan, wall_ms};
 
-use crate::load::{Detail, Happened, Load, Ticks, charged};
+use crate::load::{Detail, Happened, Load, Runs, Ticks, charged};
 use std::collections::BTreeMap;
 use weir_core::event::{Departure, DropReason, Dropped};
 use weir_core::explain::Sojourn;
@@ -41,6 +41,8 @@ pub struct Series {
     pub loans: Vec<Lent>,
     /// Packets that left in the window or were dropped there.
     pub packets: u64,
+    /// How often a driver asked the scheduler, if one did.
+    pub runs: Option<Runs>,
 }
 
 /// What one class did, bin after bin.
@@ -62,6 +64,8 @@ pub struct ClassSeries {
     pub delay_p99: Vec<Option<u64>>,
     /// Packets that were dropped, by reason.
     pub drops: BTreeMap<&'static str, Vec<u32>>,
+    /// Packets that left, and the sum of their delays in ns.
+    pub left: (u64, u64),
     /// The packets sent by bin of time and of delay, where there are any, in this order.
     heat: Vec<(u32, u8, u32)>,
 }
@@ -185,7 +189,7 @@ impl<'a> Summing<'a> {
         let mut this = Self {
             load,
             plans,
-            series: Series { window, classes, loans, packets: 0 },
+            series: Series { window, classes, loans, packets: 0, runs: None },
             places: BTreeMap::new(),
             stage: 0,
             rows: Vec::new(),
@@ -229,6 +233,7 @@ impl<'a> Summing<'a> {
             Happened::Left(left) => self.left(left),
             Happened::Dropped(dropped, _) => self.dropped(dropped),
             Happened::Waited(sojourn) => self.lent(sojourn),
+            Happened::Ran(runs) => self.ran(*runs),
             Happened::Tick(at, backlog) => self.tick(*at, backlog),
         }
     }
@@ -243,7 +248,9 @@ impl<'a> Summing<'a> {
 
     fn left(&mut self, left: &Departure) {
         let bytes = left.charged.get();
-        self.add(left.at, left.leaf, |class, bin| class.sent[bin] += bytes);
+        // What a driver holds is sent later than the scheduler handed it out.
+        let sent = if self.load.driver.is_some() { left.finished } else { left.at };
+        self.add(sent, left.leaf, |class, bin| class.sent[bin] += bytes);
         let Some(bin) = self.series.window.bin(left.at) else { return };
         while self.bin < bin {
             self.finish_bin();
@@ -252,6 +259,8 @@ impl<'a> Summing<'a> {
         let delay = left.at.since(left.arrived).as_nanos();
         for &row in &self.paths[left.leaf.index()] {
             self.delays[row].push(delay);
+            let (packets, sum) = self.series.classes[row].left;
+            self.series.classes[row].left = (packets + 1, sum + delay);
         }
     }
 
@@ -263,6 +272,12 @@ impl<'a> Summing<'a> {
             let row = class.drops.entry(reason.name()).or_insert_with(|| vec![0; bins]);
             row[bin] += 1;
         });
+    }
+
+    fn ran(&mut self, more: Runs) {
+        let runs = self.series.runs.get_or_insert_default();
+        runs.all += more.all;
+        runs.contended += more.contended;
     }
 
     fn lent(&mut self, sojourn: &Sojourn) {
@@ -333,6 +348,7 @@ impl ClassSeries {
             delay_p50: vec![None; bins],
             delay_p99: vec![None; bins],
             drops: BTreeMap::new(),
+            left: (0, 0),
             heat: Vec::new(),
         }
     }

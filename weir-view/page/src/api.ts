@@ -153,11 +153,24 @@ export interface Packets {
   left_out: number;
 }
 
+/** A card behind the scheduler: when it reports what it has sent. */
+export type Card = "chain" | "packet";
+
+/** What a class did in a whole future. */
+export interface Totals {
+  sent_packets: number;
+  dropped_packets: number;
+  delay_mean_us: number | null;
+}
+
 export interface Fork {
   t: number[];
   step_ms: number;
   recorded: Record<string, ClassHistory>;
   forked: Record<string, ClassHistory>;
+  recorded_totals: Record<string, Totals>;
+  forked_totals: Record<string, Totals>;
+  runs: { all: number; contended: number } | null;
   identical: boolean;
   packets: number;
   first_difference: string | null;
@@ -252,8 +265,13 @@ export const api = {
     post<Prediction>("/view/predict", { direction, settings }),
   packets: (query: Record<string, string | number | undefined>) =>
     get<Packets>("/view/packets", query),
-  fork: (direction: string, at: number, settings: Setting[], seconds: number) =>
-    post<Fork>("/view/fork", { direction, at, settings, seconds }),
+  fork: (
+    direction: string,
+    at: number,
+    settings: Setting[],
+    seconds: number,
+    card: Card | undefined,
+  ) => post<Fork>("/view/fork", { direction, at, settings, seconds, card }),
   beside: (direction: string) => get<Beside>("/view/beside", { direction }),
   set: (settings: Setting[], terms: Terms) =>
     post<{ changed: Changed }>("/set", { settings, terms }),

@@ -11,7 +11,7 @@ import { ForkView } from "./views/fork";
 import { HeatMap } from "./views/heat";
 import { Loans } from "./views/loans";
 import { Log } from "./views/log";
-import { Marks, markOf } from "./views/marks";
+import { MARKS_KEPT, Marks, markOf } from "./views/marks";
 import { PacketList } from "./views/packets";
 import { Throughput } from "./views/throughput";
 import { Tiles } from "./views/tiles";
@@ -42,6 +42,9 @@ function makeViews(): void {
   new Tiles(store, byId("tiles"));
   new Tree(store, byId("classes"));
   byId("side").append(new Detail(store).element);
+  const delays = new HeatMap(store, (cell) => packets.show(cell));
+  const loans = new Loans(store);
+  for (const view of [marks, delays, packets, loans]) view.element.classList.add("of-packets");
   const tabs: [string, HTMLElement[]][] = [
     [
       "Overview",
@@ -49,9 +52,9 @@ function makeViews(): void {
         new BesideView(store).element,
         new Throughput(store).element,
         marks.element,
-        new HeatMap(store, (cell) => packets.show(cell)).element,
+        delays.element,
         packets.element,
-        new Loans(store).element,
+        loans.element,
       ],
     ],
     ["Tune", [new Tuning(store, trial).element, new Log(store, complain).element]],
@@ -179,6 +182,7 @@ async function turnTo(at: number): Promise<void> {
 /** Takes what the server says of the link, and its history. */
 async function begin(about: About, at: number): Promise<void> {
   writeSimulated(about.kind === "report");
+  document.body.dataset["kind"] = about.kind;
   store.take(about, at);
   drawHeader(about);
   const direction = store.direction;
@@ -256,7 +260,8 @@ function heard({ event, data }: ServerEvent): void {
   } else if (event === "gone") {
     drawState("lost", "the link does not answer");
   } else if (event === "event") {
-    store.marks.push(markOf(JSON.parse(data) as Record<string, unknown>));
+    const mark = markOf(JSON.parse(data) as Record<string, unknown>);
+    store.marks = [...store.marks, mark].slice(-MARKS_KEPT);
     store.tell("marks");
     if (/policy-changed|rolled-back|confirmed/.test(data)) store.tell("log");
   }

@@ -64,6 +64,11 @@ export class Store {
     return this.about?.kind === "live";
   }
 
+  /** Whether there is more than rates: a report of a simulation has no packets. */
+  get tellsPackets(): boolean {
+    return this.about?.kind !== "report";
+  }
+
   /** Takes the classes of a direction; the selection stays with the class of its name. */
   take(about: About, at: number): void {
     const name = this.names[this.selected];

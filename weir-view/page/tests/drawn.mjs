@@ -146,7 +146,7 @@ function valueAt(t, values, at) {
 /** Runs in the page: returns for each column of pixels how high each class's area is, and the
  *  height of the line's rate. An edge of two areas lies in the middle of the pixels between them. */
 function measureAreas() {
-  const chart = document.querySelector(".page-overview .chart");
+  const chart = document.querySelector(".page-overview .chart:has(canvas)");
   const canvas = chart.querySelector("canvas");
   const { width, height } = canvas;
   const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);

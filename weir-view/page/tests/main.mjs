@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { Browser } from "./browser.mjs";
 import { demo } from "./demo.mjs";
 import { drawn } from "./drawn.mjs";
+import { files } from "./files.mjs";
 import { house } from "./house.mjs";
 import { looks } from "./looks.mjs";
 import { endAll } from "./network.mjs";
@@ -25,7 +26,7 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 /** Says that this process is in its own network. */
 const INSIDE = "WEIR_PAGE_TEST_INSIDE";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { speed, quadros, demo };
+const ALONE = { files, speed, quadros, demo };
 
 /** Runs this program again in a network of its own. */
 function enter() {

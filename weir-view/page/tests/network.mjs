@@ -1,6 +1,7 @@
 // Private networks, a link between them, and traffic through it. All of it ends with this process.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -62,8 +63,9 @@ let links = 0;
 
 /** A client, a link and a server, each in a network of its own. */
 export class Link {
-  constructor(weir, policy, extra = "") {
+  constructor(weir, policy, { secure = false } = {}) {
     this.weir = weir;
+    this.scheme = secure ? "https" : "http";
     this.number = ++links;
     this.folder = mkdtempSync(join(tmpdir(), "weir-page-"));
     this.name = `page-${process.pid}-${this.number}`;
@@ -73,7 +75,16 @@ export class Link {
     this.write("token", this.tokens.change);
     this.write("token-read", this.tokens.read);
     this.write("policy.toml", policy);
-    this.write("link.toml", deployment(this, extra));
+    if (secure) this.certify();
+    this.write("link.toml", deployment(this));
+  }
+
+  /** Makes a certificate that nobody else trusts. */
+  certify() {
+    const [key, certificate] = ["weir.key", "weir.pem"].map((name) => join(this.folder, name));
+    const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc"];
+    const names = ["-subj", "/CN=weir", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"];
+    run("openssl", "req", "-x509", ...curve, ...names, "-keyout", key, "-out", certificate);
   }
 
   write(name, text) {
@@ -114,9 +125,21 @@ export class Link {
       if (this.bridge.exitCode !== null) {
         throw Object.assign(new Error(this.log.join("")), { final: true });
       }
-      return (await fetch(`http://${this.web}/`)).ok;
+      return this.serves();
     });
     return this;
+  }
+
+  /** Returns whether the page answers; the certificate is checked. */
+  serves() {
+    if (this.scheme === "http") return fetch(`http://${this.web}/`).then(({ ok }) => ok);
+    const ca = readFileSync(join(this.folder, "weir.pem"));
+    return new Promise((done, failed) => {
+      get(`https://${this.web}/`, { ca }, (answer) => {
+        answer.resume();
+        done(answer.statusCode === 200);
+      }).on("error", failed);
+    });
   }
 
   /** Lets the client send to these ports: rates in Mbit/s by port. */
@@ -173,7 +196,7 @@ export class Link {
 
   /** Returns the address of the page, with a token. */
   address(token = this.tokens.change) {
-    return `http://${this.web}/#token=${token}`;
+    return `${this.scheme}://${this.web}/#token=${token}`;
   }
 
   async down() {
@@ -190,8 +213,9 @@ function apart({ pid }) {
   return readlinkSync(`/proc/${pid}/ns/net`) !== readlinkSync("/proc/self/ns/net");
 }
 
-function deployment(link, extra) {
+function deployment(link) {
   const { name, number, web } = link;
+  const secure = link.scheme === "https";
   return `[deployment]
 name = "${name}"
 ports = { inside = "lan${number}", outside = "wan${number}" }
@@ -204,10 +228,11 @@ wait = "block"
 listen = "127.0.0.1:${8401 + 2 * number}"
 token_file = "token"
 read_token_file = "token-read"
+${secure ? 'certificate = "weir.pem"\nkey = "weir.key"' : ""}
 
 [direction.upload]
 from = "inside"
 to = "outside"
 policy = "policy.toml"
-${extra}`;
+`;
 }

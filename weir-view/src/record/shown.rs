@@ -1,15 +1,19 @@
 //! What a replay found, as the data of the page.
 
 use super::tape::CLASSES_MAX;
-use crate::json::{Class, Direction, Fork, Heat, History, LoanAt, Mark, Packet, Series as Shown};
+use crate::json::{
+    Card, CardRuns, Class, Direction, Fork, Heat, History, LoanAt, Mark, Packet, Series as Shown,
+    Totals,
+};
 use std::collections::BTreeMap;
 use weir_core::units::Instant;
 use weir_live::status::{InnerStatus, Shape};
 use weir_policy::diff;
 use weir_policy::policy::Policy;
 use weir_sim::causes::Story;
-use weir_sim::fork::ForkReport;
-use weir_sim::load::{RecordWay, Stage};
+use weir_sim::fork::{ClassTotals, ForkReport};
+use weir_sim::load::{RecordWay, Runs, Stage};
+use weir_sim::network::plan::{Complete, Driver};
 use weir_sim::series::{ClassHistory, ClassSeries, HistoryLoan, Series};
 
 /// A direction with the classes of a policy, each behind its parent.
@@ -174,7 +178,14 @@ pub fn packet(story: &Story, start: f64) -> Packet {
 /// Two futures.
 pub fn fork(report: ForkReport) -> Fork {
     let bins = 0..report.t.len();
+    let totals = |rows: BTreeMap<String, ClassTotals>| {
+        rows.into_iter().map(|(name, row)| (name, total(row))).collect()
+    };
+    let runs = |runs: Runs| CardRuns { all: runs.all, contended: runs.contended };
     Fork {
+        recorded_totals: totals(report.recorded_totals),
+        forked_totals: totals(report.forked_totals),
+        runs: report.forked_runs.map(runs),
         step_ms: report.step_ms,
         recorded: classes(report.recorded, bins.clone()),
         forked: classes(report.forked, bins),
@@ -185,6 +196,25 @@ pub fn fork(report: ForkReport) -> Fork {
         t: report.t,
     }
 }
+
+fn total(row: ClassTotals) -> Totals {
+    Totals {
+        sent_packets: row.sent_packets,
+        dropped_packets: row.dropped_packets,
+        delay_mean_us: row.delay_mean_us,
+    }
+}
+
+/// The model of a card.
+pub fn driver(card: Card) -> Driver {
+    match card {
+        Card::Chain => Driver::FXP,
+        Card::Packet => Driver::Fxp { ring: CARD_RING, complete: Complete::Packet },
+    }
+}
+
+/// The packets that the ring of a card holds `[quadros §4]`.
+const CARD_RING: u32 = 128;
 
 /// A mark, with its kind and level.
 pub fn mark(t: f64, (kind, level): (&str, &str), text: String) -> Mark {

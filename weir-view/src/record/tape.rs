@@ -266,6 +266,7 @@ impl Tape {
             edits: query.settings.iter().map(edit).collect(),
             length: Duration::from_nanos((query.seconds * 1e9) as u64),
             step: None,
+            driver: query.card.map(shown::driver),
         };
         let record = self.bytes.open().map_err(|why| Fault::new(500, why))?;
         let forked = fork(&way, record, &ask).map_err(|why| Fault::new(409, why))?;

@@ -204,6 +204,23 @@ fn a_fork_by_its_route_is_identical_without_a_change_and_differs_with_one() {
     assert_eq!((status, &other["identical"]), (200, &json!(false)), "{other}");
     assert!(other["first_difference"].as_str().is_some_and(|it| it.contains("recorded:")));
     assert_ne!(other["recorded"], other["forked"]);
+    for card in ["chain", "packet"] {
+        let body = json!({ "at": from, "seconds": 5.0, "card": card });
+        let (status, other) = ask(&shared, "POST", "/view/fork", Some(body));
+        assert_eq!((status, &other["identical"]), (200, &json!(false)), "{other}");
+        let runs = |name: &str| other["runs"][name].as_u64().expect("a card asks");
+        assert!(runs("all") > 100 && runs("contended") <= runs("all"), "{}", other["runs"]);
+        let total = |of: &str, what: &str| -> u64 {
+            let rows = other[of].as_object().expect("classes").values();
+            rows.map(|row| row[what].as_u64().expect("a number")).sum()
+        };
+        let sent =
+            [total("recorded_totals", "sent_packets"), total("forked_totals", "sent_packets")];
+        assert!(sent.iter().all(|&sent| sent > 100), "{sent:?}");
+    }
+    let unknown = json!({ "at": from, "seconds": 5.0, "card": "wax" });
+    let (status, refused) = ask(&shared, "POST", "/view/fork", Some(unknown));
+    assert!(status == 400 && refused.to_string().contains("`chain` or `packet`"), "{refused}");
     let rows = [
         (to + 5000.0, json!([]), "the record lasts"),
         (0.0, json!([]), "before the record begins"),

@@ -64,7 +64,7 @@ fn looks(length: Duration, interval: Duration) -> Result<u32, String> {
     }
 }
 
-/// Returns the tracks of each direction.
+/// Returns the tracks of each direction that a policy shapes; of all, if there is none.
 fn tracks(seen: &[Status], interval: Duration) -> Vec<Tracks> {
     let Some(last) = seen.last() else { return Vec::new() };
     // The first look only says what was before.
@@ -87,17 +87,30 @@ fn tracks(seen: &[Status], interval: Duration) -> Vec<Tracks> {
             finish(&mut track, class, at(&seen[0]).find(|class| class.name == name));
             Some(track)
         };
-        let scheduler = &lane.policy.scheduler;
+        let LaneStatus { name, from, to, policy, .. } = lane;
         Tracks {
-            title: lane.name.clone(),
-            about: format!("{} to {}, {scheduler}", lane.from, lane.to),
+            title: name.clone(),
+            about: format!("{name}: {from} to {to}, {}", policy.scheduler),
             step_s: interval.as_secs_f64(),
+            rate_bps: [(0.0, policy.rate_bps)].into_iter().filter(is_line).collect(),
             classes: names.filter_map(track).collect(),
             notes: vec![NOTE.to_owned()],
             ..Tracks::default()
         }
     };
-    last.lanes.iter().map(lane).collect()
+    let shaped: Vec<_> = last.lanes.iter().filter(|lane| is_shaped(lane)).collect();
+    let all = || last.lanes.iter().collect();
+    let shown = if shaped.is_empty() { all() } else { shaped };
+    shown.into_iter().map(lane).collect()
+}
+
+fn is_shaped(lane: &LaneStatus) -> bool {
+    !lane.policy.identity.is_empty()
+}
+
+/// Returns whether a rate is one that traffic can fill.
+fn is_line(rate: &(f64, f64)) -> bool {
+    rate.1 > 0.0 && rate.1 < UNLIMITED_BPS
 }
 
 /// Returns the classes of a direction.
@@ -159,6 +172,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a link is looked at, unless `--for` says otherwise, and how often.
 pub const LENGTH: Duration = Duration::from_secs(10);
 pub const INTERVAL: Duration = Duration::from_millis(250);
+/// The rate from which on a line counts as none.
+const UNLIMITED_BPS: f64 = 100e9;
 /// Points of a picture.
 const LOOKS_MAX: u32 = 4096;
 const NOTE: &str = "Rates are of the second before each point, delays of the ten seconds before; \
@@ -200,6 +215,19 @@ mod tests {
         assert_eq!((a.drops["full"], b.drops["full"]), (3, 10));
         assert_eq!(a.delays, [(1.0, 0.5), (2.0, 0.9), (3.0, 0.99), (4.0, 1.0)]);
         assert_eq!(super::tracks(&seen[..1], LENGTH)[0].classes[0].sent_bps, [1.0]);
+    }
+
+    #[test]
+    fn what_no_policy_shapes_is_left_out_beside_what_one_does() {
+        let mut seen = [status(1.0, 0, &["a"]), status(2.0, 0, &["a"])];
+        let back = LaneStatus { name: "back".to_owned(), ..LaneStatus::default() };
+        seen.iter_mut().for_each(|status| status.lanes.push(back.clone()));
+        assert_eq!(tracks(&seen, INTERVAL).len(), 2);
+        seen[1].lanes[0].policy.identity = "0123456789abcdef".to_owned();
+        seen[1].lanes[0].policy.rate_bps = 5e6;
+        let shown = tracks(&seen, INTERVAL);
+        let [up] = &shown[..] else { panic!("one direction") };
+        assert_eq!((up.title.as_str(), &up.rate_bps[..]), ("up", &[(0.0, 5e6)][..]));
     }
 
     #[test]

@@ -90,7 +90,13 @@ export class Detail {
     this.drops.replaceChildren(
       rows.length > 0
         ? table(`Drops of ${name} by cause`, ["cause of drops", "packets", ""], rows)
-        : h("p", { class: "empty" }, `No packet of ${name} was dropped in this time.`),
+        : h(
+            "p",
+            { class: "empty" },
+            store.tellsPackets
+              ? `No packet of ${name} was dropped in this time.`
+              : "A report tells rates only; a record of a link tells delays and drops, too.",
+          ),
     );
   }
 }

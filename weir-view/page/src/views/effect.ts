@@ -58,6 +58,14 @@ export class Effect {
         : [
             h("h3", {}, "Shares while all classes want more than they get"),
             order.length > 0 ? this.bars(order) : "",
+            changed.some((one) => lost(one.share_bps) || lost(one.at_least_bps))
+              ? h(
+                  "p",
+                  { class: "muted" },
+                  `“${OPEN}”: with this change it depends on what classes borrow, so no number ` +
+                    "can be given beforehand. A fork shows it for the traffic of now.",
+                )
+              : "",
             still ? h("p", { class: "empty" }, "No share or bound changes.") : "",
             changed.length > order.length
               ? h("p", { class: "muted" }, `${changed.length - order.length} more classes change.`)
@@ -144,10 +152,15 @@ export function findings(all: Finding[]): HTMLElement {
 type Pair = [number | null, number | null] | null;
 
 function differ(pair: Pair): boolean {
-  if (!pair) return false;
-  const [before, after] = [pair[0] ?? -1, pair[1] ?? -1];
+  if (pair?.[0] === undefined || pair[0] === null || pair[1] === null) return false;
+  const [before, after] = pair;
   return Math.abs(before - after) > 1e-3 * Math.max(Math.abs(before), Math.abs(after));
 }
+
+/** What the server cannot tell beforehand. */
+const OPEN = "depends";
+
+const lost = (pair: Pair) => !!pair && pair[0] !== null && pair[1] === null;
 
 const moves = (one: PredictedClass) =>
   [one.share_bps, one.delay_bound_us, one.at_least_bps].some(differ);
@@ -157,6 +170,8 @@ const size = (one: PredictedClass) =>
 
 function pair(values: Pair, write: (value: number | null) => string): Node {
   if (!values || (values[0] === null && values[1] === null)) return h("span", {}, "–");
+  // It was known, and is not with the change.
+  if (values[1] === null) return h("span", {}, `${write(values[0])} → ${OPEN}`);
   return differ(values)
     ? h("span", {}, `${write(values[0])} → `, h("b", {}, write(values[1])))
     : h("span", { class: "muted" }, write(values[1]));

@@ -1,8 +1,8 @@
 // Fork a moment: the state of the link then, and what came after it, with other parameters; the two
 // futures drawn over each other.
-import { api, type ClassHistory, type Fork, type Setting } from "../api";
+import { api, type Card, type ClassHistory, type Fork, type Setting } from "../api";
 import { choice, h } from "../dom";
-import { clock, count, measure, type Field } from "../format";
+import { clock, count, measure, percent, type Field } from "../format";
 import type { Store } from "../store";
 import { panel } from "./panel";
 import { TwoCourses } from "./two";
@@ -13,6 +13,17 @@ const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
   p99: "p99_us",
   dropped: "dropped_pps",
 };
+/** The cards to choose from, with what the plan says of each. */
+const CARDS: readonly [Card | "", string, string][] = [
+  ["", "as it is", ""],
+  [
+    "chain",
+    "an old card",
+    " The card is an old one: a ring of 128 packets, of which it reports none before all are sent" +
+      " (Quadros et al. 2000).",
+  ],
+  ["packet", "a card with a ring", " The card has a ring of 128 packets and reports each."],
+];
 
 export class ForkView {
   readonly element: HTMLElement;
@@ -23,6 +34,7 @@ export class ForkView {
   private readonly result: HTMLElement;
   private seconds = 30;
   private field: Field = "sent";
+  private card: Card | "" = "";
   private fork: Fork | null = null;
   private at = 0;
 
@@ -51,6 +63,15 @@ export class ForkView {
           "30",
           (value) => {
             this.seconds = Number(value);
+            this.describe();
+          },
+        ),
+        choice(
+          "through",
+          CARDS.map(([value, name]) => [value, name] as const),
+          this.card,
+          (value) => {
+            this.card = value as Card | "";
             this.describe();
           },
         ),
@@ -86,13 +107,13 @@ export class ForkView {
     const settings = this.store.settings();
     const moment =
       this.store.instant === null ? `${this.seconds} s ago` : `at ${clock(this.store.instant)}`;
+    const same = this.card ? "" : ", which must make the record again (choose changes under Tune)";
     const changes =
-      settings.length > 0
-        ? `with ${list(settings)}`
-        : "with nothing changed, which must make the record again (choose changes under Tune)";
+      settings.length > 0 ? `with ${list(settings)}` : `with no parameter changed${same}`;
     this.plan.textContent =
       `From the state ${moment} the simulator goes on for ${this.seconds} s ` +
-      `with the packets that really came, ${changes}.`;
+      `with the packets that really came, ${changes}.` +
+      (CARDS.find(([value]) => value === this.card)?.[2] ?? "");
   }
 
   private async ask(): Promise<void> {
@@ -103,7 +124,13 @@ export class ForkView {
     const settings = this.store.settings();
     try {
       const direction = this.store.direction?.name ?? "";
-      this.fork = await api.fork(direction, this.at, settings, this.seconds);
+      this.fork = await api.fork(
+        direction,
+        this.at,
+        settings,
+        this.seconds,
+        this.card || undefined,
+      );
       this.judge(this.fork, settings);
       this.draw();
     } catch (error) {
@@ -120,10 +147,19 @@ export class ForkView {
       : h("span", { class: "badge" }, "different");
     const words = fork.identical
       ? ` The simulator made the same decision for each of ${packets}.`
-      : ` ${packets}. First difference: ${fork.first_difference ?? "not told"}.`;
+      : ` ${packets}.`;
     this.verdict.replaceChildren(
       h("p", { class: "verdict", "data-identical": String(fork.identical) }, badge, words),
-      settings.length > 0 && fork.open_loop
+      fork.runs ? ran(fork.runs) : "",
+      fork.first_difference
+        ? h(
+            "details",
+            { class: "numbers" },
+            h("summary", {}, "Where the two futures part"),
+            h("p", {}, `${fork.first_difference}.`),
+          )
+        : "",
+      (settings.length > 0 || fork.runs) && fork.open_loop
         ? h(
             "p",
             { class: "muted" },
@@ -142,12 +178,24 @@ export class ForkView {
       t: fork.t,
       solid: fork.recorded,
       dashed: fork.forked,
+      totals: { solid: fork.recorded_totals, dashed: fork.forked_totals },
       field: this.field,
       name,
       marks: [],
       words: `${measure(this.field).name} in two futures from ${clock(this.at)}`,
     });
   }
+}
+
+/** How often the scheduler had a choice. */
+function ran({ all, contended }: { all: number; contended: number }): HTMLElement {
+  const part = contended / Math.max(1, all);
+  return h(
+    "p",
+    { class: "runs" },
+    `The card asked the scheduler ${count(all)} times for a packet; in ${percent(part)} of them ` +
+      "packets of several classes waited, so that the scheduler had a choice.",
+  );
 }
 
 const list = (settings: Setting[]): string =>

@@ -80,7 +80,7 @@ export class HeatMap {
     const { store } = this;
     const name = store.names[store.selected];
     const direction = store.direction?.name;
-    if (!name || !direction || this.busy) return;
+    if (!name || !direction || this.busy || !store.tellsPackets) return;
     const [from, to] = store.shown();
     const key = JSON.stringify([direction, name, store.window, store.instant]);
     if (!anew && key === this.of && performance.now() - this.asked < 900) return;
@@ -194,7 +194,10 @@ export class HeatMap {
     }
     context.textAlign = "center";
     const ticks = timeTicks(from, to, Math.max(2, Math.floor((width - LEFT) / 90)));
-    for (const t of ticks) context.fillText(clock(t), x(t), HEIGHT - 9);
+    const half = context.measureText(clock(to)).width / 2;
+    for (const t of ticks) {
+      context.fillText(clock(t), Math.min(x(t), width - half - 2), HEIGHT - 9);
+    }
   }
 
   private drawCells(context: CanvasRenderingContext2D, width: number): void {

@@ -8,7 +8,7 @@ import { hideTip, showTip } from "../tip";
 import { panel } from "./panel";
 
 /** The most marks kept and listed. */
-const KEPT = 500;
+export const MARKS_KEPT = 500;
 const LISTED = 100;
 
 export class Marks {
@@ -38,7 +38,7 @@ export class Marks {
   /** Requests the marks anew. */
   async load(): Promise<void> {
     try {
-      this.store.marks = (await api.events()).slice(-KEPT);
+      this.store.marks = (await api.events()).slice(-MARKS_KEPT);
     } catch {
       this.store.marks = [];
     }
@@ -102,7 +102,7 @@ export class Marks {
               h("span", {}, mark.text),
             ),
           )
-        : [h("li", { class: "muted" }, "Nothing happened yet.")]),
+        : [h("li", { class: "nothing" }, "Nothing happened yet.")]),
     );
   }
 }

@@ -1,6 +1,6 @@
 // The few numbers that say at a glance how the link is.
 import { h, text } from "../dom";
-import { bytes, delay, percent, pps, rate } from "../format";
+import { bytes, delay, percent, pps, rate, type Field } from "../format";
 import type { Store } from "../store";
 
 export class Tiles {
@@ -24,14 +24,13 @@ export class Tiles {
 
   private draw(): void {
     const { now, classes, names, direction } = this.store;
-    let [sent, offered, backlog, dropped, worst, late, lossy, most] = [0, 0, 0, 0, NaN, -1, -1, 0];
+    const [sent, offered, backlog, dropped] = (
+      ["sent", "offered", "backlog", "dropped"] as const
+    ).map((field) => this.sum(field)) as [number, number, number, number];
+    let [worst, late, lossy, most] = [NaN, -1, -1, 0];
     classes.forEach((one, index) => {
       if (!one.leaf) return;
-      sent += now.value(index, "sent") || 0;
-      offered += now.value(index, "offered") || 0;
-      backlog += now.value(index, "backlog") || 0;
       const drops = now.value(index, "dropped") || 0;
-      dropped += drops;
       if (drops > most) [most, lossy] = [drops, index];
       const p99 = now.value(index, "p99");
       if (p99 > (worst || 0)) [worst, late] = [p99, index];
@@ -43,11 +42,20 @@ export class Tiles {
     const wait = link && backlog > 0 ? `${delay((backlog * 8e6) / link)} of the line` : "";
     [
       link ? `${percent(sent / link)} of ${rate(link)}` : "",
-      link ? percent(offered / link) : "",
+      link && offered === offered ? percent(offered / link) : "",
       names[late] ?? "",
       wait,
       names[lossy] ?? "",
     ].forEach((value, at) => this.write(this.notes, at, value));
+  }
+
+  /** Adds up what is known of the leaves; NaN if nothing is. */
+  private sum(field: Field): number {
+    const { now, classes } = this.store;
+    const values = classes
+      .map((one, index) => (one.leaf ? now.value(index, field) : NaN))
+      .filter((value) => value === value);
+    return values.length > 0 ? values.reduce((a, b) => a + b, 0) : NaN;
   }
 
   private write(cells: HTMLElement[], at: number, value: string): void {

@@ -116,6 +116,7 @@ export class Tuning {
 
   private async load(): Promise<void> {
     const { store } = this;
+    if (!store.tellsPackets) return;
     const may = store.about?.abilities.change ?? false;
     this.locked.hidden = may;
     this.locked.textContent = store.live

@@ -1,9 +1,9 @@
 // Two courses of the same classes drawn over each other, one solid and one dashed: two futures of a
 // moment, or a live run and its simulation.
-import type { ClassHistory, Mark } from "../api";
+import type { ClassHistory, Mark, Totals } from "../api";
 import { Chart, type Series } from "../chart";
 import { h, table } from "../dom";
-import { delay, measure, rate, type Field } from "../format";
+import { count, delay, measure, rate, type Field } from "../format";
 import type { Store } from "../store";
 
 /** The most points of a line: more of two courses over each other cannot be told apart. */
@@ -20,6 +20,8 @@ export interface Pair {
   t: number[];
   solid: Courses;
   dashed: Courses;
+  /** What each class did in all, where that is known. */
+  totals?: { solid: Record<string, Totals>; dashed: Record<string, Totals> };
   field: Field;
   /** The field as the server names it. */
   name: keyof ClassHistory;
@@ -117,19 +119,25 @@ export class TwoCourses {
       .slice(0, ROWS)
       .map(({ name }) => {
         const [was, is] = [pair.solid[name], pair.dashed[name]];
+        const [before, after] = [pair.totals?.solid[name], pair.totals?.dashed[name]];
+        const totals = [
+          delay(before?.delay_mean_us),
+          delay(after?.delay_mean_us),
+          count(before?.dropped_packets ?? 0),
+          count(after?.dropped_packets ?? 0),
+        ];
         return [
           name,
           rate(mean(was?.sent_bps)),
           rate(mean(is?.sent_bps)),
           delay(mean(was?.p99_us)),
           delay(mean(is?.p99_us)),
+          ...(pair.totals ? totals : []),
         ];
       });
     const { solid, dashed } = this;
-    const head = ["rate", "mean p99"].flatMap((what) => [
-      `${what}, ${solid}`,
-      `${what}, ${dashed}`,
-    ]);
+    const measures = ["rate", "mean p99", ...(pair.totals ? ["mean delay", "drops"] : [])];
+    const head = measures.flatMap((what) => [`${what}, ${solid}`, `${what}, ${dashed}`]);
     this.numbers.replaceChildren(table(`${this.title} in numbers`, ["class", ...head], rows));
   }
 }

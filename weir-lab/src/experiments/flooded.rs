@@ -1,0 +1,181 @@
+//! `weir up` between two hosts with a flood of 300 000 frames a second through it, for experiments
+//! that put a strain on it.
+//!
+//! The link is set up as one for such rates: it and the sender each have a processor of their own,
+//! and the link goes before all other programs. Invariant: it ends with this, and its folder goes.
+
+use crate::rig;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use weir_control::client;
+use weir_live::netlink::Netlink;
+use weir_live::status::Status;
+use weir_live::status::query::Query;
+use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed};
+use weir_live::wait::pin_to_cpu;
+use weir_traffic::flood::{Flood, FloodPlan};
+
+/// See the module.
+pub(super) struct Flooded {
+    /// The networks.
+    pub testbed: Testbed,
+    folder: TempDir,
+    keeper: Child,
+}
+
+impl Flooded {
+    /// Starts it with this many classes; `extra` are lines of the deployment.
+    pub fn start(classes: u32, extra: &str) -> Result<Self, String> {
+        let testbed = rig::quiet_testbed().map_err(text)?;
+        // Those who look at its page are in its network.
+        testbed.weir.run(|| Netlink::open()?.set_up("lo", true)).map_err(text)?.map_err(text)?;
+        let folder = tempfile::tempdir().map_err(text)?;
+        let cpu = rig::cpus().0.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
+        let deployment = format!(
+            "[deployment]\nports = {{ inside = \"{LEFT}\", outside = \"{RIGHT}\" }}\n\
+             control = \"{}\"\npriority = \"realtime\"\n{cpu}{extra}\n\
+             [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n",
+            folder.path().join(SOCKET).display()
+        );
+        fs::write(folder.path().join("link.toml"), deployment).map_err(text)?;
+        fs::write(folder.path().join("policy.toml"), policy(classes)).map_err(text)?;
+        let program = std::env::current_exe().map_err(text)?;
+        let mut command = Command::new(program);
+        command.args(["up", "link.toml"]).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let keeper = testbed.weir.run(|| command.spawn()).map_err(text)?.map_err(text)?;
+        let link = Self { testbed, folder, keeper };
+        let start = Instant::now();
+        while let Err(why) = link.status() {
+            if start.elapsed() > PATIENCE {
+                return Err(why);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(link)
+    }
+
+    /// Returns the path of the control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join(SOCKET)
+    }
+
+    /// Returns the file that has the address of its page, if it has one.
+    pub fn page(&self) -> PathBuf {
+        self.folder.path().join(SOCKET).with_extension("token")
+    }
+
+    /// Returns the process that watches over the link.
+    pub fn keeper(&self) -> u32 {
+        self.keeper.id()
+    }
+
+    /// Returns the status.
+    pub fn status(&self) -> Result<Status, String> {
+        client::status(&self.socket(), &Query::default())
+    }
+
+    /// Sends frames for so long; returns how many.
+    pub fn flood(&self, duration: Duration) -> Result<u64, String> {
+        Ok(self.begin_flood(Some(duration))?.wait().sent)
+    }
+
+    /// Begins to send frames, for so long or until it is finished.
+    pub fn begin_flood(&self, duration: Option<Duration>) -> Result<Flood, String> {
+        let to = Host::Server.ip4();
+        let rate = Some(FRAMES_PER_SECOND);
+        let plan = FloodPlan { rate, duration, ..FloodPlan::raw(END, to, REST_PORT) };
+        let begin = || {
+            // The flood's thread takes its processor from this one.
+            rig::cpus().1.map_or(Ok(()), pin_to_cpu)?;
+            Flood::start(&plan)
+        };
+        self.testbed.client.run(begin).map_err(text)?.map_err(text)
+    }
+
+    /// Returns the status once no frame waits any more.
+    pub fn settled(&self) -> Result<Status, String> {
+        let start = Instant::now();
+        loop {
+            // Clients that were just told to stop may still have all places.
+            let status = self.status();
+            let is_empty = |status: &Status| {
+                status.lanes[0].classes.iter().all(|class| class.backlog.packets == 0)
+            };
+            match status {
+                Ok(status) if is_empty(&status) => return Ok(status),
+                Err(why) if start.elapsed() > PATIENCE => return Err(why),
+                _ if start.elapsed() > PATIENCE => return Err("frames still wait".to_owned()),
+                _ => thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+}
+
+impl Drop for Flooded {
+    fn drop(&mut self) {
+        let stopped = Command::new("kill").arg(self.keeper.id().to_string()).status();
+        if !stopped.is_ok_and(|status| status.success()) {
+            drop(self.keeper.kill());
+        }
+        drop(self.keeper.wait());
+    }
+}
+
+/// Returns how many frames passed the link.
+pub(super) fn passed(status: &Status) -> u64 {
+    status.ports.iter().find(|port| port.interface == RIGHT).map_or(0, |port| port.sent)
+}
+
+/// Returns the frames that were lost at the ports or in the classes, by place and cause.
+pub(super) fn lost(status: &Status) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for port in &status.ports {
+        let causes = port.lost_in_by_cause.iter().chain(&port.lost_out_by_cause);
+        for (cause, frames) in causes.filter(|(_, frames)| *frames > 0) {
+            *sums.entry(format!("{cause} at {}", port.interface)).or_default() += frames;
+        }
+    }
+    for class in status.lanes.iter().flat_map(|lane| &lane.classes) {
+        for (cause, amount) in class.dropped.iter().filter(|(_, amount)| amount.packets > 0) {
+            *sums.entry(format!("{cause} in {}", class.name)).or_default() += amount.packets;
+        }
+    }
+    sums
+}
+
+/// As [`lost`], in words.
+pub(super) fn losses(status: &Status) -> String {
+    let lost = lost(status);
+    if lost.is_empty() {
+        return "nowhere in the link".to_owned();
+    }
+    let words: Vec<_> = lost.iter().map(|(place, frames)| format!("{frames} {place}")).collect();
+    words.join(", ")
+}
+
+/// A policy of so many classes that never limits.
+fn policy(classes: u32) -> String {
+    let mut policy = "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"drr\"\n".to_owned();
+    for class in 1..classes {
+        let port = 10_000 + class;
+        let rule = format!("{{ proto = \"udp\", dport = \"{port}\" }}");
+        policy += &format!("[class.c{class}]\nmatch = [{rule}]\n");
+    }
+    policy + "[class.rest]\ndefault = true\nqueue = { limit = \"4000 packets\" }\n"
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+const SOCKET: &str = "weir.sock";
+const FRAMES_PER_SECOND: u64 = 300_000;
+/// A port that no class but the last one names.
+const REST_PORT: u16 = 9;
+const PATIENCE: Duration = Duration::from_secs(20);
