@@ -43,9 +43,7 @@ const LOOKS: [Look; 2] = [
         name: "10 viewers, one stalled",
         classes: 200,
         extra: "web = \"127.0.0.1:8480\"\n",
-        each: &[
-            stalled, viewer, viewer, viewer, viewer, viewer, viewer, viewer, viewer, viewer,
-        ],
+        each: &[stalled, viewer, viewer, viewer, viewer, viewer, viewer, viewer, viewer, viewer],
     },
     Look { name: "a scrape a second", classes: 1000, extra: "", each: &[scraper] },
 ];

@@ -35,7 +35,8 @@ fn key(line: &str) -> Option<Key> {
         "sha256" => Hash::Sha256,
         _ => return None,
     };
-    let secret = bytes(secret).filter(|secret| (SECRET_MIN..=SECRET_MAX).contains(&secret.len()))?;
+    let secret =
+        bytes(secret).filter(|secret| (SECRET_MIN..=SECRET_MAX).contains(&secret.len()))?;
     Some(Key { id, hash, secret })
 }
 

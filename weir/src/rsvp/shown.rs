@@ -38,9 +38,8 @@ pub fn describe(node: &Node, desk: &Desk, limit: usize, now: Instant) -> Reserva
 }
 
 fn describe_session(view: &SessionView, desk: &Desk, now: Instant) -> SessionStatus {
-    let expires_ms = |at: Option<Instant>| {
-        at.map(|at| at.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000)
-    };
+    let expires_ms =
+        |at: Option<Instant>| at.map(|at| at.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000);
     let sender = |one: &SenderView| SenderStatus {
         sender: one.sender.to_string(),
         from: one.hop.map(|(_, address)| address.to_string()),

@@ -633,8 +633,7 @@ impl Shift<'_> {
 
     /// A forwarder that was taken over carries traffic until one of this process does.
     fn goes_on(&mut self) {
-        let Keeper { page, reservations, deployment, plan, output, service, .. } =
-            &mut self.keeper;
+        let Keeper { page, reservations, deployment, plan, output, service, .. } = &mut self.keeper;
         if !self.has_run {
             service.ready(&told::joined(deployment));
         }
