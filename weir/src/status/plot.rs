@@ -95,7 +95,6 @@ fn tracks(seen: &[Status], interval: Duration) -> Vec<Tracks> {
             rate_bps: [(0.0, policy.rate_bps)].into_iter().filter(is_line).collect(),
             classes: names.filter_map(track).collect(),
             notes: vec![NOTE.to_owned()],
-            ..Tracks::default()
         }
     };
     let shaped: Vec<_> = last.lanes.iter().filter(|lane| is_shaped(lane)).collect();
