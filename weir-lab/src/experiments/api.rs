@@ -2,7 +2,7 @@
 //! control socket hang, read slowly, send bodies that are too long and scrape. No frame may be lost
 //! that is not lost without them, and a scrape takes less than 10 ms.
 //!
-//! Each row has networks and a link of its own ([`super::flooded`]). The sender, the link and the
+//! Each row has networks and a link of its own (`super::flooded`). The sender, the link and the
 //! clients share the machine, so a run on a busy one measures that. A row is short in CI:
 //! `--seconds 1`.
 
