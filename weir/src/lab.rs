@@ -112,7 +112,7 @@ impl Request {
         }
         let sheets = shelf.select(&self.which.name);
         if self.file.is_none() && !sheets.is_empty() {
-            return papers::run(&sheets, &self.which, self.only.as_deref(), output);
+            return papers::run(shelf, &sheets, &self.which, self.only.as_deref(), output);
         }
         let Some(found) = own else {
             return self.which.unknown(shelf, output);

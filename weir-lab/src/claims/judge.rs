@@ -1,6 +1,7 @@
 //! Compares claims with measurements.
 
 use super::measured::Measured;
+use super::kind::RowKind;
 use super::sheet::{Claim, Era, Sheet, Target, Tolerance};
 use serde::Serialize;
 
@@ -23,6 +24,10 @@ pub enum Verdict {
 pub struct Judged {
     /// The claim's id.
     pub id: String,
+    /// What it is.
+    pub kind: RowKind,
+    /// The facts that it reads.
+    pub facts: Vec<String>,
     /// The run it was compared with.
     pub era: Era,
     /// The section of the source.
@@ -39,6 +44,11 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Why it fails, or cannot be tested.
     pub because: Option<String>,
+    /// The row whose run shows that reason.
+    pub shown_by: Option<String>,
+    /// Whether the claim holds in the sound run, too; then it is no evidence of a fault. None where
+    /// that was not judged: rows of the sound run, rows of no paper.
+    pub sound_too: Option<bool>,
 }
 
 /// The comparison of a claim: the expected value, the measured one, and whether they agree.
@@ -70,6 +80,8 @@ pub fn judge(sheet: &Sheet, era: Era, measured: Result<&Measured, &str>) -> Vec<
     if first == Some(era) {
         rows.extend(sheet.irreproducible.iter().map(|row| Judged {
             id: String::new(),
+            kind: RowKind::Statement,
+            facts: Vec::new(),
             era,
             section: sheet.section.clone(),
             says: row.what.clone(),
@@ -78,6 +90,8 @@ pub fn judge(sheet: &Sheet, era: Era, measured: Result<&Measured, &str>) -> Vec<
             from: String::new(),
             verdict: Verdict::NotReproduced,
             because: Some(row.reason.clone()),
+            shown_by: None,
+            sound_too: None,
         }));
     }
     rows
@@ -97,6 +111,8 @@ fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
     };
     Judged {
         id: claim.id.clone(),
+        kind: claim.kind,
+        facts: claim.facts.clone(),
         era,
         section: claim.section.clone(),
         says: claim.says.clone(),
@@ -105,6 +121,18 @@ fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
         from: claim.from.clone(),
         verdict,
         because: claim.because.clone().filter(|_| verdict != Verdict::Holds),
+        shown_by: claim.shown_by.clone().filter(|_| verdict != Verdict::Holds),
+        sound_too: None,
+    }
+}
+
+/// Judges the historic rows of papers on the sound run, too.
+pub fn judge_on_sound(sheet: &Sheet, historic: &mut [Judged], sound: &Measured) {
+    let of_papers = historic.iter_mut().filter(|row| row.kind.is_of_a_paper());
+    for row in of_papers {
+        let claim = sheet.claims.iter().find(|claim| claim.id == row.id);
+        let held = claim.and_then(|claim| claim.on_sound(sheet).hold(sound).ok());
+        row.sound_too = held.map(|held| held.holds);
     }
 }
 
@@ -238,7 +266,7 @@ mod tests {
     fn check(claim: &str, expected: Verdict) {
         let text = format!(
             "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\nid = \"a\"\n\
-             says = \"a\"\nera = \"historic\"\nfrom = \"a\"\n{claim}"
+             says = \"a\"\nera = \"historic\"\nfrom = \"a\"\nkind = \"goal\"\n{claim}"
         );
         let sheet = Sheet::parse(&text, "p", "i").unwrap_or_else(|error| panic!("{error}"));
         let mut measured = Measured::default();

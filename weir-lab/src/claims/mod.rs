@@ -5,15 +5,19 @@
 //! ([`Measured`]); the sheet says which of them the paper mentions, and [`judge()`] gives the
 //! verdict. So a claim can be read and changed without its code, and no code can change a claim.
 
+mod decide;
 mod fact;
 mod judge;
+mod kind;
 mod measured;
 mod run;
 mod sheet;
 mod shelf;
 
+pub use decide::{Decided, Decision, Reading, decide};
 pub use fact::{Fact, FactKind};
 pub use judge::{Judged, Verdict, judge};
+pub use kind::RowKind;
 pub use measured::{Figure, Measured, Table};
 pub use run::{MeasureRun, NEVER, Outcome, Request, Run, count, run};
 pub use sheet::{Choice, Claim, Era, Eras, Irreproducible, Paper, Sheet, Target, Tolerance};

@@ -1,6 +1,6 @@
 //! Runs experiments on all cores; the results do not depend on the number of cores.
 
-use super::judge::{Judged, judge};
+use super::judge::{Judged, judge, judge_on_sound};
 use super::measured::Measured;
 use super::sheet::{Era, Eras, Sheet};
 use super::shelf;
@@ -166,7 +166,21 @@ pub fn run<'a>(
         claims.retain(|claim| request.wants(&claim.id, &claim.says));
         Some(Outcome { id: &sheet.id, sheet, era, measured, claims })
     };
-    rows.into_iter().filter_map(outcome).collect()
+    let mut outcomes: Vec<Outcome<'a>> = rows.into_iter().filter_map(outcome).collect();
+    null_test(&mut outcomes);
+    outcomes
+}
+
+/// Judges what papers claim of the historic run on the sound run beside it.
+fn null_test(outcomes: &mut [Outcome<'_>]) {
+    for place in 1..outcomes.len() {
+        let (before, from) = outcomes.split_at_mut(place);
+        let (Some(historic), Some(sound)) = (before.last_mut(), from.first()) else { continue };
+        let is_pair = historic.id == sound.id && sound.era == Era::Sound;
+        if let (true, Ok(measured)) = (is_pair, &sound.measured) {
+            judge_on_sound(sound.sheet, &mut historic.claims, measured);
+        }
+    }
 }
 
 /// Returns how many outcomes these experiments have.

@@ -1,6 +1,8 @@
 //! The sheet of an experiment, `papers/PAPER/ID/claims.toml`. `docs/lab-format.md` has all keys.
 
+use super::kind::RowKind;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A paper, as in `papers/PAPER/paper.toml`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -54,6 +56,10 @@ pub struct Sheet {
     #[serde(default)]
     #[serde(skip_serializing)]
     pub settings: toml::Table,
+    /// The figures of the sound run beside those of the historic one: each name that begins with a
+    /// key begins with its value there; the longest key counts. Other names are the same in both.
+    #[serde(default)]
+    pub counterpart: BTreeMap<String, String>,
     /// The claims of the source.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
@@ -71,6 +77,11 @@ pub struct Sheet {
 pub struct Claim {
     /// Unique in the sheet.
     pub id: String,
+    /// What it is.
+    pub kind: RowKind,
+    /// The facts of the paper that it reads, by their ids.
+    #[serde(default)]
+    pub facts: Vec<String>,
     /// The section of the source; the sheet's if it is not written.
     #[serde(default)]
     pub section: String,
@@ -113,6 +124,13 @@ pub struct Claim {
     /// Why it fails. A claim that fails without this makes the run fail.
     #[serde(default)]
     pub because: Option<String>,
+    /// The row whose run shows that reason: an id of this sheet, or `SHEET/ID`.
+    #[serde(default)]
+    pub shown_by: Option<String>,
+    /// Why the sound run has no such figure. Any other historic row of a paper is judged on the
+    /// sound run, too.
+    #[serde(default)]
+    pub no_counterpart: Option<String>,
 }
 
 /// A number, or the name of another figure of the same run.
@@ -187,6 +205,13 @@ pub enum Eras {
     Both,
 }
 
+impl Paper {
+    /// Returns whether it is a paper: ns-2 states nothing but its tests' values.
+    pub fn states_facts(&self) -> bool {
+        self.key != "ns2"
+    }
+}
+
 impl Era {
     /// Both, in the order of reports.
     pub const ALL: [Era; 2] = [Era::Historic, Era::Sound];
@@ -238,6 +263,32 @@ impl Sheet {
 }
 
 impl Claim {
+    /// Returns this claim about the figures of the sound run.
+    pub(super) fn on_sound(&self, sheet: &Sheet) -> Self {
+        let mut claim = self.clone();
+        let rename = |name: &mut String| {
+            let begins = |key: &&String| name.starts_with(key.as_str());
+            let longest = sheet.counterpart.keys().filter(begins).max_by_key(|key| key.len());
+            if let Some(key) = longest {
+                *name = format!("{}{}", sheet.counterpart[key], &name[key.len()..]);
+            }
+        };
+        claim.figure.iter_mut().chain(&mut claim.series).for_each(rename);
+        let targets = [
+            &mut claim.value,
+            &mut claim.at_least,
+            &mut claim.at_most,
+            &mut claim.more_than,
+            &mut claim.less_than,
+        ];
+        for target in targets.into_iter().flatten() {
+            if let Target::Figure(name) = target {
+                rename(name);
+            }
+        }
+        claim
+    }
+
     /// Returns an error if this claim cannot be judged.
     fn check(&self) -> Result<(), String> {
         let bounds = [&self.at_least, &self.at_most, &self.more_than, &self.less_than];
@@ -256,6 +307,8 @@ impl Claim {
             "`from` must say where the tolerance or bound comes from"
         } else if self.because.as_ref().is_some_and(|because| because.trim().is_empty()) {
             "`because` must say why it fails"
+        } else if let Some(fault) = self.kind.check(self) {
+            fault
         } else {
             return Ok(());
         };
@@ -303,7 +356,8 @@ mod tests {
     fn check(claim: &str, expected: &str) {
         let text = format!(
             "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\nid = \"a\"\n\
-             says = \"a\"\nera = \"both\"\nfrom = \"a\"\n{claim}"
+             says = \"a\"\nera = \"both\"\nfrom = \"a\"\n{}{claim}",
+            if claim.contains("kind") { "" } else { "kind = \"goal\"\n" }
         );
         match Sheet::parse(&text, "p", "i") {
             Ok(_) => assert_eq!(expected, "", "{claim}"),
@@ -327,8 +381,16 @@ mod tests {
         check("figure = \"x\"\nvalue = 1\nwithin = \"3\"", "not a tolerance");
         check("figure = \"x\"\nat_least = 1\nbecause = \"\"", "why it fails");
         check("figure = \"x\"\nat_lest = 1", "unknown field");
+        check("kind = \"statement\"\nfigure = \"x\"\nat_least = 1", "needs `facts`");
+        check("kind = \"statement\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1", "");
+        check("kind = \"model\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1", "another kind");
+        check("kind = \"check\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1", "");
+        let fails = "kind = \"number\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1\nbecause = \"why\"";
+        check(fails, "needs `shown_by`");
+        check(&format!("{fails}\nshown_by = \"b\""), "");
+        check("kind = \"opinion\"\nfigure = \"x\"\nat_least = 1", "unknown variant");
         let twice = "figure = \"x\"\nat_least = 1\n[[claim]]\nid = \"a\"\nsays = \"a\"\nfrom = \"a\"\n\
-                     era = \"both\"\nfigure = \"x\"\nat_least = 1";
+                     era = \"both\"\nkind = \"goal\"\nfigure = \"x\"\nat_least = 1";
         check(twice, "two claims");
     }
 }

@@ -154,7 +154,8 @@ fn operations(counts: &Counts, title: &str, measured: &mut Measured) -> Result<(
     let mut table = Vec::new();
     let mut plot = Plot::new(Kind::Bars, title, "operation", "instructions per packet")
         .named(["enqueue", "dequeue"]);
-    for (name, scheduler) in [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd")] {
+    let four = [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd"), ("drr", "drr")];
+    for (name, scheduler) in four {
         let Row { enqueue, dequeue, .. } = counts.row(scheduler, FOUR)?;
         for (side, count) in [("enqueue", enqueue), ("dequeue", dequeue)] {
             let unit = "instructions";

@@ -1,14 +1,20 @@
 //! Writes the report: one HTML file that needs no other file.
 
+use super::facts::{Headline, what};
 use super::{About, Tally, overview};
 use crate::claims::{
-    Era, Judged, Kind, Measured, Outcome, Paper, Plot, Setup, Sheet, Shelf, Table, Verdict,
+    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, Plot, Setup, Sheet, Shelf, Table, Verdict,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
 use weir_plot::{Origin, legend, look, setup_svg, svg};
 
 /// Returns the report of these outcomes; papers without a run are left out.
-pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], about: &About) -> String {
+pub fn html(
+    shelf: &Shelf,
+    outcomes: &[Outcome<'_>],
+    facts: &[Decided],
+    about: &About,
+) -> String {
     let ran = |paper: &&Paper| outcomes.iter().any(|outcome| outcome.sheet.paper == paper.key);
     let papers: Vec<&Paper> = shelf.papers.iter().filter(ran).collect();
     let page = page! {
@@ -22,11 +28,11 @@ pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], about: &About) -> String {
             }
             body {
                 h1 { "The papers rebuilt" }
-                p { (Tally::of(outcomes)) "." }
+                p { (Headline::of(facts, outcomes)) "." }
                 (origin(about))
-                (contents(&papers, outcomes))
+                (contents(&papers, outcomes, facts))
                 (pictures(&papers, outcomes))
-                @for paper in &papers { (of_paper(paper, shelf, outcomes)) }
+                @for paper in &papers { (of_paper(paper, shelf, outcomes, facts)) }
             }
         }
     };
@@ -44,24 +50,27 @@ fn origin(about: &About) -> Markup {
     }
 }
 
-fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>]) -> Markup {
+fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>], facts: &[Decided]) -> Markup {
     page! {
         div.scroll { table.contents {
             thead { tr {
-                th { "paper" } th { "question" } th { "claims that hold" } th { "fail, explained" }
-                th { "fail" } th { "cannot be reproduced" }
+                th { "paper" } th { "question" } th { "facts that hold" }
+                th { "in the sound run, too" } th { "fail" } th { "cannot be decided here" }
+                th { "not tried yet" }
             } }
             tbody {
                 @for paper in papers {
                     @let of_paper = |one: &&Outcome<'_>| one.sheet.paper == paper.key;
-                    @let tally = Tally::of(outcomes.iter().filter(of_paper));
+                    @let own = facts.iter().filter(|decided| decided.paper == paper.key);
+                    @let headline = Headline::of(own, outcomes.iter().filter(of_paper));
                     tr {
                         td { a href={ "#" (paper.key) } { (paper.key) } }
                         td { (paper.question) }
-                        td { (tally.holds) " of " (tally.judged()) }
-                        td { (tally.explained) }
-                        td { (tally.fails) }
-                        td { (tally.not_reproduced) }
+                        td { (headline.holds) " of " (headline.facts()) }
+                        td { (headline.sound_too) }
+                        td { (headline.fails + headline.unexplained) }
+                        td { (headline.undecidable) }
+                        td { (headline.untried) }
                     }
                 }
             }
@@ -124,13 +133,21 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Markup {
+fn of_paper(
+    paper: &Paper,
+    shelf: &Shelf,
+    outcomes: &[Outcome<'_>],
+    facts: &[Decided],
+) -> Markup {
     let ran = |sheet: &&Sheet| outcomes.iter().any(|outcome| outcome.sheet.id == sheet.id);
     let sheets: Vec<&Sheet> = shelf.of(paper).filter(ran).collect();
     page! {
         section id=(paper.key) {
             h2 { (paper.title) }
             p { em { (paper.question) } " " (paper.found) }
+            @for decided in facts.iter().filter(|decided| decided.paper == paper.key) {
+                (fact(decided))
+            }
             (index(&sheets, outcomes))
             @for sheet in sheets {
                 @let of_sheet: Vec<&Outcome<'_>> =
@@ -140,6 +157,34 @@ fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Markup {
                 details.experiment {
                     summary { (sheet.id) ": " (sheet.title) " " (held(sheet, outcomes)) }
                     (experiment(sheet, &of_sheet))
+                }
+            }
+        }
+    }
+}
+
+/// Shows a fact in a row; its readings and causes are folded below it.
+fn fact(decided: &Decided) -> Markup {
+    let class = match decided.decision {
+        Decision::Holds => "holds",
+        Decision::Fails => "explained",
+        Decision::FailsUnexplained => "fails",
+        Decision::Undecidable | Decision::Untried => "absent",
+    };
+    page! {
+        details.fact {
+            summary {
+                span class=(class) { (decided.decision.words()) } " "
+                (prose(&decided.fact.says)) " [" (decided.fact.at) "]"
+                @if decided.sound_too { " (in the sound run, too: no evidence of a fault)" }
+            }
+            @for because in &decided.because { p.because { (prose(because)) } }
+            @if !decided.shown_by.is_empty() {
+                p.because { "Shown by " (decided.shown_by.join(", ")) "." }
+            }
+            ul {
+                @for reading in &decided.readings {
+                    li { code { (reading.row) } " " (reading.verdict.words()) }
                 }
             }
         }
@@ -282,7 +327,7 @@ fn claims(outcomes: &[&Outcome<'_>]) -> Markup {
             div.scroll {
                 table.claims {
                     thead { tr {
-                        th { "claim" } th { "era" } th { "source" } th { "expected" }
+                        th { "claim" } th { "what" } th { "era" } th { "source" } th { "expected" }
                         th { "measured" } th { "verdict" }
                     } }
                     tbody { @for claim in rows() { (claim_row(claim)) } }
@@ -305,6 +350,7 @@ fn claim_row(claim: &Judged) -> Markup {
                 (prose(&claim.says))
                 @if let Some(because) = &claim.because { div.because { (prose(because)) } }
             }
+            td { (what(claim)) }
             td { (claim.era.name()) }
             td { (claim.section) }
             td title=(claim.from) { (prose(&claim.expected)) }

@@ -1,7 +1,7 @@
 //! Writes the claims as tables in Markdown, a page a paper; equal on every machine.
 
-use super::Tally;
-use crate::claims::{Era, Judged, Outcome, Paper, Sheet, Shelf, Verdict};
+use super::facts::{Headline, fact_row, what};
+use crate::claims::{Decided, Era, Judged, Outcome, Paper, Sheet, Shelf, Verdict};
 
 /// A page of `docs/lab/`.
 pub struct Page {
@@ -11,45 +11,54 @@ pub struct Page {
     pub text: String,
 }
 
-/// Returns `docs/lab/`: the index, then a page a paper with every experiment and every claim.
-pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Vec<Page> {
-    let mut pages = vec![Page { file: INDEX.to_owned(), text: index(shelf, outcomes) }];
+/// Returns `docs/lab/`: the index, then a page a paper with every fact, experiment and claim.
+pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Vec<Page> {
+    let all = Headline::of(facts, outcomes);
+    let mut index = format!("{HEAD}\n{all}.\n\n{INDEX_COLUMNS}");
+    let mut pages = Vec::new();
     for paper in &shelf.papers {
-        let mut text = head(paper, tally(paper, outcomes));
+        let headline = headline(paper, outcomes, facts);
+        index += &index_row(paper, &headline);
+        let mut text = head(paper, &headline);
+        text += &table(facts.iter().filter(|decided| decided.paper == paper.key));
         shelf.of(paper).for_each(|sheet| text += &section(sheet, outcomes));
         pages.push(Page { file: format!("{}.md", paper.key), text });
     }
+    pages.insert(0, Page { file: INDEX.to_owned(), text: index });
     pages
 }
 
-fn index(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> String {
-    let mut text = HEAD.to_owned();
-    text += &format!("\n{}.\n\n", Tally::of(outcomes));
-    text += "| paper | claims that hold | fail, explained | fail | cannot be reproduced |\n";
-    text += "| --- | --- | --- | --- | --- |\n";
-    for paper in &shelf.papers {
-        text += &index_row(paper, tally(paper, outcomes));
-    }
-    text
-}
-
 /// Returns a paper's row in the table of the index.
-pub fn index_row(paper: &Paper, tally: Tally) -> String {
-    let (key, judged) = (&paper.key, tally.judged());
-    let Tally { holds, explained, fails, not_reproduced } = tally;
+pub fn index_row(paper: &Paper, headline: &Headline) -> String {
+    let key = &paper.key;
+    let Headline { holds, sound_too, fails, unexplained, undecidable, untried, others } = headline;
+    let [good, all] = others.values().fold([0, 0], |sum, row| [sum[0] + row[0], sum[1] + row[1]]);
+    let facts = headline.facts();
     format!(
-        "| [{key}]({key}.md) | {holds} of {judged} | {explained} | {fails} | {not_reproduced} |\n"
+        "| [{key}]({key}.md) | {facts} | {holds} | {sound_too} | {} | {undecidable} | {untried} | \
+         {good} of {all} |\n",
+        fails + unexplained
     )
 }
 
-fn tally(paper: &Paper, outcomes: &[Outcome<'_>]) -> Tally {
-    Tally::of(outcomes.iter().filter(|outcome| outcome.sheet.paper == paper.key))
+fn headline(paper: &Paper, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Headline {
+    let facts = facts.iter().filter(|decided| decided.paper == paper.key);
+    Headline::of(facts, outcomes.iter().filter(|outcome| outcome.sheet.paper == paper.key))
 }
 
-/// Returns the text above the experiments on a paper's page.
-pub fn head(paper: &Paper, tally: Tally) -> String {
+/// Returns the text above the facts and experiments on a paper's page.
+pub fn head(paper: &Paper, headline: &Headline) -> String {
     let Paper { key, title, question, found, .. } = paper;
-    format!("# {key}\n\n{title}\n\n*{question}* {found}\n\n{tally}. [All papers]({INDEX})\n")
+    format!("# {key}\n\n{title}\n\n*{question}* {found}\n\n{headline}. [All papers]({INDEX})\n")
+}
+
+/// Returns the table of a paper's facts; empty if it states none.
+pub fn table<'a>(facts: impl IntoIterator<Item = &'a Decided>) -> String {
+    let rows: String = facts.into_iter().map(fact_row).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!("\n## Facts\n\n| fact | where | verdict | rows | why |\n| --- | --- | --- | --- | --- |\n{rows}")
 }
 
 /// Returns the section of one experiment; it begins with a heading of its id.
@@ -64,8 +73,8 @@ pub fn section(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> String {
     let judged = claims.iter().filter(|claim| claim.verdict != Verdict::NotReproduced);
     let rows: String = judged.map(|claim| row(claim)).collect();
     if !rows.is_empty() {
-        text += "\n| claim | era | source | expected | measured | verdict |\n";
-        text += "| --- | --- | --- | --- | --- | --- |\n";
+        text += "\n| claim | what | era | source | expected | measured | verdict |\n";
+        text += "| --- | --- | --- | --- | --- | --- | --- |\n";
         text += &rows;
     }
     let notes: String = claims.iter().filter_map(|claim| note(claim)).collect();
@@ -81,7 +90,9 @@ pub fn section(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> String {
 fn row(claim: &Judged) -> String {
     let Judged { id, era, section, says, expected, measured, .. } = claim;
     let verdict = claim.verdict.words();
-    let cells = [&format!("`{id}` {says}"), era.name(), section, expected, measured, verdict];
+    let what = what(claim);
+    let cells =
+        [&format!("`{id}` {says}"), &*what, era.name(), section, expected, measured, verdict];
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
@@ -89,21 +100,29 @@ fn row(claim: &Judged) -> String {
 fn note(claim: &Judged) -> Option<String> {
     let because = claim.because.as_ref()?;
     // A statement about both eras is reported once.
-    let Judged { id, era, says, .. } = claim;
+    let Judged { id, era, says, shown_by, .. } = claim;
+    let shown_by =
+        shown_by.as_ref().map_or_else(String::new, |row| format!(" Shown by `{row}`."));
     Some(match claim.verdict {
         Verdict::NotReproduced => format!("- Not reproduced: {says}. {because}\n"),
-        _ if *era == Era::Historic => format!("- `{id}`: {because}\n"),
-        _ => format!("- `{id}`, {}: {because}\n", era.name()),
+        _ if *era == Era::Historic => format!("- `{id}`: {because}{shown_by}\n"),
+        _ => format!("- `{id}`, {}: {because}{shown_by}\n", era.name()),
     })
 }
 
 /// The file of the index, which forges show for the folder.
 pub const INDEX: &str = "README.md";
 
+const INDEX_COLUMNS: &str = "\
+| paper | facts | hold | in the sound run, too | fail, with a cause | cannot be decided here | not tried yet | other rows that hold |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
 const HEAD: &str = "\
 # What the papers claim, and what Weir measures
 
 Written by `weir lab report --markdown docs/lab`; a test runs the experiments again and compares.
 *Historic* is the scheduler and machine of the paper, faults and all; *sound* the scheduler as it
-should have been. How an experiment is written down is in [lab-format.md](../lab-format.md).
+should have been. A *fact* is a result sentence or number of a paper; the list was made before
+anything was run. A fact that holds in the sound run, too, is no evidence of a fault. How an experiment is written down is in [lab-format.md](../lab-format.md).
 ";

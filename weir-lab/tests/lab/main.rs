@@ -6,9 +6,11 @@ mod page;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use weir_lab::claims::{Eras, NEVER, Outcome, Paper, Request, Sheet, Shelf, Verdict};
+use weir_lab::claims::{
+    Decided, Decision, Eras, NEVER, Outcome, Paper, Request, Sheet, Shelf, Verdict, decide,
+};
 use weir_lab::experiments;
-use weir_lab::report::{self, Tally};
+use weir_lab::report::{self, Headline};
 
 /// Returns the part of a page that begins with this experiment's heading.
 fn section<'a>(page: &'a str, sheet: &Sheet) -> Option<&'a str> {
@@ -26,20 +28,6 @@ fn page(file: &str) -> String {
     fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error} {CURE}"))
 }
 
-/// Counts the verdicts that a page shows.
-fn tally(page: &str) -> Tally {
-    let rows = |verdict: Verdict| {
-        let end = format!("| {} |", verdict.words());
-        page.lines().filter(|line| line.ends_with(&end)).count()
-    };
-    Tally {
-        holds: rows(Verdict::Holds),
-        explained: rows(Verdict::FailsBecause),
-        fails: rows(Verdict::Fails),
-        not_reproduced: page.lines().filter(|line| line.starts_with("- Not reproduced: ")).count(),
-    }
-}
-
 static SHELF: LazyLock<Shelf> =
     LazyLock::new(|| Shelf::open().unwrap_or_else(|error| panic!("{error}")));
 
@@ -50,6 +38,9 @@ static OUTCOMES: LazyLock<Vec<Outcome<'static>>> = LazyLock::new(|| {
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads, stop: &NEVER };
     experiments::run(&sheets, &request, &|_, _, _| {})
 });
+
+static FACTS: LazyLock<Vec<Decided>> =
+    LazyLock::new(|| decide(&SHELF, &OUTCOMES).unwrap_or_else(|error| panic!("{error}")));
 
 #[test]
 fn the_document_equals_the_measurements() {
@@ -79,10 +70,12 @@ fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
             assert_eq!(written.trim(), now.trim(), "{} {CURE}", sheet.id);
         }
     }
+    let own = FACTS.iter().filter(|decided| decided.paper == paper.key);
+    assert!(page.contains(&report::table(own)), "the facts of {} {CURE}", paper.key);
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     for heading in headings {
         let known = SHELF.of(paper).any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
-        assert!(known, "`{heading}` is not an experiment of {}: {CURE}", paper.key);
+        assert!(known || heading == "Facts", "`{heading}` is not an experiment of {}: {CURE}", paper.key);
     }
 }
 
@@ -93,19 +86,57 @@ fn the_index_and_the_heads_of_the_pages_count_the_verdicts_shown() {
     for paper in &SHELF.papers {
         let file = format!("{}.md", paper.key);
         let page = page(&file);
-        let tally = tally(&page);
-        assert!(page.starts_with(&report::head(paper, tally)), "the head of {file} {CURE}");
-        assert!(
-            index.contains(&report::index_row(paper, tally)),
-            "{} in the index {CURE}",
-            paper.key
-        );
+        let own = FACTS.iter().filter(|decided| decided.paper == paper.key);
+        let headline =
+            Headline::of(own, OUTCOMES.iter().filter(|one| one.sheet.paper == paper.key));
+        assert!(page.starts_with(&report::head(paper, &headline)), "the head of {file} {CURE}");
+        let row = report::index_row(paper, &headline);
+        assert!(index.contains(&row), "{} in the index {CURE}", paper.key);
         files.push(file);
     }
     for entry in fs::read_dir(folder()).expect("it is in the tree") {
         let name = entry.expect("it can be listed").file_name().to_string_lossy().into_owned();
         assert!(files.contains(&name), "docs/lab/{name} is not a page of a paper");
     }
+}
+
+/// Every fact has a verdict, and every failure the run that shows its cause.
+#[test]
+fn every_fact_is_decided_and_every_cause_is_shown() {
+    let stating = SHELF.papers.iter().filter(|paper| paper.states_facts());
+    let all: usize = stating.map(|paper| Shelf::facts(paper).map_or(0, |facts| facts.len())).sum();
+    assert_eq!(FACTS.len(), all);
+    for decided in FACTS.iter() {
+        let place = format!("{} {}", decided.paper, decided.fact.id);
+        assert_ne!(decided.decision, Decision::FailsUnexplained, "{place}");
+        if decided.decision == Decision::Fails {
+            assert!(!decided.shown_by.is_empty(), "{place}: no run shows its cause");
+        }
+        for row in &decided.shown_by {
+            let (sheet, id) = row.split_once('/').expect("a place has a sheet");
+            let outcome = OUTCOMES.iter().filter(|outcome| outcome.id == sheet);
+            let shown = outcome.flat_map(|outcome| &outcome.claims).find(|claim| claim.id == id);
+            let verdict = shown.map(|claim| claim.verdict);
+            assert_eq!(verdict, Some(Verdict::Holds), "{place}: {row} shows its cause");
+        }
+    }
+}
+
+/// A historic row of a paper is judged on the sound run, too, or says why it has none there.
+#[test]
+fn every_claim_has_its_null_test() {
+    let mut missing = Vec::new();
+    for outcome in OUTCOMES.iter().filter(|outcome| outcome.era.name() == "historic") {
+        for row in outcome.claims.iter().filter(|row| row.kind.is_of_a_paper()) {
+            let claim = outcome.sheet.claims.iter().find(|claim| claim.id == row.id);
+            let excused = claim.is_none_or(|claim| claim.no_counterpart.is_some());
+            if row.sound_too.is_none() && row.verdict != Verdict::NotReproduced && !excused {
+                missing.push(format!("{}/{}", outcome.id, row.id));
+            }
+            assert!(!(excused && row.sound_too.is_some()), "{}/{}", outcome.id, row.id);
+        }
+    }
+    assert!(missing.is_empty(), "not judged on the sound run: {missing:#?}");
 }
 
 #[test]

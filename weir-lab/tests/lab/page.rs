@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weir_lab::report::{About, html};
 
 fn page() -> String {
-    html(&SHELF, &OUTCOMES, &About::this("weir lab report".to_owned(), 1))
+    html(&SHELF, &OUTCOMES, &FACTS, &About::this("weir lab report".to_owned(), 1))
 }
 
 /// An element: its name, its attributes, and its descendants.

@@ -5,9 +5,9 @@ use crate::output::{Exit, Format, Output};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, stderr};
-use weir_lab::claims::{self, Fact, Judged, Outcome, Sheet, Shelf, Verdict};
+use weir_lab::claims::{self, Decided, Fact, Judged, Outcome, Sheet, Shelf, Verdict, decide};
 use weir_lab::experiments;
-use weir_lab::report::Tally;
+use weir_lab::report::{Headline, Tally, fact_line};
 use weir_live::signals::StopSignal;
 
 /// An experiment in the list.
@@ -69,8 +69,7 @@ struct Stated<'a> {
 /// Lists what each paper, or this one, states.
 pub fn facts(shelf: &Shelf, paper: Option<&str>, output: &Output) -> Exit {
     let mut all = Vec::new();
-    // ns-2 is no paper: it states nothing but its tests' values.
-    let papers = shelf.papers.iter().filter(|row| row.key != "ns2");
+    let papers = shelf.papers.iter().filter(|row| row.states_facts());
     let known: Vec<&str> = papers.clone().map(|row| row.key.as_str()).collect();
     for row in papers.filter(|row| paper.is_none_or(|paper| paper == row.key)) {
         match Shelf::facts(row) {
@@ -95,8 +94,21 @@ pub fn facts(shelf: &Shelf, paper: Option<&str>, output: &Output) -> Exit {
     Exit::Clean
 }
 
+/// The outcomes of experiments and what they say of the papers.
+#[derive(Serialize)]
+struct Told<'a> {
+    facts: &'a [Decided],
+    experiments: &'a [Outcome<'a>],
+}
+
 /// Runs these experiments; exits 1 if a claim fails without a reason, 130 after a stop.
-pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output) -> Exit {
+pub fn run(
+    shelf: &Shelf,
+    sheets: &[&Sheet],
+    which: &Which,
+    only: Option<&str>,
+    output: &Output,
+) -> Exit {
     let Measurement { outcomes, asked } = match measure(sheets, which, only) {
         Ok(measurement) => measurement,
         Err(error) => return output.refuse(&error),
@@ -105,14 +117,29 @@ pub fn run(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output
         return output
             .refuse("no claim matches; `--only` must be part of a claim's id or sentence");
     }
+    let mut facts = match decide(shelf, &outcomes) {
+        Ok(facts) => facts,
+        Err(error) => return output.refuse(&error),
+    };
+    // Facts that no row reads are told only where the whole paper runs.
+    let whole = |paper: &str| shelf.select(paper).iter().all(|sheet| has(sheets, &sheet.id));
+    facts.retain(|decided| !decided.readings.is_empty() || whole(&decided.paper));
     match output.format {
-        Format::Json => output.json(&outcomes),
+        Format::Json => output.json(&Told { facts: &facts, experiments: &outcomes }),
         Format::Text => {
             outcomes.iter().for_each(|outcome| output.text(&text(outcome)));
-            output.text(&format!("{}\n", Tally::of(&outcomes)));
+            if !facts.is_empty() {
+                output.text("Facts of papers\n");
+            }
+            facts.iter().for_each(|decided| output.text(&fact_line(decided)));
+            output.text(&format!("{}.\n", Headline::of(&facts, &outcomes)));
         }
     }
     ended(&outcomes, asked, output)
+}
+
+fn has(sheets: &[&Sheet], id: &str) -> bool {
+    sheets.iter().any(|sheet| sheet.id == id)
 }
 
 /// Returns the exit code.

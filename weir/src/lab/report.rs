@@ -5,8 +5,8 @@ use super::{Which, papers};
 use crate::output::{Exit, Output};
 use crate::whole_file;
 use std::path::{Path, PathBuf};
-use weir_lab::claims::{Outcome, Shelf};
-use weir_lab::report::{About, Tally, html, markdown};
+use weir_lab::claims::{Decided, Outcome, Shelf, decide};
+use weir_lab::report::{About, Headline, html, markdown};
 
 /// Exits 1 if a claim fails without a reason; the report is written in any case. After Ctrl-C the
 /// report has the finished experiments, but no Markdown pages are written.
@@ -38,8 +38,15 @@ impl Report {
         };
         // Pages in the repository are complete or unchanged.
         if outcomes.len() == asked || self.markdown.is_none() {
-            match self.write(shelf, &outcomes) {
-                Ok(to) => output.text(&format!("{}: {}\n", to.display(), Tally::of(&outcomes))),
+            let facts = match decide(shelf, &outcomes) {
+                Ok(facts) => facts,
+                Err(error) => return output.refuse(&error),
+            };
+            match self.write(shelf, &outcomes, &facts) {
+                Ok(to) => {
+                    let headline = Headline::of(&facts, &outcomes);
+                    output.text(&format!("{}: {headline}.\n", to.display()));
+                }
                 Err(error) => return output.refuse(&error),
             }
         }
@@ -47,18 +54,23 @@ impl Report {
     }
 
     /// Writes the file or the pages; returns the path.
-    fn write(&self, shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Result<&Path, String> {
+    fn write(
+        &self,
+        shelf: &Shelf,
+        outcomes: &[Outcome<'_>],
+        facts: &[Decided],
+    ) -> Result<&Path, String> {
         if let Some(folder) = &self.markdown {
             let made = std::fs::create_dir_all(folder);
             made.map_err(|error| format!("{}: {error}", folder.display()))?;
-            for page in markdown(shelf, outcomes) {
+            for page in markdown(shelf, outcomes, facts) {
                 whole_file::write(&folder.join(page.file), &page.text)?;
             }
             return Ok(folder);
         }
         let words: Vec<String> = std::env::args().skip(1).collect();
         let about = About::this(format!("weir {}", words.join(" ")), self.which.seed);
-        whole_file::write(&self.out, &html(shelf, outcomes, &about))?;
+        whole_file::write(&self.out, &html(shelf, outcomes, facts, &about))?;
         Ok(&self.out)
     }
 }

@@ -73,8 +73,14 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 
 impl Row {
     fn scenario(&self, run: &Run<'_>) -> Result<Scenario, String> {
+        // What the sheet fills for all rows, a row may fill otherwise.
+        let common: BTreeMap<String, String> = match run.sheet.settings.get("fill") {
+            Some(_) => run.setting("fill")?,
+            None => BTreeMap::new(),
+        };
+        let all: BTreeMap<&String, &String> = common.iter().chain(&self.fill).collect();
         let values: Vec<(&str, &str)> =
-            self.fill.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            all.into_iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let file = self.file.clone().unwrap_or_else(|| format!("{}.toml", run.era.name()));
         run.scenario(&file, &values)
     }

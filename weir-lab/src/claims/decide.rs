@@ -1,0 +1,272 @@
+//! What becomes of each fact of a paper: `holds`, `fails` with its cause, `cannot be decided here`,
+//! `not tried yet`.
+//!
+//! A fact is decided by the historic rows of the sheets that name it; all of them have to hold. Of
+//! a fact without such a row, `papers/PAPER/undecided.toml` says why.
+
+use super::fact::Fact;
+use super::judge::{Judged, Verdict};
+use super::kind::RowKind;
+use super::run::Outcome;
+use super::sheet::{Claim, Era, Eras, Paper};
+use super::shelf::{self, Shelf};
+use serde::{Deserialize, Serialize};
+
+/// A fact with its verdict.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decided {
+    /// The paper's key.
+    pub paper: String,
+    /// The fact.
+    pub fact: Fact,
+    /// What became of it.
+    pub decision: Decision,
+    /// The rows that read it, as `SHEET/ID`, with their verdicts.
+    pub readings: Vec<Reading>,
+    /// Whether all of them hold in the sound run, too: then they are no evidence of a fault.
+    pub sound_too: bool,
+    /// Why it fails, or is not decided.
+    pub because: Vec<String>,
+    /// The rows that show the causes.
+    pub shown_by: Vec<String>,
+}
+
+/// A row that reads a fact.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reading {
+    /// As `SHEET/ID`.
+    pub row: String,
+    /// Whether it checks the set-up only.
+    pub is_check: bool,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// Whether it holds in the sound run, too.
+    pub sound_too: Option<bool>,
+}
+
+/// What becomes of a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// Every row that reads it holds.
+    Holds,
+    /// A row fails; the sheet says why, and which run shows it.
+    Fails,
+    /// A row fails without a reason.
+    FailsUnexplained,
+    /// It cannot be decided from what is at hand.
+    Undecidable,
+    /// No row reads it yet.
+    Untried,
+}
+
+/// A fact that no row reads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Undecided {
+    id: String,
+    verdict: Decision,
+    because: String,
+}
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UndecidedFacts {
+    fact: Vec<Undecided>,
+}
+
+impl Decision {
+    /// Returns the words in tables.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Decision::Holds => "holds",
+            Decision::Fails => "fails, because",
+            Decision::FailsUnexplained => "FAILS",
+            Decision::Undecidable => "cannot be decided here",
+            Decision::Untried => "not tried yet",
+        }
+    }
+}
+
+impl Decided {
+    /// Returns whether nothing but checks of the set-up read it.
+    pub fn is_check(&self) -> bool {
+        !self.readings.is_empty() && self.readings.iter().all(|reading| reading.is_check)
+    }
+}
+
+/// Decides each fact of these papers whose rows all ran; the others are missing.
+///
+/// # Errors
+/// When a list of facts cannot be read: which and why. A test reads all of them.
+pub fn decide(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Result<Vec<Decided>, String> {
+    let mut all = Vec::new();
+    for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
+        let undecided = undecided(paper)?;
+        for fact in Shelf::facts(paper)? {
+            let decided = match undecided.iter().find(|row| row.id == fact.id) {
+                Some(row) => Some(left_open(paper, fact, row)),
+                None => by_rows(shelf, paper, fact, outcomes),
+            };
+            all.extend(decided);
+        }
+    }
+    // Of papers that did not run nothing is said.
+    let ran = |paper: &str| outcomes.iter().any(|outcome| outcome.sheet.paper == paper);
+    all.retain(|decided| ran(&decided.paper));
+    Ok(all)
+}
+
+fn left_open(paper: &Paper, fact: Fact, row: &Undecided) -> Decided {
+    Decided {
+        paper: paper.key.clone(),
+        fact,
+        decision: row.verdict,
+        readings: Vec::new(),
+        sound_too: false,
+        because: vec![row.because.clone()],
+        shown_by: Vec::new(),
+    }
+}
+
+/// Decides a fact by its rows; `None` if one of them did not run.
+fn by_rows(
+    shelf: &Shelf,
+    paper: &Paper,
+    fact: Fact,
+    outcomes: &[Outcome<'_>],
+) -> Option<Decided> {
+    let (mut readings, mut because, mut shown_by) = (Vec::new(), Vec::new(), Vec::new());
+    for sheet in shelf.of(paper) {
+        let reads = |claim: &&Claim| claim.era != Eras::Sound && claim.facts.contains(&fact.id);
+        for claim in sheet.claims.iter().filter(reads) {
+            let ran = |outcome: &&Outcome<'_>| {
+                outcome.sheet.id == sheet.id && outcome.era == Era::Historic
+            };
+            let outcome = outcomes.iter().find(ran)?;
+            let row = outcome.claims.iter().find(|row| row.id == claim.id)?;
+            readings.push(row.reading(&sheet.id));
+            if row.verdict != Verdict::Holds {
+                push_new(&mut because, row.because.as_ref());
+                let place = |row: &String| shelf::place(&sheet.id, row);
+                push_new(&mut shown_by, row.shown_by.as_ref().map(place).as_ref());
+            }
+        }
+    }
+    let is = |verdict| readings.iter().any(|reading: &Reading| reading.verdict == verdict);
+    let decision = match () {
+        () if readings.is_empty() => Decision::Untried,
+        () if is(Verdict::Fails) => Decision::FailsUnexplained,
+        () if is(Verdict::FailsBecause) => Decision::Fails,
+        () => Decision::Holds,
+    };
+    let sound_too = decision == Decision::Holds
+        && readings.iter().all(|reading| reading.is_check || reading.sound_too == Some(true));
+    let paper = paper.key.clone();
+    Some(Decided { paper, fact, decision, readings, sound_too, because, shown_by })
+}
+
+fn push_new(list: &mut Vec<String>, one: Option<&String>) {
+    if let Some(one) = one.filter(|one| !list.contains(one)) {
+        list.push(one.clone());
+    }
+}
+
+impl Judged {
+    fn reading(&self, sheet: &str) -> Reading {
+        Reading {
+            row: shelf::place(sheet, &self.id),
+            is_check: self.kind == RowKind::Check,
+            verdict: self.verdict,
+            sound_too: self.sound_too,
+        }
+    }
+}
+
+/// Reads the facts of a paper that no row reads.
+fn undecided(paper: &Paper) -> Result<Vec<Undecided>, String> {
+    let text = shelf::text(&paper.key, "undecided.toml")?;
+    let place = format!("papers/{}/undecided.toml", paper.key);
+    let UndecidedFacts { fact } =
+        toml::from_str(text).map_err(|error| format!("{place}: {error}"))?;
+    let open = |row: &Undecided| {
+        matches!(row.verdict, Decision::Undecidable | Decision::Untried)
+            && !row.because.trim().is_empty()
+    };
+    match fact.iter().find(|row| !open(row)) {
+        Some(row) => Err(format!(
+            "{place}: {}: write `undecidable` or `untried`, and why in `because`",
+            row.id
+        )),
+        None => Ok(fact),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn shelf() -> Shelf {
+        Shelf::open().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn every_fact_has_rows_or_a_reason_and_never_both() {
+        let shelf = shelf();
+        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+            let known: BTreeSet<&str> = facts.iter().map(|fact| fact.id.as_str()).collect();
+            let undecided = undecided(paper).unwrap_or_else(|error| panic!("{error}"));
+            let open: BTreeSet<&str> = undecided.iter().map(|row| row.id.as_str()).collect();
+            assert_eq!(open.len(), undecided.len(), "{}: a fact twice", paper.key);
+            let historic = |claim: &&Claim| claim.era != Eras::Sound;
+            let rows = shelf.of(paper).flat_map(|sheet| sheet.claims.iter().filter(historic));
+            let read: BTreeSet<&str> =
+                rows.flat_map(|claim| claim.facts.iter().map(String::as_str)).collect();
+            let both: Vec<_> = open.intersection(&read).collect();
+            assert!(both.is_empty(), "{}: rows read them: {both:?}", paper.key);
+            let named: BTreeSet<&str> = open.union(&read).copied().collect();
+            let missing: Vec<_> = known.difference(&named).collect();
+            assert!(missing.is_empty(), "{}: no row, no reason: {missing:?}", paper.key);
+            let unknown: Vec<_> = named.difference(&known).collect();
+            assert!(unknown.is_empty(), "{}: no such fact: {unknown:?}", paper.key);
+        }
+    }
+
+    /// A row that is called the paper's number compares with a number that facts.toml holds.
+    #[test]
+    fn a_papers_number_is_one_of_its_fact() {
+        use super::super::sheet::Target;
+        let shelf = shelf();
+        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+            for sheet in shelf.of(paper) {
+                for claim in sheet.claims.iter().filter(|claim| claim.kind == RowKind::Number) {
+                    let read = facts.iter().filter(|fact| claim.facts.contains(&fact.id));
+                    let numbers: Vec<f64> = read.flat_map(|fact| fact.values.clone()).collect();
+                    assert!(!numbers.is_empty(), "{}/{}", sheet.id, claim.id);
+                    if let Some(Target::Number(value)) = claim.value {
+                        let place = shelf::place(&sheet.id, &claim.id);
+                        assert!(numbers.contains(&value), "{place}: {value} of {numbers:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_row_that_shows_a_cause_is_there() {
+        let shelf = shelf();
+        for sheet in &shelf.sheets {
+            for claim in &sheet.claims {
+                let Some(shown_by) = &claim.shown_by else { continue };
+                let place = shelf::place(&sheet.id, shown_by);
+                let found = shelf.row(&place);
+                let found = found.unwrap_or_else(|| panic!("{} {}: {place}", sheet.id, claim.id));
+                assert!(found.because.is_none(), "{place} fails itself");
+            }
+        }
+    }
+}

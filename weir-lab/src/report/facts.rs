@@ -1,0 +1,149 @@
+//! The facts of papers with their verdicts, a row each, and the sentence that counts them.
+
+use crate::claims::{Decided, Decision, Era, Judged, Outcome, RowKind, Verdict};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How many facts have each verdict, and apart from them the rows of other kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headline {
+    /// Facts of papers that hold.
+    pub holds: usize,
+    /// Those of them that hold in the sound run, too, and so are no evidence of a fault.
+    pub sound_too: usize,
+    /// Facts that fail, with a cause.
+    pub fails: usize,
+    /// Facts of which a row fails without a reason.
+    pub unexplained: usize,
+    /// Facts that cannot be decided here.
+    pub undecidable: usize,
+    /// Facts that no row reads yet.
+    pub untried: usize,
+    /// Of each other kind, how many rows hold, and how many there are.
+    pub others: BTreeMap<RowKind, [usize; 2]>,
+}
+
+impl Headline {
+    /// Counts these facts, and the rows of these outcomes that are no paper's.
+    pub fn of<'a>(
+        facts: impl IntoIterator<Item = &'a Decided>,
+        outcomes: impl IntoIterator<Item = &'a Outcome<'a>>,
+    ) -> Self {
+        let mut headline = Self::default();
+        for decided in facts {
+            headline.sound_too += usize::from(decided.sound_too);
+            *match decided.decision {
+                Decision::Holds => &mut headline.holds,
+                Decision::Fails => &mut headline.fails,
+                Decision::FailsUnexplained => &mut headline.unexplained,
+                Decision::Undecidable => &mut headline.undecidable,
+                Decision::Untried => &mut headline.untried,
+            } += 1;
+        }
+        for row in outcomes.into_iter().flat_map(|outcome| &outcome.claims) {
+            if row.verdict != Verdict::NotReproduced && !row.kind.is_of_a_paper() {
+                let [holds, all] = headline.others.entry(row.kind).or_default();
+                *holds += usize::from(row.verdict == Verdict::Holds);
+                *all += 1;
+            }
+        }
+        headline
+    }
+
+    /// Returns the number of facts.
+    pub const fn facts(&self) -> usize {
+        self.holds + self.fails + self.unexplained + self.undecidable + self.untried
+    }
+}
+
+impl fmt::Display for Headline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { holds, sound_too, fails, undecidable, untried, .. } = self;
+        if self.facts() > 0 {
+            write!(
+                f,
+                "Of {} facts of papers {holds} hold ({sound_too} of them in the sound run, too), \
+                 {fails} fail with a cause, {undecidable} cannot be decided here, {untried} are \
+                 not tried yet",
+                self.facts()
+            )?;
+            if self.unexplained > 0 {
+                write!(f, ", {} FAIL without a reason", self.unexplained)?;
+            }
+            f.write_str(if self.others.is_empty() { "" } else { "; apart from them " })?;
+        }
+        let mut comma = "";
+        for (kind, [holds, all]) in &self.others {
+            write!(f, "{comma}{holds} of {all} {} hold", kind.plural())?;
+            comma = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// Describes a fact in a line of text, and below it why it fails.
+pub fn fact_line(decided: &Decided) -> String {
+    let Decided { paper, fact, decision, .. } = decided;
+    let mut text = format!(
+        "  {:<22} {paper} {}: {} [{}] {}\n",
+        decision.words(),
+        fact.id,
+        fact.says,
+        fact.at,
+        readings(decided)
+    );
+    for because in &decided.because {
+        text += &format!("  {:<22} {because}\n", "");
+    }
+    if !decided.shown_by.is_empty() {
+        text += &format!("  {:<22} shown by {}\n", "", decided.shown_by.join(", "));
+    }
+    text
+}
+
+/// Returns a row of a table in Markdown.
+pub fn fact_row(decided: &Decided) -> String {
+    let Decided { fact, decision, because, shown_by, .. } = decided;
+    let mut why = because.join(" ");
+    if !shown_by.is_empty() {
+        why += &format!(" Shown by {}.", shown_by.join(", "));
+    }
+    let cells = [
+        &format!("`{}` {}", fact.id, fact.says),
+        &fact.at,
+        decision.words(),
+        &readings(decided),
+        &why,
+    ];
+    format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+}
+
+/// Says how many rows read a fact, in which sheets, and whether the sound run has it, too.
+fn readings(decided: &Decided) -> String {
+    let rows = &decided.readings;
+    if rows.is_empty() {
+        return String::new();
+    }
+    let holds = rows.iter().filter(|row| row.verdict == Verdict::Holds).count();
+    let mut sheets: Vec<&str> =
+        rows.iter().filter_map(|row| Some(row.row.split_once('/')?.0)).collect();
+    sheets.dedup();
+    let mut text = format!("{holds} of {} rows of {}", rows.len(), sheets.join(", "));
+    if decided.is_check() {
+        text += "; of every scheduler: checks the set-up";
+    } else if decided.sound_too {
+        text += "; in the sound run, too: no evidence of a fault";
+    }
+    text
+}
+
+/// Says what a row is, and whether it holds in the sound run, too.
+pub(super) fn what(row: &Judged) -> String {
+    let kind = row.kind.name();
+    match (row.era, row.sound_too) {
+        (Era::Historic, Some(true)) if row.verdict == Verdict::Holds => {
+            format!("{kind}; sound run, too: no evidence of a fault")
+        }
+        _ => kind.to_owned(),
+    }
+}
