@@ -186,3 +186,19 @@ fn every_example_parses_to_its_translation_and_back() {
     }
     assert!(count >= 150, "only {count} were converted");
 }
+
+#[test]
+fn places_keep_what_the_other_scheduler_reads() {
+    let text = |scheduler: &str, places: &str| {
+        format!(
+            "[link]\nrate = \"1 Mbit/s\"\nscheduler = \"{scheduler}\"\nplaces = {{ {places} }}\n\
+             [class.rest]\ndefault = true\n"
+        )
+    };
+    let places = "count = 3, quantum = \"900 B\", queue = { limit = \"9 packets\" }";
+    let found = converted(&text("drr", places), "fifo").expect("FIFO has no parameters");
+    assert_eq!(found.text, text("fifo", "count = 3, queue = { limit = \"9 packets\" }"));
+    assert!(found.outcome.plan.is_some(), "{:?}", found.outcome.findings);
+    let note = "left out of `places`: `quantum`; its own defaults hold";
+    assert!(found.notes.iter().any(|it| it == note), "{:?}", found.notes);
+}

@@ -117,6 +117,11 @@ const PARTS: [Part; 22] = [
         run: |root| program(root, Path::new("bench/twin/run.sh"), &[]),
     },
     Part {
+        name: "decisions",
+        measures: "Linux's qdiscs in an emulated kernel beside Weir, packet by packet (4 min; root)",
+        run: |root| program(root, Path::new("bench/twin/decisions/run.sh"), &[]),
+    },
+    Part {
         name: "view",
         measures: "the page in a browser beside the link's own numbers (7 min; installs Chromium as root)",
         run: view::run,

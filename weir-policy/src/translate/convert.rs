@@ -43,6 +43,7 @@ pub fn convert(
     let mut translated = translate(&policy.link, to)?;
     carry_delays(policy, to, &mut translated)?;
     let mut notes = std::mem::take(&mut translated.notes);
+    notes.extend(lost_of_places(policy, to));
     let removed = |class: ClassId| {
         let name = &policy.link.tree.class(class).name;
         translated.plan.tree.classes().all(|(_, class)| class.name != *name)
@@ -71,6 +72,21 @@ pub fn convert(
         Some((true, converted)) => Ok(converted),
         _ => Err("the text cannot be rewritten; write each class as a table `[class.NAME]`".into()),
     }
+}
+
+/// Returns a note on the parameters of places that the other scheduler does not read.
+fn lost_of_places(policy: &Policy, to: &Descriptor) -> Option<String> {
+    if policy.link.scheduler == to.keyword {
+        return None;
+    }
+    let mut lost: Vec<&str> =
+        policy.places.iter().flat_map(|it| it.params.iter()).map(|row| row.0).collect();
+    lost.retain(|name| !super::has(to, name));
+    lost.sort_unstable();
+    lost.dedup();
+    let lost: Vec<_> = lost.iter().map(|name| format!("`{name}`")).collect();
+    let names = lost.join(", ");
+    (!lost.is_empty()).then(|| format!("left out of `places`: {names}; its own defaults hold"))
 }
 
 /// Gives leaves the delays that they want where the scheduler has a parameter for them.

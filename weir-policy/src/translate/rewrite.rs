@@ -39,6 +39,7 @@ impl Edit<'_> {
         let link = table(document.get_mut("link"))?;
         put(link, "scheduler", Text::from(self.to.keyword));
         link.remove(self.old.scheduler);
+        self.change_places(link);
         remove_promises(document.get_mut("promise"), lost);
         let classes = table(document.get_mut("class"))?;
         let names: Vec<String> = classes.iter().map(|(name, _)| name.to_owned()).collect();
@@ -73,6 +74,7 @@ impl Edit<'_> {
                 keys.remove(key);
             }
         }
+        self.change_places(keys);
         match &parent {
             Some(parent) if keys.get("parent").and_then(Item::as_str) == Some(parent) => {}
             Some(parent) => put(keys, "parent", Text::from(parent)),
@@ -88,6 +90,16 @@ impl Edit<'_> {
         }
         self.order(item, &written);
         Ok(())
+    }
+
+    /// Takes from the places in a table what the new scheduler does not read: a place then has its
+    /// default.
+    fn change_places(&self, keys: &mut dyn TableLike) {
+        if let Some(places) = keys.get_mut("places").and_then(Item::as_table_like_mut) {
+            for key in self.old_keys().filter(|key| !super::has(self.to, key)) {
+                places.remove(key);
+            }
+        }
     }
 
     /// The parameters of the old scheduler in classes.

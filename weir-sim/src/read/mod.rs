@@ -164,7 +164,8 @@ fn refuse_keys_of_one_link(top: &mut Table<'_>, report: &mut Report) -> Option<P
 /// On one link no node could send a message.
 fn refuse_reservations(top: &mut Table<'_>, report: &mut Report) {
     for key in ["rsvp", "reservation"] {
-        if let Some(node) = top.field(key) {
+        // Asked for only where it is, so that no message names it among the keys of one link.
+        if let Some(node) = top.has(key).then(|| top.field(key)).flatten() {
             let draft = node.draft(&codes::NEEDLESS, "needs a network");
             report.push(draft.cure("write tables `[[node]]` and `[[link]]`"));
         }
