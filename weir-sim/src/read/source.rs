@@ -9,7 +9,8 @@ use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
     Congestion, INITIAL_SEGMENTS_MAX, INTERFACE_NONE, InitialWindow, LENGTH_MAX, Mtu, Pareto,
-    Period, RTO_MIN_LINUX, RTO_MIN_RFC6298, SIZES_MAX, Sizes, SlowStart, Source, Spacing, Tcp, Traffic, Transfer, WINDOW_MAX,
+    Period, RTO_MIN_LINUX, RTO_MIN_RFC6298, SIZES_MAX, Sizes, SlowStart, Source, Spacing, Tcp,
+    Traffic, Transfer, WINDOW_MAX,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
