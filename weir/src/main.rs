@@ -85,6 +85,7 @@ verbs! {
     send::Send,
     recv::Recv,
     measure::Measure,
+    calibrate::Calibrate,
     bench::Bench,
     compare::Compare,
     lab::Lab,

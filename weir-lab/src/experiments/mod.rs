@@ -95,6 +95,7 @@ experiments! {
     risso99,
     nieminen,
     explain,
+    score,
 }
 
 #[cfg(test)]
