@@ -31,8 +31,8 @@ struct Common {
     /// Speak RSVP on this interface only; else on all that are up and have an address.
     #[arg(long, value_name = "INTERFACE")]
     interface: Option<String>,
-    /// Sign messages, and take only signed ones: a file with lines `NUMBER HASH SECRET`, the same as
-    /// the router's `key_file`.
+    /// Sign messages, and take only signed ones: a file with lines `NUMBER HASH SECRET`, the same
+    /// as the router's `key_file`.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// How often to tell the network again. State without refreshes lives for 5.25 times as long.

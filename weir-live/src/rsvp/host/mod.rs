@@ -97,8 +97,8 @@ impl Host {
     /// Opens the sockets in this thread's network namespace, and begins.
     ///
     /// # Errors
-    /// When a privilege is missing, there is no such interface, address or route, a key is wrong, or
-    /// the flow describes none.
+    /// When a privilege is missing, there is no such interface, address or route, a key is wrong,
+    /// or the numbers describe no flow.
     pub fn open(plan: HostPlan) -> Result<Self> {
         let interfaces = chosen(plan.interface.as_deref())?;
         let own = own_address(&plan, &interfaces)?;

@@ -224,7 +224,7 @@ impl fmt::Display for Told {
             }
             Told::SenderGone { sender } => write!(f, "{} sends no more", sender_text(sender)),
             Told::Asked(wanted) => {
-                let service = wanted.service().unwrap_or_default().replace('-', " ");
+                let service = words(wanted.service().unwrap_or_default());
                 let rate = rate_text(wanted.rate());
                 write!(f, "asking for {rate} of {service}, style {}", wanted.style)?;
                 match wanted.delay_max {
@@ -242,7 +242,7 @@ impl fmt::Display for Told {
             Told::Reserved { reservation: Some(reservation) } => {
                 let rates: f64 = reserved(reservation).map(|(_, rate)| rate).sum();
                 let service = reserved(reservation).next().map_or("", |(service, _)| service);
-                let service = service.replace('-', " ");
+                let service = words(service);
                 write!(
                     f,
                     "reserved: {} of {service}, style {}",
@@ -252,6 +252,15 @@ impl fmt::Display for Told {
             }
             Told::Reserved { reservation: None } => f.write_str("no longer reserved"),
         }
+    }
+}
+
+/// The name of a service in a sentence.
+fn words(service: &str) -> &str {
+    match service {
+        "guaranteed" => "guaranteed service",
+        "controlled-load" => "controlled load",
+        other => other,
     }
 }
 
