@@ -34,7 +34,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
         routers: ROUTERS,
         policy: POLICY,
         rsvp: "",
-        period: weir_core::units::Duration::from_secs(5),
+        // A message that is lost on the way is there a second later.
+        period: weir_core::units::Duration::from_secs(1),
         reduction: false,
     };
     let mut scene = Scene::start(&plan)?;

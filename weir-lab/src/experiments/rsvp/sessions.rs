@@ -79,14 +79,14 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
             format!("{:.1} % of a core", refreshed.forwarder),
         ),
         Row::at_most(
-            subject("memory of a session, both processes"),
-            (speaker + forwarder) / 1024.0,
+            subject("memory of a session, the process of reservations"),
+            speaker / 1024.0,
             4.0,
             "KiB",
         ),
         Row::shown(
-            subject("memory of a session, the process of reservations"),
-            format!("{:.1} KiB", speaker / 1024.0),
+            subject("memory of a session's class, the forwarder"),
+            format!("{:.1} KiB", forwarder / 1024.0),
         ),
     ])
 }
