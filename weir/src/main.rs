@@ -84,6 +84,7 @@ verbs! {
     snapshot::Snapshot,
     send::Send,
     recv::Recv,
+    reserve::Reserve,
     measure::Measure,
     bench::Bench,
     compare::Compare,

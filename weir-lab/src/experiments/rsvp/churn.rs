@@ -189,8 +189,7 @@ fn measure(
 ) -> Result<Measured, String> {
     let to = scene.receiver_address();
     let before = losses(scene)?;
-    let ports: Vec<u16> =
-        [GUARANTEED, STREAM].into_iter().chain(FIRST..FIRST + FLOWS).collect();
+    let ports: Vec<u16> = [GUARANTEED, STREAM].into_iter().chain(FIRST..FIRST + FLOWS).collect();
     let plan = ReceivePlan { tcp: Vec::new(), buffer: 8 << 20, ..ReceivePlan::ports(&ports) };
     let right = scene.networks.last().ok_or("there is no network")?;
     let receiver = right.run(|| Receiver::start(&plan)).map_err(text)?.map_err(text)?;

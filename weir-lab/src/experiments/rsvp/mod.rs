@@ -3,8 +3,8 @@
 //! does to reservations.
 //!
 //! Routers are `weir up` with `[deployment.rsvp]`, each with processes and a network of its own.
-//! The two hosts are nodes of `weir-rsvp` in this process, on sockets of two more networks; they and
-//! the routers share nothing but packets.
+//! The two hosts are nodes of `weir-rsvp` in this process, on sockets of two more networks; they
+//! and the routers share nothing but packets.
 
 mod churn;
 mod host;

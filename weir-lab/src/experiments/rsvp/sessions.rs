@@ -48,9 +48,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     scene.until_admitted((0, PATIENCE), |_, _| Ok(()))?;
     let released = began.elapsed();
     let a_second = |time: Duration| f64::from(SESSIONS) / time.as_secs_f64();
-    let each = |(before, after): (u64, u64)| {
-        after.saturating_sub(before) as f64 / f64::from(SESSIONS)
-    };
+    let each =
+        |(before, after): (u64, u64)| after.saturating_sub(before) as f64 / f64::from(SESSIONS);
     let (speaker, forwarder) = (each((before.0, after.0)), each((before.1, after.1)));
     let subject = |what: &str| format!("{NAME}: {SESSIONS} on a router, {what}");
     Ok(vec![
@@ -60,10 +59,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
             subject("set-ups a second, first and last thousand"),
             format!("{:.0} and {:.0} a second", set_up.first, set_up.last),
         ),
-        Row::shown(
-            subject("released, a second"),
-            format!("{:.0} a second", a_second(released)),
-        ),
+        Row::shown(subject("released, a second"), format!("{:.0} a second", a_second(released))),
         Row::at_most(
             subject("refreshed each 30 s, the process of reservations"),
             refreshed.speaker,
