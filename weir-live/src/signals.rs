@@ -76,6 +76,13 @@ impl StopSignal {
     }
 }
 
+impl AsFd for StopSignal {
+    /// Readable once a signal came.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
 /// Signals that a loop handles in its turn, in the order in which they came.
 #[derive(Debug)]
 pub struct Signals {

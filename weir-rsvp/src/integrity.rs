@@ -198,6 +198,12 @@ impl Guard {
         (!security.keys.is_empty()).then_some(Guard { security, sequence, senders })
     }
 
+    /// Numbers messages from here on at least from `sequence`: of several nodes of one host that
+    /// have the key, none then falls behind the others [rfc2747 §3].
+    pub fn raise(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
+    }
+
     /// Numbers and signs a message; returns its bytes [rfc2747 §4.1].
     pub fn sign(&mut self, mut message: Message) -> Vec<u8> {
         self.sequence += 1;

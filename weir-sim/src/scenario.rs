@@ -188,6 +188,11 @@ pub struct Tcp {
     pub initial_window: InitialWindow,
     /// By how much an acknowledgement lets that grow.
     pub slow_start: SlowStart,
+    /// Whether the sender repairs losses by selective acknowledgements, as Linux does; if not, by
+    /// duplicate ones, a segment in a round trip.
+    pub sack: bool,
+    /// The least retransmission timeout; with `sack`, what is added to the round trip at least.
+    pub rto_min: Duration,
     /// The receiver's buffer: no more is ever under way.
     pub window: Bytes,
     /// The largest IP packet.
@@ -425,6 +430,8 @@ impl Default for Tcp {
             congestion: Congestion::default(),
             initial_window: InitialWindow::default(),
             slow_start: SlowStart::default(),
+            sack: true,
+            rto_min: RTO_MIN_LINUX,
             window: Bytes::new(65_535),
             mtu: Mtu::ETHERNET,
             transfer: None,
@@ -468,6 +475,10 @@ pub const SIZES_MAX: usize = 64;
 pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 /// The largest window: smoltcp's scale reaches 1 GiB, and a sender has three buffers of this size.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
+/// The least retransmission timeout of Linux, which counts it from the smoothed round trip on.
+pub const RTO_MIN_LINUX: Duration = Duration::from_millis(200);
+/// The least retransmission timeout of [rfc6298].
+pub const RTO_MIN_RFC6298: Duration = Duration::from_secs(1);
 /// The most segments that a connection may begin with.
 pub const INITIAL_SEGMENTS_MAX: u32 = 1 << 16;
 const TCP_IPV4_HEADERS: u16 = 40;

@@ -66,6 +66,8 @@ struct Host {
     interface: Interface,
     sockets: SocketSet<'static>,
     socket: SocketHandle,
+    /// The IP and TCP headers of a packet.
+    headers: u16,
     /// The earliest wake-up that is planned.
     wake: Option<Instant>,
 }
@@ -261,14 +263,18 @@ impl Host {
             addresses.push(IpCidr::new(address, 0)).expect("there is room for one address");
         });
         let mut sockets = SocketSet::new(Vec::new());
-        let socket = sockets.add(new_socket(plan));
-        Self { interface, sockets, socket, wake: None }
+        let headers = match address {
+            IpAddress::Ipv4(_) => 40,
+            IpAddress::Ipv6(_) => 60,
+        };
+        let socket = sockets.add(new_socket(plan, headers));
+        Self { interface, sockets, socket, headers, wake: None }
     }
 
     /// A new socket in place of the old one.
     fn renew(&mut self, plan: &Tcp) {
         self.sockets.remove(self.socket);
-        self.socket = self.sockets.add(new_socket(plan));
+        self.socket = self.sockets.add(new_socket(plan, self.headers));
     }
 
     fn socket(&mut self) -> &mut Socket<'static> {
@@ -289,10 +295,15 @@ impl Host {
     }
 }
 
-fn new_socket(plan: &Tcp) -> Socket<'static> {
+fn new_socket(plan: &Tcp, headers: u16) -> Socket<'static> {
     let window = plan.window.get().clamp(1, WINDOW_MAX.get()) as usize;
     // The sender holds a window that is under way and another that waits to be sent.
-    let (receive, send) = (vec![0; window], vec![0; 2 * window]);
+    let held = match plan.slow_start {
+        // A segment does not go beyond the end of the ring, so it is one of whole segments.
+        SlowStart::Bytes => (2 * window).next_multiple_of((plan.mtu.get() - headers).into()),
+        SlowStart::Acks => 2 * window,
+    };
+    let (receive, send) = (vec![0; window], vec![0; held]);
     let mut socket = Socket::new(SocketBuffer::new(receive), SocketBuffer::new(send));
     socket.set_congestion_control(match plan.congestion {
         Congestion::None => CongestionControl::None,
@@ -308,7 +319,11 @@ fn new_socket(plan: &Tcp) -> Socket<'static> {
         SlowStart::Bytes => stack::WindowGrowth::Bytes,
         SlowStart::Acks => stack::WindowGrowth::Acks,
     });
+    if plan.sack {
+        socket.set_loss_recovery(stack::LossRecovery::Sack);
+    }
     let delay = |delay: Duration| smoltcp::time::Duration::from_micros(delay.as_nanos() / 1000);
+    socket.set_retransmission_timeout_min(delay(plan.rto_min));
     socket.set_ack_delay(plan.ack_delay.map(delay));
     socket
 }
@@ -387,20 +402,26 @@ impl TxToken for Outgoing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Transfer;
+    use crate::scenario::{RTO_MIN_LINUX, RTO_MIN_RFC6298, Transfer};
     use std::collections::BTreeMap;
 
     /// Sends 40 kB over a line of 10 ms each way; returns the lengths of the segments of each
     /// flight, which is what leaves at one instant.
     fn flights(plan: Tcp) -> Vec<Vec<usize>> {
         let transfer = Some(Transfer { bytes: Bytes::new(40_000), think: None });
+        sent(Tcp { transfer, ..plan }, &[]).0.into_values().collect()
+    }
+
+    /// Sends a transfer over such a line, which loses the data segments of these numbers, from 0
+    /// on; returns the lengths of those that leave at each instant, and the milliseconds that it took.
+    fn sent(plan: Tcp, lost: &[usize]) -> (BTreeMap<Instant, Vec<usize>>, u64) {
         let ends = [1, 2].map(|host| IpEndpoint::new(IpAddress::v4(10, 0, 0, host), 1000));
         let random = Random::stream(1, "test");
-        let mut connection = Connection::new(Tcp { transfer, ..plan }, ends.into(), random);
+        let mut connection = Connection::new(plan, ends.into(), random);
         let (mut spare, mut flights) = (Vec::new(), BTreeMap::<_, Vec<usize>>::new());
         let mut events = BTreeMap::from([((Instant::ZERO, 0), (Side::Sender, None))]);
         connection.open(Instant::ZERO);
-        let mut events_ever = 0;
+        let (mut events_ever, mut segments) = (0, 0);
         while let Some(((now, _), (side, packet))) = events.pop_first() {
             if packet.is_none() && now > Instant::ZERO && !connection.wakes(side, now) {
                 continue;
@@ -415,6 +436,10 @@ mod tests {
                 let (_, length) = segment(&bytes).expect("a stack sends TCP");
                 if length > 0 {
                     flights.entry(now).or_default().push(length);
+                    segments += 1;
+                    if lost.contains(&(segments - 1)) {
+                        continue;
+                    }
                 }
                 events_ever += 1;
                 events.insert((arrival, events_ever), (other, Some(bytes)));
@@ -423,11 +448,63 @@ mod tests {
                 events_ever += 1;
                 events.insert((at, events_ever), (side, None));
             }
-            if served.completed.is_some() {
-                break;
+            if let Some(took) = served.completed {
+                return (flights, took.as_nanos() / 1_000_000);
             }
         }
-        flights.into_values().collect()
+        panic!("the transfer does not end: {flights:?}");
+    }
+
+    /// 40 segments with losses in one flight, by each way to repair them.
+    fn took(sack: bool, lost: &[usize]) -> (usize, u64) {
+        let transfer = Some(Transfer { bytes: Bytes::new(40 * 1460), think: None });
+        let rto_min = if sack { RTO_MIN_LINUX } else { RTO_MIN_RFC6298 };
+        let (flights, took) = sent(Tcp { transfer, sack, rto_min, ..Tcp::default() }, lost);
+        (flights.values().map(Vec::len).sum(), took)
+    }
+
+    #[test]
+    fn selective_acknowledgements_repair_a_flight_in_one_round_trip_and_send_nothing_twice() {
+        let (whole, sound) = took(true, &[]);
+        assert_eq!((whole, sound), (40, took(false, &[]).1));
+        // Alone, together, alternately, the first and the last ones of the second flight.
+        let flight = |numbers: &[usize]| -> Vec<usize> { numbers.iter().map(|n| 10 + n).collect() };
+        for lost in [&[3][..], &[3, 4, 5], &[0, 2, 4, 6, 8], &[0, 1, 14]] {
+            let (sent, took) = took(true, &flight(lost));
+            assert_eq!(sent, 40 + lost.len(), "{lost:?}");
+            // The repair needs a round trip of 20 ms, and may push the end to a next one.
+            assert!(took <= sound + 45, "{lost:?}: {took}, {sound}");
+        }
+        // By duplicate ones, each loss costs a round trip or more, or a timeout of a second.
+        let (_, slow) = took(false, &flight(&[0, 2, 4, 6, 8]));
+        assert!(slow >= sound + 80, "{slow}, {sound}");
+    }
+
+    #[test]
+    fn a_lost_tail_is_probed_for_after_two_round_trips() {
+        let (_, sound) = took(true, &[]);
+        // The probe shows which of three are lost: it leaves after twice 20 ms, not after 220 ms.
+        let (sent, probed) = took(true, &[37, 38, 39]);
+        assert_eq!(sent, 43);
+        assert!(probed < sound + 130, "{probed}, {sound}");
+        // For a single one the peer may hold back an acknowledgement.
+        let (sent, alone) = took(true, &[39]);
+        assert_eq!(sent, 41);
+        assert!((sound + 230..sound + 260).contains(&alone), "{alone}, {sound}");
+        let (_, slow) = took(false, &[39]);
+        assert!(slow > sound + 900, "{slow}, {sound}");
+    }
+
+    #[test]
+    fn a_retransmission_that_is_lost_is_sent_again() {
+        // Segment 13 is lost, and so is the first one that is sent after its loss was found.
+        let transfer = Some(Transfer { bytes: Bytes::new(200 * 1460), think: None });
+        let plan = Tcp { transfer, ..Tcp::default() };
+        let (_, once) = sent(plan.clone(), &[13]);
+        let (flights, twice) = sent(plan, &[13, 28, 29, 30, 31]);
+        let total: usize = flights.values().map(Vec::len).sum();
+        assert_eq!(total, 205, "{flights:?}");
+        assert!(twice < once + 300, "{twice}, {once}");
     }
 
     #[test]

@@ -247,3 +247,38 @@ const FOUR: [&str; 4] = ["cbq", "htb", "hfsc", "wf2q+"];
 const MISSING: [&str; 4] = ["limits no class", "no ceilings", "flat: ", "turns: "];
 /// The policies of ten on which a note may stand for the share.
 const EXCUSED_MAX: usize = 2;
+
+/// With a change a third into what is measured the ideal is the mean over both policies, which the
+/// run itself reaches.
+#[test]
+fn the_ideal_follows_changes_of_the_policy() {
+    let policy = |one: u32| {
+        format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'cbq'\n[class.a]\nrate = '{one} Mbit/s'\n\
+             match = {{ dport = 1 }}\n[class.b]\nrate = '{} Mbit/s'\ndefault = true\n",
+            10 - one
+        )
+    };
+    let source = |name: &str, port: u32| {
+        format!(
+            "[[source]]\nname = '{name}'\nkind = 'poisson'\nsize = '1000 B'\n\
+             rate = '12 Mbit/s'\ndport = {port}\n"
+        )
+    };
+    let text = format!(
+        "policy = 'first.toml'\nduration = '13 s'\nwarmup = '1 s'\n{}{}\
+         [[change]]\nat = '5 s'\npolicy = 'second.toml'\n",
+        source("a", 1),
+        source("b", 2)
+    );
+    let file = |path: &Path| Ok(policy(if path.ends_with("first.toml") { 8 } else { 2 }).into());
+    let scenario = read::parse(text.as_bytes(), "changed", &file);
+    let scenario = scenario.plan.unwrap_or_else(|| panic!("{:#?}", scenario.findings));
+    let schedulers = find(&["cbq".to_owned()]).expect("it is registered");
+    let runs = Runs { schedulers: &schedulers, replications: 1, threads: 1 };
+    let compared = compare(&scenario, runs, &AtomicBool::new(false), &mut || {});
+    let ideals = compared.rows[0].result.as_ref().expect("it runs").leaves.iter();
+    let ideals: Vec<f64> = ideals.map(|leaf| leaf.ideal_bps.mean).collect();
+    assert!((ideals[0] - 4e6).abs() < 1.0 && (ideals[1] - 6e6).abs() < 1.0, "{ideals:?}");
+    assert_eq!(missed(&compared.rows[0]), Vec::<&Leaf>::new());
+}

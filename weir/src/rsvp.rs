@@ -8,7 +8,6 @@
 
 mod classes;
 mod desk;
-mod keys;
 mod node;
 mod policy;
 mod shown;

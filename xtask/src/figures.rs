@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 22] = [
+const PARTS: [Part; 23] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -115,6 +115,11 @@ const PARTS: [Part; 22] = [
         name: "twin",
         measures: "400 random tc scripts with filters of all kinds, in an emulated kernel (5 min; root)",
         run: |root| program(root, Path::new("bench/twin/run.sh"), &[]),
+    },
+    Part {
+        name: "decisions",
+        measures: "Linux's qdiscs in an emulated kernel beside Weir, packet by packet (4 min; root)",
+        run: |root| program(root, Path::new("bench/twin/decisions/run.sh"), &[]),
     },
     Part {
         name: "view",

@@ -99,8 +99,8 @@ struct Class {
     d: i128,
     vt: Ratio,
     vtoff: Ratio,
-    /// Which activation made it active.
-    activation: u64,
+    /// The number of its `vt` among all that were set.
+    turn: u64,
     myf: i128,
     /// How late `myf` may be, and what is left of that when it was later.
     credit: (u64, u64),
@@ -109,6 +109,8 @@ struct Class {
     // Of its children.
     nactive: u32,
     cvtmin: Ratio,
+    /// Whether link sharing has chosen a child in this period.
+    has_chosen: bool,
     cvtmax: Ratio,
 }
 
@@ -124,7 +126,7 @@ pub enum Choice {
 /// The twin. Class 0 is the link, class n + 1 that of row n.
 pub struct Oracle {
     classes: Vec<Class>,
-    activations: u64,
+    turns: u64,
 }
 
 impl Oracle {
@@ -140,7 +142,7 @@ impl Oracle {
             let (leaf, credit) = (is_leaf(rows, index), credit.into());
             classes.push(Class { row: *row, leaf, credit, ..Class::default() });
         }
-        Self { classes, activations: 0 }
+        Self { classes, turns: 0 }
     }
 
     fn children(&self, parent: usize) -> Vec<usize> {
@@ -218,7 +220,7 @@ impl Oracle {
         let mean = match self.active(parent).iter().map(|&child| self.classes[child].vt).max() {
             Some(high) => {
                 let low = self.classes[parent].cvtmin;
-                if low == Ratio::ZERO { high } else { half(low + high) }
+                if self.classes[parent].has_chosen { half(low + high) } else { high }
             }
             None => {
                 let cvtmax = self.classes[parent].cvtmax;
@@ -227,14 +229,15 @@ impl Oracle {
                 }
                 let above = &mut self.classes[parent];
                 (above.cvtmax, above.cvtmin) = (Ratio::ZERO, Ratio::ZERO);
+                above.has_chosen = false;
                 Ratio::ZERO
             }
         };
         let vt = self.own(class).map_or(mean, |own| own.max(mean));
         self.classes[parent].nactive += 1;
-        self.activations += 1;
+        self.turns += 1;
         let this = &mut self.classes[class];
-        (this.vt, this.active, this.activation) = (vt, true, self.activations);
+        (this.vt, this.active, this.turn) = (vt, true, self.turns);
         let x = vt + this.vtoff;
         let ls = this.row.ls.expect("only classes that share join");
         lowered(&mut this.virtual_time, ls, x, Ratio::whole(this.total));
@@ -262,7 +265,7 @@ impl Oracle {
         let mut at = 0;
         while !self.classes[at].leaf {
             let fitting = self.active(at).into_iter().filter(|&child| self.f(child) <= now);
-            let turn = |&child: &usize| (self.classes[child].vt, self.classes[child].activation);
+            let turn = |&child: &usize| (self.classes[child].vt, self.classes[child].turn);
             match fitting.min_by_key(turn) {
                 Some(child) => at = child,
                 None => {
@@ -285,6 +288,7 @@ impl Oracle {
             while at != 0 {
                 let (parent, vt) = (self.parent(at), self.classes[at].vt);
                 self.classes[parent].cvtmin = self.classes[parent].cvtmin.max(vt);
+                self.classes[parent].has_chosen = true;
                 at = parent;
             }
         }
@@ -339,8 +343,9 @@ impl Oracle {
 
     fn go_on(&mut self, at: usize, own: Ratio) {
         let cvtmin = self.classes[self.parent(at)].cvtmin;
+        self.turns += 1;
         let this = &mut self.classes[at];
-        this.vt = own.max(cvtmin);
+        (this.vt, this.turn) = (own.max(cvtmin), self.turns);
         if own < cvtmin {
             let curve = this.virtual_time.as_mut().expect("an active class shares");
             curve.x = curve.x + (cvtmin - own);

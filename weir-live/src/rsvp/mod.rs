@@ -24,8 +24,10 @@
 
 mod datagram;
 mod driver;
+pub mod host;
 pub mod ip;
 mod kernel;
+pub mod keys;
 mod open;
 mod routing;
 

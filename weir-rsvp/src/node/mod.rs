@@ -236,6 +236,12 @@ impl Node {
         }
     }
 
+    /// Numbers signed messages from here on at least from `sequence`, such as the time in
+    /// nanoseconds: then several nodes may speak for one address.
+    pub fn raise_sequence(&mut self, sequence: u64) {
+        self.out.raise_sequence(sequence);
+    }
+
     /// Changes the addresses of an interface. Messages to come name the new ones.
     pub fn set_addresses(&mut self, interface: InterfaceId, addresses: Vec<IpAddr>) {
         let index = usize::from(interface.0);

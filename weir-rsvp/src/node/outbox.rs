@@ -290,6 +290,11 @@ impl Outbox {
         false
     }
 
+    /// See `Node::raise_sequence`.
+    pub fn raise_sequence(&mut self, sequence: u64) {
+        self.guards.iter_mut().flatten().for_each(|guard| guard.raise(sequence));
+    }
+
     /// The instant at which a message is to be sent again.
     pub fn due(&self) -> Option<Instant> {
         self.again.first().map(|(at, _)| *at)

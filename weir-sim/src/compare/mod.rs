@@ -2,9 +2,10 @@
 //!
 //! The scenario's policy is translated for each scheduler ([`weir_policy::translate`]); sources,
 //! seed, queues and rules stay. In a network it is the policy of one outlet, the main one ([`at`]).
-//! Shares are compared with what the fluid ideal gives each leaf by the original policy, for the
-//! load offered in that run: a leaf with an endless TCP source demands the whole link. Invariant:
-//! equal scenarios give equal comparisons, whatever the number of threads.
+//! Shares are compared with what the fluid ideal gives each leaf by the original policy, and by
+//! those that changes put in its place, for the load offered in that run: a leaf with an endless
+//! TCP source demands the whole link. Invariant: equal scenarios give equal comparisons, whatever
+//! the number of threads.
 
 mod cost;
 mod measured;
@@ -21,8 +22,9 @@ use crate::timeline::{Timelines, Tracks};
 use crate::watch::{Fate, Watch};
 use measured::{Figures, LeafFigures, count, figure};
 use serde::Serialize;
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::{fmt, iter};
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Params, Value};
@@ -299,17 +301,46 @@ fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<Str
 }
 
 fn measure(scenario: &Scenario, report: &Report) -> Figures {
-    let tree = &scenario.link.tree;
     let ideal = ideal(scenario, report);
-    let leaf = |(leaf, class): (weir_core::ids::LeafId, &ClassSpec)| {
-        LeafFigures::of(&class.name, report, ideal[tree.class_of(leaf).index()])
+    let leaf = |(_, class): (weir_core::ids::LeafId, &ClassSpec)| {
+        let ideal = ideal.get(class.name.as_str()).copied().unwrap_or_default();
+        LeafFigures::of(&class.name, report, ideal)
     };
-    Figures { utilisation: report.link.utilisation, leaves: tree.leaves().map(leaf).collect() }
+    let leaves = scenario.link.tree.leaves().map(leaf).collect();
+    Figures { utilisation: report.link.utilisation, leaves }
 }
 
-/// Returns what the fluid ideal gives each class of the original policy for the offered load.
-fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
-    let tree = &scenario.link.tree;
+/// Returns what the fluid ideal gives each leaf by the original policies for the offered load: the
+/// mean over the time that each policy is in force.
+fn ideal<'s>(scenario: &'s Scenario, report: &Report) -> BTreeMap<&'s str, f64> {
+    let mut all = BTreeMap::new();
+    for (plan, part) in plans(scenario) {
+        let rates = shares_of(plan, scenario, report);
+        for (leaf, class) in plan.tree.leaves() {
+            let rate = rates[plan.tree.class_of(leaf).index()];
+            *all.entry(class.name.as_str()).or_default() += rate * part;
+        }
+    }
+    all
+}
+
+/// The plans of the link in question, each with its part of the time that is measured.
+fn plans(scenario: &Scenario) -> Vec<(&LinkPlan, f64)> {
+    let main = scenario.network.as_ref().map(|network| network.main);
+    let (begin, end) = (scenario.warmup.as_nanos(), scenario.duration.as_nanos());
+    let mut changes: Vec<&PlanChange> =
+        scenario.changes.iter().filter(|it| main.is_none_or(|main| it.outlet == main)).collect();
+    changes.sort_by_key(|change| change.at);
+    let at = |change: &&PlanChange| change.at.as_nanos().clamp(begin, end);
+    let starts = iter::once(begin).chain(changes.iter().map(at));
+    let ends = changes.iter().map(at).chain([end]);
+    let plans = iter::once(&scenario.link).chain(changes.iter().map(|change| &change.link));
+    let part = |(from, to): (u64, u64)| (to - from) as f64 / (end - begin) as f64;
+    plans.zip(starts.zip(ends).map(part)).collect()
+}
+
+/// Returns what the fluid ideal gives each class of one plan for the offered load.
+fn shares_of(plan: &LinkPlan, scenario: &Scenario, report: &Report) -> Vec<f64> {
     let greedy = |name: &str| {
         let feeds = report.sources.iter().zip(&scenario.sources);
         feeds.into_iter().any(|(row, source)| {
@@ -324,8 +355,8 @@ fn ideal(scenario: &Scenario, report: &Report) -> Vec<f64> {
         let offered = report.class(&class.name).map_or(0, |row| row.offered.bits_per_second);
         Demand::Rate(offered as f64)
     };
-    let demand: Vec<Demand> = tree.leaves().map(|(_, class)| demand(class)).collect();
-    shares(&promised_tree(&scenario.link), &demand)
+    let demand: Vec<Demand> = plan.tree.leaves().map(|(_, class)| demand(class)).collect();
+    shares(&promised_tree(plan), &demand)
 }
 
 /// Returns whether the packets that a source sends, not its acknowledgements, pass the link in

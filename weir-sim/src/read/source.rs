@@ -9,7 +9,8 @@ use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
     Congestion, INITIAL_SEGMENTS_MAX, INTERFACE_NONE, InitialWindow, LENGTH_MAX, Mtu, Pareto,
-    Period, SIZES_MAX, Sizes, SlowStart, Source, Spacing, Tcp, Traffic, Transfer, WINDOW_MAX,
+    Period, RTO_MIN_LINUX, RTO_MIN_RFC6298, SIZES_MAX, Sizes, SlowStart, Source, Spacing, Tcp,
+    Traffic, Transfer, WINDOW_MAX,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -612,6 +613,14 @@ pub(crate) fn tcp_connection(
     let growth = read_or(table.field("slow_start"), "bytes", report, |node, report| {
         node.choice(&["bytes", "acks"], report)
     });
+    let sack = read_or(table.field("sack"), default.sack, report, |node, report| node.flag(report));
+    let rto_min = match sack {
+        Some(false) => RTO_MIN_RFC6298,
+        _ => RTO_MIN_LINUX,
+    };
+    let rto_min = read_or(table.field("rto_min"), rto_min, report, |node, report| {
+        bounded(node, report).map(|least| least.max(Duration::from_millis(1)))
+    });
     let window = read_or(table.field("window"), default.window, report, window);
     let mtu = read_or(table.field("mtu"), default.mtu, report, mtu);
     let rule = read_or(table.field("mss"), "mtu", report, |node, report| {
@@ -633,6 +642,8 @@ pub(crate) fn tcp_connection(
         },
         initial_window: initial?,
         slow_start: if growth? == "acks" { SlowStart::Acks } else { SlowStart::Bytes },
+        sack: sack?,
+        rto_min: rto_min?,
         window: window?,
         mtu: if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? },
         transfer: None,

@@ -8,7 +8,7 @@ use weir_core::units::{Duration, Instant};
 use weir_live::channel::Channel;
 use weir_live::error::SystemError;
 use weir_live::keeper::rsvp::{AskSessions, FromRsvp, Happening, RsvpPlan, What};
-use weir_live::rsvp::{Driver, HostInterface, KernelNetwork};
+use weir_live::rsvp::{Driver, HostInterface, KernelNetwork, keys};
 use weir_live::status::reservations::SESSIONS_MAX;
 use weir_policy::deployment::Rsvp;
 use weir_rsvp::Admission;
@@ -22,7 +22,7 @@ use weir_rsvp::wire::Cause;
 use super::Prepared;
 use super::classes::{Classes, Outcome};
 use super::desk::Desk;
-use super::{keys, policy, shown};
+use super::{policy, shown};
 
 /// The process at work.
 struct Router {

@@ -227,6 +227,8 @@ const TCP: &[Row] = &[
     ("congestion", What::Words(&["cubic", "reno", "none"]), "cubic", "How it reacts to losses."),
     ("initial_window", LIMIT, "RFC 6928: 10 packets", "What a new connection may send at once."),
     ("slow_start", What::Words(&["bytes", "acks"]), "bytes", "What the window grows by."),
+    ("sack", What::Flag, "true", "Whether losses are repaired by selective acknowledgements."),
+    ("rto_min", TIME, "200 ms, or without `sack` 1 s", "The least retransmission timeout."),
     ("window", SIZE_OF, "65535 B", "The receiver's buffer."),
     ("mtu", MTU, "1500 B", "The largest IP packet."),
     ("mss", What::Words(&["mtu", "bsd"]), "mtu", "How segments are cut."),

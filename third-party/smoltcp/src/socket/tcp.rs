@@ -19,6 +19,8 @@ use crate::wire::{
 };
 
 mod congestion;
+#[cfg(feature = "alloc")]
+mod recovery;
 
 macro_rules! tcp_trace {
     ($($arg:expr),*) => (net_log!(trace, $($arg),*));
@@ -173,6 +175,9 @@ struct RttEstimator {
     timestamp: Option<(Instant, TcpSeqNumber)>,
     max_seq_sent: Option<TcpSeqNumber>,
     rto_count: u8,
+    /// The least RTO, or with `rto_is_margin` the least that is added to the smoothed RTT.
+    rto_min: u32,
+    rto_is_margin: bool,
 }
 
 impl Default for RttEstimator {
@@ -185,6 +190,8 @@ impl Default for RttEstimator {
             timestamp: None,
             max_seq_sent: None,
             rto_count: 0,
+            rto_min: RTTE_MIN_RTO,
+            rto_is_margin: false,
         }
     }
 }
@@ -214,7 +221,11 @@ impl RttEstimator {
 
         // RFC 6298 (2.2), (2.3)
         let margin = RTTE_MIN_MARGIN.max(self.rttvar * RTTE_K);
-        self.rto = (self.srtt + margin).clamp(RTTE_MIN_RTO, RTTE_MAX_RTO);
+        self.rto = if self.rto_is_margin {
+            (self.srtt + margin.max(self.rto_min)).min(RTTE_MAX_RTO)
+        } else {
+            (self.srtt + margin).clamp(self.rto_min, RTTE_MAX_RTO)
+        };
 
         self.rto_count = 0;
 
@@ -497,6 +508,18 @@ pub enum WindowGrowth {
     Bytes,
 }
 
+/// How the sender finds and repairs losses.
+#[derive(Debug, Copy, Clone, Eq, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum LossRecovery {
+    /// By duplicate ACKs: one segment in a round trip (RFC 5681).
+    DuplicateAcks,
+    /// By selective acknowledgements, as Linux: RACK and tail loss probes (RFC 8985), and
+    /// proportional rate reduction (RFC 6937). Needs a peer that permits them.
+    #[cfg(feature = "alloc")]
+    Sack,
+}
+
 /// A Transmission Control Protocol socket.
 ///
 /// A TCP socket may passively listen for connections or actively connect to another endpoint.
@@ -578,6 +601,10 @@ pub struct Socket<'a> {
 
     /// Whether what the windows leave of a segment waits while other data is in flight.
     whole_segments: bool,
+
+    /// What selective acknowledgements tell, if losses are recovered by them.
+    #[cfg(feature = "alloc")]
+    recovery: Option<recovery::Recovery>,
 
     /// tsval generator - if some, tcp timestamp is enabled
     tsval_generator: Option<TcpTimestampGenerator>,
@@ -662,6 +689,8 @@ impl<'a> Socket<'a> {
             last_remote_tsval: 0,
             congestion_controller: congestion::AnyController::new(),
             whole_segments: false,
+            #[cfg(feature = "alloc")]
+            recovery: None,
 
             #[cfg(feature = "async")]
             rx_waker: WakerRegistration::new(),
@@ -734,6 +763,33 @@ impl<'a> Socket<'a> {
         self.congestion_controller
             .inner_mut()
             .set_window_growth(growth);
+    }
+
+    /// Set how losses are found and repaired. Call it before `connect` or `listen`.
+    pub fn set_loss_recovery(&mut self, recovery: LossRecovery) {
+        #[cfg(feature = "alloc")]
+        {
+            self.recovery = match recovery {
+                LossRecovery::DuplicateAcks => None,
+                LossRecovery::Sack => Some(recovery::Recovery::new()),
+            };
+        }
+        #[cfg(not(feature = "alloc"))]
+        let LossRecovery::DuplicateAcks = recovery;
+    }
+
+    /// Set the least retransmission timeout; RFC 6298 has 1 s.
+    ///
+    /// With [`LossRecovery::Sack`] it is, as in Linux, the least that is added to the smoothed round
+    /// trip. Call it after [`Socket::set_loss_recovery`] and before `connect` or `listen`.
+    pub fn set_retransmission_timeout_min(&mut self, least: Duration) {
+        self.rtte.rto_min = u32::try_from(least.total_millis())
+            .unwrap_or(RTTE_MAX_RTO)
+            .clamp(1, RTTE_MAX_RTO);
+        #[cfg(feature = "alloc")]
+        {
+            self.rtte.rto_is_margin = self.recovery.is_some();
+        }
     }
 
     /// Return the current congestion control algorithm.
@@ -967,7 +1023,15 @@ impl<'a> Socket<'a> {
 
         self.state = State::Closed;
         self.timer = Timer::new();
-        self.rtte = RttEstimator::default();
+        self.rtte = RttEstimator {
+            rto_min: self.rtte.rto_min,
+            rto_is_margin: self.rtte.rto_is_margin,
+            ..RttEstimator::default()
+        };
+        #[cfg(feature = "alloc")]
+        if let Some(recovery) = &mut self.recovery {
+            *recovery = recovery::Recovery::new();
+        }
         self.assembler = Assembler::new();
         self.tx_buffer.clear();
         self.rx_buffer.clear();
@@ -1458,7 +1522,105 @@ impl<'a> Socket<'a> {
         self.remote_last_seq - self.local_seq_no
     }
 
+    /// Whether the peer tells what has arrived behind a loss, and the sender listens to it.
+    #[cfg(feature = "alloc")]
+    fn scoreboard(&self) -> Option<&recovery::Recovery> {
+        let recovery = self.recovery.as_ref()?;
+        let sends = matches!(
+            self.state,
+            State::Established
+                | State::FinWait1
+                | State::Closing
+                | State::CloseWait
+                | State::LastAck
+        );
+        (self.remote_has_sack && sends).then_some(recovery)
+    }
+
+    /// The segment that is to be sent again next, if there is one and the window has room.
+    #[cfg(feature = "alloc")]
+    fn retransmission(&self) -> Option<(TcpSeqNumber, TcpSeqNumber)> {
+        self.scoreboard()?.retransmission(self.cwnd_remaining())
+    }
+
+    #[cfg(not(feature = "alloc"))]
+    fn retransmission(&self) -> Option<(TcpSeqNumber, TcpSeqNumber)> {
+        None
+    }
+
+    /// Do what selective acknowledgements have planned for this instant.
+    #[cfg(feature = "alloc")]
+    fn recover_on_timer(&mut self, now: Instant) {
+        if self.scoreboard().is_none() {
+            return;
+        }
+        let Some(recovery) = &mut self.recovery else {
+            return;
+        };
+        let controller = self.congestion_controller.inner_mut();
+        if recovery.on_timer(now, self.remote_last_seq, self.remote_mss, controller) {
+            let rto = self.rtte.retransmission_timeout();
+            self.timer.set_for_retransmit(now, rto);
+        }
+    }
+
+    /// Learn from an acknowledgement what has arrived; without selective ones return `false`.
+    #[cfg(feature = "alloc")]
+    fn recover_on_ack(&mut self, now: Instant, number: TcpSeqNumber, repr: &TcpRepr) -> bool {
+        if self.scoreboard().is_none() {
+            return false;
+        }
+        let Some(recovery) = &mut self.recovery else {
+            return false;
+        };
+        let ack = recovery::Ack {
+            number,
+            ranges: repr.sack_ranges,
+            next: self.remote_last_seq,
+            mss: self.remote_mss,
+        };
+        self.rtte.on_ack(now, number);
+        let controller = self.congestion_controller.inner_mut();
+        if let Some(delivered) = recovery.on_ack(now, ack, controller) {
+            controller.on_ack(now, delivered, recovery.pipe(), &self.rtte);
+        }
+        let rto = self.rtte.retransmission_timeout();
+        let least = Duration::from_millis(self.rtte.rto_min as _);
+        recovery.arm_probe(now, rto, least);
+        true
+    }
+
+    /// Mark what is in flight as lost; without selective acknowledgements return `false`.
+    #[cfg(feature = "alloc")]
+    fn recover_on_rto(&mut self, now: Instant) -> bool {
+        if self.scoreboard().is_none() {
+            return false;
+        }
+        let Some(recovery) = &mut self.recovery else {
+            return false;
+        };
+        let controller = self.congestion_controller.inner_mut();
+        recovery.on_rto(now, self.remote_last_seq, controller);
+        true
+    }
+
+    #[cfg(not(feature = "alloc"))]
+    fn recover_on_rto(&mut self, _now: Instant) -> bool {
+        false
+    }
+
+    #[cfg(not(feature = "alloc"))]
+    fn recover_on_ack(&mut self, _now: Instant, _number: TcpSeqNumber, _repr: &TcpRepr) -> bool {
+        false
+    }
+
     fn cwnd_remaining(&self) -> usize {
+        #[cfg(feature = "alloc")]
+        if let Some(recovery) = self.scoreboard() {
+            let window = self.congestion_controller.inner().window();
+            let window = recovery.window().unwrap_or(window);
+            return window.saturating_sub(recovery.pipe());
+        }
         self.congestion_controller
             .inner()
             .window()
@@ -1588,6 +1750,20 @@ impl<'a> Socket<'a> {
                     .map(|(left, right)| (ack + left, ack + right))
                     .next()
                     .map(|(left, right)| (left.0 as u32, right.0 as u32));
+            }
+
+            // Further blocks repeat what earlier ACKs told, which may be lost.
+            #[cfg(feature = "alloc")]
+            if self.recovery.is_some() {
+                let first = reply_repr.sack_ranges[0];
+                let others = self
+                    .assembler
+                    .iter_data()
+                    .map(|(left, right)| Some(((ack + left).0 as u32, (ack + right).0 as u32)))
+                    .filter(|block| *block != first);
+                for (range, block) in reply_repr.sack_ranges[1..].iter_mut().zip(others) {
+                    *range = block;
+                }
             }
         }
 
@@ -2152,7 +2328,11 @@ impl<'a> Socket<'a> {
             // TODO: When flow control is implemented,
             // refractor the following block within that implementation
 
+            let recovered = self.recover_on_ack(cx.now(), ack_number, repr);
             match self.local_rx_last_ack {
+                // The segments in flight tell what was lost.
+                _ if recovered => self.local_rx_last_ack = Some(ack_number),
+
                 // Duplicate ACK if payload empty and ACK doesn't move send window ->
                 // Increment duplicate ACK count, notify congestion controller and
                 // set for retransmit if we just received the third duplicate ACK
@@ -2362,6 +2542,10 @@ impl<'a> Socket<'a> {
             return true;
         }
 
+        if self.retransmission().is_some() {
+            return true;
+        }
+
         let ip_header_len = match self.tuple.unwrap().local.addr {
             #[cfg(feature = "proto-ipv4")]
             IpAddress::Ipv4(_) => crate::wire::IPV4_HEADER_LEN,
@@ -2533,6 +2717,9 @@ impl<'a> Socket<'a> {
             .inner_mut()
             .pre_transmit(cx.now());
 
+        #[cfg(feature = "alloc")]
+        self.recover_on_timer(cx.now());
+
         // Check if any state needs to be changed because of a timer.
         if self.timed_out(cx.now()) {
             // If a timeout expires, we should abort the connection.
@@ -2543,16 +2730,18 @@ impl<'a> Socket<'a> {
                 // If a retransmit timer expired, we should resend data starting at the last ACK.
                 net_debug!("retransmitting after rto");
 
-                // Inform the congestion controller that we're retransmitting and should enter the slow start state
-                let in_flight = self.flight_size();
-                self.congestion_controller
-                    .inner_mut()
-                    .on_rto(cx.now(), in_flight);
+                if !self.recover_on_rto(cx.now()) {
+                    // Inform the congestion controller that we're retransmitting and should enter the slow start state
+                    let in_flight = self.flight_size();
+                    self.congestion_controller
+                        .inner_mut()
+                        .on_rto(cx.now(), in_flight);
 
-                // Rewind "last sequence number sent", as if we never
-                // had sent them. This will cause all data in the queue
-                // to be sent again.
-                self.remote_last_seq = self.local_seq_no;
+                    // Rewind "last sequence number sent", as if we never
+                    // had sent them. This will cause all data in the queue
+                    // to be sent again.
+                    self.remote_last_seq = self.local_seq_no;
+                }
 
                 // Inform RTTE, so that it can can handle RTO backoff
                 self.rtte.on_rto();
@@ -2642,6 +2831,7 @@ impl<'a> Socket<'a> {
         };
 
         let mut is_zero_window_probe = false;
+        let retransmission = self.retransmission();
 
         #[cfg_attr(
             not(feature = "segmentation-offload"),
@@ -2706,6 +2896,14 @@ impl<'a> Socket<'a> {
                     self.pending_fast_retransmit = false;
 
                     0
+                } else if let Some((begin, end)) = retransmission {
+                    self.rtte.on_retransmit();
+                    let offset = begin - self.local_seq_no;
+                    let size = (end - begin).min(self.tx_buffer.len() - offset);
+                    repr.seq_number = begin;
+                    repr.payload = self.tx_buffer.get_allocated(offset, size);
+
+                    offset
                 } else {
                     // Right edge of window, ie the max sequence number we're allowed to send.
                     let win_right_edge = self.local_seq_no + self.remote_win_len;
@@ -2900,6 +3098,15 @@ impl<'a> Socket<'a> {
             self.congestion_controller
                 .inner_mut()
                 .post_transmit(cx.now(), repr.segment_len());
+            #[cfg(feature = "alloc")]
+            if let Some(recovery) = &mut self.recovery
+                && repr.control != TcpControl::Syn
+            {
+                let end = repr.seq_number + repr.segment_len();
+                let rto = self.rtte.retransmission_timeout();
+                let least = Duration::from_millis(self.rtte.rto_min as _);
+                recovery.on_sent(cx.now(), repr.seq_number, end, rto, least);
+            }
         }
 
         if repr.segment_len() > 0 && !self.timer.is_retransmit() {
@@ -2959,11 +3166,24 @@ impl<'a> Socket<'a> {
                 (_, _) => PollAt::Ingress,
             };
 
+            #[cfg(feature = "alloc")]
+            let recovery_poll_at = self
+                .scoreboard()
+                .and_then(|recovery| recovery.due())
+                .map_or(PollAt::Ingress, PollAt::Time);
+            #[cfg(not(feature = "alloc"))]
+            let recovery_poll_at = PollAt::Ingress;
+
             // We wait for the earliest of our timers to fire.
-            *[self.timer.poll_at(), timeout_poll_at, delayed_ack_poll_at]
-                .iter()
-                .min()
-                .unwrap_or(&PollAt::Ingress)
+            *[
+                self.timer.poll_at(),
+                timeout_poll_at,
+                delayed_ack_poll_at,
+                recovery_poll_at,
+            ]
+            .iter()
+            .min()
+            .unwrap_or(&PollAt::Ingress)
         }
     }
 }

@@ -27,14 +27,14 @@ pub(super) struct LinkShare {
     curves: Curves,
     limits: Vec<UpperLimit>,
     limit_curves: Curves,
-    /// By family: active children that fit, by virtual time, of equals the one active first.
+    /// By family: active children that fit, by virtual time, of equals the one that has it longer.
     fitting: Heaps<Turn>,
     /// By family: active children that an upper limit holds back, by fit time.
     held: Heaps<Instant>,
     /// By family: all active children, the largest virtual time first.
     latest: Heaps<Reverse<i128>>,
-    /// How many times a class became active.
-    activations: u64,
+    /// How many virtual times were set.
+    turns: u64,
 }
 
 struct Class {
@@ -56,8 +56,8 @@ struct Class {
 struct Turn {
     /// When the link-share curve of the class reaches what it was sent.
     virtual_time: i128,
-    /// Which activation made the class active.
-    activation: u64,
+    /// The number of that virtual time among all that were set: of equal ones the first goes first.
+    number: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -75,8 +75,8 @@ struct Family {
     /// The largest virtual time at which a child was chosen in this period, ALTQ's `cvtmin`; before
     /// that, where the period began.
     chosen: i128,
-    /// Whether `chosen` has risen in this period.
-    has_risen: bool,
+    /// Whether link sharing has chosen a child in this period.
+    has_chosen: bool,
     /// The largest virtual time at which a child became idle, ALTQ's `cvtmax`.
     idled: i128,
 }
@@ -124,7 +124,7 @@ impl LinkShare {
             latest: Heaps::new(&sharing, count),
             limits,
             limit_curves,
-            activations: 0,
+            turns: 0,
         }
     }
 
@@ -215,6 +215,8 @@ impl LinkShare {
                 continue;
             };
             this.update_v(self.curves.at(curve), served.bytes);
+            self.turns += 1;
+            this.turn.number = self.turns;
             if idles {
                 idles = self.deactivate(class);
             } else if is_active {
@@ -237,7 +239,7 @@ impl LinkShare {
             if is_first && resumes.is_none() {
                 // A new period of the class above.
                 let family = &mut self.families[lane];
-                (family.chosen, family.has_risen) = (family.idled, false);
+                (family.chosen, family.has_chosen) = (family.idled, false);
             }
             self.init_v(class);
             if let Some(limit) = self.classes[class as usize].limit {
@@ -258,15 +260,15 @@ impl LinkShare {
         let family = &self.families[this.family as usize];
         let latest = self.latest.first(this.family as usize).map(|(Reverse(time), _)| time);
         let mean = match latest {
-            Some(latest) if family.has_risen => family.chosen.midpoint(latest),
+            Some(latest) if family.has_chosen => family.chosen.midpoint(latest),
             Some(latest) => latest,
             None => family.chosen,
         };
         let curve = self.curves.at(this.curve.expect("only classes that share become active"));
         let time = curve.reached(&this.runtime).max(mean);
         curve.min_with(&mut this.runtime, time);
-        self.activations += 1;
-        this.turn = Turn { virtual_time: time, activation: self.activations };
+        self.turns += 1;
+        this.turn = Turn { virtual_time: time, number: self.turns };
     }
 
     /// A class becomes idle; returns whether the class above it does as well.
@@ -361,7 +363,7 @@ impl LinkShare {
     /// anew, and so does a limit whose curve is.
     pub(super) fn inherit(&mut self, old: &Self, kin: &Kin) -> Vec<bool> {
         let mut resumes = alloc::vec![false; self.classes.len()];
-        self.activations = old.activations;
+        self.turns = old.turns;
         for (new, from) in kin.classes() {
             self.inherit_limit(old, new, from);
             let (parent, that) = (self.parent(new.0), &old.classes[from.index()]);
@@ -378,7 +380,7 @@ impl LinkShare {
             let above = &old.families[that.family as usize];
             let family = &mut self.families[this.family as usize];
             (family.chosen, family.idled) = (above.chosen, above.idled);
-            family.has_risen = above.has_risen;
+            family.has_chosen = above.has_chosen;
         }
         resumes
     }
@@ -465,15 +467,13 @@ impl Family {
     /// Link sharing chose a child at this virtual time.
     #[inline]
     fn note_choice(&mut self, time: i128) {
-        if time > self.chosen {
-            (self.chosen, self.has_risen) = (time, true);
-        }
+        (self.chosen, self.has_chosen) = (self.chosen.max(time), true);
     }
 }
 
 /// The families, empty, and which is that of each class's children.
 fn families(tree: &Tree) -> (Vec<Family>, Vec<u32>) {
-    let empty = Family { parent: None, chosen: 0, has_risen: false, idled: 0 };
+    let empty = Family { parent: None, chosen: 0, has_chosen: false, idled: 0 };
     let (mut families, mut numbers) = (alloc::vec![empty], Vec::new());
     for (id, _) in tree.classes() {
         numbers.push(families.len() as u32);
@@ -490,12 +490,12 @@ const LINK: u32 = 0;
 const LOWER_AT: i128 = FAR / 2;
 
 state!(LinkShare {
-    classes, families, limits, fitting, held, latest, activations; kept: curves, limit_curves
+    classes, families, limits, fitting, held, latest, turns; kept: curves, limit_curves
 });
 state!(Class { runtime, turn; kept: family, below, curve, limit });
-state!(packed Turn { virtual_time, activation });
+state!(packed Turn { virtual_time, number });
 state!(Family {
-    chosen, has_risen, idled;
+    chosen, has_chosen, idled;
     kept: parent;
     check: |family: &Self| is_near(family.chosen) && is_near(family.idled)
 });
@@ -528,7 +528,7 @@ impl LinkShare {
                 && self.held.items(at).all(is_held)
         };
         let mut classes = 0..self.classes.len() as u32;
-        self.activations <= u64::MAX >> 1
+        self.turns <= u64::MAX >> 1
             && (0..self.families.len()).all(lane)
             && classes.all(|class| self.class_is_sound(now, class))
     }

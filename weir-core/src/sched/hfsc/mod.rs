@@ -15,7 +15,9 @@
 //! - What holds a class back, or makes it catch up, stays when it idles; ALTQ forgets both, and so
 //!   lets a class that empties between packets pass its limit once.
 //! - A class that becomes idle is charged its last packet first. ALTQ does that when it returns.
-//! - Of equal virtual times that of the class that became active first is the smaller one. Of equal
+//! - A class that comes back gets the mean of the smallest and the largest virtual time as soon as
+//!   link sharing has chosen a sibling in this period, as in Linux; ALTQ waits for a second choice.
+//! - Of equal virtual times the one that was set first is the smaller one, as in Linux. Of equal
 //!   deadlines that of the leaf declared first; ALTQ and Linux take the leaf eligible first.
 //!
 //! Invariant: a backlogged leaf waits to be eligible, or is eligible, or is active in link sharing,

@@ -181,12 +181,14 @@ fn greedy(rows: &[&str], order: &[u32], packets: usize) -> String {
 }
 
 #[test]
-fn of_equal_virtual_times_the_class_active_first_goes_first() {
+fn of_equal_virtual_times_the_one_set_first_goes_first() {
     let rows = ["a ls_m2=300", "b ls_m2=300", "c ls_m2=300"];
     assert_eq!(greedy(&rows, &[0, 1, 2], 7), "abcabca");
     assert_eq!(greedy(&rows, &[2, 0, 1], 7), "cabcabc");
     let rows = ["P ls_m2=300", "a parent=0 ls_m2=300", "Q ls_m2=300", "b parent=2 ls_m2=300"];
     assert_eq!(greedy(&rows, &[1, 0], 4), "baba");
+    // After "aba" both are where a packet of b ends, and b was there first.
+    assert_eq!(greedy(&["a ls_m2=600", "b ls_m2=300"], &[0, 1], 7), "ababaab");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
+use crate::wire::TcpSeqNumber;
 
 use super::{InitialWindow, RttEstimator, WindowGrowth};
 
@@ -41,6 +42,19 @@ pub(super) trait Controller {
 
     /// Set how an ACK grows the window.
     fn set_window_growth(&mut self, growth: WindowGrowth) {}
+
+    /// Returns the number of bytes from which on the window grows slowly.
+    fn ssthresh(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Fired when all is acknowledged that was sent before the loss of [`Controller::on_loss`] was
+    /// found, if losses are recovered by selective acknowledgements.
+    fn on_recovered(&mut self, now: Instant) {}
+
+    /// Fired with the round trip of an ACK of a segment that was sent once. `acked` is the number
+    /// that it acknowledges, and `next` the number that will be sent next.
+    fn on_rtt(&mut self, now: Instant, rtt: Duration, acked: TcpSeqNumber, next: TcpSeqNumber) {}
 }
 
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 use crate::{
     socket::tcp::{InitialWindow, RttEstimator, WindowGrowth},
-    time::Instant,
+    time::{Duration, Instant},
+    wire::TcpSeqNumber,
 };
 
 use super::Controller;
@@ -27,6 +28,7 @@ pub struct Cubic {
     k: f64,            // cubic curve offset in seconds; depends only on w_max and mss
     w_est: f64,        // RFC 9438 §4.3 reno-friendly window, integrated per ACK
     cwnd_prior: usize, // cwnd at the most recent congestion event; gates α_cubic
+    growing: f64,      // what the window has grown by that is no whole byte
 
     recovery_start: Option<Instant>,
     in_fast_recovery: bool,
@@ -35,6 +37,7 @@ pub struct Cubic {
     // again (RFC 5681 section 3.1).
     in_rto_recovery: bool,
     idle_start: Option<Instant>, // RFC 9438 §4.2: when in-flight last hit 0
+    hystart: Option<HyStart>,
 }
 
 impl Cubic {
@@ -50,11 +53,13 @@ impl Cubic {
             k: 0.0,
             w_est: (DEFAULT_MSS * 2) as f64,
             cwnd_prior: DEFAULT_MSS * 2,
+            growing: 0.0,
 
             recovery_start: None,
             in_fast_recovery: false,
             in_rto_recovery: false,
             idle_start: None,
+            hystart: None,
         };
         cubic.recompute_k();
         cubic
@@ -76,6 +81,105 @@ impl Cubic {
             self.recovery_start = Some(start + (now - idle));
         }
         self.idle_start = None;
+    }
+
+    // As `bictcp_update` of Linux: an epoch starts with the first ACK after a recovery, and K follows
+    // from the window there, which is more than w_max * beta after fast convergence.
+    fn avoid_congestion_as_linux(&mut self, now: Instant, segment: usize, rtt: &RttEstimator) {
+        let c_as_bytes = C * self.mss as f64;
+        let start = *self.recovery_start.get_or_insert_with(|| {
+            self.w_est = self.cwnd as f64;
+            if self.w_max > self.cwnd {
+                self.k = cube_root((self.w_max - self.cwnd) as f64 / c_as_bytes);
+            } else {
+                (self.w_max, self.k) = (self.cwnd, 0.0);
+            }
+            now
+        });
+        let elapsed = (now.total_micros() - start.total_micros()) as f64;
+        let least = self.hystart.as_ref().and_then(|hystart| hystart.rtt_min);
+        let ahead = match least {
+            Some(rtt) => rtt.total_micros() as f64,
+            None => rtt.smoothed_rtt() as f64 * 1000.0,
+        };
+        let t = (elapsed + ahead) / 1_000_000.0 - self.k;
+        let target = c_as_bytes * t.powi(3) + self.w_max as f64;
+        self.w_est += ALPHA_CUBIC * self.mss as f64 * segment as f64 / self.cwnd as f64;
+        let cwnd = self.cwnd as f64;
+        // At most by half in a round trip, and on the plateau by a hundredth of a segment.
+        let mut increment = (target.max(self.w_est) - cwnd).clamp(0.01 * self.mss as f64, 0.5 * cwnd);
+        // Without a loss so far, by a twentieth.
+        if self.cwnd_prior == 0 {
+            increment = increment.max(cwnd / 20.0);
+        }
+        self.growing += increment * segment as f64 / cwnd;
+        let whole = self.growing as usize;
+        self.growing -= whole as f64;
+        self.cwnd = (self.cwnd + whole).min(self.rwnd).max(self.mss);
+    }
+}
+
+/// Ends slow start before a loss, when the queue of the path fills (HyStart, as in Linux).
+#[derive(Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct HyStart {
+    rtt_min: Option<Duration>,
+    /// The round: its start, its last ACK, and the number that ends it.
+    round: Option<(Instant, Instant, TcpSeqNumber)>,
+    /// The least round trip of this round, and of how many ACKs.
+    rtt: Option<Duration>,
+    samples: u32,
+    found: bool,
+}
+
+impl HyStart {
+    /// Windows below this many segments grow on.
+    const LOW_WINDOW: usize = 16;
+    const SAMPLES: u32 = 8;
+    /// ACKs with a larger gap between them are no train.
+    const ACK_GAP: Duration = Duration::from_millis(2);
+
+    /// Take a round trip; return whether slow start is over.
+    fn is_over(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        (acked, next): (TcpSeqNumber, TcpSeqNumber),
+        slow_start: bool,
+        segments: usize,
+        cwnd: usize,
+    ) -> bool {
+        let least = self.rtt_min.map_or(rtt, |least| least.min(rtt));
+        self.rtt_min = Some(least);
+        if !slow_start || self.found || segments < Self::LOW_WINDOW {
+            return false;
+        }
+        let (start, last) = match self.round {
+            Some((start, last, end)) if acked <= end => (start, last),
+            _ => {
+                self.round = Some((now, now, next));
+                (self.rtt, self.samples) = (None, 0);
+                (now, now)
+            }
+        };
+        if now - last <= Self::ACK_GAP {
+            if let Some((_, last, _)) = &mut self.round {
+                *last = now;
+            }
+            // Linux adds the time of four large frames at twice the window in a round trip.
+            let frames = 4 * 65536 * least.total_micros() / (2 * cwnd as u64).max(1);
+            let threshold = (least + Duration::from_micros(frames.min(1000))) / 2;
+            self.found = now - start > threshold;
+        }
+        let of_round = self.rtt.map_or(rtt, |old| old.min(rtt));
+        self.rtt = Some(of_round);
+        if self.samples < Self::SAMPLES {
+            self.samples += 1;
+        } else {
+            let slack = (least / 8).clamp(Duration::from_millis(4), Duration::from_millis(16));
+            self.found |= of_round > least + slack;
+        }
+        self.found
     }
 }
 
@@ -126,6 +230,11 @@ impl Controller for Cubic {
                 .saturating_add(increment)
                 .min(self.rwnd)
                 .max(self.mss);
+            return;
+        }
+
+        if self.growth == WindowGrowth::Bytes {
+            self.avoid_congestion_as_linux(now, segment, rtt);
             return;
         }
 
@@ -222,7 +331,10 @@ impl Controller for Cubic {
             self.ssthresh = ((in_flight as f64 * BETA_CUBIC) as usize).max(2 * self.mss);
             self.cwnd = self.ssthresh.min(self.rwnd).saturating_add(3 * self.mss);
 
-            self.recovery_start = Some(now);
+            self.recovery_start = match self.growth {
+                WindowGrowth::Acks => Some(now),
+                WindowGrowth::Bytes => None,
+            };
             self.in_fast_recovery = true;
             self.recompute_k();
         }
@@ -239,6 +351,11 @@ impl Controller for Cubic {
 
         self.cwnd = self.mss;
         self.cwnd_prior = in_flight;
+        if self.growth == WindowGrowth::Bytes {
+            // Linux forgets where the window was (`bictcp_reset`).
+            (self.w_max, self.cwnd_prior) = (0, 0);
+            self.hystart = Some(HyStart::default());
+        }
 
         // RFC 9438 §4.8: defer W_max and K reset to the start of the next CA stage.
         self.recovery_start = None;
@@ -258,6 +375,31 @@ impl Controller for Cubic {
 
     fn set_window_growth(&mut self, growth: WindowGrowth) {
         self.growth = growth;
+        self.hystart = (growth == WindowGrowth::Bytes).then(HyStart::default);
+        if growth == WindowGrowth::Bytes {
+            // No loss so far.
+            self.cwnd_prior = 0;
+        }
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    fn on_recovered(&mut self, _now: Instant) {
+        self.in_fast_recovery = false;
+        self.cwnd = self.ssthresh;
+        self.w_est = self.cwnd as f64;
+    }
+
+    fn on_rtt(&mut self, now: Instant, rtt: Duration, acked: TcpSeqNumber, next: TcpSeqNumber) {
+        let Some(hystart) = &mut self.hystart else {
+            return;
+        };
+        let slow_start = self.cwnd < self.ssthresh;
+        if hystart.is_over(now, rtt, (acked, next), slow_start, self.cwnd / self.mss, self.cwnd) {
+            self.ssthresh = self.cwnd;
+        }
     }
 
     fn set_remote_window(&mut self, remote_window: usize) {

@@ -123,6 +123,15 @@ impl Controller for Reno {
         self.growth = growth;
     }
 
+    fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    fn on_recovered(&mut self, _now: Instant) {
+        self.in_fast_recovery = false;
+        self.cwnd = self.ssthresh;
+    }
+
     fn set_remote_window(&mut self, remote_window: usize) {
         if self.rwnd < remote_window {
             self.rwnd = remote_window;

@@ -1,0 +1,357 @@
+//! What a host that announces or reserves tells: as sentences, and as values for programs.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use weir_core::units::Rate;
+use weir_rsvp::intserv::{Flowspec, Tspec};
+use weir_rsvp::wire::{Cause, ErrorSpec, Filter, Reservation, Select, Session};
+
+use super::Wanted;
+
+/// How a flow stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum State {
+    /// No sender, or no reservation, is there yet.
+    Waiting,
+    /// It is asked for, and no answer came.
+    Asked,
+    /// It is reserved.
+    Accepted {
+        /// The node that says so; none on the sender's side.
+        by: Option<IpAddr>,
+    },
+    /// A node refused it.
+    Refused {
+        /// The node.
+        by: IpAddr,
+        /// The error code of RSVP.
+        code: u8,
+        /// Its value.
+        value: u16,
+    },
+    /// The path cannot give what is asked for.
+    Impossible {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Which side of the flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It announces the flow.
+    Sender,
+    /// It reserves.
+    Receiver,
+}
+
+/// A program that announces or reserves, as others see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its process.
+    pub process: u32,
+    /// Its side.
+    pub role: Role,
+    /// Where the packets go.
+    pub destination: IpAddr,
+    /// Their IP protocol.
+    pub protocol: u8,
+    /// Their destination port; 0 for any.
+    pub port: u16,
+    /// The senders, with their ports; 0 for any.
+    pub senders: Vec<(IpAddr, u16)>,
+    /// The style of a reservation: `FF`, `SE` or `WF`.
+    pub style: Option<String>,
+    /// `controlled-load` or `guaranteed`.
+    pub service: Option<String>,
+    /// Bytes a second: what is reserved, or announced.
+    pub rate: f64,
+    /// How it stands.
+    #[serde(flatten)]
+    pub state: State,
+    /// How long it runs.
+    pub seconds: u64,
+}
+
+/// Something new.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Told {
+    /// This host announces its flow.
+    Announced {
+        /// Its address and port.
+        sender: (IpAddr, u16),
+        /// What it sends at most.
+        tspec: Tspec,
+    },
+    /// This host waits for senders of a session.
+    Listening(Session),
+    /// A sender is there.
+    Sender {
+        /// Its address and port.
+        sender: (IpAddr, u16),
+        /// What it sends at most.
+        tspec: Tspec,
+        /// A router of the path does not take part.
+        broken: bool,
+    },
+    /// A sender went.
+    SenderGone {
+        /// Its address and port.
+        sender: (IpAddr, u16),
+    },
+    /// A reservation is asked for.
+    Asked(Wanted),
+    /// How it stands now.
+    State(State),
+    /// Another receiver's larger reservation was refused; this one is asked for without it.
+    OtherRefused {
+        /// The node.
+        by: IpAddr,
+        /// The error code of RSVP.
+        code: u8,
+        /// Its value.
+        value: u16,
+    },
+    /// For a sender: what receivers reserve; none if no more.
+    Reserved {
+        /// What the first hop has.
+        reservation: Option<Reservation>,
+    },
+}
+
+/// Who refused, and why.
+pub(super) struct Refusal {
+    pub by: IpAddr,
+    pub code: u8,
+    pub value: u16,
+}
+
+impl Refusal {
+    pub(super) fn of(error: &ErrorSpec) -> Self {
+        Self { by: error.node, code: error.cause.code, value: error.cause.value }
+    }
+}
+
+/// The address and port of a sender; a flow label of IPv6 counts as any port.
+pub(super) fn place(filter: &Filter) -> (IpAddr, u16) {
+    match filter.select {
+        Select::Port(port) => (filter.source, port),
+        Select::FlowLabel(_) => (filter.source, 0),
+    }
+}
+
+/// The name of a protocol: `UDP`, `TCP` or a number.
+pub fn protocol_name(protocol: u8) -> String {
+    match protocol {
+        17 => "UDP".to_owned(),
+        6 => "TCP".to_owned(),
+        other => format!("protocol {other}"),
+    }
+}
+
+/// A rate in bytes a second, in bit/s.
+pub fn rate_text(rate: f64) -> String {
+    let bits = (rate * 8.0).round() as u64;
+    Rate::new(bits).map_or_else(|| "0 bit/s".to_owned(), |rate| rate.to_string())
+}
+
+fn sender_text((address, port): &(IpAddr, u16)) -> String {
+    match port {
+        0 => address.to_string(),
+        port => format!("{address} port {port}"),
+    }
+}
+
+fn tspec_text(tspec: &Tspec) -> String {
+    let Tspec { rate, bucket, packet_min, packet_max, peak } = tspec;
+    let peak = match peak.is_finite() {
+        true => format!(", at most {} at once", rate_text((*peak).into())),
+        false => String::new(),
+    };
+    format!(
+        "{} with bursts of {bucket:.0} bytes{peak}, packets of {packet_min} to {packet_max} bytes",
+        rate_text((*rate).into())
+    )
+}
+
+fn tspec_json(tspec: &Tspec) -> Value {
+    let Tspec { rate, bucket, packet_min, packet_max, peak } = tspec;
+    let peak = peak.is_finite().then_some(*peak);
+    json!({
+        "rate": rate, "bucket": bucket, "peak": peak, "packet_min": packet_min,
+        "packet_max": packet_max,
+    })
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Waiting => f.write_str("waiting"),
+            State::Asked => f.write_str("no answer yet"),
+            State::Accepted { by: Some(by) } => {
+                write!(f, "accepted: {by} confirms the reservation")
+            }
+            State::Accepted { by: None } => f.write_str("reserved"),
+            State::Refused { by, code, value } => {
+                write!(f, "refused by {by}: {}", Cause::new(*code, *value))
+            }
+            State::Impossible { why } => write!(f, "not possible: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Announced { sender, tspec } => {
+                write!(f, "announcing a flow from {}: {}", sender_text(sender), tspec_text(tspec))
+            }
+            Told::Listening(Session { destination, protocol, port }) => {
+                let protocol = protocol_name(*protocol);
+                write!(f, "waiting for a sender of {protocol} to {destination} port {port}")
+            }
+            Told::Sender { sender, tspec, broken } => {
+                write!(f, "{} sends {}", sender_text(sender), tspec_text(tspec))?;
+                match broken {
+                    true => f.write_str("; a router of the path does not speak RSVP"),
+                    false => Ok(()),
+                }
+            }
+            Told::SenderGone { sender } => write!(f, "{} sends no more", sender_text(sender)),
+            Told::Asked(wanted) => {
+                let service = words(wanted.service().unwrap_or_default());
+                let rate = rate_text(wanted.rate());
+                write!(f, "asking for {rate} of {service}, style {}", wanted.style)?;
+                match wanted.delay_max {
+                    Some(delay) => write!(f, ", no packet later than {:.3} ms", delay / 1e3),
+                    None => Ok(()),
+                }
+            }
+            Told::State(state) => state.fmt(f),
+            Told::OtherRefused { by, code, value } => write!(
+                f,
+                "{by} refused a larger reservation of another receiver: {}; this one is asked for \
+                 without it",
+                Cause::new(*code, *value)
+            ),
+            Told::Reserved { reservation: Some(reservation) } => {
+                let rates: f64 = reserved(reservation).map(|(_, rate)| rate).sum();
+                let service = reserved(reservation).next().map_or("", |(service, _)| service);
+                let service = words(service);
+                write!(
+                    f,
+                    "reserved: {} of {service}, style {}",
+                    rate_text(rates),
+                    reservation.style
+                )
+            }
+            Told::Reserved { reservation: None } => f.write_str("no longer reserved"),
+        }
+    }
+}
+
+/// The name of a service in a sentence.
+fn words(service: &str) -> &str {
+    match service {
+        "guaranteed" => "guaranteed service",
+        "controlled-load" => "controlled load",
+        other => other,
+    }
+}
+
+/// Service and rate of each descriptor.
+fn reserved(reservation: &Reservation) -> impl Iterator<Item = (&'static str, f64)> {
+    let specs = reservation.descriptors.iter().filter_map(|one| one.flowspec);
+    specs.map(|flowspec| match flowspec {
+        Flowspec::ControlledLoad(tspec) => ("controlled-load", tspec.rate.into()),
+        Flowspec::Guaranteed(_, rspec) => ("guaranteed", rspec.rate.into()),
+    })
+}
+
+impl Told {
+    /// Returns it for a program: `event` names it, `says` is the sentence; rates are in bytes a
+    /// second.
+    pub fn json(&self) -> Value {
+        let mut value = match self {
+            Told::Announced { sender, tspec } => {
+                json!({ "event": "announced", "sender": sender, "tspec": tspec_json(tspec) })
+            }
+            Told::Listening(Session { destination, protocol, port }) => json!({
+                "event": "listening", "destination": destination, "protocol": protocol,
+                "port": port,
+            }),
+            Told::Sender { sender, tspec, broken } => json!({
+                "event": "sender", "sender": sender, "tspec": tspec_json(tspec), "broken": broken,
+            }),
+            Told::SenderGone { sender } => json!({ "event": "sender-gone", "sender": sender }),
+            Told::Asked(wanted) => json!({
+                "event": "asked", "style": wanted.style.to_string(), "service": wanted.service(),
+                "rate": wanted.rate(), "delay_us": wanted.delay_max,
+            }),
+            Told::State(state) => {
+                let mut value = json!(state);
+                value["event"] = value["state"].take();
+                value
+            }
+            Told::OtherRefused { by, code, value } => {
+                json!({ "event": "other-refused", "by": by, "code": code, "value": value })
+            }
+            Told::Reserved { reservation: None } => json!({ "event": "not-reserved" }),
+            Told::Reserved { reservation: Some(one) } => json!({
+                "event": "reserved", "style": one.style.to_string(),
+                "service": reserved(one).next().map(|(service, _)| service),
+                "rate": reserved(one).map(|(_, rate)| rate).sum::<f64>(),
+            }),
+        };
+        value["says"] = json!(self.to_string());
+        if let Some(object) = value.as_object_mut() {
+            object.remove("state");
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_survives_its_text() {
+        let state = State::Refused { by: [10, 0, 0, 1].into(), code: 1, value: 2 };
+        let status = HostStatus {
+            process: 7,
+            role: Role::Receiver,
+            destination: [10, 0, 0, 2].into(),
+            protocol: 17,
+            port: 5004,
+            senders: vec![([10, 0, 0, 3].into(), 0)],
+            style: Some("FF".to_owned()),
+            service: Some("guaranteed".to_owned()),
+            rate: 125_000.0,
+            state,
+            seconds: 3,
+        };
+        let text = serde_json::to_string(&status).expect("it has text keys");
+        assert!(text.contains("\"state\":\"refused\"") && text.contains("\"FF\""), "{text}");
+        let back: HostStatus = serde_json::from_str(&text).expect("it is the same type");
+        assert_eq!(back, status);
+    }
+
+    #[test]
+    fn sentences_name_who_and_why() {
+        let refused = Told::State(State::Refused { by: [10, 0, 0, 1].into(), code: 1, value: 2 });
+        let says = refused.to_string();
+        assert!(
+            says.starts_with("refused by 10.0.0.1: admission refused: the bandwidth"),
+            "{says}"
+        );
+        let value = refused.json();
+        assert_eq!((&value["event"], &value["code"]), (&"refused".into(), &1.into()), "{value}");
+        assert_eq!(rate_text(125_000.0), "1 Mbit/s");
+    }
+}

@@ -1,0 +1,131 @@
+//! Runs a flow of this host, and prints what becomes of it.
+
+use crate::output::{Exit, Format, Output};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use weir_live::rsvp::host::{self, Host, HostPlan, Role, State, Told};
+use weir_live::signals::StopSignal;
+
+/// When it ends, if nobody ends it.
+pub struct Ending {
+    /// After this time.
+    pub lasts: Option<Duration>,
+    /// A receiver: after this time without an answer.
+    pub wait: Option<Duration>,
+    /// A receiver: with the answer.
+    pub test: bool,
+}
+
+/// Runs until it ends.
+pub fn run(plan: HostPlan, ending: &Ending, output: &Output) -> Exit {
+    output.json_by_line();
+    match prepare(plan) {
+        Ok((host, stop)) => Flow { host, stop, output, begun: Instant::now() }.run(ending),
+        Err(why) => output.refuse(&why),
+    }
+}
+
+fn prepare(plan: HostPlan) -> Result<(Host, StopSignal), String> {
+    let session = plan.session;
+    let role = if plan.wish.style().is_some() { Role::Receiver } else { Role::Sender };
+    let same = |other: &host::HostStatus| {
+        (other.destination, other.protocol, other.port)
+            == (session.destination, session.protocol, session.port)
+            && other.role == role
+    };
+    let running = host::list().map_err(|error| error.to_string())?;
+    if let Some((_, other)) = running.iter().find(|(_, other)| same(other))
+        && role == Role::Receiver
+    {
+        return Err(format!(
+            "process {} reserves for this flow already; `weir reserve release` ends it",
+            other.process
+        ));
+    }
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
+    let host = Host::open(plan).map_err(|error| error.to_string())?;
+    Ok((host, stop))
+}
+
+struct Flow<'a> {
+    host: Host,
+    stop: StopSignal,
+    output: &'a Output,
+    begun: Instant,
+}
+
+impl Flow<'_> {
+    fn run(mut self, ending: &Ending) -> Exit {
+        let exit = loop {
+            let (told, deadline) = self.host.turn();
+            for one in &told {
+                self.print(one);
+            }
+            if let Some(exit) = self.over(ending) {
+                break exit;
+            }
+            let limits = [ending.lasts, ending.wait.filter(|_| !self.is_decided())];
+            let left = limits.into_iter().flatten().min().map(|limit| {
+                let left = limit.saturating_sub(self.begun.elapsed());
+                let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+                Host::now().after(weir_core::units::Duration::from_nanos(nanos))
+            });
+            let deadline = deadline.into_iter().chain(left).min();
+            if let Err(error) = self.host.wait(deadline, &[self.stop.as_fd()]) {
+                break self.output.refuse(&format!("cannot wait: {error}"));
+            }
+        };
+        self.host.end();
+        exit
+    }
+
+    /// Returns the exit code once it is to end.
+    fn over(&self, ending: &Ending) -> Option<Exit> {
+        let (state, elapsed) = (self.host.state(), self.begun.elapsed());
+        match state {
+            State::Refused { .. } | State::Impossible { .. } => return Some(Exit::Faults),
+            State::Accepted { .. } if ending.test => return Some(Exit::Clean),
+            _ => {}
+        }
+        // A sender has done its part even where nobody reserves.
+        let was_asked = ending.wait.is_none() || self.is_decided();
+        if self.host.is_released() || self.stop.requested() || self.output.is_closed() {
+            return Some(if was_asked { Exit::Clean } else { Exit::Interrupted });
+        }
+        if ending.lasts.is_some_and(|lasts| elapsed >= lasts) && was_asked {
+            return Some(Exit::Clean);
+        }
+        let wait = [ending.wait, ending.lasts].into_iter().flatten().min();
+        (!was_asked && wait.is_some_and(|wait| elapsed >= wait)).then(|| self.unanswered(elapsed))
+    }
+
+    fn is_decided(&self) -> bool {
+        matches!(self.host.state(), State::Accepted { .. } | State::Refused { .. })
+    }
+
+    /// Explains why there is no answer.
+    fn unanswered(&self, elapsed: Duration) -> Exit {
+        let seconds = elapsed.as_secs_f64();
+        let what = match (self.host.state(), self.host.failure()) {
+            (_, Some(why)) => format!("messages do not leave this host: {why}"),
+            (State::Waiting, _) => {
+                "nobody announced the flow; run `weir reserve send` on the sender's host, and see \
+                 that routers on the way forward protocol 46"
+                    .to_owned()
+            }
+            _ => {
+                "no router or sender answered; see that firewalls on the way let protocol 46 pass, \
+                  and that keys agree"
+                    .to_owned()
+            }
+        };
+        self.output.fault(&format!("after {seconds:.1} s {what}"))
+    }
+
+    fn print(&self, told: &Told) {
+        match self.output.format {
+            Format::Json => self.output.json(&told.json()),
+            Format::Text => self.output.text(&format!("{told}\n")),
+        }
+    }
+}
