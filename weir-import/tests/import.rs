@@ -534,7 +534,7 @@ fn generated(random: &mut Random) -> String {
             "limit = \"30 packets\"",
             "limit = \"9000 B\"",
             "dropper = \"fq-codel\"",
-            "dropper = \"codel\", ecn = true",
+            "dropper = \"codel\", root = \"linux\", ecn = true",
             "dropper = \"head\", limit = \"9 packets\"",
             "dropper = \"pie\"",
         ];

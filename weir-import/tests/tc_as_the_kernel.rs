@@ -531,7 +531,8 @@ fn check_queue(discipline: &str, wanted: Result<(&str, Fate, &str), &str>) {
 
 #[test]
 fn zero_is_none_for_tc_or_drops_every_packet() {
-    let (fq, codel, pie) = ("dropper = \"fq-codel\"", "dropper = \"codel\"", "dropper = \"pie\"");
+    let (fq, codel, pie) =
+        ("dropper = \"fq-codel\"", "dropper = \"codel\", root = \"linux\"", "dropper = \"pie\"");
     let none = "stands for the default";
     let drops = "drops every packet";
     let rows = [

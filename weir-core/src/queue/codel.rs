@@ -5,11 +5,11 @@
 use super::lateness::{INTERVAL, Lateness, Patience, TARGET};
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, ECN, Limit, Place,
-    Reading, Release, limit,
+    Reading, Release, limit, row,
 };
 use crate::account::Count;
 use crate::event::DropReason;
-use crate::parameter::{BuildError, Params};
+use crate::parameter::{BuildError, Kind, Params};
 use crate::state::state;
 use crate::units::Instant;
 use alloc::boxed::Box;
@@ -27,14 +27,26 @@ impl DropperDiscipline for CoDel {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "codel",
         summary: "Drops packets that waited too long, when their turn comes.",
-        parameters: &[limit("1000 packets"), TARGET, INTERVAL, ECN],
-        sources: &["rfc8289", "algorithms §9.6"],
+        parameters: &[
+            limit("1000 packets"),
+            TARGET,
+            INTERVAL,
+            ECN,
+            row(
+                ROOT,
+                Kind::Choice(&[EXACT, LINUX]),
+                EXACT,
+                "How the root that drops come closer by is computed: exactly, or as in Linux.",
+            ),
+        ],
+        sources: &["rfc8289", "linux sch_codel", "algorithms §9.6"],
     };
 
     fn build(params: &Params, place: Place) -> Result<Self, BuildError> {
         Ok(Self(Box::new(State {
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
-            patience: Patience::from_params(params, place, false),
+            patience: Patience::from_params(params, place, false)
+                .with_newton(params.choice(ROOT) == Some(LINUX)),
             lateness: Lateness::default(),
         })))
     }
@@ -63,6 +75,11 @@ impl Dropper for CoDel {
     }
 }
 
+/// The parameter that says how the root is computed.
+const ROOT: &str = "root";
+const EXACT: &str = "exact";
+const LINUX: &str = "linux";
+
 state!(CoDel(state));
 state!(State { lateness; kept: limit, patience });
 
@@ -70,6 +87,7 @@ state!(State { lateness; kept: limit, patience });
 mod tests {
     use super::super::trial::{Trial, params};
     use super::*;
+    use crate::parameter::Value;
     use crate::units::Duration;
     use alloc::vec::Vec;
 
@@ -107,6 +125,22 @@ mod tests {
             assert!((real - expected).abs() < 0.12, "{real} instead of {expected}");
         }
         assert!(real[0] > 100.0, "just after, not at");
+    }
+
+    #[test]
+    fn linux_halves_the_first_spacing() {
+        let linux = {
+            let mut params = Params::new();
+            params.set(ROOT, Value::Choice(LINUX));
+            params
+        };
+        let drops = drops(&mut at_rest(&linux), 20_000, 10, 1_310_000);
+        let spacing: Vec<u64> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // [linux codel_impl.h] Newton's first step from 1 is 1/2, its second 0.5625.
+        assert_eq!(spacing.len(), 3, "{drops:?}");
+        for (spacing, expected) in spacing.into_iter().zip([100_000, 50_000, 56_250]) {
+            assert!(spacing.abs_diff(expected) < 30, "{spacing} instead of {expected}");
+        }
     }
 
     #[test]

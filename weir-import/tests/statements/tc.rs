@@ -128,7 +128,7 @@ fn disciplines_of_tc_below_a_class() {
                 "codel limit 200 target 7ms interval 70ms ecn",
                 KEPT,
                 "",
-                "queue = { dropper = 'codel', limit = '200 packets', target = '7 ms', interval = '70 ms', ecn = true }",
+                "queue = { dropper = 'codel', root = 'linux', limit = '200 packets', target = '7 ms', interval = '70 ms', ecn = true }",
             ),
             (
                 "pie limit 200 target 20ms tupdate 10ms alpha 3 beta 30 bytemode",

@@ -62,6 +62,7 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 }
 
 mod flooded;
+mod processes;
 
 macro_rules! experiments {
     ($($module:ident,)*) => {
@@ -85,6 +86,7 @@ experiments! {
     api,
     viewers,
     changes,
+    rsvp,
     packet_size,
     simulator_speed,
     ns2,

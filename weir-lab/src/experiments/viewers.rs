@@ -6,6 +6,7 @@
 //! counts, so that a machine which becomes slower or faster meanwhile changes little.
 
 use super::flooded::{Flooded, losses, lost, passed};
+use super::processes::{children, processor_ns, runs};
 use super::{Experiment, Own};
 use crate::rig;
 use crate::rows::{Options, Row};
@@ -169,7 +170,7 @@ fn spent(link: &Flooded) -> Result<Spent, String> {
     let forwarder = status.processes.map(|processes| processes.forwarder);
     let own = forwarder.into_iter().chain([link.keeper()]);
     let link_ns = own.map(processor_ns).sum::<Result<f64, _>>().map_err(|why| why.to_string())?;
-    let page = children(link.keeper()).find(|process| is_page(*process));
+    let page = children(link.keeper()).find(|process| runs(*process, "web"));
     let page_ns = page.and_then(|process| processor_ns(process).ok()).unwrap_or(0.0);
     Ok(Spent {
         frames: passed(&status),
@@ -178,34 +179,6 @@ fn spent(link: &Flooded) -> Result<Spent, String> {
         page_ns,
         at: Instant::now(),
     })
-}
-
-/// Returns the processor time of all threads of a process.
-fn processor_ns(process: u32) -> io::Result<f64> {
-    let mut sum = 0.0;
-    for thread in fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
-        // A thread may have ended meanwhile.
-        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-        sum += text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0);
-    }
-    Ok(sum)
-}
-
-/// Returns the processes that a process started.
-fn children(process: u32) -> impl Iterator<Item = u32> {
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.filter(move |number| {
-        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        // Behind the name, which may have anything in it: the state, and the parent.
-        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
-        parent.and_then(|parent| parent.parse().ok()) == Some(process)
-    })
-}
-
-fn is_page(process: u32) -> bool {
-    let line = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    line.split('\0').any(|word| word == "web")
 }
 
 /// A viewer as a browser is one: it follows the stream, and asks each second for what is new.

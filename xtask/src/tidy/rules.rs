@@ -91,6 +91,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-import",
             "weir-sim",
             "weir-record",
+            "weir-rsvp",
             "weir-live",
             "weir-control",
             "weir-traffic",

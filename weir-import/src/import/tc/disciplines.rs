@@ -284,6 +284,9 @@ fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
 fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let dropper = if kind.text == "fq_codel" { "fq-codel" } else { kind.text.as_str() };
     let mut keys = vec![("dropper", quoted(dropper))];
+    if dropper == "codel" {
+        keys.push(("root", quoted("linux")));
+    }
     while let Some(word) = words.take() {
         if let Some(option) = delay_option(&word.text, dropper) {
             let value = words.value(option.what, option.parse, reading)?;

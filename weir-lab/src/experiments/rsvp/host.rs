@@ -1,0 +1,157 @@
+//! A host at an end of the row: a node on real sockets, whose messages may get lost.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use weir_core::classify::InterfaceId;
+use weir_core::random::Random;
+use weir_live::rsvp::{
+    Admission, AdmitAll, Changes, Descriptors, Driver, KernelNetwork, Network, Received, Role,
+};
+use weir_rsvp::Tspec;
+use weir_rsvp::intserv::{Adspec, Flowspec, Terms};
+use weir_rsvp::node::{
+    Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Packet, Route, Routes, Timers,
+};
+use weir_rsvp::wire::{Descriptor, Filter, Reservation, Session, Style};
+
+use super::text;
+
+/// See the module.
+pub(super) struct Host {
+    driver: Driver<Lossy>,
+    address: IpAddr,
+}
+
+/// What a host is told.
+#[derive(Clone, Copy)]
+pub(super) struct HostParams {
+    pub address: IpAddr,
+    pub period: weir_core::units::Duration,
+    /// Whether messages are acknowledged `[rfc2961]`.
+    pub reduction: bool,
+    pub seed: u64,
+}
+
+impl Host {
+    /// Opens one on an interface of this thread's network.
+    pub fn open(interface: &str, params: HostParams) -> Result<Self, String> {
+        let HostParams { address, period, reduction, seed } = params;
+        let descriptors = Descriptors::open(Role::Host).map_err(text)?;
+        let kernel = KernelNetwork::new(descriptors, &[interface.to_owned()]).map_err(text)?;
+        let interfaces = kernel.interfaces().iter().map(|found| {
+            let mut params = InterfaceParams::plain(found.addresses.clone(), BANDWIDTH, found.mtu);
+            // A cable of this machine takes no time, and nothing waits in front of it.
+            params.offers.guaranteed = Some(Terms::default());
+            InterfaceParams { reduction, ..params }
+        });
+        let params = NodeParams {
+            interfaces: interfaces.collect(),
+            timers: Timers { period, ..Timers::default() },
+            limits: Limits::default(),
+            seed,
+            epoch: seed as u32,
+        };
+        let lossy = Lossy { kernel, random: Random::new(seed, seed), loss: 0, lost: 0 };
+        Ok(Self { driver: Driver::new(params, lossy), address })
+    }
+
+    /// Takes what came and sends what is due; returns what its applications learn.
+    pub fn turn(&mut self) -> Vec<Event> {
+        // Nothing leaves a host but what its applications send: there is nothing to admit.
+        let admission: &mut dyn Admission = &mut AdmitAll;
+        self.driver.turn(admission).events
+    }
+
+    /// Announces a flow from this host.
+    pub fn announce(&mut self, session: Session, tspec: Tspec) -> Result<(), String> {
+        let adspec = Some(Adspec::at_sender(BANDWIDTH, 1500));
+        let sender = Filter::new(self.address, 0);
+        let announcement = Announcement { session, sender, tspec, adspec, ttl: 64, police: true };
+        self.driver.call(|node, now, routes| node.announce(now, announcement, routes)).map_err(text)
+    }
+
+    /// Reserves for all senders of a session that this host receives.
+    pub fn reserve(&mut self, session: Session, flowspec: Flowspec) -> Result<(), String> {
+        let descriptor = Descriptor { flowspec: Some(flowspec), filters: Vec::new() };
+        let reservation = Reservation { style: Style::Wildcard, descriptors: vec![descriptor] };
+        let claim = Claim { session, reservation, confirm: Some(self.address) };
+        self.driver.call(|node, now, routes| node.reserve(now, claim, routes)).map_err(text)
+    }
+
+    /// Reserves for a session no more.
+    pub fn release(&mut self, session: Session) {
+        // Without a reservation nothing is to be released.
+        let _none = self.driver.call(|node, now, routes| node.release(now, session, routes));
+    }
+
+    /// Loses so many of 1000 messages from now on, of those that come and of those that leave.
+    pub fn lose(&mut self, per_mille: u32) {
+        self.driver.network_mut().loss = per_mille;
+    }
+
+    /// Returns how many messages were lost.
+    pub fn lost(&self) -> u64 {
+        self.driver.network().lost
+    }
+}
+
+/// Sockets on which messages get lost, by a seeded draw for each.
+struct Lossy {
+    kernel: KernelNetwork,
+    random: Random,
+    /// Of 1000.
+    loss: u32,
+    lost: u64,
+}
+
+impl Lossy {
+    fn loses(&mut self) -> bool {
+        let loses = self.loss > 0 && self.random.below(1000) < self.loss;
+        self.lost += u64::from(loses);
+        loses
+    }
+}
+
+impl Network for Lossy {
+    fn receive(&mut self, message: &mut Vec<u8>) -> Option<Received> {
+        for _ in 0..LOST_IN_A_ROW_MAX {
+            let received = self.kernel.receive(message)?;
+            if !self.loses() {
+                return Some(received);
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, packet: &Packet) -> io::Result<()> {
+        if self.loses() { Ok(()) } else { self.kernel.send(packet) }
+    }
+
+    fn hear(&mut self) -> bool {
+        self.kernel.hear()
+    }
+
+    fn look(&mut self) -> Changes {
+        self.kernel.look()
+    }
+
+    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
+        self.kernel.addresses(interface)
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.kernel.descriptors()
+    }
+}
+
+impl Routes for Lossy {
+    fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
+        self.kernel.route(destination, source)
+    }
+}
+
+/// What a host says of its own line, in bytes a second.
+const BANDWIDTH: f32 = 1e8;
+const LOST_IN_A_ROW_MAX: usize = 256;
