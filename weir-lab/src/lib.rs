@@ -8,4 +8,5 @@ pub mod experiments;
 pub mod report;
 pub mod rig;
 pub mod rows;
+pub mod score;
 pub mod tree;

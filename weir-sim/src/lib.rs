@@ -21,6 +21,7 @@ mod feeds;
 mod figures;
 pub mod fork;
 pub mod frame;
+pub mod host;
 pub mod keeping;
 pub mod kinds;
 pub mod load;
@@ -48,6 +49,7 @@ mod tcp;
 pub mod timeline;
 pub mod watch;
 
+pub use host::Host;
 pub use replay::{ReplayReport, replay, replay_explained};
 pub use report::Report;
 pub use run::{RunError, run, run_explained, run_noting_peaks, run_watched};

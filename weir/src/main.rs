@@ -86,6 +86,7 @@ verbs! {
     recv::Recv,
     reserve::Reserve,
     measure::Measure,
+    calibrate::Calibrate,
     bench::Bench,
     compare::Compare,
     lab::Lab,

@@ -24,7 +24,7 @@ use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_sim::timeline::{FIXED_BINS_MAX, Timelines};
-use weir_sim::{Fate, Report, Scenario, Watch, read, recorded};
+use weir_sim::{Fate, Host, Report, Scenario, Watch, read, recorded};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
@@ -46,6 +46,10 @@ pub struct Sim {
     /// A seed other than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
+    /// What a host adds, as `weir calibrate` writes it: the way to the receiver and back, and the
+    /// window of the kernel's TCP.
+    #[arg(long, value_name = "FILE")]
+    host: Option<PathBuf>,
     #[command(flatten)]
     explain: Explain,
     /// Report the bytes that each class sent in each bin of this width, such as `1s`.
@@ -131,11 +135,28 @@ impl Run for Sim {
             return output.refuse(&error);
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
+        if let Some(path) = &self.host {
+            match host(path) {
+                Ok(host) => host.apply(&mut scenario),
+                Err(error) => return output.refuse(&error),
+            }
+        }
         let done = match self.replications {
             Some(count) => self.replicate(&scenario, count, output),
             None => self.simulate(&scenario, output),
         };
         done.unwrap_or_else(|error| output.refuse(&error))
+    }
+}
+
+/// Reads what a host adds.
+fn host(path: &Path) -> Result<Host, String> {
+    let name = path.display().to_string();
+    let bytes = input::read(path).map_err(|error| whole_file::cannot("read", &name, &error))?;
+    let outcome = weir_sim::host::parse(&bytes, &name);
+    match outcome.plan {
+        Some(host) if !outcome.failed() => Ok(host),
+        _ => Err(render::render(&outcome.findings, &outcome.sources, false)),
     }
 }
 

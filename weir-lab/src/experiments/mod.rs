@@ -97,6 +97,7 @@ experiments! {
     risso99,
     nieminen,
     explain,
+    score,
 }
 
 #[cfg(test)]

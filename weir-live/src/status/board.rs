@@ -43,6 +43,17 @@ impl Board {
         self.newer(patience).map(|snapshot| self.whole(&snapshot))
     }
 
+    /// As [`Board::ask`], with the delays of each class in bins.
+    pub fn ask_with_bins(&self, patience: Duration) -> Option<Status> {
+        let snapshot = self.newer(patience)?;
+        let rows = |lane: usize, first: usize| {
+            let leaves = 0..snapshot.labels.lanes[lane].leaves.len() as u32;
+            let rows = Rows::new(&snapshot, None, (lane, first), leaves.map(LeafId));
+            rows.with_bins(&snapshot, first)
+        };
+        Some(snapshot.status(Instant::from_nanos(monotonic_ns()), None, rows).whole())
+    }
+
     /// As [`Board::ask`], and the measurement of delays restarts after it. Counters continue, so
     /// that they still balance; take differences.
     pub fn mark(&self, patience: Duration) -> Option<Status> {

@@ -1,0 +1,154 @@
+//! The score of the simulation: twenty scenarios, fixed beforehand, live and simulated with what a
+//! probe says that this host adds, and without it.
+//!
+//! The goals of each class: the median delay within 15 % or 0.3 ms of the measured, the 99th
+//! percentile within 25 % or 1 ms, the rate within 1 %. A deviation is in parts of what is allowed.
+
+use super::{Experiment, Own};
+use crate::rig;
+use crate::rows::{Options, Row};
+use crate::score::calibrate::{self, Calibration};
+use crate::score::{Pair, SCENARIOS, Side};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weir_sim::Host;
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "score",
+    summary: "20 scenarios live and simulated, with what this host adds and without: delays, rates",
+    measure: None,
+    own: Some(Own { live: true, takes_file: false, run }),
+};
+
+type Classes = BTreeMap<String, Side>;
+
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+    let _first = rig::prepare()?;
+    let calibration = calibrate::probe(options.duration.clamp(PROBE_MIN, PROBE_MAX))?;
+    let mut rows = vec![Row::shown("calibration".to_owned(), calibrated(&calibration))];
+    progress(&rows[0]);
+    for pair in Pair::read_all(SCENARIOS, options.duration)? {
+        if !options.wants(&pair.name) {
+            continue;
+        }
+        let made = measure(&pair, &calibration.host)?;
+        made.iter().for_each(&mut *progress);
+        rows.extend(made);
+    }
+    Ok(rows)
+}
+
+fn calibrated(calibration: &Calibration) -> String {
+    let Calibration { port_us, path_us, host, load, .. } = calibration;
+    let window = host.window.map_or(0, |window| window.get() / 1000);
+    format!(
+        "port {:.0} us (p99 {:.0}), path {:.0} us (p99 {:.0}), window {window} KB, load {load:.2}",
+        port_us[0], port_us[1], path_us[0], path_us[1]
+    )
+}
+
+fn measure(pair: &Pair, host: &Host) -> Result<Vec<Row>, String> {
+    let live = pair.live()?.classes;
+    let with = pair.simulate(host)?;
+    let without = pair.simulate(&Host::default())?;
+    let mut rows = Vec::new();
+    for (class, measured) in &live {
+        let simulated = with.get(class).cloned().unwrap_or_default();
+        rows.extend(judged(&format!("{}: {class}", pair.name), measured, &simulated));
+    }
+    let (better, worse) = (score(&live, &with), score(&live, &without));
+    let parts = [
+        ("window", Host { window: host.window, ..Host::default() }),
+        ("path", Host { forward: host.forward, back: host.back, ..Host::default() }),
+        ("port", Host { port: host.port, ..Host::default() }),
+    ];
+    let mut text = format!("{better:.2} with, {worse:.2} without; alone");
+    for (name, part) in parts {
+        text += &format!(" {name} {:.2}", score(&live, &pair.simulate(&part)?));
+    }
+    let subject = format!("{}: score", pair.name);
+    rows.push(match pair.has_tcp() {
+        true => Row::off(subject, (text, format!("<= {worse:.2}")), better, worse),
+        false => Row::shown(subject, text),
+    });
+    Ok(rows)
+}
+
+/// The three figures of a class beside the simulated ones.
+fn judged(subject: &str, live: &Side, simulated: &Side) -> Vec<Row> {
+    let figure = |what: &str, part: f64, tolerance: (f64, f64)| {
+        let (measured, expected) = (live.quantile_ms(part), simulated.quantile_ms(part));
+        let off = off(measured, expected, tolerance);
+        let texts = (format!("{measured:.3} ms"), format!("{expected:.3} ms"));
+        Row::off(format!("{subject} {what}"), texts, off, 1.0)
+    };
+    let rate = off(live.rate_bps, simulated.rate_bps, (RATE, 0.0));
+    let mbit = |side: &Side| format!("{:.3} Mbit/s", side.rate_bps / 1e6);
+    let shown = format!(
+        "{:.2} % lost, simulated {:.2} %; distance {:.2}",
+        live.loss * 100.0,
+        simulated.loss * 100.0,
+        live.distance(simulated)
+    );
+    vec![
+        figure("p50", 0.5, P50),
+        figure("p99", 0.99, P99),
+        Row::off(format!("{subject} rate"), (mbit(live), mbit(simulated)), rate, 1.0),
+        Row::shown(format!("{subject} loss"), shown),
+    ]
+}
+
+/// The difference in parts of what is allowed, which is a part of the measured or an amount.
+fn off(measured: f64, simulated: f64, (part, amount): (f64, f64)) -> f64 {
+    (simulated - measured).abs() / (measured * part).max(amount).max(f64::MIN_POSITIVE)
+}
+
+/// The mean of all differences of a scenario, in parts of what is allowed.
+fn score(live: &Classes, simulated: &Classes) -> f64 {
+    let none = Side::default();
+    let of = |(class, live): (&String, &Side)| {
+        let simulated = simulated.get(class).unwrap_or(&none);
+        let delay =
+            |part, tolerance| off(live.quantile_ms(part), simulated.quantile_ms(part), tolerance);
+        (delay(0.5, P50) + delay(0.99, P99) + off(live.rate_bps, simulated.rate_bps, (RATE, 0.0)))
+            / 3.0
+    };
+    live.iter().map(of).sum::<f64>() / live.len().max(1) as f64
+}
+
+/// The part of the measured value and the milliseconds by which delays may differ.
+const P50: (f64, f64) = (0.15, 0.3);
+const P99: (f64, f64) = (0.25, 1.0);
+const RATE: f64 = 0.01;
+const PROBE_MIN: Duration = Duration::from_secs(6);
+const PROBE_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(delay_us: f64, rate_bps: f64) -> Side {
+        Side { rate_bps, loss: 0.0, delays_us: vec![(delay_us, 100)] }
+    }
+
+    #[test]
+    fn a_class_holds_within_a_part_or_an_amount() {
+        let holds = |live, simulated| -> Vec<bool> {
+            judged("x", &live, &simulated).iter().map(|row| row.holds).collect()
+        };
+        assert_eq!(holds(side(100.0, 1e6), side(390.0, 1.009e6)), [true; 4]);
+        assert_eq!(holds(side(100.0, 1e6), side(410.0, 1.011e6)), [false, true, false, true]);
+        assert_eq!(holds(side(10_000.0, 1e6), side(11_400.0, 1e6)), [true; 4]);
+        assert_eq!(holds(side(10_000.0, 1e6), side(12_600.0, 1e6)), [false, false, true, true]);
+    }
+
+    #[test]
+    fn the_score_is_a_mean_over_classes_and_figures() {
+        let of = |delay| BTreeMap::from([("a".to_owned(), side(delay, 1e6))]);
+        assert_eq!(score(&of(1000.0), &of(1000.0)), 0.0);
+        // 0.6 ms are twice what p50 may differ by, and 0.6 of what p99 may.
+        assert!((score(&of(1000.0), &of(1600.0)) - (2.0 + 0.6) / 3.0).abs() < 1e-9);
+        assert!(score(&of(1000.0), &BTreeMap::new()) > 30.0);
+    }
+}

@@ -1,0 +1,264 @@
+//! A scenario live and simulated: the same policy and the same sources, in the loop of `weir up`
+//! between private networks with the kernel's TCP, and in virtual time.
+//!
+//! [`SCENARIOS`] are the scenarios of `weir lab run score`; [`calibrate`] measures what this host
+//! adds, by traffic of its own. Invariant: both sides report the window after the warm-up.
+
+pub mod calibrate;
+
+use crate::rig::{self, Forwarder};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+use weir_core::account::Histogram;
+use weir_live::error::SystemError;
+use weir_live::status::{Board, ClassStatus, Status};
+use weir_live::testbed::{Host as End, Testbed};
+use weir_sim::scenario::{Scenario, Traffic};
+use weir_sim::{Host, Watch, read};
+use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender};
+
+/// The text of the scenarios, which were fixed before any of them was run.
+pub const SCENARIOS: &str = include_str!("scenarios.toml");
+
+/// A scenario to compare.
+#[derive(Clone)]
+pub struct Pair {
+    /// What it is, the scheduler, and the rate of the link in Mbit/s.
+    pub name: String,
+    /// The scenario, to the address of the server.
+    pub scenario: Scenario,
+    policy: weir_policy::Policy,
+}
+
+/// What a class did in the measured window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// Its rate by charged length, in bit/s.
+    pub rate_bps: f64,
+    /// The part of its packets that were dropped.
+    pub loss: f64,
+    /// The delay in the link of each packet, in µs, ascending, each with a count.
+    pub delays_us: Vec<(f64, u64)>,
+}
+
+/// A live run.
+pub struct LiveRun {
+    /// Each class that had traffic.
+    pub classes: BTreeMap<String, Side>,
+    /// The most bytes that waited in the link at once.
+    pub backlog_max: u64,
+    /// What was received.
+    pub received: ReceiveReport,
+}
+
+impl Pair {
+    /// Reads all scenarios of a text, each this long after a warm-up.
+    ///
+    /// # Errors
+    /// When the text is not one of scenarios.
+    pub fn read_all(text: &str, measured: Duration) -> Result<Vec<Self>, String> {
+        let top: toml::Table = text.parse().map_err(|error| format!("scenarios: {error}"))?;
+        let list = top.get("scenario").and_then(toml::Value::as_array);
+        let list = list.ok_or("scenarios: there is no [[scenario]]")?;
+        list.iter().map(|one| Self::of(one, measured)).collect()
+    }
+
+    fn of(value: &toml::Value, measured: Duration) -> Result<Self, String> {
+        let table = value.as_table().ok_or("scenarios: a scenario is a table")?;
+        let text = |key: &str| table.get(key).ok_or(format!("scenarios: `{key}` is missing"));
+        let name = text("name")?.as_str().unwrap_or_default().to_owned();
+        let policy = toml::to_string(text("policy")?).map_err(|error| error.to_string())?;
+        let policy = rig::policy(&policy).map_err(|error| format!("{name}: {error}"))?;
+        let mut sources = text("source")?.as_array().cloned().unwrap_or_default();
+        for source in sources.iter_mut().filter_map(toml::Value::as_table_mut) {
+            source.insert("dst".to_owned(), End::Server.ip4().to_string().into());
+        }
+        let mut top = toml::Table::new();
+        top.insert("policy".to_owned(), "policy.toml".into());
+        let whole = (measured + WARMUP).as_millis();
+        top.insert("duration".to_owned(), format!("{whole} ms").into());
+        top.insert("warmup".to_owned(), format!("{} ms", WARMUP.as_millis()).into());
+        top.insert("source".to_owned(), sources.into());
+        let top = toml::to_string(&top).map_err(|error| error.to_string())?;
+        let none = |_: &Path| -> io::Result<Vec<u8>> { Err(io::ErrorKind::NotFound.into()) };
+        let outcome = read::parse_with(top.as_bytes(), &name, &none, &policy);
+        let why = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
+        let scenario = outcome.plan.as_ref().cloned().ok_or_else(why)?;
+        Ok(Self { name, scenario, policy })
+    }
+
+    /// Returns whether a source uses TCP.
+    pub fn has_tcp(&self) -> bool {
+        let uses = |traffic: &Traffic| matches!(traffic, Traffic::Tcp(_) | Traffic::Transfers(..));
+        self.scenario.sources.iter().any(|source| uses(&source.traffic))
+    }
+
+    /// Simulates it on a host.
+    ///
+    /// # Errors
+    /// When the scenario cannot be run.
+    pub fn simulate(&self, host: &Host) -> Result<BTreeMap<String, Side>, String> {
+        let mut scenario = self.scenario.clone();
+        host.apply(&mut scenario);
+        // The same bins as live.
+        let mut delays: BTreeMap<String, Histogram> = BTreeMap::new();
+        let warmup = scenario.warmup.as_nanos();
+        let mut tell = |fate: &weir_sim::Fate<'_>| {
+            if fate.dropped.is_none() && fate.at.as_nanos() >= warmup {
+                let delay = fate.at.since(fate.arrived).as_nanos() + host.port.as_nanos();
+                let class = delays.entry(fate.class.to_owned()).or_insert_with(Histogram::new);
+                class.record(weir_core::units::Duration::from_nanos(delay));
+            }
+        };
+        let watch = Watch { packets: Some(&mut tell), ..Watch::default() };
+        let report = weir_sim::run_watched(&scenario, watch, &mut |_| {});
+        let report = report.map_err(|error| format!("{}: {error}", self.name))?;
+        let side = |(name, delays): (String, Histogram)| {
+            let class = report.class(&name);
+            let offered = class.map_or(0, |class| class.offered.packets);
+            let dropped = class.map_or(0, |class| class.dropped.total.packets);
+            let side = Side {
+                rate_bps: class.map_or(0.0, |class| class.sent.bits_per_second as f64),
+                loss: dropped as f64 / offered.max(1) as f64,
+                delays_us: micros(delays.counts().map(|(end, count)| (end.as_nanos(), count))),
+            };
+            (name, side)
+        };
+        Ok(delays.into_iter().map(side).collect())
+    }
+
+    /// Runs it live; call [`rig::prepare`] first.
+    ///
+    /// # Errors
+    /// When the networks cannot be made or traffic cannot be sent.
+    pub fn live(&self) -> Result<LiveRun, String> {
+        let run = || -> Result<LiveRun, SystemError> {
+            let back = rig::policy(
+                "[link]\nrate = \"10 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
+            )?;
+            let lanes = [rig::policy_lane(0, &self.policy)?, rig::policy_lane(1, &back)?];
+            let config = rig::bridge_config(lanes, rig::cpus().0);
+            let forwarder = Forwarder::Weir(Box::new(config));
+            let (run, _) = rig::between(forwarder, |testbed, board| {
+                self.drive(testbed, board.expect("the bridge has a board"))
+            })?;
+            Ok(run)
+        };
+        run().map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
+        let ports = self.scenario.sources.iter().filter_map(|source| source.headers.ports);
+        let ports: Vec<u16> = ports.map(|ports| ports.destination).collect();
+        let receive = ReceivePlan::ports(&ports);
+        let receiver = testbed.server.run(|| Receiver::start(&receive))??;
+        let whole = Duration::from_nanos(self.scenario.duration.as_nanos());
+        let sources = self.scenario.sources.clone();
+        let plan = SendPlan { duration: whole + SLACK, ..SendPlan::new(sources) };
+        let sender = testbed.client.run(|| Sender::start(&plan))??;
+        thread::sleep(WARMUP);
+        let none = || SystemError::refused("read the status", "the loop hangs", "try again");
+        let before = board.mark(PATIENCE).ok_or_else(none)?;
+        let (mut backlog_max, end) = (0, Instant::now() + (whole - WARMUP));
+        while Instant::now() < end {
+            thread::sleep(STEP.min(end.saturating_duration_since(Instant::now())));
+            let waiting = board.ask(PATIENCE).map_or(0, |status| backlog(&status));
+            backlog_max = backlog_max.max(waiting);
+        }
+        let after = board.ask_with_bins(PATIENCE).ok_or_else(none)?;
+        sender.stop();
+        sender.finish();
+        receiver.wait_ended(SLACK);
+        Ok(LiveRun { classes: classes(&before, &after), backlog_max, received: receiver.finish() })
+    }
+}
+
+fn backlog(status: &Status) -> u64 {
+    status.lanes[0].classes.iter().map(|class| class.backlog.bytes).sum()
+}
+
+fn classes(before: &Status, after: &Status) -> BTreeMap<String, Side> {
+    let seconds = (after.uptime_ns - before.uptime_ns) as f64 / 1e9;
+    let dropped =
+        |class: &ClassStatus| class.dropped.iter().map(|row| row.1.packets).sum::<u64>() as f64;
+    let rows = before.lanes[0].classes.iter().zip(&after.lanes[0].classes);
+    let used = rows.filter(|(before, after)| after.sent.packets > before.sent.packets);
+    let side = |(before, after): (&ClassStatus, &ClassStatus)| {
+        let bytes = after.sent.bytes - before.sent.bytes;
+        let offered = (after.offered.packets - before.offered.packets) as f64;
+        let bins = after.bins.clone().unwrap_or_default();
+        let side = Side {
+            rate_bps: bytes as f64 * 8.0 / seconds,
+            loss: (dropped(after) - dropped(before)) / offered.max(1.0),
+            delays_us: micros(bins.into_iter()),
+        };
+        (after.name.clone(), side)
+    };
+    used.map(side).collect()
+}
+
+fn micros(bins: impl Iterator<Item = (u64, u64)>) -> Vec<(f64, u64)> {
+    bins.map(|(end, count)| (end as f64 / 1e3, count)).collect()
+}
+
+impl Side {
+    /// Returns the delay that this part of the packets does not exceed, in ms.
+    pub fn quantile_ms(&self, part: f64) -> f64 {
+        let all: u64 = self.delays_us.iter().map(|(_, count)| count).sum();
+        let mut left = (all as f64 * part).ceil() as u64;
+        for (delay, count) in &self.delays_us {
+            if *count >= left {
+                return delay / 1e3;
+            }
+            left -= count;
+        }
+        0.0
+    }
+
+    /// Returns the largest distance between the distributions of two delays (Kolmogorov, Smirnov).
+    pub fn distance(&self, other: &Side) -> f64 {
+        let below = |side: &Side, delay: f64| {
+            let all: u64 = side.delays_us.iter().map(|(_, count)| count).sum();
+            let under = side.delays_us.iter().take_while(|(at, _)| *at <= delay);
+            under.map(|(_, count)| count).sum::<u64>() as f64 / all.max(1) as f64
+        };
+        let edges = self.delays_us.iter().chain(&other.delays_us).map(|(at, _)| *at);
+        edges.map(|at| (below(self, at) - below(other, at)).abs()).fold(0.0, f64::max)
+    }
+}
+
+/// Queues fill and TCP leaves slow start.
+pub const WARMUP: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(100);
+const SLACK: Duration = Duration::from_millis(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_twenty_scenarios_and_each_runs() {
+        let pairs = Pair::read_all(SCENARIOS, Duration::from_millis(500));
+        let pairs = pairs.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(pairs.len(), 20);
+        assert_eq!(pairs.iter().filter(|pair| pair.has_tcp()).count(), 9);
+        for pair in pairs {
+            let classes = pair.simulate(&Host::default()).unwrap_or_else(|why| panic!("{why}"));
+            assert!(!classes.is_empty(), "{}", pair.name);
+            assert!(classes.values().all(|side| side.rate_bps > 0.0), "{}", pair.name);
+        }
+    }
+
+    #[test]
+    fn quantiles_and_the_distance_of_distributions() {
+        let side = |delays: &[(f64, u64)]| Side { delays_us: delays.to_vec(), ..Side::default() };
+        let one = side(&[(1000.0, 50), (2000.0, 49), (9000.0, 1)]);
+        let other = side(&[(1000.0, 20), (2000.0, 80)]);
+        assert_eq!([0.5, 0.51, 0.99, 1.0].map(|part| one.quantile_ms(part)), [1.0, 2.0, 2.0, 9.0]);
+        assert!((one.distance(&other) - 0.3).abs() < 1e-9);
+        assert_eq!((one.distance(&one), Side::default().quantile_ms(0.5)), (0.0, 0.0));
+    }
+}

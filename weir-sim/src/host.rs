@@ -1,0 +1,92 @@
+//! What a host adds to a simulated link, as `weir calibrate` measures it.
+//!
+//! The file has a table `[host]`; each key has a unit, and a key that is missing adds nothing.
+
+use crate::Scenario;
+use crate::read::bounded;
+use crate::scenario::{Traffic, WINDOW_MAX};
+use weir_core::units::{Bytes, Duration};
+use weir_policy::finding::{Outcome, Report};
+use weir_policy::reader::{self, Node};
+
+/// What a host adds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Host {
+    /// From the kernel's stamp of an arrival to the call that sends it, on an idle link: wake-up,
+    /// batch and port. In a simulation the link needs no time for that.
+    pub port: Duration,
+    /// What a packet needs from the sending application to the link and from there to the receiving
+    /// host.
+    pub forward: Duration,
+    /// The same for what comes back to a TCP sender.
+    pub back: Duration,
+    /// The window of the kernel's TCP: what it has under way if no loss stops it.
+    pub window: Option<Bytes>,
+}
+
+impl Host {
+    /// Lets the simulation do what this host does: packets take longer to their receivers, and
+    /// acknowledgements back, and each TCP receiver has the kernel's window in place of the
+    /// scenario's. The delay of [`Host::port`] is no part of a simulation; add it to delays.
+    pub fn apply(&self, scenario: &mut Scenario) {
+        scenario.delay = scenario.delay.plus(self.forward);
+        for source in &mut scenario.sources {
+            let (Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _)) = &mut source.traffic else {
+                continue;
+            };
+            tcp.return_delay = tcp.return_delay.plus(self.back);
+            tcp.window = self.window.unwrap_or(tcp.window);
+        }
+    }
+}
+
+/// Reads the file `name` of a calibration.
+pub fn parse(bytes: &[u8], name: &str) -> Outcome<Host> {
+    reader::read(name, bytes, |top, report| {
+        let node = top.required("host", report)?;
+        let mut table = node.table(report)?;
+        let mut delay = |key: &'static str, report: &mut Report| match table.field(key) {
+            Some(node) => bounded(&node, report),
+            None => Some(Duration::ZERO),
+        };
+        let (port, forward) = (delay("port", report), delay("forward", report));
+        let back = delay("back", report);
+        let window = match table.field("window") {
+            Some(node) => window(&node, report).map(Some),
+            None => Some(None),
+        };
+        table.finish(report);
+        Some(Host { port: port?, forward: forward?, back: back?, window: window? })
+    })
+}
+
+fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+    let bytes = node.bytes(report)?;
+    if (1..=WINDOW_MAX.get()).contains(&bytes.get()) {
+        return Some(bytes);
+    }
+    let message = format!("{bytes} is not in 1 B to {WINDOW_MAX}");
+    let cure = "measure it again with `weir calibrate`";
+    report.push(node.draft(&weir_policy::codes::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_calibration_is_read_and_a_key_that_is_none_is_named() {
+        let text = "[host]\nport = \"40 us\"\nforward = \"90 us\"\nwindow = \"3 MB\"\n";
+        let outcome = parse(text.as_bytes(), "host.toml");
+        let host = outcome.plan.unwrap_or_default();
+        assert_eq!(
+            (host.port, host.forward),
+            (Duration::from_micros(40), Duration::from_micros(90))
+        );
+        assert_eq!((host.back, host.window), (Duration::ZERO, Some(Bytes::new(3_000_000))));
+        let wrong = parse(b"[host]\nlatency = \"1 ms\"\n", "host.toml");
+        let found = &wrong.findings[0].message;
+        assert!(found.contains("`port`, `forward`, `back`, `window`"), "{found}");
+    }
+}

@@ -1,0 +1,49 @@
+//! `weir calibrate`: measures what this host adds to a simulated link.
+
+use crate::Run;
+use crate::output::{Exit, Format, Output};
+use crate::whole_file::cannot;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_lab::rig;
+use weir_lab::score::calibrate;
+
+/// Measures what this host adds to a simulated link, for `weir sim --host`.
+///
+/// A probe in private networks: small datagrams through an idle link, then a bulk transfer of the
+/// kernel's TCP. The file says what was measured, with units, and how loaded the machine was.
+/// docs/calibration.md describes it.
+#[derive(clap::Args)]
+pub struct Calibrate {
+    /// How long to probe, in seconds.
+    #[arg(long, value_name = "N", default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(6..=300))]
+    seconds: u64,
+    /// Write the calibration to this file, not to the standard output.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+}
+
+impl Run for Calibrate {
+    fn run(self, output: &Output) -> Exit {
+        self.calibrate(output).unwrap_or_else(|error| output.refuse(&error))
+    }
+}
+
+impl Calibrate {
+    fn calibrate(&self, output: &Output) -> Result<Exit, String> {
+        let _first = rig::prepare()?;
+        let calibration = calibrate::probe(Duration::from_secs(self.seconds))?;
+        let text = calibration.to_toml();
+        if let Some(path) = &self.write {
+            let name = path.display().to_string();
+            std::fs::write(path, &text).map_err(|error| cannot("write", &name, &error))?;
+        }
+        match output.format {
+            Format::Json => output.json(&calibration),
+            Format::Text if self.write.is_none() => output.text(&text),
+            Format::Text => {}
+        }
+        Ok(Exit::Clean)
+    }
+}
