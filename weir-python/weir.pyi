@@ -36,6 +36,31 @@ def replay(
     """Runs a capture through a policy in virtual time, as `weir replay` does; the report of
     docs/replay.md."""
 
+class Reservation:
+    """A flow that is announced, or reserved for, while a `with` block runs. Exists for type
+    checkers only."""
+
+    def __enter__(self) -> "Reservation": ...
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None: ...
+    def status(self) -> Union[dict[str, Any], None]:
+        """How it stands, as `weir reserve list --format json` has it; None outside its block."""
+
+def reserve(
+    address: str,
+    port: int,
+    guaranteed: Union[str, None] = None,
+    delay: Union[str, None] = None,
+    options: Union[dict[str, Any], None] = None,
+) -> Reservation:
+    """Reserves for a flow that this host receives, as `weir reserve receive` does; options are
+    style, senders, rate, wait, tcp, interface, key_file and refresh."""
+
+def announce(
+    address: str, port: int, rate: str, options: Union[dict[str, Any], None] = None
+) -> Reservation:
+    """Announces a flow that this host sends, as `weir reserve send` does; options are bucket,
+    packet_min, packet_max, source, source_port, tcp, interface, key_file and refresh."""
+
 def schedulers() -> list[dict[str, Any]]:
     """Every scheduler of the registry: keyword, summary, parameters, sources, promises."""
 

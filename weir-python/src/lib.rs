@@ -8,6 +8,7 @@
 mod answer;
 mod registry;
 mod replay;
+mod reserve;
 
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ use weir_sim::read;
 mod weir {
     #[pymodule_export]
     use super::answer::Error;
+    #[pymodule_export]
+    use super::reserve::{announce, reserve};
     #[pymodule_export]
     use super::{check, droppers, replay_capture, schedulers, simulate};
 }

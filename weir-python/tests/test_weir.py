@@ -5,10 +5,13 @@ found by `import`: python3 test_weir.py
 """
 
 import ast
+import ctypes
 import faulthandler
 import inspect
 import os
+import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -310,9 +313,105 @@ class Stub(unittest.TestCase):
             self.assertEqual(defaults, written, node.name)
 
     def test_everything_is_documented(self):
-        for name in ("check", "simulate", "replay", "schedulers", "droppers", "Error"):
+        for name in ("check", "simulate", "replay", "schedulers", "droppers", "reserve", "announce", "Error"):
             self.assertTrue(getattr(weir, name).__doc__, name)
         self.assertTrue(weir.__doc__)
+
+
+class Reserve(unittest.TestCase):
+    """A sender and a receiver on both ends of a cable, each in a network namespace that is its
+    thread's, which the kernel removes with the thread."""
+
+    def test_a_flow_is_reserved_for_while_the_block_runs(self):
+        self.on_a_cable(self.receive)
+
+    def receive(self, sender):
+        with weir.reserve("10.9.0.2", 5004, options={"wait": 20.0}) as reservation:
+            status = reservation.status()
+            self.assertEqual(status["state"], "accepted")
+            self.assertEqual(status["by"], "10.9.0.1")
+            self.assertEqual((status["service"], status["rate"]), ("controlled-load", 1e5))
+            self.assertEqual(self.eventually(sender, "accepted"), "accepted")
+        self.assertIsNone(reservation.status())
+        self.assertEqual(self.eventually(sender, "waiting"), "waiting", "it was taken back")
+        with self.assertRaisesRegex(weir.Error, "nobody announced the flow"):
+            with weir.reserve("10.9.0.2", 5005, options={"wait": 0.3}):
+                self.fail("nobody sends to this port")
+        with self.assertRaisesRegex(weir.Error, "less than the 800 kbit/s"):
+            with weir.reserve("10.9.0.2", 5004, "1 kbit/s", options={"wait": 20.0}):
+                self.fail("more is sent")
+        with self.assertRaisesRegex(OSError, "the addresses of this host are 10.9.0.2"):
+            with weir.reserve("10.9.0.7", 5004):
+                self.fail("it is not an address of this host")
+
+    def test_wrong_arguments_are_told(self):
+        rows = [
+            (lambda: weir.reserve("here", 1), "no IP address"),
+            (lambda: weir.reserve("10.9.0.2", 1, options={"style": "fx"}), "ff, se or wf"),
+            (lambda: weir.reserve("10.9.0.2", 1, delay="1 ms", guaranteed="1 Mbit/s"), "not both"),
+            (lambda: weir.reserve("10.9.0.2", 1, options={"wait": -1.0}), "seconds"),
+            (lambda: weir.reserve("10.9.0.2", 1, options={"pace": 1}), "is not an option"),
+            (lambda: weir.announce("10.9.0.2", 1, "5 mbps"), "ambiguous"),
+        ]
+        for call, why in rows:
+            with self.assertRaisesRegex(ValueError, why):
+                call()
+
+    def eventually(self, reservation, state):
+        end = time.monotonic() + 20.0
+        while reservation.status()["state"] != state and time.monotonic() < end:
+            time.sleep(0.02)
+        return reservation.status()["state"]
+
+    def on_a_cable(self, receive):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if os.geteuid() != 0 or libc.unshare(0) != 0 or not shutil.which("ip"):
+            self.skipTest("needs root and `ip`")
+        ready, announced, done = (threading.Event() for _ in range(3))
+        place, flow, wrong = [], [], []
+
+        def ip(words):
+            subprocess.run(["ip", *words.split()], check=True)
+
+        def send():
+            libc.unshare(CLONE_NEWNET)
+            place.append(threading.get_native_id())
+            ready.set()
+            announced.wait(30)
+            with weir.announce("10.9.0.2", 5004, "800 kbit/s", {"refresh": 0.5}) as own:
+                flow.append(own)
+                done.wait(60)
+
+        def run():
+            try:
+                libc.unshare(CLONE_NEWNET)
+                sending = threading.Thread(target=send)
+                sending.start()
+                ready.wait(30)
+                ip(f"link add wire type veth peer name wire netns {place[0]}")
+                ip("address add 10.9.0.2/24 dev wire")
+                ip("link set wire up")
+                far = f"nsenter --net=/proc/{os.getpid()}/task/{place[0]}/ns/net ip"
+                for words in ("address add 10.9.0.1/24 dev wire", "link set wire up"):
+                    subprocess.run([*far.split(), *words.split()], check=True)
+                announced.set()
+                while not flow:
+                    time.sleep(0.01)
+                receive(flow[0])
+            except BaseException as error:
+                wrong.append(error)
+            finally:
+                announced.set()
+                done.set()
+
+        receiving = threading.Thread(target=run)
+        receiving.start()
+        receiving.join()
+        if wrong:
+            raise wrong[0]
+
+
+CLONE_NEWNET = 0x40000000
 
 
 def stub():

@@ -115,7 +115,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-view",
         ],
     ),
-    ("weir-python", &["weir-core", "weir-policy", "weir-sim", "weir-lab"]),
+    (
+        "weir-python",
+        &["weir-core", "weir-policy", "weir-rsvp", "weir-sim", "weir-live", "weir-lab"],
+    ),
     (
         "fuzz",
         &[

@@ -8,6 +8,7 @@
 
 mod claim;
 mod door;
+mod kept;
 mod own;
 mod told;
 
@@ -26,6 +27,7 @@ use weir_rsvp::wire::{Cause, Filter, Session, Style};
 
 pub use claim::{Asked, Receiving, Wanted};
 pub use door::{end, list};
+pub use kept::Kept;
 pub use told::{HostStatus, Role, State, Told, protocol_name, rate_text};
 
 use super::driver::{AdmitAll, Driver};
