@@ -108,7 +108,7 @@ impl Pair {
         let mut tell = |fate: &weir_sim::Fate<'_>| {
             if fate.dropped.is_none() && fate.at.as_nanos() >= warmup {
                 let delay = fate.at.since(fate.arrived).as_nanos() + host.port.as_nanos();
-                let class = delays.entry(fate.class.to_owned()).or_insert_with(Histogram::new);
+                let class = delays.entry(fate.class.to_owned()).or_default();
                 class.record(weir_core::units::Duration::from_nanos(delay));
             }
         };
