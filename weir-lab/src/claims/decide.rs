@@ -131,12 +131,7 @@ fn left_open(paper: &Paper, fact: Fact, row: &Undecided) -> Decided {
 }
 
 /// Decides a fact by its rows; `None` if one of them did not run.
-fn by_rows(
-    shelf: &Shelf,
-    paper: &Paper,
-    fact: Fact,
-    outcomes: &[Outcome<'_>],
-) -> Option<Decided> {
+fn by_rows(shelf: &Shelf, paper: &Paper, fact: Fact, outcomes: &[Outcome<'_>]) -> Option<Decided> {
     let (mut readings, mut because, mut shown_by) = (Vec::new(), Vec::new(), Vec::new());
     for sheet in shelf.of(paper) {
         let reads = |claim: &&Claim| claim.era != Eras::Sound && claim.facts.contains(&fact.id);

@@ -1,7 +1,7 @@
 //! Compares claims with measurements.
 
-use super::measured::Measured;
 use super::kind::RowKind;
+use super::measured::Measured;
 use super::sheet::{Claim, Era, Sheet, Target, Tolerance};
 use serde::Serialize;
 

@@ -357,7 +357,7 @@ mod tests {
         let text = format!(
             "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\nid = \"a\"\n\
              says = \"a\"\nera = \"both\"\nfrom = \"a\"\n{}{claim}",
-            if claim.contains("kind") { "" } else { "kind = \"goal\"\n" }
+            if claim.starts_with("kind") { "" } else { "kind = \"goal\"\n" }
         );
         match Sheet::parse(&text, "p", "i") {
             Ok(_) => assert_eq!(expected, "", "{claim}"),
@@ -385,7 +385,8 @@ mod tests {
         check("kind = \"statement\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1", "");
         check("kind = \"model\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1", "another kind");
         check("kind = \"check\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1", "");
-        let fails = "kind = \"number\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1\nbecause = \"why\"";
+        let fails =
+            "kind = \"number\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1\nbecause = \"why\"";
         check(fails, "needs `shown_by`");
         check(&format!("{fails}\nshown_by = \"b\""), "");
         check("kind = \"opinion\"\nfigure = \"x\"\nat_least = 1", "unknown variant");

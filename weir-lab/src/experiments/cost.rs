@@ -1,5 +1,5 @@
-//! The cost of a packet, as the papers measured it: throughput by scheduler, packet size, number of
-//! classes and offered load [algorithms §13.5].
+//! The cost of a packet, as the papers measured it: throughput by scheduler, packet size and number
+//! of classes [algorithms §13.5].
 //!
 //! Weir's own schedulers are not the papers', and a processor of today is not theirs. Only the
 //! shape is compared with the papers: instructions counted under callgrind (`bench/profile.json`,
@@ -16,7 +16,7 @@ use serde::Deserialize;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cost",
-    summary: "cost of a packet by scheduler, size, classes and load, from counted instructions",
+    summary: "cost of a packet by scheduler, size and classes, from counted instructions",
     measure: Some(measure),
     own: None,
 };
@@ -33,8 +33,6 @@ enum Model {
     Sizes { fixed_us: f64, cell_us: f64, anchor_us: f64, anchor_ip: u32, ips: Vec<u32> },
     /// Packets per second by number of classes; the first is the paper's.
     Classes { anchor_us: f64, bare_us: f64 },
-    /// The forwarded part of the load, when receiving has priority over forwarding.
-    Load { bare_us: f64, anchor_us: f64, receive_part: f64 },
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
@@ -56,12 +54,6 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         Model::Classes { anchor_us, bare_us } => {
             let costs = counts.costs(bare_us, anchor_us, ONE)?;
             classes(&counts, &costs, &title, &mut measured)
-        }
-        Model::Load { bare_us, anchor_us, receive_part } => {
-            let costs = counts.costs(bare_us, anchor_us, ONE)?;
-            let takes = costs.takes(counts.cbq(ONE)?);
-            load(run.era, takes, receive_part, &title, &mut measured);
-            Ok(())
         }
     }?;
     let label = format!("Ethernet or ATM, {}", counts.cbq);
@@ -259,37 +251,6 @@ fn classes(
     let plot = plot.with(counts.cbq, points).with("paper: Table 5", paper);
     measured.plot(plot);
     Ok(())
-}
-
-/// Receiving uses interrupts, which have priority: beyond saturation each packet received takes
-/// time from forwarding. In the sound variant the router receives only what it can forward.
-fn load(era: Era, takes_us: f64, receive_part: f64, title: &str, measured: &mut Measured) {
-    let receive = takes_us * receive_part;
-    let saturation = 1e6 / takes_us;
-    let forwarded = |offered: f64| match era {
-        _ if offered <= saturation => offered,
-        Era::Historic => ((1e6 - offered * receive) / (takes_us - receive)).max(0.0),
-        Era::Sound => saturation,
-    };
-    let points: Vec<(f64, f64)> = (0..=40)
-        .map(|step| saturation * f64::from(step) / 20.0)
-        .map(|offered| (offered, forwarded(offered)))
-        .collect();
-    let lossless = points.iter().filter(|point| point.0 <= saturation * LEVEL);
-    let lost = lossless.map(|point| point.0 - point.1).fold(0.0, f64::max);
-    let beyond = points.iter().filter(|point| point.0 >= saturation).collect::<Vec<_>>();
-    let falling = beyond.windows(2).filter(|pair| pair[1].1 < pair[0].1 || pair[1].1 == 0.0);
-    let steps = beyond.len() - 1;
-    measured.figure("saturation", saturation, "pps").figure("lost below", lost, "pps");
-    measured.figure("falling", falling.count() as f64 / steps as f64, "");
-    measured.figure("at twice", forwarded(saturation * 2.0), "pps");
-    let plot = Plot::new(
-        Kind::Lines,
-        title,
-        "offered, packets per second",
-        "forwarded, packets per second",
-    );
-    measured.plot(plot.with("forwarded", points));
 }
 
 /// Returns the ATM cells of an IP packet, with LLC/SNAP and the trailer of AAL5 [algorithms §13.1].

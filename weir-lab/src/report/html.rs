@@ -3,18 +3,14 @@
 use super::facts::{Headline, what};
 use super::{About, Tally, overview};
 use crate::claims::{
-    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, Plot, Setup, Sheet, Shelf, Table, Verdict,
+    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, Plot, Setup, Sheet, Shelf,
+    Table, Verdict,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
 use weir_plot::{Origin, legend, look, setup_svg, svg};
 
 /// Returns the report of these outcomes; papers without a run are left out.
-pub fn html(
-    shelf: &Shelf,
-    outcomes: &[Outcome<'_>],
-    facts: &[Decided],
-    about: &About,
-) -> String {
+pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided], about: &About) -> String {
     let ran = |paper: &&Paper| outcomes.iter().any(|outcome| outcome.sheet.paper == paper.key);
     let papers: Vec<&Paper> = shelf.papers.iter().filter(ran).collect();
     let page = page! {
@@ -133,12 +129,7 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-fn of_paper(
-    paper: &Paper,
-    shelf: &Shelf,
-    outcomes: &[Outcome<'_>],
-    facts: &[Decided],
-) -> Markup {
+fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Markup {
     let ran = |sheet: &&Sheet| outcomes.iter().any(|outcome| outcome.sheet.id == sheet.id);
     let sheets: Vec<&Sheet> = shelf.of(paper).filter(ran).collect();
     page! {

@@ -58,7 +58,10 @@ pub fn table<'a>(facts: impl IntoIterator<Item = &'a Decided>) -> String {
     if rows.is_empty() {
         return rows;
     }
-    format!("\n## Facts\n\n| fact | where | verdict | rows | why |\n| --- | --- | --- | --- | --- |\n{rows}")
+    format!(
+        "\n## Facts\n\n| fact | where | verdict | rows | why |\n\
+         | --- | --- | --- | --- | --- |\n{rows}"
+    )
 }
 
 /// Returns the section of one experiment; it begins with a heading of its id.
@@ -101,8 +104,7 @@ fn note(claim: &Judged) -> Option<String> {
     let because = claim.because.as_ref()?;
     // A statement about both eras is reported once.
     let Judged { id, era, says, shown_by, .. } = claim;
-    let shown_by =
-        shown_by.as_ref().map_or_else(String::new, |row| format!(" Shown by `{row}`."));
+    let shown_by = shown_by.as_ref().map_or_else(String::new, |row| format!(" Shown by `{row}`."));
     Some(match claim.verdict {
         Verdict::NotReproduced => format!("- Not reproduced: {says}. {because}\n"),
         _ if *era == Era::Historic => format!("- `{id}`: {because}{shown_by}\n"),
@@ -114,7 +116,8 @@ fn note(claim: &Judged) -> Option<String> {
 pub const INDEX: &str = "README.md";
 
 const INDEX_COLUMNS: &str = "\
-| paper | facts | hold | in the sound run, too | fail, with a cause | cannot be decided here | not tried yet | other rows that hold |
+| paper | facts | hold | in the sound run, too | fail, with a cause | cannot be decided here \
+| not tried yet | other rows that hold |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
@@ -124,5 +127,6 @@ const HEAD: &str = "\
 Written by `weir lab report --markdown docs/lab`; a test runs the experiments again and compares.
 *Historic* is the scheduler and machine of the paper, faults and all; *sound* the scheduler as it
 should have been. A *fact* is a result sentence or number of a paper; the list was made before
-anything was run. A fact that holds in the sound run, too, is no evidence of a fault. How an experiment is written down is in [lab-format.md](../lab-format.md).
+anything was run. A fact that holds in the sound run, too, is no evidence of a fault. How an
+experiment is written down is in [lab-format.md](../lab-format.md).
 ";

@@ -75,7 +75,11 @@ fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     for heading in headings {
         let known = SHELF.of(paper).any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
-        assert!(known || heading == "Facts", "`{heading}` is not an experiment of {}: {CURE}", paper.key);
+        assert!(
+            known || heading == "Facts",
+            "`{heading}` is not an experiment of {}: {CURE}",
+            paper.key
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads the report as a browser would: one well-formed page that loads nothing, in which every
 //! experiment has its section, its set-up, its plots and its claims.
 
-use super::{OUTCOMES, SHELF};
+use super::{FACTS, OUTCOMES, SHELF};
 use html5ever::tendril::TendrilSink;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
