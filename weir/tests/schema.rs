@@ -213,7 +213,7 @@ fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
         let row = known.iter().find(|row| row.0 == owner);
         row.unwrap_or_else(|| panic!("{owner} is not in {known:?}")).1.clone()
     };
-    let networks = ["node", "link", "tap"];
+    let networks = ["node", "link", "tap", "rsvp", "reservation"];
     let rsvp = found(RSVP, "[rsvp]");
     assert_eq!(rsvp, keys(&top["rsvp"]["properties"]));
     assert_eq!(found(RSVP, "a reservation"), keys(&items("reservation")));
