@@ -477,7 +477,7 @@ pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
 /// The least retransmission timeout of Linux, which counts it from the smoothed round trip on.
 pub const RTO_MIN_LINUX: Duration = Duration::from_millis(200);
-/// The least retransmission timeout of [rfc6298].
+/// The least retransmission timeout of RFC 6298.
 pub const RTO_MIN_RFC6298: Duration = Duration::from_secs(1);
 /// The most segments that a connection may begin with.
 pub const INITIAL_SEGMENTS_MAX: u32 = 1 << 16;

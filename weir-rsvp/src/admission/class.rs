@@ -1,7 +1,7 @@
 //! The class that a reservation becomes: its name, its table in the words of policies.
 //!
 //! Rates and sizes of a Tspec count bytes of IP packets, those of a policy what a packet takes on
-//! the link. [rfc2212] The minimum policed unit bounds what headers add: it is the shortest packet
+//! the link. RFC 2212's minimum policed unit bounds what headers add: it is the shortest packet
 //! that a flow is charged for, so no packet of the flow has more overhead in proportion.
 
 use std::fmt::Write;

@@ -45,7 +45,7 @@ struct Common {
 
 #[derive(clap::Args)]
 pub struct Send {
-    /// The destination of the flow, as ADDRESS:PORT; of IPv6 as [ADDRESS]:PORT.
+    /// The destination of the flow, as ADDRESS:PORT; an address of IPv6 stands in brackets.
     to: SessionText,
     /// What the flow sends at most in the long run: bytes of IP packets, headers included.
     #[arg(long)]

@@ -5,7 +5,7 @@
 //! overtaken in the second run alone is so by the changes. What a ring of the kernel had no room
 //! for is counted apart: there the machine was too slow to take a packet at all.
 //!
-//! [rfc2212] bounds the delay of a flow that keeps to its Tspec. The sender's thread may wake late
+//! RFC 2212 bounds the delay of a flow that keeps to its Tspec. The sender's thread may wake late
 //! and then send several bursts at once; so a burst is a full bucket, and the next one is due only
 //! when the bucket has been full again for a while.
 
