@@ -61,10 +61,14 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
         ),
         Row::shown(subject("released, a second"), format!("{:.0} a second", a_second(released))),
         Row::at_most(
-            subject("refreshed each 30 s, the process of reservations"),
-            refreshed.speaker,
+            subject("refreshed each 30 s, both processes"),
+            refreshed.speaker + refreshed.forwarder,
             3.0,
             "% of a core",
+        ),
+        Row::shown(
+            subject("refreshed each 30 s, the process of reservations"),
+            format!("{:.1} % of a core", refreshed.speaker),
         ),
         Row::shown(
             subject("refreshed each 30 s, messages in and out"),
@@ -75,10 +79,14 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
             format!("{:.1} % of a core", refreshed.forwarder),
         ),
         Row::at_most(
-            subject("memory of a session, the process of reservations"),
-            speaker / 1024.0,
+            subject("memory of a session, both processes"),
+            (speaker + forwarder) / 1024.0,
             4.0,
             "KiB",
+        ),
+        Row::shown(
+            subject("memory of a session, the process of reservations"),
+            format!("{:.1} KiB", speaker / 1024.0),
         ),
         Row::shown(
             subject("memory of a session's class, the forwarder"),
