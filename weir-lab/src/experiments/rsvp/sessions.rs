@@ -67,16 +67,12 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
             "% of a core",
         ),
         Row::shown(
-            subject("refreshed each 30 s, the process of reservations"),
-            format!("{:.1} % of a core", refreshed.speaker),
-        ),
-        Row::shown(
             subject("refreshed each 30 s, messages in and out"),
             format!("{:.0} a second", refreshed.messages),
         ),
         Row::shown(
-            subject("refreshed each 30 s, the forwarder"),
-            format!("{:.1} % of a core", refreshed.forwarder),
+            subject("refreshed each 30 s, the process of reservations and the forwarder"),
+            format!("{:.1} and {:.1} % of a core", refreshed.speaker, refreshed.forwarder),
         ),
         Row::at_most(
             subject("memory of a session, both processes"),
