@@ -175,8 +175,8 @@ fn check(ways: &[(Direction, Bins)]) -> Result<(), String> {
         let (name, width) = (&way.name, bins.width_s);
         if !width.is_finite() || width <= 0.0 {
             return Err(format!(
-                "the bins of `{name}` have a width of {width} s; it is a time above 0, as `weir sim \
-                 SCENARIO --bins 1s --json FILE` writes it"
+                "the bins of `{name}` have a width of {width} s; it is a time above 0, as `weir \
+                 sim SCENARIO --bins 1s --json FILE` writes it"
             ));
         }
     }

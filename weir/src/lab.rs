@@ -61,8 +61,8 @@ struct Request {
     /// Only the claims whose id or sentence contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// On real packets, in private networks: the paper's experiments that need no old driver, beside
-    /// the simulation with what this host adds.
+    /// On real packets, in private networks: the paper's experiments that need no old driver,
+    /// beside the simulation with what this host adds.
     #[arg(long)]
     live: bool,
     /// Weir's own: seconds of each live measurement.

@@ -3,9 +3,10 @@
 //! networks.
 //!
 //! With all leaves backlogged both must follow the fluid ideal. Where the kernel does, Weir must
-//! follow the kernel; elsewhere the figures are reported. The kernel follows it with packets at least 400 µs apart and all leaves
-//! backlogged, and is off by 3 to 10 % at 120 to 140 µs; with one borrower in the right branch it
-//! gives that branch less than siblings-first sharing at any spacing.
+//! follow the kernel; elsewhere the figures are reported. The kernel follows it with packets at
+//! least 400 µs apart and all leaves backlogged, and is off by 3 to 10 % at 120 to 140 µs; with
+//! one borrower in the right branch it gives that branch less than siblings-first sharing at any
+//! spacing.
 
 use super::{Experiment, Own};
 use crate::rig::{self, Measured, Setup};

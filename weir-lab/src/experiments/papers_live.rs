@@ -1,12 +1,13 @@
-//! The papers' experiments on real packets: the loop of `weir up` between private networks, with the
-//! traffic of `weir send` and the kernel's TCP, beside the simulation of the same scenario with what
-//! a probe says that this host adds.
+//! The papers' experiments on real packets: the loop of `weir up` between private networks, with
+//! the traffic of `weir send` and the kernel's TCP, beside the simulation of the same scenario
+//! with what a probe says that this host adds.
 //!
-//! A sheet with `live = true` has its scenarios in `live.toml`, in the form of the score's. Figures:
-//! `SCENARIO.CLASS.rate` (kbit/s by charged length), `.p50`, `.p99`, `.max` (ms in the link) and
-//! `.loss` (%), the same behind `simulated.`, and `SCENARIO.rate` of all classes. `rates` is the
-//! series of all classes' rates, each as a percentage of the simulated. Where the scenario has lines
-//! for the kernel, `SCENARIO.goodput` and `SCENARIO.kernel.goodput` (kbit/s of payload) compare both.
+//! A sheet with `live = true` has its scenarios in `live.toml`, in the form of the score's.
+//! Figures: `SCENARIO.CLASS.rate` (kbit/s by charged length), `.p50`, `.p99`, `.max` (ms in the
+//! link) and `.loss` (%), the same behind `simulated.`, and `SCENARIO.rate` of all classes.
+//! `rates` is the series of all classes' rates, each as a percentage of the simulated. Where the
+//! scenario has lines for the kernel, `SCENARIO.goodput` and `SCENARIO.kernel.goodput` (kbit/s of
+//! payload) compare both.
 
 use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run};

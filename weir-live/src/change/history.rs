@@ -287,8 +287,8 @@ impl History {
         last.is_some_and(|last| std::mem::take(&mut last.on_trial))
     }
 
-    /// Returns what was in force before the last change that still stands: a change that was undone,
-    /// or did not pass its trial, does not.
+    /// Returns what was in force before the last change that still stands: a change that was
+    /// undone, or did not pass its trial, does not.
     pub fn before_standing(&self) -> Option<&Entry> {
         let mut standing: Vec<&Entry> = Vec::new();
         for entry in &self.entries {

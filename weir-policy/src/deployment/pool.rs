@@ -1,4 +1,5 @@
-//! The pool of frames of a direction, whether its policy fits into it, and the receive rings of ports.
+//! The pool of frames of a direction, whether its policy fits into it, and the receive rings of
+//! ports.
 
 use super::Direction;
 use crate::codes;

@@ -21,8 +21,8 @@ pub struct Story {
     pub offered_s: f64,
     /// Its length.
     pub bytes: u32,
-    /// From the offer until it left or was dropped, in ms; [`Within::with_host`] counts the run loop,
-    /// too.
+    /// From the offer until it left or was dropped, in ms; [`Within::with_host`] counts the run
+    /// loop, too.
     pub total_ms: f64,
     /// The parts, in ms.
     pub parts_ms: Parts<f64>,
@@ -179,7 +179,7 @@ impl<'a> Stories<'a> {
             return;
         }
         self.matched += 1;
-        let total = sojourn.total() + late;
+        let total = sojourn.total().plus(late);
         let at = self.chosen.partition_point(|row| row.total >= total);
         if at >= most {
             return;
@@ -245,7 +245,7 @@ impl<'a> Stories<'a> {
 
 impl Within {
     fn has(&self, sojourn: &Sojourn, late: Duration) -> bool {
-        let (total, at) = (sojourn.total() + late, sojourn.at.after(late));
+        let (total, at) = (sojourn.total().plus(late), sojourn.at.after(late));
         let in_time = at > self.from && at <= self.to;
         in_time && total >= self.delay_min && total < self.delay_max
     }

@@ -86,8 +86,8 @@ impl Row {
     }
 
     /// Adds `ROW.rate` of the whole link, `ROW.CLASS.rate` and so on of each class,
-    /// `ROW.SOURCE.goodput` of each source, `ROW.SOURCE.rate` of the class that its packets went to,
-    /// and the figures of taps.
+    /// `ROW.SOURCE.goodput` of each source, `ROW.SOURCE.rate` of the class that its packets went
+    /// to, and the figures of taps.
     fn figures(
         &self,
         report: &Report,
