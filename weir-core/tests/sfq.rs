@@ -18,7 +18,8 @@ const LEAF: LeafId = LeafId(0);
 
 /// A link of 8 Mbit/s, where a byte takes a microsecond, with one leaf and this queue.
 fn plan(scheduler: &'static str, rows: &[(&'static str, String)]) -> LinkPlan {
-    let of_link = if scheduler == "tbf" { vec![("rate", "400 Gbit/s".to_string())] } else { vec![] };
+    let of_link =
+        if scheduler == "tbf" { vec![("rate", "400 Gbit/s".to_string())] } else { vec![] };
     let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
     let rate = Rate::new(8_000_000).expect("not zero");
     let tree = Tree::new(rate, Bytes::new(1514), params(&of_link), vec![class]).expect("a tree");
@@ -198,7 +199,8 @@ fn check(scheduler: &'static str, seed: u64) {
             let verdict = link.offer(now, LEAF, packet(handle, length, flow));
             let expected = plain.offer(number, (handle, u64::from(length)));
             let real = dropped(&mut *link);
-            let wanted: Vec<_> = expected.map(|one| (one, DropReason::Longest)).into_iter().collect();
+            let wanted: Vec<_> =
+                expected.map(|one| (one, DropReason::Longest)).into_iter().collect();
             assert_eq!(real, wanted, "{case}");
             drops += real.len();
             let itself = expected == Some(handle);

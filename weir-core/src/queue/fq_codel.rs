@@ -96,8 +96,7 @@ impl DropperDiscipline for FqCodel {
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),
             rules,
-            patience: Patience::from_params(params, place, true)
-                .with_newton(rules == Rules::Linux),
+            patience: Patience::from_params(params, place, true).with_newton(rules == Rules::Linux),
             latenesses: Vec::new(),
         })))
     }

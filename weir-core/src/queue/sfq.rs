@@ -81,9 +81,8 @@ impl DropperDiscipline for Sfq {
     };
 
     fn build(params: &Params, _place: Place) -> Result<Self, BuildError> {
-        let number = |name, default, most: u64| {
-            params.number(name).unwrap_or(default).clamp(1, most) as u32
-        };
+        let number =
+            |name, default, most: u64| params.number(name).unwrap_or(default).clamp(1, most) as u32;
         let size = |name, default, least, most| {
             let size = params.bytes(name).unwrap_or(Bytes::new(default)).get();
             size.clamp(least, most) as u32

@@ -77,7 +77,8 @@ fn sfq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("hash of class `{name}`"), why);
     }
     if params.number("divisor").is_some_and(|divisor| !divisor.is_power_of_two()) {
-        writer.lose(format!("divisor of class `{name}`"), "the kernel refuses all but powers of two");
+        writer
+            .lose(format!("divisor of class `{name}`"), "the kernel refuses all but powers of two");
     }
     let divisor = params.number("divisor").unwrap_or(SFQ_DIVISOR).next_power_of_two();
     let headdrop = if params.flag("headdrop") == Some(true) { " headdrop" } else { "" };
