@@ -537,7 +537,7 @@ fn generated(random: &mut Random) -> String {
             "dropper = \"codel\", root = \"linux\", ecn = true",
             "dropper = \"head\", limit = \"9 packets\"",
             "dropper = \"pie\"",
-            "dropper = \"sfq\", unit = \"8 B\", depth = 20, divisor = 512, headdrop = true",
+            "dropper = \"sfq\", depth = 20, divisor = 512, headdrop = true",
         ];
         let _ = writeln!(text, "queue = {{ {} }}", queues[random.below(7) as usize]);
         let rules = [

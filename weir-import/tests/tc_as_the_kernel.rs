@@ -572,7 +572,7 @@ fn zero_is_none_for_tc_or_drops_every_packet() {
         ("pie alpha 32", "dropper = \"pie\", alpha = 32, bytes = false", Fate::Kept, ""),
         (
             "sfq limit 2 divisor 0 flows 0",
-            "dropper = \"sfq\", unit = \"8 B\", limit = \"2 packets\"",
+            "dropper = \"sfq\", limit = \"2 packets\"",
             Fate::Kept,
             "",
         ),

@@ -61,7 +61,7 @@ impl DropperDiscipline for Sfq {
                 "unit",
                 Kind::Size(1, UNIT_MAX),
                 "1 B",
-                "Turns count lengths in these, rounded up; 8 B in Linux before 6.13.",
+                "Turns count lengths in these, rounded up; 8 B in older kernels of Linux.",
             ),
             row(
                 "headdrop",

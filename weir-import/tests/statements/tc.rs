@@ -86,18 +86,18 @@ fn disciplines_of_tc_below_a_class() {
                 "queue = { dropper = 'head', limit = '30 packets' }",
             ),
             ("pfifo_fast", CLOSE, "three bands", "queue = { limit = '3000 packets' }; ; "),
-            ("sfq", KEPT, "", "queue = { dropper = 'sfq', unit = '8 B' }"),
+            ("sfq", KEPT, "", "queue = { dropper = 'sfq' }"),
             (
                 "sfq perturb 10 quantum 1514 limit 100",
                 CLOSE,
                 "the hash stays",
-                "queue = { dropper = 'sfq', unit = '8 B', quantum = '1514 B', limit = '100 packets' }",
+                "queue = { dropper = 'sfq', quantum = '1514 B', limit = '100 packets' }",
             ),
             (
                 "sfq perturb 0 depth 200 flows 64 divisor 512 headdrop",
                 KEPT,
                 "",
-                "queue = { dropper = 'sfq', unit = '8 B', depth = 127, flows = 64, divisor = 512, headdrop = true }",
+                "queue = { dropper = 'sfq', depth = 127, flows = 64, divisor = 512, headdrop = true }",
             ),
             ("pie", KEPT, "", "queue = { dropper = 'pie', bytes = false }"),
             (

@@ -250,8 +250,7 @@ fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
 
 /// Reads `sfq`, of which tc takes 0 for none.
 fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
-    // The allotments of all kernels before 6.13 count eight bytes each.
-    let mut keys = vec![("dropper", quoted("sfq")), ("unit", quoted("8 B"))];
+    let mut keys = vec![("dropper", quoted("sfq"))];
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "limit" => {
