@@ -21,7 +21,7 @@ pub enum DropReason {
     /// It had waited too long when its turn came: CoDel.
     Late,
     /// Leaves that share a limit were full, and its leaf held the most; or its leaf was full, and
-    /// its flow held the most there.
+    /// its flow held the most there, or as much as a flow may.
     Longest,
     /// A policer before the queue found its traffic above the rate.
     Policed,

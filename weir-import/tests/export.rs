@@ -330,6 +330,16 @@ fn queues_of_classes() {
                 &[("`rules` of class `a`", "has its own"), ("quantum of class `a`", "256 B")],
             ),
             (
+                "dropper = 'sfq'",
+                "qdisc add dev eth0 parent 1:1 sfq limit 127 depth 127 flows 128 quantum 1514 divisor 1024",
+                &[],
+            ),
+            (
+                "dropper = 'sfq', limit = '60 packets', depth = 20, flows = 9, quantum = '3000 B', divisor = 60, headdrop = true, hash = 'srcaddr'",
+                "qdisc add dev eth0 parent 1:1 sfq limit 60 depth 20 flows 9 quantum 3000 divisor 64 headdrop",
+                &[("hash of class `a`", "not hosts"), ("divisor of class `a`", "powers of two")],
+            ),
+            (
                 "dropper = 'codel'",
                 "qdisc add dev eth0 parent 1:1 codel limit 1000 target 5000us interval 100000us noecn",
                 &[],

@@ -271,7 +271,7 @@ fn scripts_of_tc_are_read_with_their_variables() {
             "{ ethertype = \"ipv6\", proto = 6, dport = \"80-90\", vlan = \"none\" }",
         ],
         &[
-            (11, Fate::Approximated, "fq-codel"),
+            (11, Fate::Approximated, "the hash stays"),
             (14, Fate::Approximated, "fragments"),
             (17, Fate::Lost, "u8 at 0"),
             (19, Fate::Approximated, "fragments"),
@@ -537,8 +537,9 @@ fn generated(random: &mut Random) -> String {
             "dropper = \"codel\", root = \"linux\", ecn = true",
             "dropper = \"head\", limit = \"9 packets\"",
             "dropper = \"pie\"",
+            "dropper = \"sfq\", depth = 20, divisor = 512, headdrop = true",
         ];
-        let _ = writeln!(text, "queue = {{ {} }}", queues[random.below(6) as usize]);
+        let _ = writeln!(text, "queue = {{ {} }}", queues[random.below(7) as usize]);
         let rules = [
             "{ proto = \"udp\", dport = \"5004-5010\" }",
             "{ dscp = \"ef\" }",

@@ -570,7 +570,12 @@ fn zero_is_none_for_tc_or_drops_every_packet() {
         ("pie limit 0 tupdate 0 target 0", pie, Fate::Kept, none),
         ("pie alpha 0 beta 0", pie, Fate::Kept, none),
         ("pie alpha 32", "dropper = \"pie\", alpha = 32, bytes = false", Fate::Kept, ""),
-        ("sfq limit 2 divisor 0 flows 0", fq, Fate::Approximated, "take turns"),
+        (
+            "sfq limit 2 divisor 0 flows 0",
+            "dropper = \"sfq\", limit = \"2 packets\"",
+            Fate::Kept,
+            "",
+        ),
     ];
     for (discipline, queue, fate, note) in rows {
         check_queue(discipline, Ok((queue, fate, note)));

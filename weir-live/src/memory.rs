@@ -144,9 +144,10 @@ fn queued(plan: &LinkPlan, pool: u32) -> u64 {
 fn flows(way: &Direction) -> u64 {
     let of = |queue: &QueuePlan| {
         let row = DROPPERS.iter().find(|row| row.keyword == queue.dropper)?;
-        let parameter = row.parameters.iter().find(|parameter| parameter.name == FLOWS)?;
+        let named = |name: &&str| row.parameters.iter().find(|parameter| parameter.name == *name);
+        let parameter = FLOWS.iter().find_map(named)?;
         let default = parameter.default.and_then(|text| text.parse().ok());
-        queue.params.number(FLOWS).or(default)
+        queue.params.number(parameter.name).or(default)
     };
     let queues = way.policy.link.queues.iter().filter_map(of);
     queues.fold(0, |sum, queues| sum.saturating_add(queues.saturating_mul(FLOW_BYTES)))
@@ -169,8 +170,8 @@ fn page(ring: u64, leaves: u64) -> (u64, u64) {
     (PAGE_BYTES + shown * PAGE_CLASS_BYTES + delays, replay)
 }
 
-/// The parameter of droppers that keep flows apart.
-const FLOWS: &str = "flows";
+/// The parameters of droppers that keep flows apart which say how many: the first that one has.
+const FLOWS: [&str; 2] = ["divisor", "flows"];
 const MTU_USUAL: usize = 1500;
 /// The forwarder's program itself, its libraries, stacks and buffers.
 const PROGRAM_BYTES: u64 = 30 << 20;

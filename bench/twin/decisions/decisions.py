@@ -70,8 +70,6 @@ class Case:
     apart: float | None = None
     # Why the case has no goal of its own.
     no_goal: str = ""
-    # Why Weir misses it, where that is known.
-    cause: str = ""
 
     def slowed(self):
         """The script with lower rates and longer times."""
@@ -97,8 +95,6 @@ def deep(*classes):
     )
 
 
-# `weir import tc` says so, too.
-NO_SFQ = "Weir has no SFQ: flows take turns as in fq-codel, which also drops by delay"
 # As root, with drops all the time: after one drop that differs no place is comparable. Below PRIO, where
 # fewer packets are dropped, nearly all places are equal.
 FIRST = "no goal: one drop decided otherwise moves all places behind it"
@@ -169,9 +165,9 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("drr-mixed", drr, two(2.5e6, lengths=MIXED), places=0.999),
         Case("prio", bands + deep("1:1", "1:2", "1:3"), three),
         Case("tbf", tbf, two(2e6, lengths=MIXED), shapes=True, equal=True, apart=0.1),
-        Case("sfq-under-prio", under.format("sfq quantum 1514"), [Flow(5001, 4e5, (200,)), *(Flow(p, 7e5, MIXED) for p in range(5003, 5008))], cause=NO_SFQ),
+        Case("sfq-under-prio", under.format("sfq quantum 1514"), [Flow(5001, 4e5, (200,)), *(Flow(p, 7e5, MIXED) for p in range(5003, 5008))]),
         Case("fq-codel-under-prio", under.format("fq_codel flows 16384 target 5ms interval 100ms"), [Flow(5001, 4e5, (200,)), *(Flow(p, 6e5, MIXED) for p in range(5003, 5008))]),
-        Case("sfq", sfq, [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], cause=NO_SFQ),
+        Case("sfq", sfq, [Flow(p, 8e5, MIXED) for p in range(5001, 5006)]),
         Case("fq-codel", fair, [*(Flow(p, 7e5, MIXED) for p in range(5001, 5006)), Flow(5001, 6e6, stop=0.3)], no_goal=FIRST),
         Case("red", red, two(1.8e6, lengths=(1014,)), places=None, drops=0.01, seconds=120, slow=1),
         Case("codel", codel, two(1.7e6, lengths=(1014,)), seconds=60),
@@ -328,7 +324,7 @@ def compare(case, rows, kernel, ours):
         missed = []
     said = case.no_goal or "holds"
     if missed:
-        said = f"MISSED: {case.cause or ', '.join(missed)}"
+        said = f"MISSED: {', '.join(missed)}"
     print(
         f"{case.name:<20} {len(rows):>6} {same:>8.2%} {'yes' if exact else 'no':>5} {median:>9.4f} {worst:>9.3f} "
         f"{drops[0]:>6} {drops[1]:>6} {points:>7.3f}  {said}",

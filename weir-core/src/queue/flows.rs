@@ -1,5 +1,5 @@
 //! Flow queues in one leaf: a queue for each value of a hash, and whose turn it is [rfc8290 §4.1,
-//! §4.2].
+//! §4.2]. The turns are those of newcomers before others, or those of a ring.
 //!
 //! Below a scheduler that looks at first packets, the leaf's first packet is chosen when the one
 //! before it leaves or is dropped, and stays first, so the head that the scheduler has seen stays
@@ -14,6 +14,7 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 use super::Limit;
+use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use crate::account::Count;
 use crate::order::rounds::{Rounds, Rules};
@@ -29,7 +30,7 @@ pub struct FlowQueues {
     numbers: Vec<u32>,
     /// The first is that of packets whose flow is unknown.
     flows: Vec<Flow>,
-    rounds: Rounds,
+    turns: Turns,
     /// Whether the leaf's first packet is chosen when the leaf is selected.
     late: bool,
     /// The charged length of the leaf's first packet, if that is chosen.
@@ -39,16 +40,32 @@ pub struct FlowQueues {
     /// The sum of packets and bytes of all flows.
     held: Count,
     batch: Batch,
+    /// The flow of the packet that joined last, until the limits are enforced.
+    joined: Option<u32>,
 }
 
-/// The number of queues, the quantum of each, and the limit of all together.
+/// The number of queues, their order, and the limit of all together.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     pub queues: u32,
-    pub quantum: u32,
-    pub rules: Rules,
+    pub order: Order,
     pub limit: Limit,
     pub memory: Bytes,
+}
+
+/// In which order flows send, and from which packets are dropped.
+#[derive(Clone, Copy)]
+pub(super) enum Order {
+    /// Newcomers before others, with this quantum; the flow with most bytes drops from its front.
+    Rounds(Rules, u32),
+    /// A ring; the flow with most packets drops one.
+    Ring(RingPlan),
+}
+
+/// The turns of the flows.
+enum Turns {
+    Rounds(Rounds),
+    Ring(Ring),
 }
 
 /// One flow.
@@ -95,12 +112,13 @@ impl FlowQueues {
             room,
             numbers: Vec::new(),
             flows: Vec::new(),
-            rounds: Rounds::new(0, room.quantum, room.rules),
+            turns: Turns::new(room.order),
             late: false,
             chosen: None,
             first: 0,
             held: Count::default(),
             batch: Batch::default(),
+            joined: None,
         }
     }
 
@@ -119,8 +137,12 @@ impl FlowQueues {
         } else {
             slots[before as usize].next = slot;
         }
+        self.joined = Some(number);
         if number > 0 {
-            self.rounds.join(number);
+            match &mut self.turns {
+                Turns::Rounds(rounds) => rounds.join(number),
+                Turns::Ring(ring) => ring.join(number),
+            }
         }
     }
 
@@ -150,32 +172,47 @@ impl FlowQueues {
             return self.make_first(slots, 0);
         }
         let flows = &mut self.flows;
-        let chosen = self.rounds.choose(|flow| {
-            let flow = &mut flows[flow as usize];
-            flow.lapsed |= flow.head == NONE;
-            flow.head != NONE
-        });
+        let chosen = match &mut self.turns {
+            Turns::Rounds(rounds) => rounds.choose(|flow| {
+                let flow = &mut flows[flow as usize];
+                flow.lapsed |= flow.head == NONE;
+                flow.head != NONE
+            }),
+            Turns::Ring(ring) => ring.choose(),
+        };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
 
     /// Takes the first packet of `flow` out of its chain, to be the leaf's first; returns its slot.
     fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         let slot = self.unchain(slots, flow);
-        (self.first, self.chosen) = (flow, Some(slots[slot as usize].entry.charged));
+        let charged = slots[slot as usize].entry.charged;
+        (self.first, self.chosen) = (flow, Some(charged));
+        if let Turns::Ring(ring) = &mut self.turns
+            && flow > 0
+        {
+            ring.took(flow, charged);
+        }
         slot
     }
 
     /// Records that the line looked for a packet in vain: all flows are forgotten.
     pub(super) fn found_nothing(&mut self) {
-        for (flow, _) in self.rounds.iter() {
-            self.flows[flow as usize].lapsed = true;
+        // An empty ring has no flows.
+        if let Turns::Rounds(rounds) = &mut self.turns {
+            for (flow, _) in rounds.iter() {
+                self.flows[flow as usize].lapsed = true;
+            }
+            rounds.clear();
         }
-        self.rounds.clear();
     }
 
     /// Records that the leaf's first packet, charged `charged` bytes, was sent.
     pub(super) fn sent(&mut self, charged: u32) {
-        self.rounds.charge(self.first, u64::from(charged));
+        // A ring is charged when the packet is chosen.
+        if let Turns::Rounds(rounds) = &mut self.turns {
+            rounds.charge(self.first, u64::from(charged));
+        }
         self.dropped_first(charged);
     }
 
@@ -185,10 +222,17 @@ impl FlowQueues {
         self.left(self.first, charged);
     }
 
-    /// Takes the first packet other than the leaf's first out of the chain of `flow`, to be
-    /// dropped; returns its slot.
+    /// Takes a packet other than the leaf's first out of the chain of `flow`, to be dropped: the
+    /// first one, or in a ring without `headdrop` the last one; returns its slot.
     pub(super) fn drop_behind(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
-        let slot = self.unchain(slots, flow);
+        let slot = match &mut self.turns {
+            Turns::Ring(ring) if flow > 0 => {
+                ring.lost(flow);
+                let from_head = ring.drops_from_head();
+                if from_head { self.unchain(slots, flow) } else { self.unchain_last(slots, flow) }
+            }
+            _ => self.unchain(slots, flow),
+        };
         self.left(flow, slots[slot as usize].entry.charged);
         slot
     }
@@ -198,6 +242,10 @@ impl FlowQueues {
     /// pays off `[linux]`. A first packet that the scheduler has seen belongs to no flow any more;
     /// it is dropped only if no other waits.
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
+        let joined = self.joined.take();
+        if let Turns::Ring(_) = self.turns {
+            return self.surplus_of_ring(joined);
+        }
         let Batch { flow, packets, bytes } = self.batch;
         let goes_on = packets > 0 && bytes > 0 && self.flows[flow as usize].head != NONE;
         if !goes_on {
@@ -211,6 +259,24 @@ impl FlowQueues {
         }
         let is_only = self.held.packets == 1;
         Some(if is_only { Surplus::First } else { Surplus::Behind(self.batch.flow) })
+    }
+
+    /// Returns the next packet to drop where flows form a ring, after one joined a flow: that one
+    /// if the ring refuses it, else one of the longest flow if the limit is exceeded.
+    fn surplus_of_ring(&mut self, joined: Option<u32>) -> Option<Surplus> {
+        let Turns::Ring(ring) = &self.turns else { return None };
+        let refused = joined.filter(|&flow| flow > 0 && ring.refuses(flow));
+        let (longest, packets) = ring.longest().unwrap_or((self.first, 0));
+        let unknown = self.flows.first().filter(|flow| flow.head != NONE);
+        let is_unknown = unknown.is_some_and(|flow| flow.packets as usize >= packets);
+        let flow = match refused {
+            Some(flow) => flow,
+            None if self.fits() => return None,
+            None if is_unknown => 0,
+            None => longest,
+        };
+        self.batch.flow = flow;
+        Some(if self.held.packets == 1 { Surplus::First } else { Surplus::Behind(flow) })
     }
 
     /// Takes the only packet, which is to be dropped, out of its chain; returns its slot.
@@ -238,9 +304,12 @@ impl FlowQueues {
 
     /// Removes all packets, but retains the numbers of flows, and of an empty leaf the turns.
     pub(super) fn forget_packets(&mut self) {
-        if self.held.packets > 0 {
-            self.rounds.clear();
+        match &mut self.turns {
+            Turns::Rounds(rounds) if self.held.packets > 0 => rounds.clear(),
+            Turns::Rounds(_) => {}
+            Turns::Ring(ring) => ring.clear(),
         }
+        self.joined = None;
         self.chosen = None;
         self.flows.fill(Flow::EMPTY);
         self.held = Count::default();
@@ -265,7 +334,10 @@ impl FlowQueues {
 
     fn add_flow(&mut self) -> u32 {
         self.flows.push(Flow::EMPTY);
-        self.rounds.add();
+        match &mut self.turns {
+            Turns::Rounds(rounds) => rounds.add(),
+            Turns::Ring(ring) => ring.add(),
+        }
         self.flows.len() as u32 - 1
     }
 
@@ -274,6 +346,24 @@ impl FlowQueues {
         let slot = flow.head;
         flow.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
         slot
+    }
+
+    /// Takes the last packet out of the chain of `flow`, which has one: costs the length of the
+    /// chain, at most `depth` unless a change brought more.
+    fn unchain_last(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
+        let flow = &mut self.flows[flow as usize];
+        let last = flow.tail;
+        let mut before = flow.head;
+        if before == last {
+            flow.head = NONE;
+            return last;
+        }
+        while slots[before as usize].next != last {
+            before = slots[before as usize].next;
+        }
+        slots[before as usize].next = NONE;
+        flow.tail = before;
+        last
     }
 
     fn left(&mut self, flow: u32, charged: u32) {
@@ -301,7 +391,8 @@ impl FlowQueues {
     /// that is listed first.
     fn longest(&self) -> u32 {
         let mut longest = (self.first, None);
-        let listed = self.rounds.iter().map(|(flow, _)| flow);
+        let Turns::Rounds(rounds) = &self.turns else { return longest.0 };
+        let listed = rounds.iter().map(|(flow, _)| flow);
         for flow in core::iter::once(0).chain(listed) {
             let bytes = Some(self.behind(flow));
             if self.flows[flow as usize].head != NONE && bytes > longest.1 {
@@ -318,6 +409,31 @@ impl FlowQueues {
     }
 }
 
+impl Turns {
+    fn new(order: Order) -> Self {
+        match order {
+            Order::Rounds(rules, quantum) => Turns::Rounds(Rounds::new(0, quantum, rules)),
+            Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
+        }
+    }
+}
+
+impl State for Turns {
+    fn save(&self, to: &mut Writer) {
+        match self {
+            Turns::Rounds(rounds) => rounds.save(to),
+            Turns::Ring(ring) => ring.save(to),
+        }
+    }
+
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<(), StateError> {
+        match self {
+            Turns::Rounds(rounds) => rounds.load(from),
+            Turns::Ring(ring) => ring.load(from),
+        }
+    }
+}
+
 impl Flow {
     const EMPTY: Flow =
         Flow { head: NONE, tail: NONE, packets: 0, began: false, lapsed: false, bytes: 0 };
@@ -327,7 +443,18 @@ impl FlowQueues {
     /// Writes everything but the packets, which the store holds.
     pub(super) fn save(&self, to: &mut Writer) {
         // What a flow holds follows from its packets, and what is chosen from the leaf's first.
-        let Self { room: _, numbers, flows, rounds, late: _, chosen, first, held: _, batch } = self;
+        let Self {
+            room: _,
+            numbers,
+            flows,
+            turns,
+            late: _,
+            chosen,
+            first,
+            held: _,
+            batch,
+            joined: _,
+        } = self;
         to.number(flows.len() as u64);
         if flows.is_empty() {
             return;
@@ -338,7 +465,7 @@ impl FlowQueues {
         }
         parts[1..].save(to);
         flows.save(to);
-        rounds.save(to);
+        turns.save(to);
         chosen.is_some().save(to);
         first.save(to);
         batch.save(to);
@@ -363,7 +490,7 @@ impl FlowQueues {
             self.numbers[part] = self.add_flow();
         }
         self.flows.load(from)?;
-        self.rounds.load(from)?;
+        self.turns.load(from)?;
         let mut is_chosen = false;
         is_chosen.load(from)?;
         self.first = from.index(count, "flow of the first packet")? as u32;
@@ -409,16 +536,22 @@ impl FlowQueues {
 
     /// Whether these can be the flows of a leaf with this many packets.
     pub(super) fn is_sound(&self, packets: u32) -> bool {
-        let listed = |(flow, row): (usize, &Flow)| {
-            row.packets == 0 || flow == 0 || self.rounds.contains(flow as u32)
-        };
         let is_chosen = self.late || self.chosen.is_some() || packets == 0;
-        // The unknown flow has no turns.
-        let turns = self.rounds.iter().all(|(flow, _)| flow > 0);
-        self.held.packets == u64::from(packets)
-            && is_chosen
-            && turns
-            && self.flows.iter().enumerate().all(listed)
+        let mut flows = self.flows.iter().enumerate();
+        let turns = match &self.turns {
+            Turns::Rounds(rounds) => {
+                let listed = |(flow, row): (usize, &Flow)| {
+                    row.packets == 0 || flow == 0 || rounds.contains(flow as u32)
+                };
+                // The unknown flow has no turns.
+                flows.all(listed) && rounds.iter().all(|(flow, _)| flow > 0)
+            }
+            Turns::Ring(ring) => flows.skip(1).all(|(flow, row)| {
+                let is_first = self.chosen.is_some() && self.first as usize == flow;
+                ring.packets(flow as u32) == row.packets - u32::from(is_first)
+            }),
+        };
+        self.held.packets == u64::from(packets) && is_chosen && turns
     }
 }
 

@@ -12,7 +12,7 @@
 //! Invariant: within a flow packets leave in their order, and a flow that sends less than a quantum
 //! in a round of the others waits for one such round at most, and one packet.
 
-use super::flows::{FlowQueues, Room};
+use super::flows::{FlowQueues, Order, Room};
 use super::lateness::{ECN_ON, INTERVAL, Lateness, Patience, TARGET};
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, Limit, Place, Release,
@@ -85,18 +85,18 @@ impl DropperDiscipline for FqCodel {
     fn build(params: &Params, place: Place) -> Result<Self, BuildError> {
         let size = |name, default| params.bytes(name).unwrap_or(Bytes::new(default));
         let queues = params.number("flows").unwrap_or(QUEUES_DEFAULT);
+        let quantum = size("quantum", QUANTUM_DEFAULT).get().clamp(QUANTUM_MIN, QUANTUM_MAX) as u32;
+        let rules = Rules::from_params(params);
         let room = Room {
             queues: queues.clamp(1, QUEUES_MAX) as u32,
-            quantum: size("quantum", QUANTUM_DEFAULT).get().clamp(QUANTUM_MIN, QUANTUM_MAX) as u32,
-            rules: Rules::from_params(params),
+            order: Order::Rounds(rules, quantum),
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
             memory: size("memory", MEMORY_DEFAULT),
         };
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),
-            rules: room.rules,
-            patience: Patience::from_params(params, place, true)
-                .with_newton(room.rules == Rules::Linux),
+            rules,
+            patience: Patience::from_params(params, place, true).with_newton(rules == Rules::Linux),
             latenesses: Vec::new(),
         })))
     }

@@ -7,6 +7,7 @@ mod drops;
 mod entry;
 mod flows;
 mod lateness;
+mod ring;
 mod shared;
 mod store;
 #[cfg(test)]
@@ -376,6 +377,7 @@ droppers! {
     codel::CoDel,
     pie::Pie,
     fq_codel::FqCodel,
+    sfq::Sfq,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.

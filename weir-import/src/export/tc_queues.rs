@@ -34,6 +34,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
             format!("pfifo_head_drop limit {packets}")
         }
         "fq-codel" => fq_codel(name, plan, writer),
+        "sfq" => sfq(name, plan, writer),
         "codel" => keys("codel", params, CODEL) + &ecn(params, false),
         "pie" => {
             let bytes = if params.flag("bytes").unwrap_or(true) { " bytemode" } else { "" };
@@ -67,6 +68,21 @@ fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
     }
     keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
+}
+
+fn sfq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    if plan.flow_key() != FlowKey::Connection {
+        let why = "the kernel's queue separates connections, not hosts";
+        writer.lose(format!("hash of class `{name}`"), why);
+    }
+    if params.number("divisor").is_some_and(|divisor| !divisor.is_power_of_two()) {
+        writer
+            .lose(format!("divisor of class `{name}`"), "the kernel refuses all but powers of two");
+    }
+    let divisor = params.number("divisor").unwrap_or(SFQ_DIVISOR).next_power_of_two();
+    let headdrop = if params.flag("headdrop") == Some(true) { " headdrop" } else { "" };
+    keys("sfq", params, SFQ) + &format!(" divisor {divisor}{headdrop}")
 }
 
 /// A parameter of Weir, the word in `tc`, and the default.
@@ -105,6 +121,13 @@ const FQ_CODEL: &[Row] = &[
     ("target", "target", "5000us"),
     ("interval", "interval", "100000us"),
     ("memory", "memory_limit", "32000000"),
+];
+const SFQ_DIVISOR: u64 = 1024;
+const SFQ: &[Row] = &[
+    ("limit", "limit", "127"),
+    ("depth", "depth", "127"),
+    ("flows", "flows", "128"),
+    ("quantum", "quantum", "1514"),
 ];
 const CODEL: &[Row] = &[
     ("limit", "limit", "1000"),

@@ -86,13 +86,20 @@ fn disciplines_of_tc_below_a_class() {
                 "queue = { dropper = 'head', limit = '30 packets' }",
             ),
             ("pfifo_fast", CLOSE, "three bands", "queue = { limit = '3000 packets' }; ; "),
-            ("sfq", CLOSE, "take turns as in fq-codel", "queue = { dropper = 'fq-codel' }"),
+            ("sfq", KEPT, "", "queue = { dropper = 'sfq' }"),
             (
                 "sfq perturb 10 quantum 1514 limit 100",
                 CLOSE,
-                "fq-codel",
-                "queue = { dropper = 'fq-codel' }",
+                "the hash stays",
+                "queue = { dropper = 'sfq', quantum = '1514 B', limit = '100 packets' }",
             ),
+            (
+                "sfq perturb 0 depth 200 flows 64 divisor 512 headdrop",
+                KEPT,
+                "",
+                "queue = { dropper = 'sfq', depth = 127, flows = 64, divisor = 512, headdrop = true }",
+            ),
+            ("pie", KEPT, "", "queue = { dropper = 'pie', bytes = false }"),
             (
                 "red limit 60000 min 15000 max 45000 avpkt 1000 probability 0.02",
                 KEPT,

@@ -83,10 +83,7 @@ pub(super) fn read(
         "drr" | "qfq" => {}
         "cake" => super::cake::read(&mut one, words, line, reading)?,
         "sfq" => {
-            sfq(words, line, reading)?;
-            one.queue = vec![("dropper", quoted("fq-codel"))];
-            let note = "flows take turns as in fq-codel, which also drops by delay";
-            reading.approximated(line, note);
+            one.queue = sfq(words, line, reading)?;
         }
         "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
@@ -251,25 +248,46 @@ fn tbf(one: &mut Discipline, words: &mut Words, line: LineId, reading: &mut Read
     Some(())
 }
 
-fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
+/// Reads `sfq`, of which tc takes 0 for none.
+fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
+    let mut keys = vec![("dropper", quoted("sfq"))];
     while let Some(word) = words.take() {
         match word.text.as_str() {
-            "limit" => drop(words.value("a limit above 1", |text| least(2, text), reading)?),
+            "limit" => {
+                let limit = words.value("a limit above 1", |text| least(2, text), reading)?;
+                keys.extend(packet_limit(limit));
+            }
             "divisor" => {
                 let known = |one: &u64| *one == 0 || one.is_power_of_two() && *one <= FLOWS_MAX;
                 let divisor = |text: &str| unsigned(text).filter(known);
-                words.value("a power of two up to 65536", divisor, reading)?;
+                let divisor = words.value("a power of two up to 65536", divisor, reading)?;
+                keys.extend((divisor > 0).then(|| ("divisor", divisor.to_string())));
             }
-            "flows" | "depth" | "redflowlimit" => {
-                words.value("a number", unsigned, reading)?;
+            "flows" => {
+                let flows = words.value("a number", unsigned, reading)?.min(SFQ_FLOWS_MAX);
+                keys.extend((flows > 0).then(|| ("flows", flows.to_string())));
             }
-            "quantum" => drop(words.value(A_SIZE, size_u32, reading)?),
-            "perturb" => drop(words.need("a number", reading)?),
-            "min" | "max" | "avpkt" | "burst" | "probability" => {
+            "depth" => {
+                let depth = words.value("a number", unsigned, reading)?.min(SFQ_DEPTH_MAX);
+                keys.extend((depth > 0).then(|| ("depth", depth.to_string())));
+            }
+            "quantum" => {
+                let quantum = words.value(A_SIZE, size_u32, reading)?;
+                let known = quantum.clamp(64, 1 << 30);
+                keys.extend((quantum > 0).then(|| ("quantum", bytes(known))));
+            }
+            "perturb" => {
+                let seconds = words.value("a number of seconds", unsigned, reading)?;
+                if seconds > 0 {
+                    reading.approximated(line, "`perturb` is left out: the hash stays");
+                }
+            }
+            "headdrop" => keys.push(("headdrop", "true".to_owned())),
+            "min" | "max" | "avpkt" | "burst" | "probability" | "redflowlimit" => {
                 words.need("a number", reading)?;
                 reading.approximated(line, "RED in each flow is left out");
             }
-            "headdrop" | "ecn" | "harddrop" => {}
+            "ecn" | "harddrop" => {}
             other => {
                 let known = ["perturb", "quantum", "limit", "divisor", "flows", "depth", "min"];
                 reading.unknown((other, word.span), "option of sfq", &known);
@@ -277,7 +295,7 @@ fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
             }
         }
     }
-    Some(())
+    Some(keys)
 }
 
 /// Reads `fq_codel`, `codel` and `pie`.
@@ -335,7 +353,7 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
         }
     }
     if dropper == "pie" && !keys.iter().any(|key| key.0 == "bytes") {
-        // The kernel's default.
+        // The kernel's default, unlike that of RFC 8033.
         keys.push(("bytes", "false".to_owned()));
     }
     Some(keys)
@@ -717,6 +735,9 @@ fn minor(text: &str) -> Option<u16> {
 
 /// The largest frame of Ethernet, by which the kernel turns packets into bytes.
 const FRAME: u64 = 1514;
+/// The most flows of `sfq` at a time, and the most packets of each.
+const SFQ_FLOWS_MAX: u64 = 65_408;
+const SFQ_DEPTH_MAX: u64 = 127;
 /// What the kernel takes at most for `fq_codel`: flows, also for the divisor of `sfq`, a quantum
 /// and memory in bytes.
 const FLOWS_MAX: u64 = 65_536;

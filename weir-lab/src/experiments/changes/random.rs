@@ -233,7 +233,7 @@ fn keys(scheduler: &str, random: &mut Random) -> String {
 
 const SCHEDULERS: &[&str] =
     &["fifo", "priq", "htb", "drr", "prr", "wrr", "cbq", "sfq", "qfq", "wf2q+", "wfq", "hfsc"];
-const DROPPERS: &[&str] = &["tail", "head", "red", "blue", "codel", "pie", "fq-codel"];
+const DROPPERS: &[&str] = &["tail", "head", "red", "blue", "codel", "pie", "fq-codel", "sfq"];
 const STREAMS: u32 = 8;
 /// The first of them have a class that stays.
 const STAY: u32 = 4;
