@@ -7,8 +7,8 @@
 //! Linux hashes with a new seed each `perturb` seconds, if that is set; here the hash stays, so
 //! packets of a flow stay in their order. Linux's RED in each flow is not here either.
 //!
-//! Invariant: within a flow packets leave in their order, and in a turn a flow sends a quantum, less
-//! what the turn before overdrew, and one packet more at most.
+//! Invariant: within a flow packets leave in their order, and in a turn a flow sends a quantum,
+//! less what the turn before overdrew, and one packet more at most.
 
 use super::flows::{FlowQueues, Order, Room};
 use super::ring::RingPlan;
