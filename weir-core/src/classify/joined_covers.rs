@@ -109,7 +109,7 @@ mod tests {
             let mut random = Random::new(seed, 0);
             let (mut all, mut index) = (BTreeMap::new(), JoinedCovers::default());
             for _ in 0..60 {
-                let leaf = LeafId(random.below(12) as u32);
+                let leaf = LeafId(random.below(12));
                 let rule = |_| Rule::new(random_match(&mut random), leaf);
                 let rules: Vec<Rule> = (0..2).map(rule).collect();
                 for rule in &rules {
