@@ -145,9 +145,10 @@ pub fn explain_record<'py>(
             stop.look();
             let load = Load::of_record(open()?, Some(&direction))?;
             let ask = Ask { class: class_.clone(), packet: None, worst, within: None };
-            let found = causes::look(&load, &ask).map_err(|error| error.to_string()).and_then(
-                |causes| Ok((causes, remedy::look(&load, &promises, Bounds::default())?)),
-            );
+            let found =
+                causes::look(&load, &ask).map_err(|error| error.to_string()).and_then(|causes| {
+                    Ok((causes, remedy::look(&load, &promises, Bounds::default())?))
+                });
             match found {
                 Ok((causes, promises)) => {
                     all.push(Explained { direction, fault: load.fault, causes, promises });

@@ -52,8 +52,7 @@ pub fn simulate<'py>(
     let scenario = scenario(py, scenario_text, base_dir, seed)?;
     let asked = Asked { packets, series };
     let given = interrupt::run(py, move |stop| simulated(&scenario, asked, stop))?;
-    let Given { report, packets, series } =
-        given.map_err(|error| answer::error(py, error, &[]))?;
+    let Given { report, packets, series } = given.map_err(|error| answer::error(py, error, &[]))?;
     let made = py.import("weir._report")?.getattr("Report")?.call1((answer::of(py, &report)?,))?;
     for (name, cells) in [("packets", packets), ("series", series)] {
         if let Some(cells) = cells {
@@ -85,7 +84,9 @@ fn simulated(scenario: &Scenario, asked: Asked, stop: &Stop) -> Result<Given, St
     };
     let watch = match asked.packets || asked.series.is_some() {
         // What waits at the end has its place in the series, too.
-        true => Watch { packets: Some(&mut tell), rest: asked.series.is_some(), ..Watch::default() },
+        true => {
+            Watch { packets: Some(&mut tell), rest: asked.series.is_some(), ..Watch::default() }
+        }
         false => Watch::default(),
     };
     let run = weir_sim::run_watched(scenario, watch, &mut |_| stop.look());
@@ -286,8 +287,9 @@ pub fn test<'py>(
 /// Returns the scenario of a promise, with the policy.
 fn promised(py: Python<'_>, policy: &Policy, path: &Path) -> PyResult<Scenario> {
     let name = path.display().to_string();
-    let bytes = file::read_named(path)
-        .map_err(|error| std::io::Error::new(error.kind(), format!("cannot read {name}: {error}")))?;
+    let bytes = file::read_named(path).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("cannot read {name}: {error}"))
+    })?;
     let read_file = |path: &Path| file::read_named(path);
     let outcome = py.detach(|| read::parse_with(&bytes, &name, &read_file, policy));
     let scenario = answer::plan(py, outcome)?;

@@ -62,7 +62,8 @@ impl Design {
     }
 
     fn grid(&self) -> Result<Vec<Vec<Value>>, String> {
-        let count = self.axes.iter().try_fold(1usize, |all, axis| all.checked_mul(axis.values.len()));
+        let count =
+            self.axes.iter().try_fold(1usize, |all, axis| all.checked_mul(axis.values.len()));
         let count = count.filter(|&count| count <= POINTS_MAX);
         let count = count.ok_or_else(|| format!("the grid has more than {POINTS_MAX} points"))?;
         let point = |mut place: usize| {
@@ -204,12 +205,15 @@ mod tests {
     fn a_grid_has_every_combination_once() {
         let axes = [("a", json!([1, 2])), ("b", json!(["x", "y", "z"]))];
         let points = design(Method::Grid, 0, &axes).points().expect("it is small");
-        assert_eq!(points[..4], [
-            vec![json!(1), json!("x")],
-            vec![json!(1), json!("y")],
-            vec![json!(1), json!("z")],
-            vec![json!(2), json!("x")],
-        ]);
+        assert_eq!(
+            points[..4],
+            [
+                vec![json!(1), json!("x")],
+                vec![json!(1), json!("y")],
+                vec![json!(1), json!("z")],
+                vec![json!(2), json!("x")],
+            ]
+        );
         assert_eq!(points.len(), 6);
         assert_eq!(design(Method::Grid, 0, &[]).points(), Ok(vec![vec![]]));
         let long = json!(vec![1; 1001]);

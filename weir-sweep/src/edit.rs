@@ -76,9 +76,8 @@ fn place(table: &mut Table, keys: &[String], value: Value) -> Result<(), String>
         Value::Table(next) => place(next, rest, value),
         Value::Array(rows) => {
             let (name, rest) = (&rest[0], &rest[1..]);
-            let named = |row: &&mut Value| {
-                row.get("name").and_then(Value::as_str) == Some(name.as_str())
-            };
+            let named =
+                |row: &&mut Value| row.get("name").and_then(Value::as_str) == Some(name.as_str());
             let row = rows.iter_mut().find(named).and_then(Value::as_table_mut);
             place(row.ok_or_else(|| format!("no `{key}` is called `{name}`"))?, rest, value)
         }
@@ -126,7 +125,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const SCENARIO: &str = "policy = \"p.toml\"\n[[source]]\nname = \"a\"\n[[source]]\nname = \"b\"\n";
+    const SCENARIO: &str =
+        "policy = \"p.toml\"\n[[source]]\nname = \"a\"\n[[source]]\nname = \"b\"\n";
 
     fn edited() -> Edited {
         let read = |path: &Path| match path == Path::new("p.toml") {

@@ -66,7 +66,8 @@ impl Text {
             (Method::Random, &self.random),
             (Method::Latin, &self.latin),
         ];
-        let mut given = given.into_iter().filter_map(|(method, axes)| Some((method, axes.as_ref()?)));
+        let mut given =
+            given.into_iter().filter_map(|(method, axes)| Some((method, axes.as_ref()?)));
         let (method, axes) = match (given.next(), given.next()) {
             (Some(only), None) => only,
             _ => return Err("write one of the tables [grid], [random] and [latin]".to_owned()),

@@ -88,11 +88,7 @@ impl Journal {
 }
 
 /// Returns the runs of a journal, and where its last whole line ends.
-fn read(
-    file: &File,
-    sweep: &Sweep,
-    path: &Path,
-) -> Result<(BTreeMap<usize, Done>, u64), String> {
+fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done>, u64), String> {
     let shown = path.display();
     let (mut done, mut end) = (BTreeMap::new(), 0);
     let mut reader = BufReader::new(file);

@@ -101,10 +101,15 @@ impl Result {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads: Vec<&str> =
-            self.keys.iter().map(String::as_str).chain(self.metrics.iter().map(String::as_str)).collect();
+        let heads: Vec<&str> = self
+            .keys
+            .iter()
+            .map(String::as_str)
+            .chain(self.metrics.iter().map(String::as_str))
+            .collect();
         let rows = self.points.iter().map(|point| {
-            let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let word =
+                |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let result = |result: &Option<Result>| match result {
                 None => "-".to_owned(),
                 Some(Result { mean, within: None, .. }) => figure(*mean),

@@ -41,7 +41,8 @@ pub fn write(path: &Path, sweep: &Sweep, done: &BTreeMap<usize, Done>) -> Result
     if let Some(run) = (0..sweep.runs()).find(|run| !done.contains_key(run)) {
         return Err(format!("run {run} is missing"));
     }
-    let cannot = |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
+    let cannot =
+        |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     let mut file = file.map_err(|error| cannot(&error))?;
@@ -89,7 +90,10 @@ pub fn read(path: &Path, sweep: &Sweep) -> Result<Option<BTreeMap<usize, Done>>,
             _ => None,
         };
         let run = *run as usize;
-        done.insert(run, Done { run, values: sweep.spec().metrics.iter().map(value).collect(), error });
+        done.insert(
+            run,
+            Done { run, values: sweep.spec().metrics.iter().map(value).collect(), error },
+        );
     }
     Ok(Some(done))
 }
@@ -97,7 +101,8 @@ pub fn read(path: &Path, sweep: &Sweep) -> Result<Option<BTreeMap<usize, Done>>,
 /// Returns the columns of the runs that are done, in the order of the table.
 pub fn columns(sweep: &Sweep, done: &BTreeMap<usize, Done>) -> Vec<(String, Column)> {
     let rows: Vec<&Done> = done.values().collect();
-    let integers = |of: &dyn Fn(&Done) -> i64| Column::Integers(rows.iter().map(|row| of(row)).collect());
+    let integers =
+        |of: &dyn Fn(&Done) -> i64| Column::Integers(rows.iter().map(|row| of(row)).collect());
     let mut columns = vec![
         ("run".to_owned(), integers(&|row| row.run as i64)),
         ("point".to_owned(), integers(&|row| sweep.place(row.run).0 as i64)),

@@ -210,7 +210,8 @@ fn points_with_the_same_seeds_are_compared_run_by_run() {
 #[test]
 fn files_of_a_scenario_travel_with_it() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let policy = "link = { rate = '1 Mbit/s', scheduler = 'drr' }\nclass = { all = { default = true } }\n";
+    let policy =
+        "link = { rate = '1 Mbit/s', scheduler = 'drr' }\nclass = { all = { default = true } }\n";
     for name in ["one.toml", "two.toml"] {
         fs::write(folder.path().join(name), policy).expect("it can be written");
     }

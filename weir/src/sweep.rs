@@ -50,7 +50,8 @@ impl Run for Sweep {
     fn run(self, output: &Output) -> Exit {
         let out = self.out.clone().unwrap_or_else(|| self.file.with_extension("parquet"));
         let outputs = [("--out", &Some(out.clone()))];
-        let made = whole_file::distinct(&outputs, &[&self.file]).and_then(|()| file::read(&self.file));
+        let made =
+            whole_file::distinct(&outputs, &[&self.file]).and_then(|()| file::read(&self.file));
         let spec = match made {
             Ok(spec) => spec,
             Err(why) => return output.refuse(&why),
@@ -98,7 +99,9 @@ impl Sweep {
         bar.finish_and_clear();
         if done.len() < runs.runs() {
             let (count, all) = (done.len(), runs.runs());
-            output.warn(&format!("stopped: {count} of {all} runs are done; the same command goes on"));
+            output.warn(&format!(
+                "stopped: {count} of {all} runs are done; the same command goes on"
+            ));
             return Ok(Exit::Interrupted);
         }
         table::write(out, &runs, &done)?;
