@@ -2,8 +2,10 @@
 
 use crate::answer;
 use crate::interrupt;
+use crate::options::Options;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use serde::Serialize;
 use weir_lab::claims::{self, Eras, Request, Sheet, Shelf};
 use weir_lab::experiments;
@@ -29,16 +31,18 @@ struct Listed<'a> {
 /// >>> {"nieminen", "benita"} <= {row["paper"] for row in weir.lab()}
 /// True
 #[pyfunction]
-#[pyo3(signature = (name = None, *, era = "both", only = None, seed = 1, threads = None))]
+#[pyo3(signature = (name = None, **options))]
 pub fn lab<'py>(
     py: Python<'py>,
     name: Option<String>,
-    era: &str,
-    only: Option<String>,
-    seed: u64,
-    threads: Option<u16>,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let eras = match era {
+    let options = Options::of(options, &["era", "only", "seed", "threads"])?;
+    let era: Option<String> = options.take("era")?;
+    let only: Option<String> = options.take("only")?;
+    let seed = options.take("seed")?.unwrap_or(1);
+    let threads: Option<u16> = options.take("threads")?;
+    let eras = match era.as_deref().unwrap_or("both") {
         "historic" => Eras::Historic,
         "sound" => Eras::Sound,
         "both" => Eras::Both,

@@ -11,6 +11,7 @@ mod effects;
 mod interrupt;
 mod lab;
 mod live;
+mod options;
 mod registry;
 mod replay;
 mod reserve;

@@ -2,8 +2,10 @@
 
 use crate::answer;
 use crate::interrupt;
+use crate::options::Options;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::fs::File as Opened;
@@ -121,15 +123,17 @@ struct Explained {
 /// left out. `promises` are judged beside the policy's own; `worst` is the number of the slowest
 /// packets told of. Raises `weir.Error` if no direction can be explained.
 #[pyfunction]
-#[pyo3(signature = (path, promises = Vec::new(), *, class_ = None, direction = None, worst = 10))]
+#[pyo3(signature = (path, promises = Vec::new(), **options))]
 pub fn explain_record<'py>(
     py: Python<'py>,
     path: PathBuf,
     promises: Vec<String>,
-    class_: Option<String>,
-    direction: Option<String>,
-    worst: usize,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let options = Options::of(options, &["class_", "direction", "worst"])?;
+    let class: Option<String> = options.take("class_")?;
+    let direction: Option<String> = options.take("direction")?;
+    let worst = options.take("worst")?.unwrap_or(WORST_DEFAULT);
     let worst = worst.min(weir_sim::explain::SLOWEST_MAX);
     let explained = interrupt::run(py, move |stop| -> Result<Vec<Explained>, String> {
         let open = || {
@@ -144,7 +148,7 @@ pub fn explain_record<'py>(
         for direction in directions {
             stop.look();
             let load = Load::of_record(open()?, Some(&direction))?;
-            let ask = Ask { class: class_.clone(), packet: None, worst, within: None };
+            let ask = Ask { class: class.clone(), packet: None, worst, within: None };
             let found =
                 causes::look(&load, &ask).map_err(|error| error.to_string()).and_then(|causes| {
                     Ok((causes, remedy::look(&load, &promises, Bounds::default())?))
@@ -167,3 +171,5 @@ fn of(path: &Path, error: &io::Error) -> io::Error {
 
 /// The longest record of one call, an hour.
 const SECONDS_MAX: f64 = 3600.0;
+/// The slowest packets told of, as by the command.
+const WORST_DEFAULT: usize = 10;

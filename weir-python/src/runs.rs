@@ -2,9 +2,11 @@
 
 use crate::answer;
 use crate::interrupt::{self, Stop};
+use crate::options::Options;
 use crate::table::{Cells, Table};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,18 +41,23 @@ struct Given {
 /// table of what each class did over time. Raises `weir.Error` if the scenario or its policy has
 /// errors; other findings become warnings.
 #[pyfunction]
-#[pyo3(signature = (scenario_text, base_dir = None, seed = None, *, packets = false, series = None))]
+#[pyo3(signature = (scenario_text, base_dir = None, seed = None, **options))]
 pub fn simulate<'py>(
     py: Python<'py>,
     scenario_text: &str,
     base_dir: Option<PathBuf>,
     seed: Option<u64>,
-    packets: bool,
-    series: Option<&str>,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let series = series.map(bin_width).transpose()?;
+    let options = Options::of(options, &["packets", "series"])?;
+    let packets = options.take("packets")?.unwrap_or(false);
+    let series = options.take::<String>("series")?.as_deref().map(bin_width).transpose()?;
     let scenario = scenario(py, scenario_text, base_dir, seed)?;
     let asked = Asked { packets, series };
+    if series.is_some_and(|width| scenario.duration.as_nanos() / width.as_nanos() > BINS_MAX) {
+        let why = format!("series: the run has more than {BINS_MAX} bins of this width");
+        return Err(PyValueError::new_err(why));
+    }
     let given = interrupt::run(py, move |stop| simulated(&scenario, asked, stop))?;
     let Given { report, packets, series } = given.map_err(|error| answer::error(py, error, &[]))?;
     let made = py.import("weir._report")?.getattr("Report")?.call1((answer::of(py, &report)?,))?;
@@ -204,22 +211,20 @@ fn series(all: &[Tracks]) -> Cells {
 /// Simulates one scenario under several schedulers, as `weir compare` does.
 ///
 /// Returns the comparison of docs/compare.md, a dict: its `rows` have what each scheduler gave.
-/// `replications` runs each with further seeds, on `threads` threads (by default all cores). Ctrl-C
-/// ends it. Raises `ValueError` if there is no such scheduler.
+/// `seed` replaces the scenario's, `replications` runs each with further seeds, on `threads` threads
+/// (by default all cores). Ctrl-C ends it. Raises `ValueError` if there is no such scheduler.
 #[pyfunction]
-#[pyo3(name = "compare")]
-#[pyo3(signature = (
-    scenario_text, schedulers, base_dir = None, seed = None, *, replications = 1, threads = None
-))]
+#[pyo3(name = "compare", signature = (scenario_text, schedulers, base_dir = None, **options))]
 pub fn compare_schedulers<'py>(
     py: Python<'py>,
     scenario_text: &str,
     schedulers: Vec<String>,
     base_dir: Option<PathBuf>,
-    seed: Option<u64>,
-    replications: u16,
-    threads: Option<u16>,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let options = Options::of(options, &["seed", "replications", "threads"])?;
+    let replications: u16 = options.take("replications")?.unwrap_or(1);
+    let (seed, threads) = (options.take("seed")?, options.take::<u16>("threads")?);
     let found = find(&schedulers).map_err(PyValueError::new_err)?;
     if found.is_empty() || replications == 0 {
         return Err(PyValueError::new_err("give one scheduler and one replication, or more"));
@@ -346,3 +351,5 @@ const SCENARIO_NAME: &str = "scenario.toml";
 /// The most rows of packets: 44 bytes each while the run lasts.
 const PACKETS_MAX: usize = 50_000_000;
 const RUNS_MAX: u32 = 1000;
+/// The most bins of a series, as those of a picture.
+const BINS_MAX: u64 = weir_sim::timeline::FIXED_BINS_MAX as u64;

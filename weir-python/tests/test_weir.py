@@ -316,12 +316,19 @@ class Stub(unittest.TestCase):
         for node in stubs:
             parameters = inspect.signature(getattr(_weir, node.name)).parameters.values()
             names = [parameter.name for parameter in parameters]
-            written = node.args.args + node.args.kwonlyargs
-            self.assertEqual(names, [argument.arg for argument in written], node.name)
+            written = [argument.arg for argument in node.args.args]
+            self.assertEqual(bool(node.args.kwonlyargs), "options" in names, node.name)
+            if node.args.kwonlyargs:
+                # The stub tells them; another one is refused.
+                names.remove("options")
+                known = [argument.arg for argument in node.args.kwonlyargs]
+                with self.assertRaisesRegex(TypeError, ", ".join(known)):
+                    getattr(_weir, node.name)(*[""] * required(parameters), nosuch=1)
+            self.assertEqual(names, written, node.name)
             defaults = [each.default for each in parameters if each.default is not each.empty]
             defaults = [[] if default is ... else default for default in defaults]
-            written = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-            self.assertEqual(defaults, [ast.literal_eval(each) for each in written], node.name)
+            written = [ast.literal_eval(each) for each in node.args.defaults]
+            self.assertEqual(defaults, written, node.name)
 
     def test_everything_is_documented(self):
         self.assertTrue(weir.__doc__)
@@ -383,6 +390,11 @@ link = weir.connect("home")
 link.set({"class.voice.rate": "2 Mbit/s"}, dry_run=True)
 codes: list[str] = [finding["code"] for finding in weir.check("")]
 """
+
+
+def required(parameters):
+    kinds = (inspect.Parameter.VAR_KEYWORD,)
+    return sum(each.default is each.empty and each.kind not in kinds for each in parameters)
 
 
 class Effects(Folder):
@@ -580,8 +592,12 @@ def ordered(value):
     if isinstance(value, dict):
         # A table's own keys come before its tables in TOML, wherever they were written.
         rows = [(key, ordered(each)) for key, each in value.items()]
-        return sorted(rows, key=lambda row: isinstance(row[1], tuple)), "table"
+        return sorted(rows, key=lambda row: is_table(row[1])), "table"
     return [ordered(each) for each in value] if isinstance(value, list) else value
+
+
+def is_table(value):
+    return isinstance(value, tuple) or isinstance(value, list) and any(map(is_table, value))
 
 
 class Sweeps(Folder):

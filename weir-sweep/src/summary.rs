@@ -61,12 +61,12 @@ impl Summary {
         let point = |(place, values): (usize, &Vec<Value>)| {
             let own = rows(place);
             let result = |metric: usize| Result::of(metric, &own, &first);
-            let errors = own.iter().flatten().filter_map(|row| row.error.clone());
+            let mut errors = own.iter().flatten().filter_map(|row| row.error.clone());
             let measured = own.iter().flatten().filter(|row| row.error.is_none());
             Point {
                 values: values.clone(),
                 runs: measured.count(),
-                error: errors.into_iter().next(),
+                error: errors.next(),
                 results: (0..spec.metrics.len()).map(result).collect(),
             }
         };

@@ -40,10 +40,31 @@ pub struct Done {
     /// Its number.
     pub run: usize,
     /// The metrics in their order; `None` where there was nothing to measure.
+    #[serde(with = "bits")]
     pub values: Vec<Option<f64>>,
     /// Why there are none: the findings on a policy that cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// Numbers as their bits: a number that is read from decimal digits may differ in its last bit.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        values: &[Option<f64>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let bits: Vec<Option<u64>> = values.iter().map(|value| value.map(f64::to_bits)).collect();
+        bits.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Option<f64>>, D::Error> {
+        let bits = Vec::<Option<u64>>::deserialize(deserializer)?;
+        Ok(bits.into_iter().map(|value| value.map(f64::from_bits)).collect())
+    }
 }
 
 /// A sweep that can be run.

@@ -82,7 +82,7 @@ impl Sweep {
         let left = |done: &BTreeMap<usize, Done>| {
             (0..runs.runs()).filter(|run| !done.contains_key(run)).collect::<Vec<_>>()
         };
-        let mut keep = |journal: &mut Journal, done: &mut BTreeMap<_, _>, rows: Vec<Done>| {
+        let keep = |journal: &mut Journal, done: &mut BTreeMap<_, _>, rows: Vec<Done>| {
             journal.add(&rows)?;
             bar.inc(rows.len() as u64);
             done.extend(rows.into_iter().map(|row| (row.run, row)));
@@ -114,7 +114,7 @@ impl Sweep {
         let python = std::env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let mut command = Command::new(&python);
         command.args(["-m", "weir", "sweep", "--engine", "ray", "--out"]).arg(out);
-        command.args(self.address.iter().flat_map(|address| ["--address", address]));
+        command.args(self.address.iter().flat_map(|address| ["--address", address.as_str()]));
         command.args((output.format == Format::Json).then_some("--json"));
         let failed = |why: String| {
             let cure = "install the module there (`pip install weir[ray]`), or name another Python \

@@ -94,8 +94,8 @@ def compare(
     scenario_text: str,
     schedulers: Sequence[str],
     base_dir: Union[_Path, None] = None,
-    seed: Union[int, None] = None,
     *,
+    seed: Union[int, None] = None,
     replications: int = 1,
     threads: Union[int, None] = None,
 ) -> dict[str, Any]:
