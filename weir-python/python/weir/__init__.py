@@ -17,8 +17,8 @@ Python's dicts and lists; `docs/` describes them.
 ... ''')
 >>> report["classes"][0]["sent"]["packets"]
 100
->>> report.table("classes").to_dict()["delay_us_p99"]
-[1000.0]
+>>> report.table("classes").to_dict()["sent_packets"]
+[100]
 """
 
 from ._engines import Engine, LocalEngine, RayEngine

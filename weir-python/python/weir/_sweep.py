@@ -98,9 +98,9 @@ def sweep(
     ... rate = "800 kbit/s"
     ... '''
     >>> grid = {"policy.link.rate": ["8 Mbit/s", "4 Mbit/s"]}
-    >>> done = weir.sweep(scenario, grid, metrics=["all.delay.max"], progress=False)
-    >>> done.rows.to_dict()["all.delay.max"]
-    [0.001, 0.002]
+    >>> done = weir.sweep(scenario, grid, metrics=["link.utilisation"], progress=False)
+    >>> [round(part, 2) for part in done.rows.to_dict()["link.utilisation"]]
+    [0.1, 0.2]
     """
     given = [(name, axes) for name, axes in
              (("grid", grid), ("random", random), ("latin", latin)) if axes is not None]
