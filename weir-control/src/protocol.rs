@@ -126,7 +126,8 @@ requests! {
         #[serde(default)]
         terms: Terms,
     } "reload" -> "changed", Change, post("/reload");
-    /// Puts the policies in force that were before the last change, or after an older one.
+    /// Puts the policies in force that were before the last change that still stands, or after an
+    /// older one.
     Rollback {
         /// The number of the older change.
         #[serde(default, skip_serializing_if = "Option::is_none")]

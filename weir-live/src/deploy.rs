@@ -163,7 +163,12 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
         Side::Wire => "wire",
     };
     let impairment = Impairment { delay: port.delay, loss: port.loss, seed: port.seed };
-    PortConfig { kind: kind.to_owned(), impairment, ..PortConfig::new(&port.interface) }
+    PortConfig {
+        kind: kind.to_owned(),
+        impairment,
+        ring_slots: deployment.receive_ring as usize,
+        ..PortConfig::new(&port.interface)
+    }
 }
 
 /// A lane for each direction, and for the ways that none shapes one for each port where they end.

@@ -69,10 +69,11 @@ fn check(text: &str, wanted: &[&str]) -> Outcome<Deployment> {
 #[test]
 fn a_valid_deployment_has_two_directions_with_their_policies() {
     let options = "name = 'home'\nwait = 'spin'\ncpu = 3\ncontrol = '/run/x'\nlag_max = '50 ms'\n\
-                   pool = '1000 packets'\n";
+                   pool = '1000 packets'\nreceive_ring = '9000 packets'\n";
     let deployment = check(&format!("{HEAD}{options}{WAYS}"), &[]).plan.expect("it is sound");
     assert_eq!(deployment.name, "home");
     assert_eq!((deployment.wait, deployment.pool), (Wait::Spin, 1000));
+    assert_eq!(deployment.receive_ring, 9000);
     let bridge = Bridge { ports: vec![0, 1], directions: vec![0, 1], cpu: Some(3) };
     assert_eq!(deployment.bridges, [bridge]);
     assert_eq!(deployment.lag_max, Duration::from_millis(50));
@@ -82,6 +83,7 @@ fn a_valid_deployment_has_two_directions_with_their_policies() {
     let bare = check(&format!("{HEAD}{WAYS}"), &[]).plan.expect("it is sound");
     assert_eq!((bare.name.as_str(), bare.wait, bare.bridges[0].cpu), ("d", Wait::Hybrid, None));
     assert_eq!((bare.lag_max, bare.pool), (Duration::from_millis(100), 8192));
+    assert_eq!(bare.receive_ring, 2048);
     assert_eq!((bare.nice, bare.carrier, bare.take), (None, Carrier::Keep, false));
 }
 
@@ -113,6 +115,7 @@ fn findings_point_into_the_deployment_or_the_policy() {
         ("policy = 'p.toml'\n[", "policy = 'marked.toml'\n[", &["W117@marked:5:18"]),
         ("[direction.up]", "lag_max = '1 us'\n[direction.up]", &["W015@d:3:11"]),
         ("[direction.up]", "pool = '1 packet'\n[direction.up]", &["W015@d:3:8"]),
+        ("[direction.up]", "receive_ring = '70000 packets'\n[direction.up]", &["W015@d:3:16"]),
         ("[direction.up]", "wait = 'sleep'\n[direction.up]", &["W016@d:3:8"]),
         ("[direction.up]", "wat = 'spin'\n[direction.up]", &["W010@d:3:1"]),
         ("[direction.up]", "web = '127.0.0.1:0'\n[direction.up]", &["W017@d:3:7"]),

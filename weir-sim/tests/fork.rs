@@ -158,7 +158,7 @@ fn what_cannot_be_forked_is_refused() {
     let text = policy("drr", "tail", "linear", &mut Random::new(6, 0));
     let bytes = Recording::new(&text, 6).expect("a sound policy").run(60, None);
     let rows = [
-        (2000, ("link.rate", "1 Mbit/s"), "after the beginning of the record"),
+        (2000, ("link.rate", "1 Mbit/s"), "after its beginning"),
         (500, ("class.nobody.rate", "1 Mbit/s"), "nobody"),
         (500, ("link.rate", "fast"), "fast"),
         (500, ("deployment.lag_max", "1 ms"), "values of the policy only"),

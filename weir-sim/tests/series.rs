@@ -151,6 +151,7 @@ fn a_cell_of_the_heat_map_has_as_many_packets_as_it_counts() {
                 to: window.end(bin),
                 delay_min: Duration::from_nanos(lowest),
                 delay_max: Duration::from_nanos(edges[cell + 1]),
+                with_host: false,
             };
             let name = Some(class.name.clone());
             let ask = Ask { class: name, worst: 1000, within: Some(within), packet: None };

@@ -11,7 +11,7 @@ use crate::json::{
 };
 use crate::source::Source;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -22,7 +22,6 @@ use weir_live::wait::realtime_ns;
 /// A report in a file.
 pub struct Report {
     name: String,
-    width_ms: f64,
     ways: Vec<(Direction, Bins)>,
     marks: Vec<Mark>,
 }
@@ -118,9 +117,10 @@ impl Report {
         let way = |place: (String, String, String), link: WrittenLink, classes: Vec<_>| {
             let (name, from, to) = place;
             let WrittenLink { scheduler, rate_bps } = link;
+            let all = classes.len();
             let classes = tree(classes);
-            let policy = String::new();
-            Direction { name, from, to, rate_bps, scheduler, policy, left_out: 0, classes }
+            let (policy, left_out) = (String::new(), (all - classes.len()) as u64);
+            Direction { name, from, to, rate_bps, scheduler, policy, left_out, classes }
         };
         let own = || (scenario.clone(), "sources".to_owned(), "receivers".to_owned());
         let mut ways = Vec::new();
@@ -133,12 +133,7 @@ impl Report {
             ways.push((way(place, WrittenLink { scheduler, rate_bps }, classes), bins));
         }
         let ways: Vec<_> = ways.into_iter().filter_map(|(way, bins)| Some((way, bins?))).collect();
-        let width_s = ways.first().map(|row| row.1.width_s).filter(|&width| width > 0.0);
-        let width_s = width_s.filter(|width| width.is_finite()).ok_or_else(|| {
-            "the report has no bins, so it has nothing over time; run `weir sim SCENARIO --bins 1s \
-             --json FILE`"
-                .to_owned()
-        })?;
+        check(&ways)?;
         let mark = |change: WrittenChange| Mark {
             t: change.at_s * 1e3,
             kind: "policy-changed".to_owned(),
@@ -146,7 +141,7 @@ impl Report {
             level: "notice".to_owned(),
         };
         let marks = changes.into_iter().map(mark).collect();
-        Ok(Self { name: name.to_owned(), width_ms: width_s * 1e3, ways, marks })
+        Ok(Self { name: name.to_owned(), ways, marks })
     }
 
     fn way(&self, name: Option<&str>) -> Result<&(Direction, Bins), Fault> {
@@ -156,34 +151,68 @@ impl Report {
             Fault::new(404, format!("there is no such direction; there are {}", known.join(", ")))
         })
     }
+}
 
-    fn bins(&self) -> usize {
-        let classes = self.ways.iter().flat_map(|row| &row.1.classes);
-        classes.map(|class| class.bytes.len()).max().unwrap_or(0)
+impl Bins {
+    fn width_ms(&self) -> f64 {
+        self.width_s * 1e3
+    }
+
+    fn count(&self) -> usize {
+        self.classes.iter().map(|class| class.bytes.len()).max().unwrap_or(0)
     }
 }
 
-/// Returns classes, each behind its parent.
-fn tree(written: Vec<WrittenClass>) -> Vec<Class> {
-    let mut rest = written;
-    let mut classes: Vec<Class> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    loop {
-        let is_next = |class: &WrittenClass| {
-            class.parent.as_ref().is_none_or(|parent| places.contains_key(parent))
-        };
-        let (next, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_next);
-        // Classes of a forged report may be above themselves.
-        if next.is_empty() || classes.len() >= CLASSES_MAX {
-            return classes;
-        }
-        for WrittenClass { name, parent, leaf } in next {
-            let parent = parent.and_then(|parent| places.get(&parent).copied());
-            places.insert(name.clone(), classes.len());
-            classes.push(Class { name, parent, leaf, ..Class::default() });
-        }
-        rest = others;
+/// # Errors
+/// When there is nothing over time, or too much.
+fn check(ways: &[(Direction, Bins)]) -> Result<(), String> {
+    if ways.is_empty() {
+        return Err("the report has no bins, so it has nothing over time; run `weir sim SCENARIO \
+                    --bins 1s --json FILE`"
+            .to_owned());
     }
+    for (way, bins) in ways {
+        let (name, width) = (&way.name, bins.width_s);
+        if !width.is_finite() || width <= 0.0 {
+            return Err(format!(
+                "the bins of `{name}` have a width of {width} s; it is a time above 0, as `weir \
+                 sim SCENARIO --bins 1s --json FILE` writes it"
+            ));
+        }
+    }
+    let classes = ways.iter().flat_map(|row| &row.1.classes);
+    let values = classes.map(|class| class.bytes.len()).sum::<usize>();
+    if values > VALUES_MAX {
+        return Err(format!(
+            "the report has {values} values over time, and at most {VALUES_MAX} are shown; run \
+             `weir sim` with wider bins"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns classes, each behind its parent, as many as are shown.
+fn tree(written: Vec<WrittenClass>) -> Vec<Class> {
+    let mut below: BTreeMap<Option<String>, Vec<WrittenClass>> = BTreeMap::new();
+    for class in written {
+        below.entry(class.parent.clone()).or_default().push(class);
+    }
+    let mut classes: Vec<Class> = Vec::new();
+    let mut next: VecDeque<(Option<usize>, WrittenClass)> = VecDeque::new();
+    let roots = below.remove(&None).unwrap_or_default();
+    next.extend(roots.into_iter().map(|class| (None, class)));
+    // Classes of a forged report may be above themselves: they are below no root.
+    while let Some((parent, WrittenClass { name, leaf, .. })) = next.pop_front() {
+        if classes.len() == CLASSES_MAX {
+            break;
+        }
+        let key = Some(name);
+        let children = below.remove(&key).unwrap_or_default();
+        let name = key.unwrap_or_default();
+        next.extend(children.into_iter().map(|class| (Some(classes.len()), class)));
+        classes.push(Class { name, parent, leaf, ..Class::default() });
+    }
+    classes
 }
 
 impl Source for Report {
@@ -194,8 +223,12 @@ impl Source for Report {
             weir: env!("CARGO_PKG_VERSION").to_owned(),
             now: realtime_ns() as f64 / 1e6,
             from: 0.0,
-            to: self.bins() as f64 * self.width_ms,
-            step_ms: self.width_ms.max(1.0) as u32,
+            to: self
+                .ways
+                .iter()
+                .map(|(_, bins)| bins.count() as f64 * bins.width_ms())
+                .fold(0.0, f64::max),
+            step_ms: self.ways.first().map_or(1.0, |(_, bins)| bins.width_ms()).max(1.0) as u32,
             panics: 0,
             abilities: Abilities::default(),
             directions: self.ways.iter().map(|row| row.0.clone()).collect(),
@@ -205,10 +238,10 @@ impl Source for Report {
     fn history(&self, query: &HistoryQuery) -> Result<History, Fault> {
         let (_, bins) = self.way(query.direction.as_deref())?;
         let (from, to) = (query.from.unwrap_or(0.0), query.to.unwrap_or(f64::MAX));
-        let count = bins.classes.iter().map(|class| class.bytes.len()).max().unwrap_or(0);
-        let end = |bin: &usize| (*bin + 1) as f64 * self.width_ms;
+        let width_ms = bins.width_ms();
+        let end = |bin: &usize| (*bin + 1) as f64 * width_ms;
         let inside: Vec<usize> =
-            (0..count).filter(|bin| end(bin) >= from && end(bin) <= to).collect();
+            (0..bins.count()).filter(|bin| end(bin) >= from && end(bin) <= to).collect();
         let mut order: Vec<&BinsOfClass> = bins.classes.iter().collect();
         order.sort_by_key(|class| {
             let bytes = class.bytes.iter();
@@ -217,9 +250,8 @@ impl Source for Report {
         order.truncate(CLASSES_MAX);
         let none = || vec![None; inside.len()];
         let class = |class: &&BinsOfClass| {
-            let rate = |bin: &usize| {
-                class.bytes.get(*bin).map(|&bytes| bytes as f64 * 8e3 / self.width_ms)
-            };
+            let rate =
+                |bin: &usize| class.bytes.get(*bin).map(|&bytes| bytes as f64 * 8e3 / width_ms);
             let series = Series {
                 sent_bps: inside.iter().map(rate).collect(),
                 offered_bps: none(),
@@ -255,6 +287,8 @@ impl Source for Report {
 
 /// The longest report.
 const BYTES_MAX: u64 = 256 << 20;
+/// The most values over time: with them an answer has some 30 MB.
+const VALUES_MAX: usize = 2_000_000;
 /// The most classes of an answer.
 const CLASSES_MAX: usize = 1000;
 /// The most characters of a file that come back.
@@ -297,9 +331,27 @@ mod tests {
         check("[", "no report");
         let (before, _) = REPORT.split_once(",\n        \"bins\"").expect("it has bins");
         check(&format!("{before}}}"), "--bins 1s");
-        check(&REPORT.replace("0.5,", "0,"), "--bins 1s");
+        check(&REPORT.replace("0.5,", "0,"), "a width of 0 s");
+        check(&REPORT.replace("0.5,", "-1,"), "a width of -1 s");
+        let long = format!("[{}0]", "0,".repeat(VALUES_MAX));
+        check(&REPORT.replacen("[0, 1000, 500]", &long, 1), "wider bins");
         let circle = REPORT.replace("\"parent\": null", "\"parent\": \"voice\"");
         let report = Report::of_bytes("r", circle.as_bytes()).expect("it has bins");
         assert!(report.about(Right::Read).expect("it is known").directions[0].classes.is_empty());
+    }
+
+    #[test]
+    fn more_classes_than_are_shown_are_counted() {
+        let chain = (1..3000)
+            .map(|it| format!(r#", {{"name": "c{it}", "parent": "c{}", "leaf": true}}"#, it - 1));
+        let chain: String = chain.collect();
+        let first = r#"{"name": "c0", "parent": null, "leaf": false}"#;
+        let (before, rest) = REPORT.split_once(r#""classes": ["#).expect("it has classes");
+        let (_, after) = rest.split_once("],").expect("they end");
+        let text = format!(r#"{before}"classes": [{first}{chain}],{after}"#);
+        let report = Report::of_bytes("r", text.as_bytes()).expect("it is a report");
+        let direction = &report.about(Right::Read).expect("it is known").directions[0];
+        assert_eq!((direction.classes.len(), direction.left_out), (CLASSES_MAX, 2000));
+        assert_eq!(direction.classes[999].parent, Some(998));
     }
 }

@@ -61,6 +61,10 @@ struct Request {
     /// Only the claims whose id or sentence contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// On real packets, in private networks: the paper's experiments that need no old driver,
+    /// beside the simulation with what this host adds.
+    #[arg(long)]
+    live: bool,
     /// Weir's own: seconds of each live measurement.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
@@ -106,6 +110,9 @@ impl Run for Lab {
 
 impl Request {
     fn run(self, shelf: &Shelf, output: &Output) -> Exit {
+        if self.live {
+            return self.run_live(shelf, output);
+        }
         let own = experiments::find(&self.which.name).and_then(|found| found.own);
         if self.file.is_some() && !own.is_some_and(|own| own.takes_file) {
             return output.refuse(&format!("`{}` runs no scenario from a file", self.which.name));
@@ -119,6 +126,18 @@ impl Request {
         };
         let duration = Duration::from_secs(self.seconds);
         own::run(output, found, &Options { duration, only: self.only, file: self.file })
+    }
+
+    /// One after the other: each measures this machine.
+    fn run_live(self, shelf: &Shelf, output: &Output) -> Exit {
+        let sheets = shelf.select_live(&self.which.name);
+        if sheets.is_empty() {
+            let known = shelf.live.iter().map(|sheet| sheet.paper.as_str());
+            let (name, known) = (&self.which.name, known.collect::<Vec<_>>().join(", "));
+            return output.refuse(&format!("`{name}` does not run live; write all, {known}"));
+        }
+        let which = Which { threads: NonZeroUsize::new(1), ..self.which };
+        papers::run_live(&sheets, &which, self.only.as_deref(), output)
     }
 }
 

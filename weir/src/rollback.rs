@@ -5,12 +5,14 @@ use crate::change::{self, Options};
 use crate::output::{Exit, Output};
 use weir_control::protocol::Request;
 
-/// Undoes the last change of a running link, or goes back to the policies after an older one.
+/// Undoes the last change of a running link that still stands, or goes back to the policies after
+/// an older one.
 #[derive(clap::Args)]
 #[command(override_usage = "weir rollback [OPTIONS] <NAME|--control <SOCKET>> [NUMBER]")]
 pub struct Rollback {
     /// The name of the deployment, and the number of a change as `weir log` lists it: what was in
-    /// force after it comes back. Without a number, what was before the last change.
+    /// force after it comes back. Without a number, what was before the last change that was not
+    /// undone.
     #[arg(value_name = "NAME NUMBER", num_args = 0..=2)]
     words: Vec<String>,
     #[command(flatten)]

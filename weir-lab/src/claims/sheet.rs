@@ -52,6 +52,9 @@ pub struct Sheet {
     /// Whether it runs long; then the test of `docs/lab/` checks only its claims.
     #[serde(default)]
     pub slow: bool,
+    /// Whether it runs on real packets: it is apart from the others, and facts do not rest on it.
+    #[serde(default)]
+    pub live: bool,
     /// Settings for the family: rates, sizes, whatever is varied.
     #[serde(default)]
     #[serde(skip_serializing)]

@@ -12,6 +12,8 @@ pub struct Shelf {
     pub papers: Vec<Paper>,
     /// The experiments, those of one paper together.
     pub sheets: Vec<Sheet>,
+    /// Those on real packets.
+    pub live: Vec<Sheet>,
 }
 
 impl Shelf {
@@ -33,7 +35,8 @@ impl Shelf {
         for paper in &papers {
             sheets.extend(read_sheets(&paper.key)?);
         }
-        Ok(Self { papers, sheets })
+        let (live, sheets) = sheets.into_iter().partition(|sheet| sheet.live);
+        Ok(Self { papers, sheets, live })
     }
 
     /// Returns the experiments that `name` denotes: all, a paper's, one, or the parts of one (`H-4`
@@ -44,6 +47,12 @@ impl Shelf {
         };
         let wanted = |sheet: &&Sheet| name == "all" || sheet.paper == name || part(sheet);
         self.sheets.iter().filter(wanted).collect()
+    }
+
+    /// Returns the experiments on real packets that `name` denotes: all, or a paper's.
+    pub fn select_live(&self, name: &str) -> Vec<&Sheet> {
+        let wanted = |sheet: &&Sheet| name == "all" || sheet.paper == name || sheet.id == name;
+        self.live.iter().filter(wanted).collect()
     }
 
     /// Returns what a paper states, in its order.
@@ -121,7 +130,7 @@ mod tests {
     #[test]
     fn every_sheet_reads_and_claims_something() {
         let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-        for sheet in &shelf.sheets {
+        for sheet in shelf.sheets.iter().chain(&shelf.live) {
             let says = !sheet.claims.is_empty() || !sheet.irreproducible.is_empty();
             assert!(says, "{} claims nothing", sheet.id);
             for claim in &sheet.claims {
@@ -131,7 +140,8 @@ mod tests {
                 assert!(!idle, "{} {}: no run has its era", sheet.id, claim.id);
             }
         }
-        let mut ids: Vec<&str> = shelf.sheets.iter().map(|sheet| sheet.id.as_str()).collect();
+        let all = shelf.sheets.iter().chain(&shelf.live);
+        let mut ids: Vec<&str> = all.map(|sheet| sheet.id.as_str()).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id occurs twice: {ids:?}");
     }

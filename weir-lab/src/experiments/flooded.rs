@@ -38,7 +38,8 @@ impl Flooded {
         let cpu = rig::cpus().0.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
         let deployment = format!(
             "[deployment]\nports = {{ inside = \"{LEFT}\", outside = \"{RIGHT}\" }}\n\
-             control = \"{}\"\npriority = \"realtime\"\n{cpu}{extra}\n\
+             control = \"{}\"\npriority = \"realtime\"\n\
+             receive_ring = \"16384 packets\"\n{cpu}{extra}\n\
              [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n",
             folder.path().join(SOCKET).display()
         );

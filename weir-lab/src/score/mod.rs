@@ -14,7 +14,7 @@ use std::{io, thread};
 use weir_core::account::Histogram;
 use weir_live::error::SystemError;
 use weir_live::status::{Board, ClassStatus, Status};
-use weir_live::testbed::{Host as End, Testbed};
+use weir_live::testbed::{Host as End, RIGHT, Testbed};
 use weir_sim::scenario::{Scenario, Traffic};
 use weir_sim::{Host, Watch, read};
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender};
@@ -30,6 +30,8 @@ pub struct Pair {
     /// The scenario, to the address of the server.
     pub scenario: Scenario,
     policy: weir_policy::Policy,
+    /// Lines of `tc` for the port [`RIGHT`] that make the kernel shape alike; may be none.
+    kernel: Vec<String>,
 }
 
 /// What a class did in the measured window.
@@ -86,7 +88,9 @@ impl Pair {
         let outcome = read::parse_with(top.as_bytes(), &name, &none, &policy);
         let why = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
         let scenario = outcome.plan.as_ref().cloned().ok_or_else(why)?;
-        Ok(Self { name, scenario, policy })
+        let lines = table.get("kernel").and_then(toml::Value::as_str).unwrap_or_default();
+        let kernel = lines.lines().map(|line| line.replace("RIGHT", RIGHT)).collect();
+        Ok(Self { name, scenario, policy, kernel })
     }
 
     /// Returns whether a source uses TCP.
@@ -149,7 +153,40 @@ impl Pair {
         run().map_err(|error| format!("{}: {error}", self.name))
     }
 
+    /// Returns whether the kernel can shape alike.
+    pub fn has_kernel(&self) -> bool {
+        !self.kernel.is_empty()
+    }
+
+    /// Runs it live with the kernel's scheduler; call [`rig::prepare`] first.
+    ///
+    /// # Errors
+    /// When the networks cannot be made, `tc` fails, or traffic cannot be sent.
+    pub fn live_in_kernel(&self) -> Result<ReceiveReport, String> {
+        let length = Duration::from_nanos(self.scenario.duration.as_nanos());
+        let traffic = |testbed: &Testbed, _: Option<&Board>| {
+            self.send(testbed, || {
+                thread::sleep(length);
+                Ok(())
+            })
+        };
+        let run = rig::between(Forwarder::Kernel(&self.kernel), traffic);
+        let (((), received), _) = run.map_err(|error| format!("{}: {error}", self.name))?;
+        Ok(received)
+    }
+
     fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
+        let (watched, received) = self.send(testbed, || self.watch(board))?;
+        let (classes, backlog_max) = watched;
+        Ok(LiveRun { classes, backlog_max, received })
+    }
+
+    /// Sends from one host to the other while `watch` runs.
+    fn send<T>(
+        &self,
+        testbed: &Testbed,
+        watch: impl FnOnce() -> Result<T, SystemError>,
+    ) -> Result<(T, ReceiveReport), SystemError> {
         let ports = self.scenario.sources.iter().filter_map(|source| source.headers.ports);
         let ports: Vec<u16> = ports.map(|ports| ports.destination).collect();
         let receive = ReceivePlan::ports(&ports);
@@ -158,6 +195,16 @@ impl Pair {
         let sources = self.scenario.sources.clone();
         let plan = SendPlan { duration: whole + SLACK, ..SendPlan::new(sources) };
         let sender = testbed.client.run(|| Sender::start(&plan))??;
+        let watched = watch();
+        sender.stop();
+        sender.finish();
+        receiver.wait_ended(SLACK);
+        Ok((watched?, receiver.finish()))
+    }
+
+    /// Returns what each class did after the warm-up, and the most bytes that waited at once.
+    fn watch(&self, board: &Board) -> Result<(BTreeMap<String, Side>, u64), SystemError> {
+        let whole = Duration::from_nanos(self.scenario.duration.as_nanos());
         thread::sleep(WARMUP);
         let none = || SystemError::refused("read the status", "the loop hangs", "try again");
         let before = board.mark(PATIENCE).ok_or_else(none)?;
@@ -168,10 +215,7 @@ impl Pair {
             backlog_max = backlog_max.max(waiting);
         }
         let after = board.ask_with_bins(PATIENCE).ok_or_else(none)?;
-        sender.stop();
-        sender.finish();
-        receiver.wait_ended(SLACK);
-        Ok(LiveRun { classes: classes(&before, &after), backlog_max, received: receiver.finish() })
+        Ok((classes(&before, &after), backlog_max))
     }
 }
 

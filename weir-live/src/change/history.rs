@@ -287,8 +287,23 @@ impl History {
         last.is_some_and(|last| std::mem::take(&mut last.on_trial))
     }
 
+    /// Returns what was in force before the last change that still stands: a change that was
+    /// undone, or did not pass its trial, does not.
+    pub fn before_standing(&self) -> Option<&Entry> {
+        let mut standing: Vec<&Entry> = Vec::new();
+        for entry in &self.entries {
+            let returns = matches!(entry.origin, Origin::Rollback | Origin::Returned);
+            let is_same = |other: &&Entry| other.texts.is_some() && other.texts == entry.texts;
+            match standing.iter().rposition(is_same).filter(|_| returns) {
+                Some(place) => standing.truncate(place + 1),
+                None => standing.push(entry),
+            }
+        }
+        standing.into_iter().rev().nth(1)
+    }
+
     /// Returns what was in force before the last change, if that is known.
-    pub fn before_last(&self) -> Option<&Entry> {
+    fn before_last(&self) -> Option<&Entry> {
         self.entries.iter().rev().nth(1)
     }
 
@@ -419,6 +434,28 @@ mod tests {
         check(&[1, TEXTS_MAX, TEXTS_MAX + 1], 3, 3);
         // A gap is never followed by older texts.
         check(&[1, TEXTS_MAX, 1], 3, 3);
+    }
+
+    #[test]
+    fn what_was_undone_is_not_undone_again() {
+        use Origin::{Returned, Rollback, Set, Start};
+        let check = |changes: &[(Origin, usize)], before: Option<usize>| {
+            let mut history = History::default();
+            for (origin, bytes) in changes {
+                history.push(Entry { origin: *origin, ..entry(*bytes, false) });
+            }
+            let bytes = history.before_standing().and_then(|entry| entry.texts.as_ref());
+            assert_eq!(bytes.map(Texts::bytes), before.map(|bytes| bytes + 1), "{changes:?}");
+        };
+        check(&[(Start, 5)], None);
+        check(&[(Start, 5), (Set, 6)], Some(5));
+        check(&[(Start, 5), (Set, 6), (Set, 7), (Rollback, 6)], Some(5));
+        check(&[(Start, 5), (Set, 6), (Rollback, 5)], None);
+        check(&[(Start, 5), (Set, 6), (Returned, 5)], None);
+        check(&[(Start, 5), (Set, 6), (Set, 7), (Returned, 6)], Some(5));
+        // To where it was undone from, by its number.
+        check(&[(Start, 5), (Set, 6), (Set, 7), (Rollback, 5), (Rollback, 7)], Some(5));
+        check(&[(Start, 5), (Set, 6), (Set, 5), (Rollback, 6)], Some(5));
     }
 
     #[test]

@@ -203,6 +203,7 @@ fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
         ("wait", old.wait == new.wait),
         ("nice", old.nice == new.nice),
         ("pool", old.pool == new.pool),
+        ("receive_ring", old.receive_ring == new.receive_ring),
         ("carrier", old.carrier == new.carrier),
         ("take", old.take == new.take),
         ("alarm", is_alike(old, new)),

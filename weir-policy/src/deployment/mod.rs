@@ -71,6 +71,8 @@ pub struct Deployment {
     pub lag_max: Duration,
     /// The most frames that a direction without policy holds; each [`Direction`] has its own.
     pub pool: u32,
+    /// The frames that the first receive ring of each port holds, rounded up to a power of two.
+    pub receive_ring: u32,
     /// What the loss of a port's carrier means for the other ports.
     pub carrier: Carrier,
     /// Whether an interface with addresses or routes may be taken.
@@ -269,6 +271,8 @@ impl Settings {
         let lag_max = table.field("lag_max").and_then(|node| lag_max(&node, report));
         let pool_node = table.field("pool");
         let pool = pool_node.as_ref().and_then(|node| pool::read(node, report));
+        let receive_ring = table.field("receive_ring");
+        let receive_ring = receive_ring.and_then(|node| pool::read_ring(&node, report));
         let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
         let carrier = table.field("carrier").and_then(|node| carrier(&node, report));
         let take = table.field("take").and_then(|node| node.flag(report));
@@ -284,6 +288,7 @@ impl Settings {
             control,
             lag_max: lag_max.unwrap_or(LAG_MAX_DEFAULT),
             pool: pool.unwrap_or(pool::DEFAULT),
+            receive_ring: receive_ring.unwrap_or(pool::RING_DEFAULT),
             carrier: carrier.unwrap_or_default(),
             take: take.unwrap_or(false),
             service,

@@ -1,4 +1,5 @@
-//! The pool of frames of a direction, and whether its policy fits into it.
+//! The pool of frames of a direction, whether its policy fits into it, and the receive rings of
+//! ports.
 
 use super::Direction;
 use crate::codes;
@@ -8,16 +9,31 @@ use crate::reader::Node;
 use weir_core::ids::LeafId;
 use weir_core::queue::Limit;
 
-/// Reads a number of frames.
+/// Reads the frames of a pool.
 pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<u32> {
+    let frames = within(node, (MIN, DEFAULT, MAX), report)?;
+    tell_memory(frames, node, report);
+    Some(frames)
+}
+
+/// Reads the frames that the first receive ring of a port holds.
+pub(super) fn read_ring(node: &Node<'_>, report: &mut Report) -> Option<u32> {
+    within(node, (RING_MIN, RING_DEFAULT, RING_MAX), report)
+}
+
+/// Reads a number of frames between two limits.
+fn within(
+    node: &Node<'_>,
+    (min, default, max): (u32, u32, u32),
+    report: &mut Report,
+) -> Option<u32> {
     let frames = node.packets(report)?;
-    if (MIN..=MAX).contains(&frames) {
-        tell_memory(frames, node, report);
+    if (min..=max).contains(&frames) {
         return Some(frames);
     }
     let noun = if frames == 1 { "packet" } else { "packets" };
-    let message = format!("{frames} {noun} is not between {MIN} and {MAX} packets");
-    let cure = format!("leave it out for {DEFAULT} packets");
+    let message = format!("{frames} {noun} is not between {min} and {max} packets");
+    let cure = format!("leave it out for {default} packets");
     report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
     None
 }
@@ -112,6 +128,11 @@ const MAX: u32 = 1 << 20;
 const PACKET_TYPICAL: u64 = 500;
 /// The memory of a frame with MTU 1500, where a port is of kind `afxdp`; else it is 1536.
 const FRAME_BYTES: u64 = 2048;
+/// 7 ms at 300 000 frames a second.
+pub(super) const RING_DEFAULT: u32 = 2048;
+const RING_MIN: u32 = 256;
+/// 128 MiB for each port with MTU 1500.
+const RING_MAX: u32 = 1 << 16;
 /// The memory of a pool that is worth a note.
 const TOLD_ABOVE: u64 = 256 << 20;
 /// The most classes that a warning names.

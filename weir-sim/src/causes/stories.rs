@@ -21,7 +21,8 @@ pub struct Story {
     pub offered_s: f64,
     /// Its length.
     pub bytes: u32,
-    /// From the offer until it left or was dropped, in ms.
+    /// From the offer until it left or was dropped, in ms; [`Within::with_host`] counts the run
+    /// loop, too.
     pub total_ms: f64,
     /// The parts, in ms.
     pub parts_ms: Parts<f64>,
@@ -53,6 +54,8 @@ pub struct Within {
     pub delay_min: Duration,
     /// The delay above all others.
     pub delay_max: Duration,
+    /// Whether how late the run loop handed a packet out counts, as in the status of a link.
+    pub with_host: bool,
 }
 
 /// Packets sent, and their bytes.
@@ -89,6 +92,8 @@ pub(super) struct Stories<'a> {
 /// A packet to tell of: its sojourn, its class, the classes that held it back and that lent.
 struct Chosen {
     sojourn: Sojourn,
+    /// Its delay as it is asked for.
+    total: Duration,
     class: usize,
     regulator: Option<String>,
     lender: Option<String>,
@@ -167,12 +172,15 @@ impl<'a> Stories<'a> {
             Some(_) => 1,
             None => self.ask.worst,
         };
-        if self.ask.within.is_some_and(|within| !within.has(sojourn)) {
+        let late = self.load.late.get(place).copied().flatten().map(|late| late.0);
+        let late = late.filter(|_| self.ask.within.is_some_and(|within| within.with_host));
+        let late = late.unwrap_or(Duration::ZERO);
+        if self.ask.within.is_some_and(|within| !within.has(sojourn, late)) {
             return;
         }
         self.matched += 1;
-        let total = sojourn.total();
-        let at = self.chosen.partition_point(|row| row.sojourn.total() >= total);
+        let total = sojourn.total().plus(late);
+        let at = self.chosen.partition_point(|row| row.total >= total);
         if at >= most {
             return;
         }
@@ -182,7 +190,7 @@ impl<'a> Stories<'a> {
         let mut path = tree.path(tree.class_of(sojourn.leaf));
         let regulator = path.nth(sojourn.level.into()).filter(|_| is_held).map(name);
         let lender = sojourn.lender.map(name);
-        self.chosen.insert(at, Chosen { sojourn: *sojourn, class, regulator, lender });
+        self.chosen.insert(at, Chosen { sojourn: *sojourn, total, class, regulator, lender });
         self.chosen.truncate(most);
     }
 
@@ -195,7 +203,7 @@ impl<'a> Stories<'a> {
     }
 
     fn story(&self, chosen: &Chosen) -> Option<Story> {
-        let Chosen { sojourn, class, regulator, lender } = chosen;
+        let Chosen { sojourn, total, class, regulator, lender } = chosen;
         let place = self.load.place(sojourn.handle)?;
         let (own, others) = self.turns(sojourn, *class);
         let rule = (sojourn.regulation != Regulation::None).then(|| sojourn.regulation.name());
@@ -206,7 +214,7 @@ impl<'a> Stories<'a> {
             class: self.names[*class].clone(),
             offered_s: sojourn.arrived.since(start).as_nanos() as f64 / 1e9,
             bytes: self.load.arrivals[place].packet.length,
-            total_ms: ms(sojourn.total()),
+            total_ms: ms(*total),
             parts_ms: Parts::of(sojourn).map(ms),
             regulated_by: regulator.clone().zip(rule),
             lender: lender.clone(),
@@ -236,9 +244,9 @@ impl<'a> Stories<'a> {
 }
 
 impl Within {
-    fn has(&self, sojourn: &Sojourn) -> bool {
-        let total = sojourn.total();
-        let in_time = sojourn.at > self.from && sojourn.at <= self.to;
+    fn has(&self, sojourn: &Sojourn, late: Duration) -> bool {
+        let (total, at) = (sojourn.total().plus(late), sojourn.at.after(late));
+        let in_time = at > self.from && at <= self.to;
         in_time && total >= self.delay_min && total < self.delay_max
     }
 }

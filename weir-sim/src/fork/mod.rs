@@ -124,11 +124,16 @@ fn window(load: &Load, ask: &Ask) -> Result<Window, String> {
     let (from, to) = (ask.at, ask.at.after(ask.length).min(load.end));
     let length = load.end.since(load.start.min(load.end));
     if from < load.start || from >= load.end {
+        let seconds = |time: Duration| format!("{:.3} s", time.as_nanos() as f64 / 1e9);
         let what = match from < load.start {
-            true => format!("is {} before the record begins", load.start.since(from)),
-            false => format!("is {} after the beginning of the record", from.since(load.start)),
+            true => format!("{} before the record begins", seconds(load.start.since(from))),
+            false => format!("{} after its beginning", seconds(from.since(load.start))),
         };
-        return Err(format!("the moment {what}; the record lasts {length}"));
+        let length = seconds(length);
+        return Err(format!(
+            "the record does not hold that moment, which is {what}; it lasts {length}: take a \
+             moment in it"
+        ));
     }
     if ask.length == Duration::ZERO {
         return Err("a future of no time has nothing to show; take a longer one".to_owned());

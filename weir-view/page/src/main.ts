@@ -144,6 +144,11 @@ function drawHeader(about: About): void {
   );
 }
 
+/** The link answers; what is shown may be of before. */
+function drawLive(): void {
+  drawState("live", store.instant === null ? "live" : "live; you look at the past");
+}
+
 function drawState(state: "live" | "lost" | "record", words: string): void {
   const box = byId("state");
   box.className = state;
@@ -236,7 +241,7 @@ async function listen(direction: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       const response = await api.stream(direction, signal);
-      drawState("live", "live");
+      drawLive();
       await follow(response, (event) => heard(event));
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) return askToken(error.message);
@@ -250,7 +255,7 @@ async function listen(direction: string, signal: AbortSignal): Promise<void> {
 function heard({ event, data }: ServerEvent): void {
   if (event === "sample") {
     const sample = JSON.parse(data) as Sample;
-    if (byId("state").className !== "live") drawState("live", "live");
+    drawLive();
     if (store.instant === null) {
       store.now.sample(sample, store.parents);
       store.tell("sample");

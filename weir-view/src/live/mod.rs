@@ -138,11 +138,14 @@ impl Source for Live {
     }
 
     fn history(&self, query: &HistoryQuery) -> Result<History, Fault> {
-        series::history(&self.shared.past().frames(query.from, query.to), query)
+        // What takes long is not done while the collector waits.
+        let frames = self.shared.past().frames(query.from, query.to);
+        series::history(&frames, query)
     }
 
     fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault> {
-        series::heat(&self.shared.past().frames(query.from, query.to), query)
+        let frames = self.shared.past().frames(query.from, query.to);
+        series::heat(&frames, query)
     }
 
     fn events(&self, query: &SpanQuery) -> Result<Vec<Mark>, Fault> {
@@ -162,7 +165,8 @@ impl Source for Live {
     }
 
     fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
-        self.snapshot.take(self.shared.contact.as_ref())?.packets(query)
+        // The delays of the status, and so those of the heat map, have what the run loop added.
+        self.snapshot.take(self.shared.contact.as_ref())?.packets(query, true)
     }
 
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {

@@ -87,7 +87,7 @@ impl Source for Record {
     }
 
     fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
-        self.tape.packets(query)
+        self.tape.packets(query, false)
     }
 
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {

@@ -203,11 +203,12 @@ impl Tape {
         Ok(all.into_iter().map(settings::knob).collect())
     }
 
-    /// Answers `/view/packets`: those that left or were dropped in a time, after such a delay.
+    /// Answers `/view/packets`: those that left or were dropped in a time, after such a delay, in
+    /// which counts how late the run loop was if `with_host`.
     ///
     /// # Errors
     /// When there is no such direction or class, or a number is none.
-    pub fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
+    pub fn packets(&self, query: &PacketsQuery, with_host: bool) -> Result<Packets, Fault> {
         let way = self.way(query.direction.as_deref())?;
         if let Some(class) = query.class.as_ref().filter(|class| !way.load.has_class(class)) {
             return Err(no_class(&way, class));
@@ -219,6 +220,7 @@ impl Tape {
             to: self.instant(query.to)?.unwrap_or(whole.to),
             delay_min: Duration::from_nanos(delay(query.delay_min_us)?.unwrap_or(0)),
             delay_max: Duration::from_nanos(delay(query.delay_max_us)?.unwrap_or(u64::MAX)),
+            with_host,
         };
         let worst = query.limit.unwrap_or(PACKETS_DEFAULT).min(PACKETS_MAX) as usize;
         let (class, within) = (query.class.clone(), Some(within));
@@ -343,7 +345,8 @@ impl Tape {
         let Some(ms) = ms else { return Ok(None) };
         // Whole milliseconds first: in nanoseconds a float of today is not exact.
         let whole = nanos(ms.floor(), 1.0)?;
-        let nanos = whole.saturating_mul(1_000_000) + (ms.fract() * 1e6).round() as u64;
+        let rest = (ms.fract() * 1e6).round() as u64;
+        let nanos = whole.saturating_mul(1_000_000).saturating_add(rest);
         Ok(Some(Instant::from_nanos(nanos.saturating_sub(self.head.epoch_ns))))
     }
 }

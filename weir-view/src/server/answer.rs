@@ -5,7 +5,7 @@ use super::talk::Talk;
 use super::{Slot, WORKS_MAX};
 use crate::json::About;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_control::http::Fault;
 use weir_control::protocol::Right;
 
@@ -42,8 +42,14 @@ impl Talk<'_> {
                 let panics = self.shared.panics.load(Ordering::Relaxed);
                 json(&About { panics, ..source.about(right)? })
             }
-            What::History => json(&source.history(&query(text)?)?),
-            What::Heat => json(&source.heat(&query(text)?)?),
+            What::History => {
+                let _turn = self.shared.making.lock();
+                json(&source.history(&query(text)?)?)
+            }
+            What::Heat => {
+                let _turn = self.shared.making.lock();
+                json(&source.heat(&query(text)?)?)
+            }
             What::Events => json(&source.events(&query(text)?)?),
             What::Knobs => json(&source.knobs(&query(text)?)?),
             What::Packets => json(&source.packets(&query(text)?)?),
@@ -55,11 +61,14 @@ impl Talk<'_> {
 
     /// Takes one of the few places for what takes long.
     pub(super) fn begin_work(&self) -> Result<Slot<'_>, Fault> {
-        Slot::take(&self.shared.works, WORKS_MAX).ok_or_else(|| {
-            let text = format!("{WORKS_MAX} requests of this sort are under way; try again");
-            Fault::new(503, text)
-        })
+        take(&self.shared.works, WORKS_MAX)
     }
+}
+
+/// Takes a place of at most `max`.
+pub(super) fn take(count: &AtomicUsize, max: usize) -> Result<Slot<'_>, Fault> {
+    let full = || Fault::new(503, format!("{max} requests of this sort are under way; try again"));
+    Slot::take(count, max).ok_or_else(full)
 }
 
 fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {

@@ -19,8 +19,8 @@ use crate::source::Source;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 #[cfg(test)]
@@ -46,6 +46,10 @@ pub struct Shared {
     streams: AtomicUsize,
     /// Requests that take long or ask the link, under way.
     works: AtomicUsize,
+    /// Answers that go through all that is kept, until their clients have read them.
+    wide: AtomicUsize,
+    /// Such answers are made one after the other.
+    making: Mutex<()>,
     /// Requests whose answers panicked: each a fault of Weir.
     panics: AtomicU64,
     ending: AtomicBool,
@@ -117,9 +121,9 @@ fn serve(shared: &Arc<Shared>, stop: &OwnedFd) {
 impl Shared {
     /// What a server of this source shares.
     pub fn of(source: Arc<dyn Source>, web: Option<Web>) -> Self {
-        let (streams, works) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let [streams, works, wide] = [(); 3].map(|()| AtomicUsize::new(0));
         let (panics, ending) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { source, web, streams, works, panics, ending }
+        Self { source, web, streams, works, wide, making: Mutex::new(()), panics, ending }
     }
 
     /// Starts a thread for this client, unless `others` are too many already.
@@ -190,5 +194,7 @@ pub const CLIENTS_MAX: usize = 64;
 pub const STREAMS_MAX: usize = 32;
 /// Requests at once that ask the link or compute for long.
 pub const WORKS_MAX: usize = 4;
+/// Answers at once that go through all that is kept.
+pub const WIDE_MAX: usize = 16;
 /// The pause after a client that could not be accepted, and the longest wait to turn one away.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

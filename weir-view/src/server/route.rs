@@ -44,6 +44,11 @@ impl What {
     pub fn is_long(self) -> bool {
         matches!(self, Self::Predict | Self::Packets | Self::Fork | Self::Knobs | Self::Beside)
     }
+
+    /// Returns whether it goes through all that is kept.
+    pub fn is_wide(self) -> bool {
+        matches!(self, Self::History | Self::Heat)
+    }
 }
 
 const ROUTES: &[Route] = &[
@@ -126,7 +131,10 @@ pub(super) fn query<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     let mut fields = Map::new();
     for (key, text) in pairs(text)? {
         let value = if NUMBERS.contains(&key.as_str()) {
-            number(&text).ok_or_else(|| Fault::bad(format!("`{key}` is a number; write one")))?
+            number(&text).ok_or_else(|| {
+                let text: String = text.chars().take(QUOTED_MAX).collect();
+                Fault::bad(format!("`{key}` is a number, and {text:?} is none"))
+            })?
         } else {
             Value::String(text)
         };

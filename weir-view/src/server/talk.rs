@@ -1,7 +1,8 @@
 //! The conversation with one client: who may ask, what a path means, and its answer.
 
-use super::Shared;
+use super::answer::take;
 use super::route::{self, Target};
+use super::{Shared, WIDE_MAX};
 use crate::assets::{self, Asset};
 use crate::source::Source;
 use std::sync::Arc;
@@ -72,6 +73,10 @@ impl Talk<'_> {
         match target {
             Target::Stream => return self.stream(&head).map(|()| false),
             Target::Data(route) => {
+                // Held until it is read: answers of those who do not read are bounded.
+                let shared = self.shared;
+                let wide = route.what.is_wide().then(|| take(&shared.wide, WIDE_MAX));
+                let _wide = wide.transpose()?;
                 let answer = self.answer_to(route, right, (&head.query, &body))?;
                 self.exchange.wire.until(Instant::now() + ANSWER_PATIENCE);
                 self.writing(&head).whole(200, JSON, &answer)?;

@@ -173,6 +173,18 @@ fn the_stream_says_what_happens_to_who_reads_it() {
     }
 }
 
+#[test]
+fn answers_that_go_through_all_that_is_kept_are_bounded() {
+    let busy = shared(None);
+    let _wide: Vec<_> = (0..WIDE_MAX).map(|_| Slot::take(&busy.wide, WIDE_MAX)).collect();
+    for path in ["/view/history", "/view/heat?class=a"] {
+        let refused = answer_of(&busy, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{path}: {refused}");
+    }
+    let about = answer_of(&busy, "GET /view/about HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!about.starts_with("HTTP/1.1 503 16"), "{about}");
+}
+
 fn answer_of(shared: &Shared, text: &str) -> String {
     String::from_utf8_lossy(&answer(text.as_bytes(), shared)).into_owned()
 }

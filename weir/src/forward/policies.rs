@@ -439,20 +439,22 @@ impl State {
         Ok(())
     }
 
-    /// Returns the texts after a change, or those before the last one.
+    /// Returns the texts after a change, or those before the last one that still stands.
     fn texts_of(&self, number: Option<u64>) -> Result<Texts, String> {
         if let (None, Some(trial)) = (number, &self.trial) {
             return Ok(trial.before.clone());
         }
         let entry = match number {
             Some(number) => self.history.entry(number),
-            None => self.history.before_last(),
+            None => self.history.before_standing(),
         };
         let entry = entry.ok_or_else(|| match number {
             Some(number) => {
                 format!("change {number} is not known; `weir log` lists those that are")
             }
-            None => "nothing was changed yet".to_owned(),
+            None => "no change is left to undo; `weir log` lists what was in force, each with the \
+                 number for `weir rollback`"
+                .to_owned(),
         })?;
         entry.texts.clone().ok_or_else(|| {
             format!("the texts of change {} are not kept any more; use `weir reload`", entry.number)

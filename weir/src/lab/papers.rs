@@ -41,6 +41,10 @@ pub fn list(shelf: &Shelf, output: &Output) -> Exit {
             output.text(&format!("    {:<18} {}\n", "", sheet.question));
         }
     }
+    output.text("On real packets: weir lab run --live PAPER\n");
+    for sheet in &shelf.live {
+        output.text(&format!("    {:<18} {}\n", sheet.id, sheet.title));
+    }
     output.text("Weir's own\n");
     for (row, own) in experiments::own() {
         let live = if own.live { " (live)" } else { "" };
@@ -138,6 +142,27 @@ pub fn run(
     ended(&outcomes, asked, output)
 }
 
+/// Runs these experiments on real packets; exits as [`run`] does.
+pub fn run_live(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output) -> Exit {
+    let prepared = weir_lab::rig::prepare().and_then(|_first| measure(sheets, which, only));
+    let Measurement { outcomes, asked } = match prepared {
+        Ok(measurement) => measurement,
+        Err(error) => return output.refuse(&error),
+    };
+    match output.format {
+        Format::Json => output.json(&outcomes),
+        Format::Text => {
+            for outcome in &outcomes {
+                let Outcome { id, sheet, .. } = outcome;
+                output.text(&format!("{id}, on real packets: {}\n", sheet.title));
+                output.text(&rows(outcome));
+            }
+            output.text(&format!("{}.\n", Tally::of(&outcomes)));
+        }
+    }
+    ended(&outcomes, asked, output)
+}
+
 fn has(sheets: &[&Sheet], id: &str) -> bool {
     sheets.iter().any(|sheet| sheet.id == id)
 }
@@ -185,7 +210,12 @@ pub fn measure<'a>(
 }
 
 fn text(outcome: &Outcome<'_>) -> String {
-    let mut text = format!("{} {}: {}\n", outcome.id, outcome.era.name(), outcome.sheet.title);
+    let head = format!("{} {}: {}\n", outcome.id, outcome.era.name(), outcome.sheet.title);
+    head + &rows(outcome)
+}
+
+fn rows(outcome: &Outcome<'_>) -> String {
+    let mut text = String::new();
     if let Err(error) = &outcome.measured {
         text += &format!("  was not measured: {error}\n");
     }

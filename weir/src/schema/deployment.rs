@@ -86,6 +86,15 @@ fn link_settings() -> Value {
         },
         "lag_max": ranged(lag_max, "100 ms", "1 ms to 10 s"),
         "pool": pool("8192 packets", "Frames that each direction holds, unless it says otherwise."),
+        "receive_ring": ranged(
+            quantity(
+                &[Dimension::Packets],
+                "Frames that the first receive ring of each port holds, rounded up to a power of \
+                    two; a link that waits longer for its processor loses frames there.",
+            ),
+            "2048 packets",
+            "256 to 65536 packets",
+        ),
         "sojourn_max": sojourn_max("As in a direction, for all that do not write it."),
         "carrier": word(
             &["keep", "pass"],

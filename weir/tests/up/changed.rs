@@ -157,7 +157,7 @@ fn wrong_changes() -> Outcome {
     let many = ["--guard", "rest.rate > 1 bit/s"].repeat(65);
     let many = [&["set", "link.rate=9Mbit/s"], many.as_slice()].concat();
     check(&scene, &many, 2, &["65 guards are too many"])?;
-    check(&scene, &["rollback"], 2, &["nothing was changed yet"])?;
+    check(&scene, &["rollback"], 2, &["no change is left to undo"])?;
     check(&scene, &["rollback", "7"], 2, &["change 7 is not known"])?;
     check(&scene, &["confirm"], 2, &["no change waits"])?;
     check(&scene, &["set", "link.rate=50Mbit/s"], 0, &["nothing changes"])?;

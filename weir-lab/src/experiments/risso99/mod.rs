@@ -86,7 +86,8 @@ impl Row {
     }
 
     /// Adds `ROW.rate` of the whole link, `ROW.CLASS.rate` and so on of each class,
-    /// `ROW.SOURCE.goodput` of each source, and the figures of taps.
+    /// `ROW.SOURCE.goodput` of each source, `ROW.SOURCE.rate` of the class that its packets went
+    /// to, and the figures of taps.
     fn figures(
         &self,
         report: &Report,
@@ -106,6 +107,9 @@ impl Row {
             measured.figure(format!("{name}.goodput"), goodput, "kbit/s");
             let received = source.received.packets as f64;
             measured.figure(format!("{name}.received"), received, "packets");
+            if let Some(rate) = rate_of_class(outlet, &source.class) {
+                measured.figure(format!("{name}.rate"), rate, "kbit/s");
+            }
         }
         taps::figures(&self.name, &network.taps, scenario, measured);
         Ok(())
@@ -141,6 +145,12 @@ impl Row {
             measured.figure(format!("{}.spread", self.name), most / least, "");
         }
     }
+}
+
+/// Returns what a class sent, in kbit/s.
+fn rate_of_class(outlet: &OutletReport, name: &str) -> Option<f64> {
+    let class = outlet.classes.iter().find(|class| class.name == name)?;
+    Some(class.sent.bits_per_second as f64 / 1e3)
 }
 
 /// Returns the rate of a class as written, in bit/s.

@@ -279,7 +279,9 @@ export class HeatMap {
         `${count(counts[at]?.[bin] ?? 0)} packets`,
         true,
       ),
-      (counts[at]?.[bin] ?? 0) > 0 ? h("div", { class: "muted" }, "Click for its packets") : null,
+      (counts[at]?.[bin] ?? 0) > 0
+        ? h("div", { class: "muted" }, "Click, or press Enter, for its packets")
+        : null,
     );
   }
 
@@ -323,6 +325,8 @@ export class HeatMap {
     if (!this.cell) return;
     hideTip();
     const [at, bin] = this.cell;
+    // The data may have become shorter since the cell was chosen.
+    if (this.data.t[at] === undefined || this.data.edges_us[bin] === undefined) return;
     const [from, to] = this.column(at);
     const { edges_us: edges } = this.data;
     this.onpick({

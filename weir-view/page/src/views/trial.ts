@@ -4,6 +4,7 @@ import { byId, h, say, text } from "../dom";
 import type { Store } from "../store";
 
 export class Trial {
+  private number = 0;
   private ends = 0;
   private whole = 1;
   private timer = 0;
@@ -17,10 +18,12 @@ export class Trial {
     private readonly refused: (error: Error) => void,
   ) {
     this.box = h("div", { class: "trial", role: "alert" });
+    store.on(["marks", "log"], () => void this.stands());
   }
 
-  /** Begins the countdown. */
-  begin(what: string, ms: number): void {
+  /** Begins the countdown of the change with this number. */
+  begin(number: number, what: string, ms: number): void {
+    this.number = number;
     this.what = what;
     this.ends = performance.now() + ms;
     this.whole = ms;
@@ -57,7 +60,25 @@ export class Trial {
     await this.ask(() => api.confirm(), "The change stays.");
   }
 
+  /** Returns whether the change is still on trial; without it the countdown ends. */
+  private async stands(): Promise<boolean> {
+    if (!this.box.isConnected) return false;
+    const number = this.number;
+    const { log } = await api.log().catch(() => ({ log: null }));
+    if (!log || number !== this.number) return true;
+    const last = Math.max(...log.map((entry) => entry.number));
+    const own = log.find((entry) => entry.number === number);
+    if (own?.on_trial) return true;
+    if (this.box.isConnected) {
+      this.end();
+      say(last === number ? "The change stays." : "The change was undone.");
+    }
+    return false;
+  }
+
   private async undo(): Promise<void> {
+    // What is no more on trial must not take another change with it.
+    if (!(await this.stands())) return;
     await this.ask(
       () => api.rollback(undefined, { reason: "undone in the page" }),
       "The change is undone.",

@@ -204,7 +204,7 @@ export class Tuning {
         );
         return this.enable();
       }
-      if (changed.trial_ms) this.trial.begin(changed.what, changed.trial_ms);
+      if (changed.trial_ms) this.trial.begin(changed.number, changed.what, changed.trial_ms);
       this.store.pending.clear();
       this.store.tell("pending");
       this.store.tell("log");

@@ -1,0 +1,109 @@
+//! The papers' experiments on real packets: the loop of `weir up` between private networks, with
+//! the traffic of `weir send` and the kernel's TCP, beside the simulation of the same scenario
+//! with what a probe says that this host adds.
+//!
+//! A sheet with `live = true` has its scenarios in `live.toml`, in the form of the score's.
+//! Figures: `SCENARIO.CLASS.rate` (kbit/s by charged length), `.p50`, `.p99`, `.max` (ms in the
+//! link) and `.loss` (%), the same behind `simulated.`, and `SCENARIO.rate` of all classes.
+//! `rates` is the series of all classes' rates, each as a percentage of the simulated. Where the
+//! scenario has lines for the kernel, `SCENARIO.goodput` and `SCENARIO.kernel.goodput` (kbit/s of
+//! payload) compare both.
+
+use super::Experiment;
+use crate::claims::{Kind, Measured, Plot, Run};
+use crate::score::calibrate::{self, Calibration};
+use crate::score::{Pair, Side};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+use weir_traffic::ReceiveReport;
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "papers-live",
+    summary: "a paper's experiments on real packets, beside the calibrated simulation",
+    measure: Some(measure),
+    own: None,
+};
+
+/// Call [`crate::rig::prepare`] first.
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let seconds: u64 = run.setting("seconds")?;
+    let host = calibration()?.host;
+    let mut measured = Measured::default();
+    let (mut rates, mut rows) = (Vec::new(), Vec::new());
+    for pair in Pair::read_all(run.text("live.toml")?, Duration::from_secs(seconds))? {
+        let live = pair.live()?;
+        let simulated = pair.simulate(&host)?;
+        figures(&pair.name, &live.classes, &mut measured);
+        figures(&format!("simulated.{}", pair.name), &simulated, &mut measured);
+        for (class, side) in &live.classes {
+            let beside = simulated.get(class).cloned().unwrap_or_default();
+            rates.push(100.0 * side.rate_bps / beside.rate_bps.max(f64::MIN_POSITIVE));
+            rows.push(row(&format!("{}: {class}", pair.name), side, &beside));
+        }
+        if pair.has_kernel() {
+            let kernel = pair.live_in_kernel()?;
+            measured.figure(format!("{}.goodput", pair.name), goodput(&live.received), "kbit/s");
+            measured.figure(format!("{}.kernel.goodput", pair.name), goodput(&kernel), "kbit/s");
+        }
+    }
+    let numbered = |values: Vec<f64>| values.into_iter().enumerate();
+    let points = numbered(rates.clone()).map(|(place, value)| (place as f64, value)).collect();
+    let names = rows.iter().map(|row| row[0].as_str());
+    let plot = Plot::new(Kind::Bars, "Rates as a part of the simulated", "class", "%");
+    measured.plot(plot.named(names).with("live", points));
+    measured.series("rates", rates);
+    measured.table("Live beside simulated", &COLUMNS, rows);
+    Ok(measured)
+}
+
+/// One probe serves all sheets of a run.
+fn calibration() -> Result<&'static Calibration, String> {
+    static PROBED: OnceLock<Result<Calibration, String>> = OnceLock::new();
+    PROBED.get_or_init(|| calibrate::probe(PROBE)).as_ref().map_err(Clone::clone)
+}
+
+fn figures(name: &str, classes: &BTreeMap<String, Side>, measured: &mut Measured) {
+    let mut total = 0.0;
+    for (class, side) in classes {
+        let rate = side.rate_bps / 1e3;
+        total += rate;
+        measured.figure(format!("{name}.{class}.rate"), rate, "kbit/s");
+        for (figure, part) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+            measured.figure(format!("{name}.{class}.{figure}"), side.quantile_ms(part), "ms");
+        }
+        measured.figure(format!("{name}.{class}.loss"), side.loss * 100.0, "%");
+    }
+    measured.figure(format!("{name}.rate"), total, "kbit/s");
+}
+
+fn row(name: &str, live: &Side, simulated: &Side) -> Vec<String> {
+    let pair =
+        |value: fn(&Side) -> f64| [live, simulated].map(|side| format!("{:.2}", value(side)));
+    let values = [
+        pair(|side| side.rate_bps / 1e3),
+        pair(|side| side.quantile_ms(0.5)),
+        pair(|side| side.quantile_ms(0.99)),
+        pair(|side| side.loss * 100.0),
+    ];
+    std::iter::once(name.to_owned()).chain(values.into_iter().flatten()).collect()
+}
+
+/// Returns the payload that arrived in kbit/s.
+fn goodput(received: &ReceiveReport) -> f64 {
+    received.streams.iter().map(|stream| stream.goodput_mbit_s * 1e3).sum()
+}
+
+const PROBE: Duration = Duration::from_secs(12);
+const COLUMNS: [&str; 9] = [
+    "class",
+    "kbit/s",
+    "simulated",
+    "p50 ms",
+    "simulated",
+    "p99 ms",
+    "simulated",
+    "lost %",
+    "simulated",
+];
