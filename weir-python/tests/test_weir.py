@@ -310,7 +310,7 @@ class Registries(unittest.TestCase):
 class Stub(unittest.TestCase):
     def test_it_has_the_names_and_parameters_of_the_module(self):
         stubs = [node for node in stub().body if isinstance(node, ast.FunctionDef)]
-        classes = {"Error", "Reservation", "Table"}
+        classes = {"Error", "Reservation", "SweepRuns", "SweepTable", "Table"}
         compiled = {name for name in vars(_weir) if not name.startswith("_")}
         self.assertEqual(compiled, {node.name for node in stubs} | classes)
         for node in stubs:
@@ -564,7 +564,7 @@ class Models(Folder):
         for path in sorted(EXAMPLES.rglob("*.toml")):
             text = path.read_text()
             keys = _weir.parse_toml(text)
-            kind = weir.Policy if "link" in keys else weir.Scenario if "source" in keys else None
+            kind = weir.Scenario if "source" in keys else weir.Policy if "link" in keys else None
             if kind is None:
                 continue
             count += 1
