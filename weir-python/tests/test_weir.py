@@ -317,18 +317,19 @@ class Stub(unittest.TestCase):
             parameters = inspect.signature(getattr(_weir, node.name)).parameters.values()
             names = [parameter.name for parameter in parameters]
             written = [argument.arg for argument in node.args.args]
-            self.assertEqual(bool(node.args.kwonlyargs), "options" in names, node.name)
-            if node.args.kwonlyargs:
+            known = [argument.arg for argument in node.args.kwonlyargs]
+            if any(each.kind == inspect.Parameter.VAR_KEYWORD for each in parameters):
                 # The stub tells them; another one is refused.
                 names.remove("options")
-                known = [argument.arg for argument in node.args.kwonlyargs]
                 with self.assertRaisesRegex(TypeError, ", ".join(known)):
                     getattr(_weir, node.name)(*required(parameters), nosuch=1)
+            else:
+                written += known
             self.assertEqual(names, written, node.name)
             defaults = [each.default for each in parameters if each.default is not each.empty]
             defaults = [[] if default is ... else default for default in defaults]
-            written = [ast.literal_eval(each) for each in node.args.defaults]
-            self.assertEqual(defaults, written, node.name)
+            written = node.args.defaults + (node.args.kw_defaults if names[-1:] == known[-1:] else [])
+            self.assertEqual(defaults, [ast.literal_eval(each) for each in written], node.name)
 
     def test_everything_is_documented(self):
         self.assertTrue(weir.__doc__)
