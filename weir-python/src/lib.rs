@@ -58,7 +58,12 @@ mod _weir {
 /// is the name of the text in findings; the files that it names are found relative to it.
 ///
 /// >>> import weir
-/// >>> (found,) = weir.check("[link]\nrate = '8 Mbit/s'\nscheduler = 'drrr'\n[class.a]\ndefault = true\n")
+/// >>> (found,) = weir.check("""[link]
+/// ... rate = '8 Mbit/s'
+/// ... scheduler = 'drrr'
+/// ... [class.a]
+/// ... default = true
+/// ... """)
 /// >>> found["code"], found["line"]
 /// ('W016', 3)
 #[pyfunction]

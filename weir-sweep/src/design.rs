@@ -27,7 +27,7 @@ pub enum Method {
 pub struct Axis {
     /// The path of the key: `policy.class.voice.rate`, `source.flood.rate`, `duration`.
     pub key: String,
-    /// Its values: of a grid all; otherwise the least and the most, or more than two to choose from.
+    /// Its values: of a grid all; otherwise the least and the most, or more to choose from.
     pub values: Vec<Value>,
 }
 

@@ -1,10 +1,10 @@
 //! Sweeps: one scenario with many values, each several times, and one table of what came out.
 //!
-//! A [`Spec`] says what to run; [`Sweep`] numbers its runs, and each depends on its number alone, so
-//! that any worker may do it, again if need be. A [`Journal`] keeps finished runs, and a sweep that
-//! was killed goes on behind them; [`table`] writes the finished table. `docs/sweeps.md` has the
-//! forms. Invariant: the same sweep gives the same table, whatever did its runs, in which order and
-//! how often it was stopped.
+//! A [`Spec`] says what to run; [`Sweep`] numbers its runs, and each depends on its number alone,
+//! so that any worker may do it, again if need be. A [`Journal`] keeps finished runs, and a sweep
+//! that was killed goes on behind them; [`table`] writes the finished table. `docs/sweeps.md` has
+//! the forms. Invariant: the same sweep gives the same table, whatever did its runs, in which order
+//! and how often it was stopped.
 #![forbid(unsafe_code)]
 
 pub mod design;

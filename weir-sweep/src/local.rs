@@ -1,6 +1,6 @@
 //! The engine of this machine: batches of runs on threads.
 //!
-//! A batch is as long as scheduling needs to be cheap: [`batches`] makes them of what one run takes.
+//! Batches are so long that scheduling is cheap: [`batches`] makes them of what one run takes.
 
 use crate::sweep::{Done, Sweep};
 use std::sync::Arc;

@@ -24,8 +24,8 @@ pub struct Spec {
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// What varies.
     pub design: Design,
-    /// Runs of each point, each with the next seed: the same seeds at each point, so that two points
-    /// differ by their values and not by luck.
+    /// Runs of each point, each with the next seed: the same seeds at each point, so that two
+    /// points differ by their values and not by luck.
     pub replications: u32,
     /// What to measure.
     pub metrics: Vec<String>,

@@ -16,8 +16,8 @@ use weir_sweep::{Done, Journal, Summary, Sweep as Runs, file, local, table};
 /// Runs a scenario with many values, each several times, and writes a table with a row for each
 /// run.
 ///
-/// docs/sweeps.md describes the file and the table. Each point has the same seeds. After Ctrl-C or a
-/// crash the same command goes on behind the runs that are done; the table gets its name when all
+/// docs/sweeps.md describes the file and the table. Each point has the same seeds. After Ctrl-C or
+/// a crash the same command goes on behind the runs that are done; the table gets its name when all
 /// are. Exits 1 if the scenario or a metric is wrong, 2 if a file cannot be read or written, 130 if
 /// it was stopped.
 #[derive(clap::Args)]
@@ -27,7 +27,7 @@ pub struct Sweep {
     /// The table; by default the name of the file with `.parquet`.
     #[arg(short, long, value_name = "FILE.parquet")]
     out: Option<PathBuf>,
-    /// Who does the runs: threads of this process, or a cluster of Ray, by the Python module `weir`.
+    /// Who does the runs: threads of this process, or a cluster of Ray, by Python's module `weir`.
     #[arg(long, value_enum, default_value_t = Engine::Local)]
     engine: Engine,
     /// With --engine ray: the address of the cluster; by default one is started on this machine.
