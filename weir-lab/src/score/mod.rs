@@ -7,7 +7,7 @@
 pub mod calibrate;
 
 use crate::rig::{self, Forwarder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -188,7 +188,8 @@ impl Pair {
         watch: impl FnOnce() -> Result<T, SystemError>,
     ) -> Result<(T, ReceiveReport), SystemError> {
         let ports = self.scenario.sources.iter().filter_map(|source| source.headers.ports);
-        let ports: Vec<u16> = ports.map(|ports| ports.destination).collect();
+        let ports: BTreeSet<u16> = ports.map(|ports| ports.destination).collect();
+        let ports: Vec<u16> = ports.into_iter().collect();
         let receive = ReceivePlan::ports(&ports);
         let receiver = testbed.server.run(|| Receiver::start(&receive))??;
         let whole = Duration::from_nanos(self.scenario.duration.as_nanos());

@@ -179,8 +179,8 @@ pub struct ClassStatus {
     /// The place of its parent in [`LaneStatus::inner`]; `None` directly below the link.
     #[serde(default)]
     pub parent: Option<u32>,
-    /// What it gets while all classes want more than they get, in bit/s; `None` where that is not
-    /// known.
+    /// What it gets while all classes want more than they get, in bit/s; its rate where that
+    /// depends on the traffic, `None` where it has none.
     #[serde(default)]
     pub share_bps: Option<f64>,
     /// The most that it may have by its own limits, in bit/s; `None` without one.

@@ -140,14 +140,16 @@ impl Inner {
     }
 }
 
-/// Returns what each class gets while all want more than they get, in bit/s, where that is known.
+/// Returns what each class gets while all want more than they get, in bit/s; where that depends on
+/// the traffic, its rate.
 fn shares(plan: &LinkPlan) -> Vec<Option<f64>> {
     let tree = &plan.tree;
+    let rate = |(_, spec): (ClassId, &ClassSpec)| {
+        spec.params.rate("rate").map(|rate| rate.bits_per_second() as f64)
+    };
+    let rates = tree.classes().map(rate);
     if tree.leaf_count() > SHARES_MAX {
-        let rate = |(_, spec): (ClassId, &ClassSpec)| {
-            spec.params.rate("rate").map(|rate| rate.bits_per_second() as f64)
-        };
-        return tree.classes().map(rate).collect();
+        return rates.collect();
     }
     let greedy = Effective::of(plan).greedy;
     let mut shares = vec![Some(0.0); tree.classes().len()];
@@ -157,7 +159,7 @@ fn shares(plan: &LinkPlan) -> Vec<Option<f64>> {
             *share = share.zip(greedy[leaf.index()]).map(|(sum, own)| sum + own);
         }
     }
-    shares
+    shares.into_iter().zip(rates).map(|(share, rate)| share.or(rate)).collect()
 }
 
 /// Returns what is told of a class that gets so much while all want more.
