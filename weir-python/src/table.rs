@@ -159,7 +159,7 @@ fn listed<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyAny>>
         .downcast_ref::<DictionaryArray<UInt32Type>>()
         .and_then(|column| column.downcast_dict::<StringArray>())
     {
-        PyList::new(py, column.into_iter())
+        PyList::new(py, column)
     } else {
         let why = format!("a column of {} cannot be listed", array.data_type());
         return Err(PyValueError::new_err(why));
