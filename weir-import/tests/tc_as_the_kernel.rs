@@ -531,8 +531,8 @@ fn check_queue(discipline: &str, wanted: Result<(&str, Fate, &str), &str>) {
 
 #[test]
 fn zero_is_none_for_tc_or_drops_every_packet() {
-    let (fq, codel, pie) =
-        ("dropper = \"fq-codel\"", "dropper = \"codel\", root = \"linux\"", "dropper = \"pie\"");
+    let (fq, codel) = ("dropper = \"fq-codel\"", "dropper = \"codel\", root = \"linux\"");
+    let pie = "dropper = \"pie\", bytes = false";
     let none = "stands for the default";
     let drops = "drops every packet";
     let rows = [
@@ -569,7 +569,7 @@ fn zero_is_none_for_tc_or_drops_every_packet() {
         ("codel limit 0 interval 0 target 0", codel, Fate::Kept, none),
         ("pie limit 0 tupdate 0 target 0", pie, Fate::Kept, none),
         ("pie alpha 0 beta 0", pie, Fate::Kept, none),
-        ("pie alpha 32", "dropper = \"pie\", alpha = 32", Fate::Kept, ""),
+        ("pie alpha 32", "dropper = \"pie\", alpha = 32, bytes = false", Fate::Kept, ""),
         ("sfq limit 2 divisor 0 flows 0", fq, Fate::Approximated, "take turns"),
     ];
     for (discipline, queue, fate, note) in rows {

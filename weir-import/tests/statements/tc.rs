@@ -130,6 +130,7 @@ fn disciplines_of_tc_below_a_class() {
                 "",
                 "queue = { dropper = 'codel', root = 'linux', limit = '200 packets', target = '7 ms', interval = '70 ms', ecn = true }",
             ),
+            ("pie", KEPT, "", "queue = { dropper = 'pie', bytes = false }"),
             (
                 "pie limit 200 target 20ms tupdate 10ms alpha 3 beta 30 bytemode",
                 KEPT,

@@ -334,6 +334,10 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
             }
         }
     }
+    if dropper == "pie" && !keys.iter().any(|key| key.0 == "bytes") {
+        // The kernel's default.
+        keys.push(("bytes", "false".to_owned()));
+    }
     Some(keys)
 }
 
