@@ -183,7 +183,7 @@ fn reserve_each(row: &mut Row, session: Session, senders: &[Filter]) {
     let descriptor = |sender: &Filter| Descriptor { flowspec, filters: vec![*sender] };
     let descriptors = senders.iter().map(descriptor).collect();
     let reservation = Reservation { style: Style::Fixed, descriptors };
-    let claim = Claim { session, reservation, confirm: None };
+    let claim = Claim { session, reservation, confirm: None, priority: None };
     let driver = &mut row.stations[2].driver;
     let done = driver.call(|node, now, routes| node.reserve(now, claim, routes));
     assert_eq!(done, Ok(()));

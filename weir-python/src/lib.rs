@@ -1,69 +1,88 @@
 //! The Python module `weir`: texts and paths in, Python's own dicts and lists out.
 //!
 //! The crates below produce the results, with the names of their JSON, which `docs/` describes;
-//! `weir.pyi` gives the types to Python's tools. Files are read, links are run and captures
-//! replayed without Python's lock, so that other threads continue. Invariant: nothing here is
-//! `unsafe` except what PyO3's macros write.
+//! `python/weir/_weir.pyi` gives the types to Python's tools. Files are read, links are run and
+//! captures replayed without Python's lock, so that other threads continue, and Ctrl-C ends a run.
+//! What is plain in Python is written in it, in `python/weir/`. Invariant: nothing here is `unsafe`
+//! except what PyO3's macros write.
 
 mod answer;
+mod effects;
+mod interrupt;
+mod lab;
+mod live;
+mod options;
 mod registry;
 mod replay;
 mod reserve;
+mod runs;
+mod sweep;
+mod table;
+mod text;
 
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
+use weir_policy::finding::Finding;
 use weir_policy::{deployment, file, policy, reader};
 use weir_sim::read;
 
-/// Link sharing that is proved before it is deployed.
+/// What of `weir` is compiled.
 #[pymodule]
-mod weir {
+mod _weir {
     #[pymodule_export]
     use super::answer::Error;
     #[pymodule_export]
-    use super::reserve::{announce, reserve};
+    use super::effects::{bounds, convert, diff, import_};
     #[pymodule_export]
-    use super::{check, droppers, replay_capture, schedulers, simulate};
+    use super::lab::lab;
+    #[pymodule_export]
+    use super::live::{ask, deployment_texts, explain_record, record};
+    #[pymodule_export]
+    use super::reserve::{Reservation, announce, reserve};
+    #[pymodule_export]
+    use super::runs::{compare_schedulers, simulate, test};
+    #[pymodule_export]
+    use super::sweep::{SweepRuns, SweepTable};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::text::{parse_toml, write_toml};
+    #[pymodule_export]
+    use super::{check, droppers, replay_capture, schedulers};
 }
 
-/// Checks the text of a policy or a deployment, as `weir check` does.
+/// Checks the text of a policy, a deployment or a scenario, as `weir check` does.
 ///
 /// Returns the findings, in the order of the file: dicts with `code`, `severity` ("error",
 /// "warning" or "info"), `message`, `file`, `line` and `column` from 1, `cure` and `source`. `name`
-/// is the name of the text in findings; a deployment's policies are found relative to it.
+/// is the name of the text in findings; the files that it names are found relative to it.
+///
+/// >>> import weir
+/// >>> (found,) = weir.check("""[link]
+/// ... rate = '8 Mbit/s'
+/// ... scheduler = 'drrr'
+/// ... [class.a]
+/// ... default = true
+/// ... """)
+/// >>> found["code"], found["line"]
+/// ('W016', 3)
 #[pyfunction]
 #[pyo3(signature = (text, name = "policy.toml"))]
 fn check<'py>(py: Python<'py>, text: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let bytes = text.as_bytes();
-    let findings = py.detach(|| match deployment::is_deployment(&reader::top_level(bytes)) {
-        true => deployment::parse(bytes, name, &|path: &Path| file::read_named(path)).findings,
-        false => policy::parse(text, name).findings,
-    });
+    let findings = py.detach(|| found(text, name));
     answer::of(py, &answer::rows(&findings))
 }
 
-/// Simulates a scenario, as `weir sim` does.
-///
-/// Returns the report of docs/sim-report.md. A policy that the scenario names is found relative to
-/// `base_dir`, by default the working directory; `seed` replaces the scenario's. Raises
-/// `weir.Error` if the scenario or its policy has errors; other findings become warnings.
-#[pyfunction]
-#[pyo3(signature = (scenario_text, base_dir = None, seed = None))]
-fn simulate<'py>(
-    py: Python<'py>,
-    scenario_text: &str,
-    base_dir: Option<PathBuf>,
-    seed: Option<u64>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let base = base_dir.unwrap_or_default();
-    let read_file = |path: &Path| file::read_named(&base.join(path));
-    let outcome = py.detach(|| read::parse(scenario_text.as_bytes(), SCENARIO_NAME, &read_file));
-    let mut scenario = answer::plan(py, outcome)?;
-    scenario.seed = seed.unwrap_or(scenario.seed);
-    let report = py.detach(|| weir_sim::run(&scenario, &mut |_| ()));
-    match report {
-        Ok(report) => answer::of(py, &report),
-        Err(error) => Err(answer::error(py, error.to_string(), &[])),
+fn found(text: &str, name: &str) -> Vec<Finding> {
+    let bytes = text.as_bytes();
+    let keys = reader::top_level(bytes);
+    let read_file = |path: &Path| file::read_named(path);
+    if deployment::is_deployment(&keys) {
+        return deployment::parse(bytes, name, &read_file).findings;
+    }
+    match read::is_scenario(&keys) {
+        true => read::parse(bytes, name, &read_file).findings,
+        false => policy::parse(text, name).findings,
     }
 }
 
@@ -84,7 +103,9 @@ fn replay_capture<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let outcome = py.detach(|| policy::parse(policy_text, POLICY_NAME));
     let policy = answer::plan(py, outcome)?;
-    let replayed = py.detach(|| replay::run(&policy, &capture_path, output_path.as_deref()));
+    let place = capture_path.clone();
+    let replayed =
+        interrupt::run(py, move |_| replay::run(&policy, &place, output_path.as_deref()))?;
     let report = replayed.map_err(|trouble| match trouble {
         replay::Trouble::System(error) => error.into(),
         replay::Trouble::Refused(message) => answer::error(py, message, &[]),
@@ -112,7 +133,5 @@ fn droppers(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     answer::of(py, &registry::droppers())
 }
 
-/// The name of a scenario in findings; its stem names a scenario without a name.
-const SCENARIO_NAME: &str = "scenario.toml";
 /// The name of a replay's policy in findings.
 const POLICY_NAME: &str = "policy.toml";

@@ -127,7 +127,8 @@ pub fn reserve(
         senders.iter().map(|text| Ok((parsed(text)?, 0))).collect::<PyResult<Vec<_>>>()?;
     let rate = options.take::<String>("rate")?.as_deref().map(bytes_per_second).transpose()?;
     let wait = seconds(options.take("wait")?.unwrap_or(WAIT_SECONDS))?;
-    let wish = Wish::Receive(Receiving { style, service, senders, rate, bucket: None });
+    let wish =
+        Wish::Receive(Receiving { style, service, senders, rate, bucket: None, priority: None });
     Ok(Reservation::new(options.plan((address, port), wish)?, Some(wait)))
 }
 

@@ -1,4 +1,5 @@
-"""The module `weir` as a user of Python sees it. Needs only the standard library.
+"""The module `weir` as a user of Python sees it. Needs only the standard library; what is tried with
+pyarrow, polars, pandas, mypy and pyright is skipped where these are not installed.
 
 `cargo test -p weir-python` runs it against the module that it built; by hand, with `weir` to be
 found by `import`: python3 test_weir.py
@@ -6,10 +7,15 @@ found by `import`: python3 test_weir.py
 
 import ast
 import ctypes
+import doctest
 import faulthandler
+import importlib.util
 import inspect
+import json
 import os
 import shutil
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -21,8 +27,10 @@ import warnings
 from pathlib import Path
 
 import weir
+from weir import _weir
 
 HERE = Path(__file__).resolve().parent
+PYTHON = HERE.parent / "python"
 EXAMPLES = HERE.parent.parent / "examples"
 
 POLICY = """
@@ -302,20 +310,476 @@ class Registries(unittest.TestCase):
 class Stub(unittest.TestCase):
     def test_it_has_the_names_and_parameters_of_the_module(self):
         stubs = [node for node in stub().body if isinstance(node, ast.FunctionDef)]
-        public = set(weir.__all__)
-        self.assertEqual(public, {node.name for node in stubs} | {"Error"})
+        classes = {"Error", "Reservation", "SweepRuns", "SweepTable", "Table"}
+        compiled = {name for name in vars(_weir) if not name.startswith("_")}
+        self.assertEqual(compiled, {node.name for node in stubs} | classes)
         for node in stubs:
-            parameters = inspect.signature(getattr(weir, node.name)).parameters.values()
+            parameters = inspect.signature(getattr(_weir, node.name)).parameters.values()
             names = [parameter.name for parameter in parameters]
-            self.assertEqual(names, [argument.arg for argument in node.args.args], node.name)
+            written = [argument.arg for argument in node.args.args]
+            known = [argument.arg for argument in node.args.kwonlyargs]
+            if any(each.kind == inspect.Parameter.VAR_KEYWORD for each in parameters):
+                # The stub tells them; another one is refused.
+                names.remove("options")
+                with self.assertRaisesRegex(TypeError, ", ".join(known)):
+                    getattr(_weir, node.name)(*required(parameters), nosuch=1)
+            else:
+                written += known
+            self.assertEqual(names, written, node.name)
             defaults = [each.default for each in parameters if each.default is not each.empty]
-            written = [ast.literal_eval(default) for default in node.args.defaults]
-            self.assertEqual(defaults, written, node.name)
+            defaults = [[] if default is ... else default for default in defaults]
+            written = node.args.defaults + (node.args.kw_defaults if names[-1:] == known[-1:] else [])
+            self.assertEqual(defaults, [ast.literal_eval(each) for each in written], node.name)
 
     def test_everything_is_documented(self):
-        for name in ("check", "simulate", "replay", "schedulers", "droppers", "reserve", "announce", "Error"):
-            self.assertTrue(getattr(weir, name).__doc__, name)
         self.assertTrue(weir.__doc__)
+        for name in weir.__all__:
+            thing = getattr(weir, name)
+            self.assertTrue(thing.__doc__, name)
+            own = vars(thing) if inspect.isclass(thing) else {}
+            for member, value in own.items():
+                if not member.startswith("_") and callable(value):
+                    self.assertTrue(value.__doc__, f"{name}.{member}")
+
+    def test_examples_in_docstrings_are_right(self):
+        count = 0
+        for thing in [weir] + [getattr(weir, name) for name in weir.__all__]:
+            for example in doctest.DocTestFinder(recurse=False).find(thing, globs={}):
+                count += len(example.examples)
+                failed = doctest.DocTestRunner(verbose=False).run(example).failed
+                self.assertEqual(failed, 0, thing)
+        self.assertGreater(count, 10)
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "needs mypy")
+    def test_mypy_finds_nothing(self):
+        self.typed(["mypy", "--strict", "--cache-dir", os.devnull])
+
+    @unittest.skipUnless(importlib.util.find_spec("pyright"), "needs pyright")
+    def test_pyright_finds_nothing(self):
+        self.typed(["pyright"])
+
+    def typed(self, checker):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(PYTHON / "weir", Path(folder) / "weir")
+            user = Path(folder) / "user.py"
+            user.write_text(USER)
+            told = subprocess.run(
+                [sys.executable, "-m", *checker, "user.py", "weir"],
+                cwd=folder, capture_output=True, text=True, env=without_path(),
+            )
+            self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+            # A checker that finds nothing in anything proves nothing.
+            user.write_text(USER + "weir.simulate(7)\n")
+            told = subprocess.run(
+                [sys.executable, "-m", *checker, "user.py"],
+                cwd=folder, capture_output=True, text=True, env=without_path(),
+            )
+            self.assertNotEqual(told.returncode, 0, told.stdout)
+
+
+# Without that the checkers would see the copy beside this test.
+def without_path():
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+USER = """
+import weir
+
+report = weir.simulate("", packets=True)
+rows: int = len(report.packets)
+link = weir.connect("home")
+link.set({"class.voice.rate": "2 Mbit/s"}, dry_run=True)
+codes: list[str] = [finding["code"] for finding in weir.check("")]
+"""
+
+
+def required(parameters):
+    """Arguments for the parameters without a default."""
+    own = [each for each in parameters if each.kind != inspect.Parameter.VAR_KEYWORD]
+    return [[] if each.name == "schedulers" else "" for each in own if each.default is each.empty]
+
+
+class Effects(Folder):
+    def test_bounds_are_those_of_the_command(self):
+        text = (EXAMPLES / "home.toml").read_text()
+        policy = (EXAMPLES / "home-cbq.toml").read_text()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = weir.bounds(policy, "home-cbq.toml")
+            self.assertTrue(rows)
+            for row in rows:
+                self.assertLessEqual(row["at_least_bps"], row["alone_bps"] * 1.000001)
+            with self.assertRaises(weir.Error) as caught:
+                weir.bounds(text)
+        self.assertTrue(caught.exception.findings, "a deployment is no policy")
+
+    def test_a_difference_is_found_and_none_where_none_is(self):
+        self.assertEqual(weir.diff(POLICY, POLICY)["settings"], [])
+        changed = weir.diff(POLICY, POLICY.replace("2 packets", "3 packets"))
+        (row,) = changed["settings"]
+        self.assertEqual((row["class"], row["before"], row["after"]), ("all", "2 packets", "3 packets"))
+
+    def test_a_policy_is_converted_or_the_reason_is_told(self):
+        converted = weir.convert(POLICY, "drr")
+        self.assertEqual((converted["written_for"], converted["scheduler"]), ("fifo", "drr"))
+        self.assertEqual(weir.check(converted["policy"]), converted["findings"])
+        with self.assertRaisesRegex(ValueError, "no scheduler is called `dr`"):
+            weir.convert(POLICY, "dr")
+        with self.assertRaises(weir.Error) as caught:
+            weir.convert(FAULTY, "drr")
+        self.assertEqual([row["code"] for row in caught.exception.findings], ["W016"])
+
+    def test_other_tools_files_are_read(self):
+        text = (EXAMPLES.parent / "docs/guide/from-tc.sh").read_text()
+        made = weir.import_("tc", text, name="from-tc.sh")
+        for one in made["policies"]:
+            errors = [row for row in weir.check(one["policy"]) if row["severity"] == "error"]
+            self.assertEqual(errors, [])
+        self.assertTrue(made["lines"])
+        with self.assertRaisesRegex(ValueError, "altq, pf, tc"):
+            weir.import_("ipfw", text)
+        with self.assertRaisesRegex(ValueError, "ambiguous"):
+            weir.import_("tc", text, rate="5 mbps")
+
+    def test_a_scenario_is_checked_with_its_policy(self):
+        self.write("home.toml", FAULTY)
+        scenario = SCENARIO % "1 s"
+        rows = weir.check(scenario, str(self.folder / "evening.toml"))
+        self.assertIn("W016", [row["code"] for row in rows])
+
+
+class Runs(Folder):
+    def test_schedulers_are_compared(self):
+        self.write("home.toml", POLICY)
+        compared = weir.compare(SCENARIO % "5 s", ["fifo", "drr"], self.folder, replications=2)
+        self.assertEqual([row["scheduler"] for row in compared["rows"]], ["fifo", "drr"])
+        self.assertEqual([row["runs"] for row in compared["rows"]], [2, 2])
+        with self.assertRaisesRegex(ValueError, "no scheduler"):
+            weir.compare(SCENARIO % "5 s", ["nosuch"], self.folder)
+
+    def test_promises_are_tested(self):
+        self.write("mix.toml", SCENARIO % "5 s")
+        promise = "[[promise]]\nthat = 'all.delay.p99 < %s'\nunder = 'mix.toml'\n"
+        for goal, verdict in (("1 s", "kept"), ("1 us", "broken")):
+            text = POLICY + promise % goal
+            self.write("home.toml", text)
+            tested = weir.test(text, self.folder, runs=3)
+            (row,) = tested["promises"]
+            self.assertEqual((row["verdict"], tested["runs"]), (verdict, 3))
+        with self.assertRaisesRegex(weir.Error, "promises nothing"):
+            weir.test(POLICY, self.folder)
+
+    def test_an_experiment_of_a_paper_runs(self):
+        (first, *_) = [row["id"] for row in weir.lab() if row["id"].startswith("benita-")] or [None]
+        listed = {row["id"] for row in weir.lab()}
+        self.assertGreater(len(listed), 20)
+        with self.assertRaisesRegex(ValueError, "no experiment"):
+            weir.lab("nosuch")
+        outcomes = weir.lab("N-1" if "N-1" in listed else sorted(listed)[0], era="sound")
+        for outcome in outcomes:
+            self.assertEqual(outcome["era"], "sound")
+            self.assertTrue(outcome["claims"])
+
+    def test_ctrl_c_ends_a_run(self):
+        self.write("home.toml", POLICY)
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        begun = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            weir.simulate(SCENARIO % "1000000 s", base_dir=self.folder)
+        # The run would take minutes.
+        self.assertLess(time.monotonic() - begun, 5)
+        timer.join()
+
+
+class Tables(Folder):
+    def report(self):
+        self.write("home.toml", POLICY)
+        return weir.simulate(SCENARIO % "2 s", self.folder, packets=True, series="500 ms")
+
+    def test_packets_and_series_are_those_of_the_report(self):
+        report = self.report()
+        rows = report.packets.to_dict()
+        (one,) = report["classes"]
+        self.assertEqual(rows["verdict"].count("sent"), one["sent"]["packets"])
+        self.assertEqual(len(report.packets), one["sent"]["packets"] + one["dropped"]["total"]["packets"])
+        self.assertEqual(max(rows["delay_ns"]), round(one["delay_us"]["max"] * 1000))
+        series = report.series.to_dict()
+        sent = sum(series["sent_bps"][:4]) * 0.5 / 8
+        self.assertAlmostEqual(sent, one["sent"]["bytes"], delta=0.01 * sent)
+        self.assertEqual(series["start_s"][:4], [0.0, 0.5, 1.0, 1.5])
+
+    def test_watching_changes_nothing(self):
+        self.assertEqual(self.report(), weir.simulate(SCENARIO % "2 s", self.folder))
+
+    def test_a_table_has_columns_of_one_kind(self):
+        table = weir.Table({"a": [1, None], "b": [1, 2.5], "c": ["x", None], "d": [True, False]})
+        self.assertEqual(table.to_dict()["b"], [1.0, 2.5])
+        self.assertEqual(table.to_dict()["c"], ["x", None])
+        with self.assertRaisesRegex(TypeError, "numbers, texts"):
+            weir.Table({"a": [1, "x"]})
+        with self.assertRaisesRegex(ValueError, "length|rows"):
+            weir.Table({"a": [1], "b": [1, 2]})
+
+    def test_jupyter_shows_reports_and_tables(self):
+        report = self.report()
+        self.assertIn("<td>all</td>", report._repr_html_())
+        self.assertIn("rows more", report.packets._repr_html_())
+        self.assertIn("&lt;b&gt;", weir.Table({"<b>": [1]})._repr_html_())
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "needs pyarrow")
+    def test_pyarrow_opens_tables_without_a_copy(self):
+        import pyarrow
+
+        report = self.report()
+        table = pyarrow.table(report.packets)
+        self.assertEqual(table.column("delay_ns").to_pylist(), report.packets.to_dict()["delay_ns"])
+        again = pyarrow.table(report.packets)
+        places = [each.column("time_ns").chunk(0).buffers()[1].address for each in (table, again)]
+        self.assertEqual(places[0], places[1], "both have the memory of the table")
+        del report
+        self.assertGreater(table.num_rows, 0)
+
+    @unittest.skipUnless(importlib.util.find_spec("polars"), "needs polars")
+    def test_polars_opens_tables(self):
+        import polars
+
+        report = self.report()
+        frame = polars.DataFrame(report.packets)
+        self.assertEqual(frame["class"].to_list(), report.packets.to_dict()["class"])
+        self.assertEqual(polars.DataFrame(report.table())["name"].to_list(), ["all"])
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "needs pandas")
+    def test_pandas_opens_tables(self):
+        import pandas
+
+        report = self.report()
+        frame = pandas.DataFrame.from_arrow(report.packets)
+        self.assertEqual(list(frame["delay_ns"]), report.packets.to_dict()["delay_ns"])
+        self.assertEqual(list(frame["verdict"]), report.packets.to_dict()["verdict"])
+
+
+class Models(Folder):
+    def test_every_example_keeps_its_meaning(self):
+        count = 0
+        for path in sorted(EXAMPLES.rglob("*.toml")):
+            text = path.read_text()
+            keys = _weir.parse_toml(text)
+            kind = weir.Scenario if "source" in keys else weir.Policy if "link" in keys else None
+            if kind is None:
+                continue
+            count += 1
+            again = kind.from_toml(text).to_toml()
+            back = _weir.parse_toml(again)
+            self.assertEqual(back, keys, path)
+            # The order of classes decides ties.
+            self.assertEqual(list(back.get("class", [])), list(keys.get("class", [])), path)
+            found = [[row["code"] for row in weir.check(each, str(path))] for each in (text, again)]
+            self.assertEqual(*found, path)
+        self.assertGreater(count, 15)
+
+    def test_objects_are_changed_and_run(self):
+        scenario = weir.Scenario.from_toml((EXAMPLES / "walk/evening.toml").read_text())
+        self.assertEqual(scenario.policy, "uplink.toml")
+        policy = weir.Policy.from_toml((EXAMPLES / "walk/uplink.toml").read_text())
+        self.assertEqual(policy.classes["voice"].queue.limit, "15 packets")
+        policy.link.rate = "19 Mbit/s"
+        scenario.policy, scenario.duration = policy, "1 s"
+        self.assertEqual(scenario.simulate()["link"]["rate_bps"], 19_000_000)
+        self.assertEqual(scenario.sources[0].keys["dport"], 5004)
+        policy.classes["voice"].queue = weir.Queue("nosuch")
+        self.assertIn("error", [row["severity"] for row in policy.check()])
+
+
+class Sweeps(Folder):
+    GRID = {"policy.link.rate": ["1 Mbit/s", "2 Mbit/s"], "source.arrivals.size": ["125 B", "500 B"]}
+
+    def sweep(self, **options):
+        self.write("home.toml", POLICY)
+        metrics = ["all.delay.p99", "all.rate", "link.utilisation"]
+        options = {"replications": 3, "metrics": metrics, "base_dir": self.folder, **options}
+        return weir.sweep(SCENARIO % options.pop("duration", "1 s"), self.GRID, **options)
+
+    def test_engines_give_one_table(self):
+        tables = []
+        for number, engine in enumerate(("local", "processes", Backwards())):
+            path = self.folder / f"{number}.parquet"
+            done = self.sweep(path=path, engine=engine, workers=2)
+            self.assertEqual((len(done), done.path), (12, path))
+            tables.append(path.read_bytes())
+        self.assertEqual(len(set(tables)), 1, "they are equal to the byte")
+        self.assertFalse(list(self.folder.glob("*.runs")))
+
+    def test_a_row_is_what_simulate_reports(self):
+        rows = self.sweep().rows.to_dict()
+        text = (SCENARIO % "1 s").replace("125 B", "500 B")
+        report = weir.simulate(text, self.folder, seed=rows["seed"][4])
+        self.assertEqual((rows["point"][4], rows["replication"][4]), (1, 1))
+        self.assertEqual(rows["all.rate"][4], report["classes"][0]["sent"]["bps"])
+        delay = report["classes"][0]["delay_us"]["p99"]
+        self.assertAlmostEqual(rows["all.delay.p99"][4] * 1e6, delay, places=3)
+
+    def test_a_killed_sweep_goes_on_and_repeats_no_run(self):
+        self.sweep(path=self.folder / "whole.parquet", duration="2 s")
+        metrics = ["all.delay.p99", "all.rate", "link.utilisation"]
+        given = {"scenario": SCENARIO % "2 s", "grid": self.GRID, "replications": 3, "metrics": metrics}
+        self.write("given.json", json.dumps(given))
+        path = self.folder / "table.parquet"
+        program = self.write("program.py", KILLED)
+        deaths = 0
+        for _ in range(50):
+            child = subprocess.run([sys.executable, program, self.folder, path], check=False)
+            if child.returncode == 0:
+                break
+            self.assertEqual(child.returncode, -signal.SIGKILL)
+            deaths += 1
+        self.assertGreater(deaths, 3)
+        self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
+        done = [json.loads(line) for line in (self.folder / "done").read_text().splitlines()]
+        self.assertEqual(len(set(done)), len(done), "no run that was kept is done again")
+
+    def test_ctrl_c_keeps_what_is_done(self):
+        path = self.folder / "table.parquet"
+        timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        begun = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            self.sweep(path=path, duration="100000 s", workers=2)
+        self.assertLess(time.monotonic() - begun, 10)
+        timer.join()
+        self.assertFalse(path.exists())
+        self.assertTrue((self.folder / "table.parquet.runs").exists())
+
+    def test_wrong_sweeps_are_refused(self):
+        with self.assertRaisesRegex(weir.Error, "no class `nosuch`"):
+            self.sweep(metrics=["nosuch.rate"])
+        with self.assertRaisesRegex(ValueError, "one of grid, random and latin"):
+            self.sweep(random={"duration": ["1 s", "2 s"]}, points=2)
+        with self.assertRaisesRegex(ValueError, "is not local, processes or ray"):
+            self.sweep(engine="cloud")
+        self.write("table.parquet", "mine")
+        with self.assertRaisesRegex(OSError, "of another sweep"):
+            self.sweep(path=self.folder / "table.parquet")
+
+    def test_jupyter_shows_means_and_intervals(self):
+        done = self.sweep()
+        self.assertIn("± all.rate", done._repr_html_())
+        self.assertEqual(len(done.summary["points"]), 4)
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "needs pyarrow")
+    def test_pyarrow_reads_the_file_and_its_provenance(self):
+        import pyarrow.parquet
+
+        path = self.folder / "table.parquet"
+        done = self.sweep(path=path)
+        table = pyarrow.parquet.read_table(path)
+        self.assertEqual(table.to_pydict(), done.rows.to_dict())
+        metadata = table.schema.metadata
+        for key in (b"weir.version", b"weir.commit", b"weir.seed", b"weir.scenario", b"weir.spec"):
+            self.assertTrue(metadata[key], key)
+
+
+class Ray(unittest.TestCase):
+    @unittest.skipUnless(importlib.util.find_spec("ray"), "needs ray")
+    def test_a_node_dies_and_the_table_is_complete_and_identical(self):
+        told = subprocess.run(
+            [sys.executable, HERE / "ray_nodes.py", "40"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+        found = json.loads(told.stdout.splitlines()[-1])
+        self.assertEqual((found["runs"], found["identical"]), (40, True))
+
+
+class Backwards:
+    """An engine of a user's own, which does the last batch first."""
+
+    workers = 1
+
+    def run(self, runs, batches):
+        for batch in reversed(batches):
+            yield runs.run(batch[::-1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+
+# Notes each run that is kept, and dies after two of them, in the middle of a line.
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+import weir
+
+folder, path = map(Path, sys.argv[1:])
+
+class Dying:
+    workers = 1
+
+    def run(self, runs, batches):
+        for number, batch in enumerate(batches):
+            yield runs.run(batch)
+            with open(folder / "done", "a") as noted:
+                for run in batch:
+                    print(json.dumps(run), file=noted)
+            if number == 1:
+                with open(str(path) + ".runs", "a") as journal:
+                    journal.write('[{"run": 0, "val')
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+given = json.loads((folder / "given.json").read_text())
+weir.sweep(**given, base_dir=folder, path=path, engine=Dying())
+"""
+
+
+class Live(Folder):
+    def test_without_a_link_there_is_an_error_of_the_system(self):
+        with self.assertRaises(OSError):
+            weir.connect(control=self.folder / "none")
+
+    def test_requests_are_those_of_the_interface(self):
+        requests = []
+
+        def answer(listening):
+            answers = [
+                {"status": None},
+                {"events": {"lost": 0, "events": [{"id": "1-1"}]}},
+                {"error": "`class.voice` is no class"},
+                "done",
+            ]
+            for text in answers[1:]:
+                stream, _ = listening.accept()
+                with stream, stream.makefile("rw") as lines:
+                    requests.append(json.loads(lines.readline()))
+                    lines.write(json.dumps(text) + "\n")
+                    lines.flush()
+
+        path = self.folder / "socket"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            thread = threading.Thread(target=answer, args=(listening,))
+            thread.start()
+            link = weir.Link(control=path)
+            self.assertEqual(list(link.events(after="1-0")), [{"id": "1-1"}])
+            with self.assertRaisesRegex(weir.Error, "is no class"):
+                link.set({"up:class.voice.rate": "1 Mbit/s"}, dry_run=True, reason="a try")
+            self.assertIsNone(link.confirm())
+            thread.join()
+        with self.assertRaisesRegex(ValueError, "not a request"):
+            link.call("nosuch")
+        events, change, confirm = requests
+        self.assertEqual(events, {"call": "events", "after": "1-0"})
+        setting = {"direction": "up", "key": "class.voice.rate", "value": "1 Mbit/s"}
+        self.assertEqual(change["settings"], [setting])
+        self.assertEqual(confirm, {"call": "confirm"})
 
 
 class Reserve(unittest.TestCase):
@@ -415,7 +879,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def stub():
-    return ast.parse((HERE.parent / "weir.pyi").read_text())
+    return ast.parse((PYTHON / "weir/_weir.pyi").read_text())
 
 
 def stub_class(name):

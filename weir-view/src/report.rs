@@ -206,9 +206,7 @@ fn tree(written: Vec<WrittenClass>) -> Vec<Class> {
         if classes.len() == CLASSES_MAX {
             break;
         }
-        let key = Some(name);
-        let children = below.remove(&key).unwrap_or_default();
-        let name = key.unwrap_or_default();
+        let children = below.remove(&Some(name.clone())).unwrap_or_default();
         next.extend(children.into_iter().map(|class| (Some(classes.len()), class)));
         classes.push(Class { name, parent, leaf, ..Class::default() });
     }

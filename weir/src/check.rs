@@ -4,12 +4,12 @@ use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use weir_live::deploy;
 use weir_live::memory::{self, Part};
 use weir_policy::deployment::{Deployment, Direction};
+use weir_policy::diff::printed::Figures;
 use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
@@ -89,37 +89,6 @@ struct RowFigures<'a> {
     class: &'a str,
     #[serde(flatten)]
     figures: Figures,
-}
-
-/// What a class gets; `None` where unknown. docs/bounds.md describes it.
-#[derive(Serialize)]
-pub struct Figures {
-    at_least_bps: Option<f64>,
-    proven_bps: Option<f64>,
-    delay_us: Option<f64>,
-    backlog_bytes: Option<f64>,
-    greedy_bps: Option<f64>,
-    alone_bps: Option<f64>,
-    /// By key, why a figure is unknown, or what it assumes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    notes: BTreeMap<&'static str, &'static str>,
-}
-
-impl Figures {
-    /// Returns those of a class.
-    pub fn of(standing: &Standing) -> Self {
-        let keys = ["at_least_bps", "delay_us", "backlog_bytes", "greedy_bps", "alone_bps"];
-        let notes = keys.into_iter().zip(standing.notes());
-        Self {
-            at_least_bps: standing.at_least.rate,
-            proven_bps: standing.at_least.proven,
-            delay_us: standing.bound.delay.map(|seconds| seconds * 1e6),
-            backlog_bytes: standing.bound.backlog,
-            greedy_bps: standing.greedy,
-            alone_bps: standing.alone,
-            notes: notes.filter_map(|(key, note)| Some((key, note?))).collect(),
-        }
-    }
 }
 
 impl Run for Check {

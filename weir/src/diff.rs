@@ -4,9 +4,9 @@ use crate::check;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 pub use weir_policy::diff::line;
+use weir_policy::diff::printed::Printed;
 use weir_policy::diff::{ClassChange, Difference, Setting, Standing, differ};
 use weir_policy::policy::{self, Policy};
 use weir_policy::render;
@@ -25,39 +25,6 @@ pub struct Diff {
     new: PathBuf,
 }
 
-/// The output of `--format json`; docs/bounds.md describes it.
-#[derive(Serialize)]
-struct Printed {
-    moves: Vec<Move>,
-    given_up: bool,
-    gone: Vec<String>,
-    new: Vec<String>,
-    changed: Vec<Changed>,
-    settings: Vec<SettingRow>,
-}
-
-#[derive(Serialize)]
-struct Move {
-    from: String,
-    to: String,
-    packets: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct SettingRow {
-    class: Option<String>,
-    key: String,
-    before: String,
-    after: String,
-}
-
-#[derive(Serialize)]
-struct Changed {
-    class: String,
-    before: check::Figures,
-    after: check::Figures,
-}
-
 impl Run for Diff {
     fn run(self, output: &Output) -> Exit {
         let policies = read(&self.old, output).and_then(|old| Ok((old, read(&self.new, output)?)));
@@ -67,7 +34,7 @@ impl Run for Diff {
         };
         let difference = Difference::between(&old, &new);
         match output.format {
-            Format::Json => output.json(&printed(&difference)),
+            Format::Json => output.json(&Printed::of(&difference)),
             Format::Text => output.text(&text(&difference)),
         }
         if difference.is_empty() { Exit::Clean } else { Exit::Faults }
@@ -89,36 +56,8 @@ fn read(path: &Path, output: &Output) -> Result<Policy, Exit> {
 /// Returns what changes between two policies, as text and as JSON.
 pub fn both(old: &Policy, new: &Policy) -> (String, serde_json::Value) {
     let difference = Difference::between(old, new);
-    let json = serde_json::to_value(printed(&difference));
+    let json = serde_json::to_value(Printed::of(&difference));
     (text(&difference), json.expect("the types have only text keys"))
-}
-
-fn printed(difference: &Difference) -> Printed {
-    let names = &difference.moves.interfaces;
-    let moves = difference.moves.moves.iter().map(|row| Move {
-        from: row.from.clone(),
-        to: row.to.clone(),
-        packets: row.regions.iter().map(|region| region.describe(names)).collect(),
-    });
-    let changed = |row: &ClassChange| Changed {
-        class: row.name.clone(),
-        before: check::Figures::of(&row.before),
-        after: check::Figures::of(&row.after),
-    };
-    let setting = |row: &Setting| SettingRow {
-        class: row.class.clone(),
-        key: row.key.clone(),
-        before: row.before.clone(),
-        after: row.after.clone(),
-    };
-    Printed {
-        moves: moves.collect(),
-        given_up: difference.moves.given_up,
-        gone: difference.gone.clone(),
-        new: difference.new.clone(),
-        changed: difference.changed.iter().map(changed).collect(),
-        settings: difference.settings.iter().map(setting).collect(),
-    }
 }
 
 fn text(difference: &Difference) -> String {

@@ -89,6 +89,7 @@ verbs! {
     calibrate::Calibrate,
     bench::Bench,
     compare::Compare,
+    sweep::Sweep,
     lab::Lab,
     demo::Demo,
     completions::Completions,

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use weir_live::netns::NetNs;
 use weir_live::privilege;
 use weir_rsvp::node::Event;
-use weir_rsvp::wire::{Filter, Session};
+use weir_rsvp::wire::{Filter, Priority, Session};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -33,6 +33,8 @@ const TESTS: &[Test] = &[
     ("without_refreshes_classes_go", without_refreshes_classes_go),
     ("classes_outlive_the_process_of_reservations", classes_outlive_the_process),
     ("what_does_not_fit_is_refused_and_told", what_does_not_fit_is_refused),
+    ("the_higher_priority_takes_the_place_of_the_lower", the_higher_priority_takes_the_place),
+    ("a_reservation_outlives_a_reload_and_a_restart", a_reservation_outlives_a_reload),
 ];
 
 fn main() -> ExitCode {
@@ -48,6 +50,8 @@ struct Scene {
     folder: PathBuf,
     row: Row,
     routers: Vec<Child>,
+    /// More lines of `[deployment.rsvp]`.
+    more: &'static str,
 }
 
 const NODES: usize = 4;
@@ -67,6 +71,10 @@ fn policy(reserved: u32) -> String {
 
 impl Scene {
     fn new(name: &str, reserved: u32) -> Result<Self, Failed> {
+        Self::with(name, reserved, "")
+    }
+
+    fn with(name: &str, reserved: u32, more: &'static str) -> Result<Self, Failed> {
         let folder = std::env::temp_dir().join(format!("weir-rsvp-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder)?;
         let networks: Vec<NetNs> = (0..NODES).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
@@ -83,7 +91,7 @@ impl Scene {
             stations.push(reserving::Station { driver, events: Vec::new() });
         }
         let row = Row { networks, stations };
-        let mut scene = Self { folder, row, routers: Vec::new() };
+        let mut scene = Self { folder, row, routers: Vec::new(), more };
         fs::write(scene.folder.join("out.toml"), policy(reserved))?;
         for node in 1..NODES - 1 {
             scene.start(node)?;
@@ -94,9 +102,10 @@ impl Scene {
     fn start(&mut self, node: usize) -> Outcome {
         let deployment = format!(
             "[deployment]\nports = {{ host = \"right\" }}\ncontrol = \"{}\"\n\
-             [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"500 ms\"\n\
+             [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"500 ms\"\n{}\
              [direction.out]\nfrom = \"host\"\nto = \"wire\"\npolicy = \"out.toml\"\n",
-            self.folder.join(format!("r{node}.sock")).display()
+            self.folder.join(format!("r{node}.sock")).display(),
+            self.more
         );
         let file = format!("r{node}.toml");
         fs::write(self.folder.join(&file), deployment)?;
@@ -167,14 +176,35 @@ impl Scene {
 
     /// The sender announces a flow, and the receiver reserves for it.
     fn reserve(&mut self) -> Result<(Session, Filter), Failed> {
-        let session = Session::udp(address(true, NODES - 2, NODES - 1), 5004);
-        let sender = Filter::new(address(true, 0, 0), 4000);
+        self.reserve_for(0, None)
+    }
+
+    /// The same for flow `number`.
+    fn reserve_for(
+        &mut self,
+        number: u16,
+        priority: Option<Priority>,
+    ) -> Result<(Session, Filter), Failed> {
+        let session = Session::udp(address(true, NODES - 2, NODES - 1), 5004 + number);
+        let sender = Filter::new(address(true, 0, 0), 4000 + number);
         self.row.announce_to(session, sender);
         self.row.until("the receiver hears of the sender", |stations| {
-            stations[1].has(|event| matches!(event, Event::Path { .. }))
+            let is_it =
+                |event: &Event| matches!(event, Event::Path { session: of, .. } if *of == session);
+            stations[1].has(is_it)
         })?;
-        self.row.reserve(session, sender);
+        self.row.reserve_at(session, sender, priority);
         Ok((session, sender))
+    }
+
+    /// Runs `weir` with these words about a router; fails if that does.
+    fn tell(&self, node: usize, words: &[&str]) -> Outcome {
+        let socket = format!("r{node}.sock");
+        let output = self.weir(&[words, &["--control", &socket]].concat()).output()?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("{words:?}: {output:?}").into()),
+        }
     }
 }
 
@@ -312,4 +342,52 @@ fn what_does_not_fit_is_refused() -> Outcome {
         thread::sleep(Duration::from_millis(50));
     }
     Ok(())
+}
+
+fn the_higher_priority_takes_the_place() -> Outcome {
+    // One flow takes 1.1 of almost 2 Mbit/s.
+    let mut scene = Scene::with("priority", 2, "preemption = true\n")?;
+    let (weak, _) = scene.reserve()?;
+    scene.await_classes("both routers have its class", &[CLASS])?;
+    scene.reserve_for(1, Some(Priority { preempting: 7, defending: 7 }))?;
+    scene.row.until("the receiver hears that its first reservation is gone", |stations| {
+        let is_it =
+            |event: &Event| matches!(event, Event::ResvError { session, .. } if *session == weak);
+        stations[1].has(is_it)
+    })?;
+    let strong = "rsvp-10_3_0_4-17-5005-10_1_0_1-4001";
+    scene.await_classes("both routers have the other class", &[strong])?;
+    // The first one asks again with each refresh, and stays out.
+    scene.row.run(Duration::from_secs(2));
+    scene.await_classes("it stays", &[strong])?;
+    assert!(scene.log(2).contains("higher priority"), "it is an event: {}", scene.log(2));
+    Ok(())
+}
+
+fn a_reservation_outlives_a_reload() -> Outcome {
+    let mut scene = Scene::new("reload", 8)?;
+    scene.reserve()?;
+    scene.await_classes("both routers have its class", &[CLASS])?;
+    let before = scene.reservations(1)?;
+    fs::write(scene.folder.join("out.toml"), policy(6))?;
+    scene.tell(1, &["reload", "r1.toml"])?;
+    let start = Instant::now();
+    loop {
+        scene.row.run(Duration::from_millis(100));
+        let shown = scene.reservations(1)?;
+        if shown["room"].as_u64() == before["room"].as_u64().map(|room| room - 2_000_000) {
+            assert_eq!(shown["admitted"], 1, "it was checked again: {shown}");
+            break;
+        }
+        assert!(start.elapsed() < reserving::PATIENCE, "{shown}: {}", scene.log(1));
+    }
+    scene.await_classes("it stays over the reload", &[CLASS])?;
+    scene.tell(1, &["restart"])?;
+    // Longer than state lives without a refresh.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
+        scene.row.run(Duration::from_millis(100));
+        assert_eq!(scene.classes(1)?, [CLASS], "the class stays, {}", scene.log(1));
+    }
+    scene.await_classes("it stays over the restart", &[CLASS])
 }

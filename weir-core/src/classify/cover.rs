@@ -63,7 +63,7 @@ fn first_cover(tuples: &Tuples, rules: &[Rule], place: u32, inner: &Match) -> Op
 
 /// Returns a packet that the rule accepts; fields that the rule does not test are absent. A rule
 /// covers this one only if it accepts that packet. `None` if the rule accepts no packet.
-fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
+pub(super) fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
     let (v4, v6) = (addresses(matches, Family::V4), addresses(matches, Family::V6));
     let first = |ranges: &[PortRange]| ranges.first().map_or(0, |range| range.first());
     let ports = Ports {
@@ -162,12 +162,12 @@ fn covers_list<T: PartialEq>(outer: &[T], inner: &[T], covers: impl Fn(&T, &T) -
 }
 
 /// Patterns compared for one rule.
-const LOOKS_MAX: u32 = 256;
+pub(super) const LOOKS_MAX: u32 = 256;
 /// Values of one key compared with one another for two rules.
 const PAIRS_MAX: usize = 1 << 10;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::ids::LeafId;
     use crate::packet::{Dscp, MacAddress, Protocol};
@@ -177,7 +177,7 @@ mod tests {
     const PREFIXES: [&str; 6] =
         ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.0.1", "::/0", "2001:db8::/32"];
 
-    fn random_match(random: &mut Random) -> Match {
+    pub(in crate::classify) fn random_match(random: &mut Random) -> Match {
         let mut prefixes = |many: u32| -> Vec<Prefix> {
             let pick = |_| PREFIXES[random.below(6) as usize].parse().expect("a prefix");
             (0..many).map(pick).collect()

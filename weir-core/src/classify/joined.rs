@@ -42,7 +42,7 @@ pub(super) struct JoinedRules {
 }
 
 /// The words of a key.
-type Words = [u64; 6];
+pub(super) type Words = [u64; 6];
 
 #[derive(Clone, Copy, Debug)]
 struct Mask {
@@ -87,7 +87,7 @@ impl RuleSet {
 
 /// Returns value and mask of each combination of the values in the lists of a rule. Where there are
 /// too many, lists are replaced by what their values have in common.
-fn patterns(matches: &Match, rule: u16) -> Vec<(Words, Words, u16)> {
+pub(super) fn patterns(matches: &Match, rule: u16) -> Vec<(Words, Words, u16)> {
     let mut singles = singles(matches);
     let mut rows = Vec::new();
     for family in families(matches) {
@@ -121,7 +121,7 @@ fn address_words(family: Option<Family>, source: Bits, destination: Bits) -> ([u
     (words(source.bits, destination.bits), mask)
 }
 
-fn joined(addresses: [u64; 4], fields: [u64; 2]) -> Words {
+pub(super) fn joined(addresses: [u64; 4], fields: [u64; 2]) -> Words {
     let [a, b, c, d] = addresses;
     [a, b, c, d, fields[0], fields[1]]
 }
@@ -169,6 +169,14 @@ fn singles(matches: &Match) -> Vec<Single> {
         }
     }
     rows
+}
+
+/// Returns the hash of a key under a mask.
+pub(super) fn hash(key: &Words, mask: u32) -> u64 {
+    let seed = u64::from(mask) + 1;
+    key.iter().fold(seed.wrapping_mul(SPREAD), |hash, word| {
+        fold(hash ^ word ^ SPREAD, SPREAD).wrapping_add(hash.rotate_left(23))
+    })
 }
 
 impl JoinedRules {
@@ -301,11 +309,7 @@ impl JoinedRules {
 
     /// Returns the chain of a key under a mask.
     fn chain(&self, key: &Words, mask: u8) -> usize {
-        let seed = u64::from(mask) + 1;
-        let hash = key.iter().fold(seed.wrapping_mul(SPREAD), |hash, word| {
-            fold(hash ^ word ^ SPREAD, SPREAD).wrapping_add(hash.rotate_left(23))
-        });
-        (hash >> 7) as usize & (self.chains.len() - 1)
+        (hash(key, mask.into()) >> 7) as usize & (self.chains.len() - 1)
     }
 
     fn insert(&mut self, place: u32, (key, words, rule): &(Words, Words, u16)) {

@@ -21,6 +21,7 @@ pub mod flow_cache;
 pub mod fragments;
 pub mod hash;
 pub mod joined;
+pub mod joined_covers;
 pub mod key;
 pub mod macs;
 pub mod marks;

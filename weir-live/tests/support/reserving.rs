@@ -21,7 +21,7 @@ use weir_live::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
 use weir_live::testbed::wait_for_carrier;
 use weir_rsvp::intserv::Flowspec;
 use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Timers};
-use weir_rsvp::wire::{Descriptor, Filter, Reservation, Session, Style};
+use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 use weir_rsvp::{Adspec, Tspec};
 
 /// A node and the events that it told.
@@ -136,6 +136,11 @@ impl Row {
 
     /// The last node reserves for it.
     pub fn reserve(&mut self, session: Session, sender: Filter) {
+        self.reserve_at(session, sender, None);
+    }
+
+    /// The last node reserves for it with a priority.
+    pub fn reserve_at(&mut self, session: Session, sender: Filter, priority: Option<Priority>) {
         let flowspec = Some(Flowspec::ControlledLoad(tspec()));
         let descriptor = Descriptor { flowspec, filters: vec![sender] };
         let reservation = Reservation { style: Style::Fixed, descriptors: vec![descriptor] };
@@ -143,7 +148,7 @@ impl Row {
         let v4 = session.destination.is_ipv4();
         let addresses = last.driver.network().interfaces().iter().flat_map(|one| &one.addresses);
         let own = addresses.copied().find(|one| one.is_ipv4() == v4);
-        let claim = Claim { session, reservation, confirm: own };
+        let claim = Claim { session, reservation, confirm: own, priority };
         let done = last.driver.call(|node, now, routes| node.reserve(now, claim, routes));
         assert_eq!(done, Ok(()));
     }

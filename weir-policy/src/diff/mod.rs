@@ -2,6 +2,7 @@
 //! classes get before and after.
 
 pub mod moves;
+pub mod printed;
 pub mod region;
 pub mod settings;
 

@@ -7,6 +7,7 @@
 
 use super::class::{self, ClassDraft};
 use super::demand::Demand;
+use super::joining::{Joining, Promised, owner_of, rate};
 use super::link::check_class;
 use super::places;
 use super::tree::{overcommitted, share_of_nothing};
@@ -15,11 +16,9 @@ use super::{Policy, rules};
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report};
 use crate::reader::{Document, Node};
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use toml_edit::{DocumentMut, Item, Table};
-use weir_core::classify::cover::{Covers, covers};
 use weir_core::classify::{Rule, RuleSet};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::Graft;
@@ -119,6 +118,25 @@ impl Policy {
     /// Becomes the policy in which that was done.
     pub fn follow(&mut self, seating: &Seating) {
         let leaf = seating.leaf;
+        let mut joining = self.joining.take();
+        if !self.link.tree.is_vacant(leaf)
+            && let Some(joining) = &mut joining
+        {
+            let rules = self.joined.get(&leaf).map_or(&[][..], Vec::as_slice);
+            Arc::make_mut(joining).leave(&self.link.tree, leaf, rules);
+        }
+        self.put(seating);
+        if let Some(mut joining) = joining {
+            if seating.class.is_some() {
+                let rules = self.joined.get(&leaf).map_or(&[][..], Vec::as_slice);
+                Arc::make_mut(&mut joining).join(&self.link.tree, leaf, rules);
+            }
+            self.joining = OnceLock::from(joining);
+        }
+    }
+
+    fn put(&mut self, seating: &Seating) {
+        let leaf = seating.leaf;
         match &seating.class {
             Some(class) => {
                 let Seated { params, queue, demand, rules, .. } = class.clone();
@@ -155,7 +173,24 @@ impl Policy {
 
     /// Returns the class at a place of this name.
     fn seated(&self, name: &str) -> Option<LeafId> {
-        self.leaf(name).filter(|leaf| *leaf >= self.first_place && self.has_places())
+        self.joining().leaf(name).filter(|_| self.has_places())
+    }
+
+    /// Returns what classes that join are checked against.
+    fn joining(&self) -> &Joining {
+        self.joining.get_or_init(|| Arc::new(Joining::of(self)))
+    }
+
+    /// Returns the class of this name, of the file or at a place.
+    fn known(&self, name: &str) -> Option<ClassId> {
+        let tree = &self.link.tree;
+        if !self.has_places() {
+            return self.class(name);
+        }
+        // Places are the last classes of the tree.
+        let fixed = tree.classes().take(tree.class_of(self.first_place).index());
+        let of_file = fixed.filter(|(_, class)| class.name == name).map(|(id, _)| id).next();
+        of_file.or_else(|| self.joining().leaf(name).map(|leaf| tree.class_of(leaf)))
     }
 
     /// Returns the parameters and the queue with which the place of a leaf is built.
@@ -233,7 +268,7 @@ impl Seats<'_> {
             None => None,
             Some(node) => Some(node.text(report)?),
         };
-        let id = parent.and_then(|name| policy.class(name));
+        let id = parent.and_then(|name| policy.known(name));
         let is_owner =
             |places: &super::Places| places.parent == id && parent.is_some() == id.is_some();
         let refuse = |message: String, cure: &str| {
@@ -251,7 +286,7 @@ impl Seats<'_> {
         let first = policy.leaf_of_seat((owner, 0));
         let here = |leaf: &LeafId| (first.0..first.0 + places.count).contains(&leaf.0);
         let is_free = |leaf: &LeafId| !self.taken.contains(leaf);
-        if let Some(known) = policy.class(name) {
+        if let Some(known) = policy.known(name) {
             let own = policy.link.tree.leaf_of(known).filter(here).filter(is_free);
             let wanted = draft.place.is_none_or(|(place, _)| Some(LeafId(first.0 + place)) == own);
             if own.is_none() || !wanted {
@@ -335,18 +370,12 @@ impl Seats<'_> {
             let message = format!("class `{}` has no `match`: no packet reaches it", draft.name);
             report.push(Draft::new(&codes::UNREACHABLE, span, message).cure("write `match`"));
         }
-        let fixed = &self.policy.rules;
-        let index = self.policy.covers.get_or_init(|| Arc::new(Covers::of(fixed)));
         for rule in rules {
-            let others = self.policy.joined.iter().filter(|(leaf, _)| **leaf != rule.leaf);
-            let mut others = others.flat_map(|(_, rules)| rules);
-            let covers = |other: &&Rule| covers(&other.matches, &rule.matches);
-            let known = index.first(fixed, &rule.matches).map(|at| &fixed[at]);
-            let Some(other) = known.or_else(|| others.find(covers)) else { continue };
+            let Some(other) = self.policy.joining().cover(self.policy, rule) else { continue };
             let message = format!(
                 "a rule of class `{}` decides nothing: one of `{}` takes all its packets",
                 draft.name,
-                self.policy.leaf_name(other.leaf)
+                self.policy.leaf_name(other)
             );
             let cure = "write other conditions";
             report.push(Draft::new(&codes::SHADOWED, span, message).cure(cure));
@@ -360,36 +389,21 @@ impl Seats<'_> {
         if !class::has_rate(entry.descriptor) {
             return;
         }
-        let rate = |params: &Params| params.rate("rate").map(Rate::bits_per_second);
-        let find = |from: Option<ClassId>| {
-            let mut up = std::iter::successors(from, |at| tree.class(*at).parent);
-            up.find(|at| rate(&tree.class(*at).params).is_some())
-        };
-        // Many classes in a row have one parent.
-        let last = Cell::new((None, find(None)));
-        let above = |parent: Option<ClassId>| {
-            if last.get().0 != parent {
-                last.set((parent, find(parent)));
-            }
-            last.get().1
-        };
+        let below = |row: &&Seating| owner_of(tree, tree.leaf(row.leaf).parent);
         let added = self.rows.iter().filter(|row| row.class.is_some());
-        let owners: BTreeSet<_> = added.map(|row| above(tree.leaf(row.leaf).parent)).collect();
+        let owners: BTreeSet<_> = added.map(|row| below(&row)).collect();
         for owner in owners {
-            let stays = tree.classes().filter(|(id, class)| {
-                let leaf = tree.leaf_of(*id);
-                !class.name.is_empty() && leaf.is_none_or(|leaf| !self.taken.contains(&leaf))
-            });
-            let kept = stays.filter_map(|(_, class)| {
-                let own = rate(&class.params)?;
-                (above(class.parent) == owner).then_some(own)
-            });
-            let joins = self.rows.iter().filter_map(|row| {
-                let own = rate(&row.class.as_ref()?.params)?;
-                (above(tree.leaf(row.leaf).parent) == owner).then_some(own)
-            });
-            let rates: Vec<_> = kept.chain(joins).collect();
-            let sum: u128 = rates.iter().copied().map(u128::from).sum();
+            let mut promised = self.policy.joining().promised(owner);
+            for row in self.rows.iter().filter(|row| below(row) == owner) {
+                let before = Some(tree.leaf(row.leaf)).filter(|_| row.was_there);
+                if let Some(rate) = before.and_then(|class| rate(&class.params)) {
+                    promised = promised.without(rate);
+                }
+                if let Some(rate) = row.class.as_ref().and_then(|class| rate(&class.params)) {
+                    promised = promised.with(rate);
+                }
+            }
+            let Promised { rate: sum, count } = promised;
             let (name, has) = match owner {
                 Some(owner) => {
                     let class = tree.class(owner);
@@ -401,7 +415,7 @@ impl Seats<'_> {
                 continue;
             };
             let span = Default::default();
-            report.push(overcommitted(&name, (has, span), sum, (rates.len(), false)));
+            report.push(overcommitted(&name, (has, span), sum, (count, false)));
         }
     }
 }

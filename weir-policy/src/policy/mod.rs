@@ -9,6 +9,7 @@ mod classifier;
 pub(crate) mod demand;
 mod identity;
 mod join;
+mod joining;
 pub(crate) mod link;
 pub(crate) mod places;
 mod police;
@@ -24,13 +25,13 @@ use crate::finding::{Draft, Outcome, Report};
 use crate::lints;
 use crate::reader::{Document, Table};
 use class::ClassDraft;
+use joining::Joining;
 use link::LinkSection;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tree::Shape;
-use weir_core::classify::cover::Covers;
 use weir_core::classify::{Classifier, ClassifierPlan, Rule, RuleSet, Target};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
@@ -71,8 +72,8 @@ pub struct Policy {
     is_expanded: bool,
     /// After [`Policy::with_places`], the rules of classes at places.
     pub joined: BTreeMap<LeafId, Vec<Rule>>,
-    /// Finds rules that cover those of a class that joins; made when one does.
-    covers: OnceLock<Arc<Covers>>,
+    /// What classes that join are checked against; made when one does.
+    joining: OnceLock<Arc<Joining>>,
     /// Tells this policy from others: computed from the text of its file and its lists.
     pub identity: Identity,
 }
@@ -119,7 +120,7 @@ impl PartialEq for Policy {
             seats: _,
             is_expanded: _,
             joined,
-            covers: _,
+            joining: _,
             identity: _,
         } = self;
         let same_rules = (rules, search, default) == (&other.rules, &other.search, &other.default);
@@ -222,7 +223,7 @@ pub fn build(
         seats,
         is_expanded: false,
         joined: BTreeMap::new(),
-        covers: OnceLock::new(),
+        joining: OnceLock::new(),
         identity: identity.into_inner(),
     };
     let span = places::drafts(&link, &classes).next().map_or(link.span, |(_, draft)| draft.span);

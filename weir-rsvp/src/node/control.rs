@@ -129,7 +129,8 @@ impl SessionState {
         out: &mut Outbox,
     ) -> bool {
         let Some(flow) = self.flows.iter_mut().find(|flow| flow.id == id) else { return false };
-        let Some((request, generation)) = flow.asked.take() else { return false };
+        let Some(asked) = flow.asked.take() else { return false };
+        let (request, generation) = *asked;
         let place = (flow.interface, flow.sender);
         match answer {
             Ok(()) => {
@@ -137,7 +138,7 @@ impl SessionState {
                 self.admit(place, generation);
             }
             Err(cause) => {
-                flow.refused = Some((request, generation));
+                flow.refused = Some(Box::new((request, generation)));
                 self.refuse(place, generation, cause, out);
             }
         }
@@ -208,8 +209,9 @@ impl Flow {
     /// Asks for a change, unless traffic control has it, has refused it since a reservation last
     /// changed, or an answer is still due.
     fn ask(&mut self, request: Request, generation: u64, out: &mut Outbox) {
-        let refused = |(refused, then): &(Request, u64)| *refused == request && *then == generation;
-        let is_refused = self.refused.as_ref().is_some_and(refused);
+        let refused = self.refused.as_deref();
+        let is_refused =
+            refused.is_some_and(|(what, then)| *what == request && *then == generation);
         if is_refused || self.asked.is_some() || self.installed.as_ref() == Some(&request) {
             return;
         }
@@ -217,7 +219,7 @@ impl Flow {
             None => Control::Add(self.id, request.clone()),
             Some(_) => Control::Modify(self.id, request.clone()),
         };
-        self.asked = Some((request, generation));
+        self.asked = Some(Box::new((request, generation)));
         out.act(Action::Control(control));
     }
 }

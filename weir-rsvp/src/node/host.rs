@@ -7,7 +7,7 @@ use super::action::{Event, HostError};
 use super::outbox::{Call, Outbox};
 use super::state::{Reserved, Sender, SessionState, Wanted};
 use crate::intserv::{Adspec, Tspec};
-use crate::wire::{Descriptor, Filter, Reservation, Session, Style};
+use crate::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 
 /// A sender of this host.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,6 +35,8 @@ pub struct Claim {
     pub reservation: Reservation,
     /// Its address, if it wants to know when the reservation stands.
     pub confirm: Option<IpAddr>,
+    /// Which reservations it takes the place of, and which take its place `[rfc3181]`.
+    pub priority: Option<Priority>,
 }
 
 impl SessionState {
@@ -121,6 +123,7 @@ impl SessionState {
         for wanted in wanted {
             let mut reserved = Reserved::new(None, *style, wanted);
             reserved.confirm = claim.confirm;
+            reserved.luggage.policies = claim.priority.map(Priority::policy).into_iter().collect();
             self.put(reserved, out);
         }
         self.reconcile(call, out);

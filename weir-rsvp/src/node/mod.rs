@@ -218,6 +218,11 @@ impl Node {
         self.sessions.values().map(SessionState::view)
     }
 
+    /// Returns how many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Returns a session.
     pub fn session(&self, session: &Session) -> Option<SessionView> {
         self.sessions.get(session).map(SessionState::view)

@@ -143,17 +143,17 @@ impl Outbox {
     /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that
     /// nodes do not fall into step.
     ///
-    /// Where identifiers refresh, instants are rounded down to a quarter of a period, counted from
-    /// a phase of this node's own, so that one Srefresh holds many of them.
+    /// Instants are rounded down to a step, counted from a phase of this node's own, so that a node
+    /// and its neighbours wake once for several messages: a 300th of a period, of which 10 000
+    /// sessions have some 30 refreshes each way. Where identifiers refresh it is a quarter of a
+    /// period, so that one Srefresh holds many of them.
     pub fn next_refresh(&mut self, now: Instant) -> Instant {
         let period = self.params.timers.period.as_nanos();
         let fraction = self.random.bits() >> 32;
         let spread = ((u128::from(period) * u128::from(fraction)) >> 32) as u64;
         let at = now.as_nanos().saturating_add(period / 2 + spread);
-        if !self.params.interfaces.iter().any(|interface| interface.reduction) {
-            return Instant::from_nanos(at);
-        }
-        let step = period / 4;
+        let is_reduced = self.params.interfaces.iter().any(|interface| interface.reduction);
+        let step = period / if is_reduced { REDUCED_STEPS } else { PLAIN_STEPS };
         Instant::from_nanos(at - at.saturating_sub(self.phase % step) % step)
     }
 
@@ -362,6 +362,9 @@ impl Outbox {
     }
 }
 
+/// Steps of a period at which refreshes leave.
+const PLAIN_STEPS: u64 = 300;
+const REDUCED_STEPS: u64 = 4;
 /// The shortest refresh period.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// The TTL of messages to a neighbour.

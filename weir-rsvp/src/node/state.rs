@@ -103,7 +103,8 @@ pub struct Wanted {
     pub scope: Vec<IpAddr>,
 }
 
-/// A flow of traffic control: the traffic control state block of [rfc2209 §1].
+/// A flow of traffic control: the traffic control state block of [rfc2209 §1]. What most flows do
+/// not have for long is boxed.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub id: FlowId,
@@ -112,9 +113,9 @@ pub struct Flow {
     pub sender: Option<Filter>,
     pub installed: Option<Request>,
     /// What was asked and is not answered, with the session's generation at that time.
-    pub asked: Option<(Request, u64)>,
+    pub asked: Option<Box<(Request, u64)>>,
     /// What was refused last, with the generation of that time.
-    pub refused: Option<(Request, u64)>,
+    pub refused: Option<Box<(Request, u64)>>,
 }
 
 /// A previous hop and what it was told.

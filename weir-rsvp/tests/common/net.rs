@@ -197,7 +197,11 @@ impl Net {
     ) -> Result<(), HostError> {
         let confirm = Some(self.home(node));
         let routes = At(&self.map, node);
-        self.nodes[node].reserve(self.now, Claim { session, reservation, confirm }, &routes)
+        self.nodes[node].reserve(
+            self.now,
+            Claim { session, reservation, confirm, priority: None },
+            &routes,
+        )
     }
 
     /// Traffic control takes back all flows of a node.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_core::units::{Bytes, Rate};
 use weir_live::rsvp::host::{Asked, HostPlan, Receiving, Sending, Wish};
 use weir_rsvp::intserv::Tspec;
-use weir_rsvp::wire::{Session, Style};
+use weir_rsvp::wire::{Priority, Session, Style};
 
 /// A destination, as it is written.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +97,10 @@ pub struct Receive {
     /// Reserve for bursts of this size, whatever senders announce.
     #[arg(long, value_name = "BYTES")]
     bucket: Option<Bytes>,
+    /// Take the place of reservations of less priority where a router has `preemption`, and give
+    /// it up only to one of more.
+    #[arg(long, value_name = "NUMBER")]
+    priority: Option<u16>,
     /// Give up if no sender is there and no answer has come after this time.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     wait: Duration,
@@ -174,6 +178,9 @@ impl Run for Receive {
                 .collect(),
             rate: self.rate.map(bytes_per_second),
             bucket: self.bucket.map(|bytes| bytes.get() as f32),
+            priority: self
+                .priority
+                .map(|number| Priority { preempting: number, defending: number }),
         });
         let ending = Ending { lasts: self.common.lasts, wait: Some(self.wait), test: self.test };
         self.common.run(self.at, wish, ending, output)

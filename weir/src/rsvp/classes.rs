@@ -59,7 +59,8 @@ impl Classes {
         (keeper, bell): (Channel, Arc<Bell>),
         direction: impl FnOnce(&Texts) -> Result<String, String>,
     ) -> Result<(Self, Texts), String> {
-        let mut link = Link { keeper, connection: None, direction: String::new(), known: 0 };
+        let mut link =
+            Link { keeper, connection: None, direction: String::new(), seen: Seen::default() };
         let texts = link.texts()?;
         link.direction = direction(&texts)?;
         let (changes, arriving) = mpsc::channel();
@@ -94,8 +95,16 @@ struct Link {
     keeper: Channel,
     connection: Option<UnixStream>,
     direction: String,
-    /// The last change of others that is known, by its number in the history.
-    known: u64,
+    seen: Seen,
+}
+
+/// What of the history of the link is known.
+#[derive(Default)]
+struct Seen {
+    /// The number of the last change of others.
+    others: u64,
+    /// The number of the last change.
+    last: u64,
 }
 
 impl Link {
@@ -146,15 +155,14 @@ impl Link {
     /// Returns the texts of the link if others changed them.
     fn look(&mut self) -> Option<Texts> {
         let Ok(Answer::Log(entries)) = self.ask(&Request::Log {}) else { return None };
-        let last = entries.iter().rfind(|entry| is_of_others(entry))?.number;
-        if std::mem::replace(&mut self.known, last) == last {
+        if !self.seen.look(&entries) {
             return None;
         }
         match self.ask(&Request::Texts {}) {
             Ok(Answer::Texts(texts)) => Some(*texts),
             _ => {
-                // Looked for again.
-                self.known = 0;
+                // Looked for again: to a beginner all that there is is new.
+                self.seen = Seen::default();
                 None
             }
         }
@@ -162,8 +170,7 @@ impl Link {
 
     fn texts(&mut self) -> Result<Texts, String> {
         if let Answer::Log(entries) = self.ask(&Request::Log {})? {
-            let last = entries.iter().rfind(|entry| is_of_others(entry));
-            self.known = last.map_or(0, |entry| entry.number);
+            self.seen.look(&entries);
         }
         match self.ask(&Request::Texts {})? {
             Answer::Texts(texts) => Ok(*texts),
@@ -206,6 +213,19 @@ impl Link {
             (ToRsvp::Connection(Err(why)), _) => Err(why),
             (ToRsvp::Begin(_), _) => Err(gone.to_owned()),
         }
+    }
+}
+
+impl Seen {
+    /// Looks at the latest entries of the history; returns whether others may have made a change
+    /// since the last look: one is among them, or so many were made that some are not.
+    fn look(&mut self, entries: &[Entry]) -> bool {
+        let others = entries.iter().rfind(|entry| is_of_others(entry)).map(|entry| entry.number);
+        let is_cut = entries.first().is_some_and(|first| first.number > self.last + 1);
+        let is_new = others.is_some_and(|number| number != self.others) || is_cut;
+        self.others = others.unwrap_or(self.others);
+        self.last = entries.last().map_or(self.last, |entry| entry.number);
+        is_new
     }
 }
 
@@ -273,3 +293,36 @@ const ATTEMPTS_MAX: u32 = 20;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(500);
 /// How long the keeper may take: it does nothing that waits.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks twice at a history: entries with numbers, of others or not.
+    fn check(before: &[(u64, bool)], now: &[(u64, bool)], changed: bool) {
+        let entry = |(number, of_others): &(u64, bool)| Entry {
+            number: *number,
+            origin: if *of_others { Origin::Reload } else { Origin::Class },
+            reason: REASON.to_owned(),
+            ..Entry::default()
+        };
+        let [before, now] = [before, now].map(|rows| rows.iter().map(entry).collect::<Vec<_>>());
+        let mut seen = Seen::default();
+        seen.look(&before);
+        assert_eq!(seen.look(&now), changed, "{before:?} {now:?}");
+        assert!(!seen.look(&now), "it is told once: {now:?}");
+    }
+
+    #[test]
+    fn a_change_by_others_is_noticed_even_where_the_history_forgot_it() {
+        check(&[(1, true)], &[(1, true)], false);
+        check(&[(1, true), (2, false)], &[(1, true), (2, false), (3, false)], false);
+        check(&[(1, true), (2, false)], &[(1, true), (2, false), (3, true)], true);
+        check(&[(1, true), (2, false)], &[(2, false), (3, true), (4, false)], true);
+        // Old entries went, and all later ones are known.
+        check(&[(1, true), (2, false)], &[(2, false), (3, false)], false);
+        // The reload may have been number 3.
+        check(&[(1, true), (2, false)], &[(4, false), (5, false)], true);
+        check(&[], &[(1, false)], false);
+    }
+}

@@ -15,16 +15,8 @@ pub fn describe(node: &Node, desk: &Desk, limit: usize, now: Instant) -> Reserva
     let counts = node.counts();
     let (admitted, reserved, room) = desk.admission().load();
     let session = |view: SessionView| describe_session(&view, desk, now);
-    let mut shown: Vec<SessionStatus> = Vec::new();
-    let mut sessions = 0;
-    for view in node.sessions() {
-        sessions += 1;
-        if shown.len() < limit {
-            shown.push(session(view));
-        }
-    }
     Reservations {
-        sessions,
+        sessions: node.session_count() as u64,
         admitted: admitted as u64,
         reserved,
         room,
@@ -33,7 +25,7 @@ pub fn describe(node: &Node, desk: &Desk, limit: usize, now: Instant) -> Reserva
         malformed: counts.malformed,
         insecure: counts.insecure,
         refused: counts.refused,
-        shown,
+        shown: node.sessions().take(limit).map(session).collect(),
     }
 }
 

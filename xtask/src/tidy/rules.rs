@@ -79,6 +79,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),
     ("weir-plot", &["weir-core", "weir-sim"]),
+    ("weir-sweep", &["weir-policy", "weir-sim"]),
     (
         "weir-view",
         &["weir-core", "weir-policy", "weir-sim", "weir-record", "weir-live", "weir-control"],
@@ -111,13 +112,24 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-control",
             "weir-traffic",
             "weir-plot",
+            "weir-sweep",
             "weir-lab",
             "weir-view",
         ],
     ),
     (
         "weir-python",
-        &["weir-core", "weir-policy", "weir-rsvp", "weir-sim", "weir-live", "weir-lab"],
+        &[
+            "weir-core",
+            "weir-policy",
+            "weir-import",
+            "weir-rsvp",
+            "weir-sim",
+            "weir-live",
+            "weir-control",
+            "weir-sweep",
+            "weir-lab",
+        ],
     ),
     (
         "fuzz",

@@ -5,9 +5,10 @@
 //! overtaken in the second run alone is so by the changes. What a ring of the kernel had no room
 //! for is counted apart: there the machine was too slow to take a packet at all.
 //!
-//! RFC 2212 bounds the delay of a flow that keeps to its Tspec. The sender's thread may wake late
-//! and then send several bursts at once; so a burst is a full bucket, and the next one is due only
-//! when the bucket has been full again for a while.
+//! RFC 2212 bounds the delay of a flow that keeps to its Tspec. The other flows catch up after
+//! their thread woke late, so several of their bursts may leave at once. The guaranteed flow waits
+//! between its bursts instead, however late it is: a burst is a full bucket, and when the next one
+//! leaves, the bucket is full again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};
@@ -15,11 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_live::wait::monotonic_ns;
 use weir_rsvp::intserv::delay_max;
 use weir_rsvp::intserv::{Adspec, Flowspec, Rspec};
 use weir_rsvp::node::Event;
 use weir_rsvp::{Session, Tspec};
-use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
+use weir_traffic::mark::{Clock, Kind, MARK_BYTES, Mark};
+use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, source};
 
 use super::scene::{Plan, Scene};
 use super::{none, text};
@@ -189,34 +192,36 @@ fn measure(
 ) -> Result<Measured, String> {
     let to = scene.receiver_address();
     let before = losses(scene)?;
-    let ports: Vec<u16> = [GUARANTEED, STREAM].into_iter().chain(FIRST..FIRST + FLOWS).collect();
-    let plan = ReceivePlan { tcp: Vec::new(), buffer: 8 << 20, ..ReceivePlan::ports(&ports) };
+    let ports: Vec<u16> = [STREAM].into_iter().chain(FIRST..FIRST + FLOWS).collect();
+    let heard = [&[GUARANTEED], ports.as_slice()].concat();
+    let plan = ReceivePlan { tcp: Vec::new(), buffer: 8 << 20, ..ReceivePlan::ports(&heard) };
     let right = scene.networks.last().ok_or("there is no network")?;
     let receiver = right.run(|| Receiver::start(&plan)).map_err(text)?.map_err(text)?;
     let sources: Result<Vec<_>, String> = ports.iter().map(|port| stream(to, *port)).collect();
     let duration = spell + LEAD * 2;
     let plan = SendPlan { duration, ..SendPlan::new(sources?) };
     let (left, from) = (&scene.networks[0], scene.sender_address());
-    let flood = left.run(|| UdpSocket::bind((from, 0)));
-    let flood = flood.map_err(text)?.map_err(text)?;
+    let socket = || left.run(|| UdpSocket::bind((from, 0))).map_err(text)?.map_err(text);
+    let (flood, guaranteed) = (socket()?, socket()?);
     let sender = left.run(|| Sender::start(&plan)).map_err(text)?.map_err(text)?;
     let stop = AtomicBool::new(false);
-    let changed = thread::scope(|scope| {
+    let (changed, bursts) = thread::scope(|scope| {
         scope.spawn(|| fill(&flood, to, &stop));
+        let bursts = scope.spawn(|| send_bursts(&guaranteed, to, &stop));
         scene.run(LEAD);
         let changed = changes(scene, Instant::now() + spell);
         scene.run(LEAD);
         stop.store(true, Ordering::Relaxed);
-        changed
+        (changed, bursts.join().expect("the thread of bursts does not panic"))
     });
-    let sent = sender.finish();
+    let sent: u64 = sender.finish().streams.iter().map(|one| one.packets).sum();
     receiver.wait_ended(Duration::from_secs(2));
     let after = losses(scene)?;
-    Ok(count(&sent, &receiver.finish(), (&before, &after), changed?))
+    Ok(count(sent + bursts, &receiver.finish(), (&before, &after), changed?))
 }
 
 fn count(
-    sent: &SendReport,
+    offered: u64,
     received: &ReceiveReport,
     (before, after): (&BTreeMap<String, u64>, &BTreeMap<String, u64>),
     changes: u32,
@@ -225,11 +230,10 @@ fn count(
     let new: Vec<_> = after.iter().map(|(place, count)| (place, since(place, count))).collect();
     let overrun: u64 =
         new.iter().filter(|(place, _)| place.contains(RING)).map(|(_, count)| count).sum();
-    let offered: u64 = sent.streams.iter().map(|one| one.packets).sum();
     let streams = received.streams.iter();
     let arrived: u64 = streams.clone().map(|one| one.packets - one.duplicated).sum();
     let missing = offered.saturating_sub(arrived + received.overruns);
-    let guaranteed = streams.clone().filter(|one| one.stream == Some(1));
+    let guaranteed = streams.clone().filter(|one| one.stream == Some(BURSTS_STREAM));
     let words = new.iter().filter(|(_, count)| *count > 0);
     let words: Vec<_> = words.map(|(place, count)| format!("{count} {place}")).collect();
     Measured {
@@ -266,19 +270,32 @@ fn fill(socket: &UdpSocket, to: IpAddr, stop: &AtomicBool) {
     }
 }
 
+/// Sends the guaranteed flow; returns how many packets left.
+fn send_bursts(socket: &UdpSocket, to: IpAddr, stop: &AtomicBool) -> u64 {
+    let mark = |kind, number| {
+        let sent_ns = monotonic_ns();
+        Mark { kind, clock: Clock::Monotonic, stream: BURSTS_STREAM, number, sent_ns }
+    };
+    let send = |mark: Mark| {
+        let mut payload = [0; BURSTS_PAYLOAD];
+        payload[..MARK_BYTES].copy_from_slice(&mark.bytes());
+        socket.send_to(&payload, (to, GUARANTEED)).is_ok()
+    };
+    let mut sent = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..BURSTS_PACKETS {
+            sent += u64::from(send(mark(Kind::Packet, sent)));
+        }
+        thread::sleep(BURSTS_GAP);
+    }
+    // A receiver waits for the end; one that it misses costs it a moment.
+    let _missed = send(mark(Kind::End, sent));
+    sent
+}
+
 fn stream(to: IpAddr, port: u16) -> Result<weir_sim::scenario::Source, String> {
     let dport = port.to_string();
     let (kind, keys): (_, &[(&str, &str)]) = match port {
-        GUARANTEED => {
-            let keys = &[
-                ("payload", "972 B"),
-                ("interval", "10 us"),
-                ("on", "40 us"),
-                ("off", "79960 us"),
-                ("distribution", "constant"),
-            ];
-            ("on-off", keys)
-        }
         STREAM => ("cbr", &[("payload", "400 B"), ("interval", "2 ms")]),
         _ => ("cbr", &[("payload", "172 B"), ("interval", "20 ms")]),
     };
@@ -297,6 +314,13 @@ const POLICY: &str = "[link]\nrate = \"30 Mbit/s\"\nscheduler = \"hfsc\"\noverhe
 /// Four packets at once: 100 kB/s on average, of which half is used.
 const BURSTS: Tspec =
     Tspec { rate: 1e5, bucket: 4000.0, peak: f32::INFINITY, packet_min: 1000, packet_max: 1000 };
+/// The payload of its packets, of 1000 bytes with the headers of IP and UDP.
+const BURSTS_PAYLOAD: usize = 972;
+const BURSTS_PACKETS: u32 = 4;
+/// Twice the time in which its bucket fills.
+const BURSTS_GAP: Duration = Duration::from_millis(80);
+/// Its number, which the senders of the other flows do not reach.
+const BURSTS_STREAM: u32 = 1000;
 /// A flow of 10 kB/s.
 const TSPEC: Tspec =
     Tspec { rate: 12e3, bucket: 1500.0, peak: f32::INFINITY, packet_min: 100, packet_max: 1000 };

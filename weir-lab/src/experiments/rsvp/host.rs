@@ -76,7 +76,7 @@ impl Host {
     pub fn reserve(&mut self, session: Session, flowspec: Flowspec) -> Result<(), String> {
         let descriptor = Descriptor { flowspec: Some(flowspec), filters: Vec::new() };
         let reservation = Reservation { style: Style::Wildcard, descriptors: vec![descriptor] };
-        let claim = Claim { session, reservation, confirm: Some(self.address) };
+        let claim = Claim { session, reservation, confirm: Some(self.address), priority: None };
         self.driver.call(|node, now, routes| node.reserve(now, claim, routes)).map_err(text)
     }
 

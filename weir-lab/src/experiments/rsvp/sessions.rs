@@ -23,14 +23,7 @@ pub(super) const NAME: &str = "sessions";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let policy = policy();
-    let plan = Plan {
-        routers: 1,
-        policy: &policy,
-        rsvp: "",
-        period: weir_core::units::Duration::from_secs(30),
-        reduction: false,
-    };
-    let mut scene = Scene::start(&plan)?;
+    let mut scene = start(&policy, false)?;
     let before = memory(&scene)?;
     let set_up = set_up(&mut scene)?;
     let admitted = scene.reservations(1)?.admitted;
@@ -47,12 +40,12 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     }
     scene.until_admitted((0, PATIENCE), |_, _| Ok(()))?;
     let released = began.elapsed();
+    drop(scene);
     let a_second = |time: Duration| f64::from(SESSIONS) / time.as_secs_f64();
     let each =
         |(before, after): (u64, u64)| after.saturating_sub(before) as f64 / f64::from(SESSIONS);
     let (speaker, forwarder) = (each((before.0, after.0)), each((before.1, after.1)));
-    let subject = |what: &str| format!("{NAME}: {SESSIONS} on a router, {what}");
-    Ok(vec![
+    let mut rows = vec![
         Row::at_least(subject("admitted"), admitted as f64, f64::from(SESSIONS), "reservations"),
         Row::at_least(subject("set-ups a second"), a_second(set_up.whole), 200.0, "a second"),
         Row::shown(
@@ -88,7 +81,38 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
             subject("memory of a session's class, the forwarder"),
             format!("{:.1} KiB", forwarder / 1024.0),
         ),
+    ];
+    rows.extend(summaries(&policy, spell)?);
+    Ok(rows)
+}
+
+fn subject(what: &str) -> String {
+    format!("{NAME}: {SESSIONS} on a router, {what}")
+}
+
+/// What refreshing takes where all nodes acknowledge messages and refresh by identifiers.
+fn summaries(policy: &str, spell: Duration) -> Result<[Row; 2], String> {
+    let mut scene = start(policy, true)?;
+    set_up(&mut scene)?;
+    let refreshed = refresh(&mut scene, spell)?;
+    Ok([
+        Row::at_most(
+            subject("refreshed each 30 s by summary refreshes, both processes"),
+            refreshed.speaker + refreshed.forwarder,
+            3.0,
+            "% of a core",
+        ),
+        Row::shown(
+            subject("refreshed each 30 s by summary refreshes, messages in and out"),
+            format!("{:.0} a second", refreshed.messages),
+        ),
     ])
+}
+
+/// A router between two hosts; with `reduction` all use summary refreshes `[rfc2961]`.
+fn start(policy: &str, reduction: bool) -> Result<Scene, String> {
+    let period = weir_core::units::Duration::from_secs(30);
+    Scene::start(&Plan { routers: 1, policy, rsvp: "", period, reduction })
 }
 
 /// How fast sessions were set up.

@@ -7,7 +7,7 @@ use weir_rsvp::intserv::{
     Adspec, Flowspec, LATENCY_UNKNOWN, Rspec, Tspec, queueing_delay_max, rate_for_delay,
 };
 use weir_rsvp::node::Claim;
-use weir_rsvp::wire::{Descriptor, Filter, Reservation, Session, Style};
+use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 
 /// What a receiver asks for.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Receiving {
     pub rate: Option<f32>,
     /// See `rate`.
     pub bucket: Option<f32>,
+    /// Which reservations it takes the place of, and which take its place.
+    pub priority: Option<Priority>,
 }
 
 /// A service that is asked for.
@@ -45,6 +47,8 @@ pub struct Wanted {
     pub descriptors: Vec<(Flowspec, Vec<Filter>)>,
     /// Guaranteed service: the bound on delay that follows, in microseconds, the worst of several.
     pub delay_max: Option<f64>,
+    /// See [`Receiving::priority`].
+    pub priority: Option<Priority>,
 }
 
 /// Senders and what they announced.
@@ -79,7 +83,7 @@ impl Wanted {
             let filters = if style == Style::Wildcard { Vec::new() } else { group };
             descriptors.push((flowspec, filters));
         }
-        Ok(Some(Self { style, descriptors, delay_max }))
+        Ok(Some(Self { style, descriptors, delay_max, priority: receiving.priority }))
     }
 
     /// The call of the node.
@@ -90,7 +94,7 @@ impl Wanted {
         };
         let descriptors = self.descriptors.iter().map(descriptor).collect();
         let reservation = Reservation { style: self.style, descriptors };
-        Claim { session, reservation, confirm: Some(own) }
+        Claim { session, reservation, confirm: Some(own), priority: self.priority }
     }
 
     /// Returns the rate of all, in bytes a second.
@@ -197,7 +201,7 @@ mod tests {
     }
 
     fn receiving(style: Style, service: Asked) -> Receiving {
-        Receiving { style, service, senders: Vec::new(), rate: None, bucket: None }
+        Receiving { style, service, senders: Vec::new(), rate: None, bucket: None, priority: None }
     }
 
     #[test]

@@ -161,7 +161,12 @@ impl Signals<'_> {
             return;
         }
         let confirm = Some(self.plan.addresses[node.0 as usize]);
-        let claim = Claim { session: row.session, reservation: reservation.clone(), confirm };
+        let claim = Claim {
+            session: row.session,
+            reservation: reservation.clone(),
+            confirm,
+            priority: None,
+        };
         let routes = self.ways.at(node);
         let receiver = &mut self.speakers[node.0 as usize].node;
         match receiver.reserve(at, claim, &routes) {

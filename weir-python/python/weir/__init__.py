@@ -1,0 +1,84 @@
+"""Link sharing that is proved before it is deployed.
+
+Functions take texts and paths and return what the command `weir` prints with `--format json`, as
+Python's dicts and lists; `docs/` describes them.
+
+>>> import weir
+>>> report = weir.simulate('''
+... duration = "1 s"
+... [policy]
+... link = { rate = "8 Mbit/s", scheduler = "fifo" }
+... class = { all = { default = true } }
+... [[source]]
+... name = "call"
+... kind = "cbr"
+... size = "1000 B"
+... rate = "800 kbit/s"
+... ''')
+>>> report["classes"][0]["sent"]["packets"]
+100
+>>> report.table("classes").to_dict()["sent_packets"]
+[100]
+"""
+
+from ._engines import Engine, LocalEngine, RayEngine
+from ._link import Link, connect
+from ._model import Class, LinkPlan, Policy, Promise, Queue, Scenario, Source
+from ._report import Report
+from ._sweep import Sweep, sweep
+from ._weir import (
+    Error,
+    Reservation,
+    Table,
+    announce,
+    bounds,
+    check,
+    compare,
+    convert,
+    diff,
+    droppers,
+    explain_record,
+    import_,
+    lab,
+    replay,
+    reserve,
+    schedulers,
+    simulate,
+    test,
+)
+
+__all__ = [
+    "Class",
+    "Engine",
+    "Error",
+    "Link",
+    "LinkPlan",
+    "LocalEngine",
+    "Policy",
+    "Promise",
+    "Queue",
+    "RayEngine",
+    "Report",
+    "Reservation",
+    "Scenario",
+    "Source",
+    "Sweep",
+    "Table",
+    "announce",
+    "bounds",
+    "check",
+    "compare",
+    "connect",
+    "convert",
+    "diff",
+    "droppers",
+    "explain_record",
+    "import_",
+    "lab",
+    "replay",
+    "reserve",
+    "schedulers",
+    "simulate",
+    "sweep",
+    "test",
+]

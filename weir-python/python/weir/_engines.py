@@ -1,0 +1,165 @@
+"""Engines of sweeps: who does the batches. All have the same interface, `Engine`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from typing import Any, Iterator, Protocol, Sequence
+
+from ._weir import SweepRuns
+
+
+class Engine(Protocol):
+    """Does batches of runs somewhere; a context manager, so that it can begin and end."""
+
+    workers: int
+    """How many batches it does at once."""
+
+    def run(self, runs: SweepRuns, batches: Sequence[Sequence[int]]) -> Iterator[str]:
+        """Yields what came of each batch, in any order, as `SweepRuns.run` returns it."""
+        ...
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+
+class LocalEngine:
+    """The cores of this machine: threads, or processes if asked for."""
+
+    def __init__(self, workers: int | None = None, processes: bool = False) -> None:
+        self.workers = workers or os.cpu_count() or 1
+        self._processes = processes
+        self._pool: Executor | None = None
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def run(self, runs: SweepRuns, batches: Sequence[Sequence[int]]) -> Iterator[str]:
+        """Yields what came of each batch."""
+        if not batches:
+            return
+        if self._processes:
+            import multiprocessing
+
+            # A fork would copy threads of this process in whatever state they are.
+            self._pool = ProcessPoolExecutor(
+                self.workers, multiprocessing.get_context("spawn"), _begin, (runs.spec(),)
+            )
+            work: Any = _work
+        else:
+            self._pool = ThreadPoolExecutor(self.workers)
+            work = runs.run
+        try:
+            waiting: set[Future[str]] = set()
+            for batch in batches:
+                waiting.add(self._pool.submit(work, list(batch)))
+                # A few more than workers: none waits, and little is lost after Ctrl-C.
+                while len(waiting) >= 2 * self.workers:
+                    yield from _ended(waiting)
+            while waiting:
+                yield from _ended(waiting)
+        except BaseException:
+            runs.stop()
+            raise
+
+
+def _ended(waiting: set[Future[str]]) -> list[str]:
+    """Takes out those that have ended."""
+    ended, _ = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+    waiting -= ended
+    return [future.result() for future in ended]
+
+
+_own: SweepRuns | None = None
+
+
+def _begin(spec: str) -> None:
+    """Makes the runs of this worker's process."""
+    global _own
+    _own = SweepRuns(spec)
+
+
+def _work(batch: list[int]) -> str:
+    if _own is None:
+        raise RuntimeError("the worker has not begun")
+    return _own.run(batch)
+
+
+class RayEngine:
+    """A cluster of Ray: that at `address`, or one on this machine; needs `pip install weir[ray]`.
+
+    Workers import `weir`, so it is installed on every node. A batch whose worker or node dies is
+    done again by another one, at most `retries` times.
+    """
+
+    def __init__(self, address: str | None = None, retries: int = 10) -> None:
+        try:
+            # Without a type: it is there only where it was asked for.
+            ray: Any = importlib.import_module("ray")
+        except ImportError as error:
+            raise ImportError("sweeps on Ray need it: pip install 'weir[ray]'") from error
+        self._ray = ray
+        self._retries = retries
+        self._own = not ray.is_initialized()
+        if self._own:
+            ray.init(address=address, log_to_driver=False, include_dashboard=False)
+        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._own:
+            self._ray.shutdown()
+
+    def run(self, runs: SweepRuns, batches: Sequence[Sequence[int]]) -> Iterator[str]:
+        """Yields what came of each batch."""
+        ray = self._ray
+        # Tried again here and not by Ray, which would wait for a node that is gone.
+        task = ray.remote(num_cpus=1, max_retries=0)(_task)
+        spec = ray.put(runs.spec())
+        left = [(list(batch), 0) for batch in reversed(batches)]
+        going: dict[Any, tuple[list[int], int]] = {}
+        while left or going:
+            # The number of nodes may change; a few more than workers keep each busy.
+            workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            while left and len(going) < 2 * workers:
+                batch, tries = left.pop()
+                going[task.remote(spec, batch)] = (batch, tries)
+            ended, _ = ray.wait(list(going), num_returns=1, timeout=5.0)
+            for reference in ended:
+                batch, tries = going.pop(reference)
+                try:
+                    done: str = ray.get(reference)
+                except (ray.exceptions.RayTaskError, ray.exceptions.RayError) as error:
+                    if isinstance(error, ray.exceptions.RayTaskError) or tries >= self._retries:
+                        raise
+                    time.sleep(min(0.1 * 2**tries, 5.0))
+                    left.append((batch, tries + 1))
+                else:
+                    yield done
+
+
+_known: tuple[str, SweepRuns] | None = None
+
+
+def _task(spec: str, batch: list[int]) -> str:
+    """Does a batch; a worker keeps the runs of its last sweep."""
+    global _known
+    if _known is None or _known[0] != spec:
+        _known = (spec, SweepRuns(spec))
+    return _known[1].run(batch)

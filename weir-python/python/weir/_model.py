@@ -1,0 +1,222 @@
+"""Policies and scenarios as objects, from TOML and back.
+
+Fields have the names of the keys. Keys that have no field, such as a scheduler's own parameters, are
+in `keys`, so that nothing of a text is lost on the way. An object is checked as a text is, by `check`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Mapping, TypeVar, Union
+
+from . import _weir
+from ._report import Report
+
+PathLike = Union[str, "os.PathLike[str]"]
+Own = TypeVar("Own", bound="Keys")
+
+
+@dataclass
+class Keys:
+    """What these objects share: fields by their keys, and other keys."""
+
+    _text_keys: ClassVar[Mapping[str, str]] = {}
+
+    def _written(self) -> dict[str, Any]:
+        """Returns the keys that have a value, in their order."""
+        written: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in ("keys", "name") or value is None:
+                continue
+            written[self._text_keys.get(each.name, each.name)] = _plain(value)
+        written.update(getattr(self, "keys"))
+        return written
+
+    @classmethod
+    def _read(cls: type[Own], row: Mapping[str, Any]) -> Own:
+        by_key = {cls._text_keys.get(each.name, each.name): each.name for each in fields(cls)}
+        made: Any = cls()
+        for key, value in row.items():
+            if key in by_key and key != "keys":
+                setattr(made, by_key[key], value)
+            else:
+                made.keys[key] = value
+        read: Own = made
+        return read
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Keys):
+        return value._written()
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+@dataclass
+class Queue(Keys):
+    """The queue of a class: its dropper and limit, and the dropper's parameters in `keys`."""
+
+    dropper: str | None = None
+    limit: str | None = None
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Class(Keys):
+    """A class of a policy; the scheduler's other parameters are in `keys`."""
+
+    parent: str | None = None
+    rate: str | None = None
+    ceil: str | None = None
+    share: str | None = None
+    weight: int | None = None
+    priority: int | None = None
+    delay: str | None = None
+    borrow: Any = None
+    default: bool | None = None
+    queue: Queue | None = None
+    match: list[dict[str, Any]] | None = None
+    keys: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def _of(cls, row: Mapping[str, Any]) -> Class:
+        made = cls._read(row)
+        if "queue" in row:
+            made.queue = Queue._read(row["queue"])
+        return made
+
+
+@dataclass
+class LinkPlan(Keys):
+    """The link of a policy; a scheduler's parameters are in `keys`, under its keyword."""
+
+    rate: str | None = None
+    scheduler: str | None = None
+    overhead: Any = None
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Promise(Keys):
+    """A promise of a policy, and the scenario that proves it."""
+
+    that: str | None = None
+    under: str | None = None
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Policy(Keys):
+    """A policy: its link, and its classes by name.
+
+    >>> import weir
+    >>> policy = weir.Policy(weir.LinkPlan("8 Mbit/s", "drr"))
+    >>> policy.classes["voice"] = weir.Class(match=[{"dscp": "ef"}])
+    >>> policy.classes["rest"] = weir.Class(default=True, queue=weir.Queue(limit="50 packets"))
+    >>> policy.check()
+    []
+    >>> weir.Policy.from_toml(policy.to_toml()) == policy
+    True
+    """
+
+    link: LinkPlan = field(default_factory=LinkPlan)
+    classes: dict[str, Class] = field(default_factory=dict)
+    promises: list[Promise] | None = None
+    keys: dict[str, Any] = field(default_factory=dict)
+    _text_keys: ClassVar[Mapping[str, str]] = {"classes": "class", "promises": "promise"}
+
+    @classmethod
+    def from_toml(cls, text: str) -> Policy:
+        """Reads a policy; what is wrong with it, `check` says."""
+        return cls._of(_weir.parse_toml(text))
+
+    @classmethod
+    def _of(cls, row: Mapping[str, Any]) -> Policy:
+        made = cls._read(row)
+        made.link = LinkPlan._read(row.get("link", {}))
+        made.classes = {name: Class._of(each) for name, each in row.get("class", {}).items()}
+        if "promise" in row:
+            made.promises = [Promise._read(each) for each in row["promise"]]
+        return made
+
+    def _written(self) -> dict[str, Any]:
+        written = super()._written()
+        written["class"] = {name: each._written() for name, each in self.classes.items()}
+        if not self.classes:
+            del written["class"]
+        return written
+
+    def to_toml(self) -> str:
+        """Returns the policy as a text."""
+        return _weir.write_toml(json.dumps(self._written()))
+
+    def check(self, name: str = "policy.toml") -> list[dict[str, Any]]:
+        """Returns the findings, as `weir.check` does."""
+        return [dict(found) for found in _weir.check(self.to_toml(), name)]
+
+    def bounds(self) -> list[dict[str, Any]]:
+        """Returns what each class gets, as `weir.bounds` does."""
+        return _weir.bounds(self.to_toml())
+
+
+@dataclass
+class Source(Keys):
+    """A source of a scenario; what its kind needs is in `keys`, such as `rate` and `dport`."""
+
+    name: str | None = None
+    kind: str | None = None
+    keys: dict[str, Any] = field(default_factory=dict)
+
+    def _written(self) -> dict[str, Any]:
+        name = {} if self.name is None else {"name": self.name}
+        return {**name, **super()._written()}
+
+
+@dataclass
+class Scenario(Keys):
+    """A scenario: a policy, or the path of its file, and sources.
+
+    >>> import weir
+    >>> policy = weir.Policy(weir.LinkPlan("8 Mbit/s", "fifo"), {"all": weir.Class(default=True)})
+    >>> call = weir.Source("call", "cbr", {"size": "1000 B", "rate": "800 kbit/s"})
+    >>> evening = weir.Scenario(policy, "1 s", sources=[call])
+    >>> evening.simulate()["classes"][0]["sent"]["packets"]
+    100
+    """
+
+    policy: Policy | str | None = None
+    duration: str | None = None
+    warmup: str | None = None
+    seed: int | None = None
+    delay: str | None = None
+    sources: list[Source] | None = None
+    keys: dict[str, Any] = field(default_factory=dict)
+    _text_keys: ClassVar[Mapping[str, str]] = {"sources": "source"}
+
+    @classmethod
+    def from_toml(cls, text: str) -> Scenario:
+        """Reads a scenario; what is wrong with it, `weir.check` says."""
+        row = _weir.parse_toml(text)
+        made = cls._read(row)
+        if isinstance(row.get("policy"), dict):
+            made.policy = Policy._of(row["policy"])
+        if "source" in row:
+            made.sources = [Source._read(each) for each in row["source"]]
+        return made
+
+    def to_toml(self) -> str:
+        """Returns the scenario as a text."""
+        return _weir.write_toml(json.dumps(self._written()))
+
+    def simulate(
+        self,
+        base_dir: PathLike | None = None,
+        seed: int | None = None,
+        *,
+        packets: bool = False,
+        series: str | None = None,
+    ) -> Report:
+        """Simulates it, as `weir.simulate` does."""
+        return _weir.simulate(self.to_toml(), base_dir, seed, packets=packets, series=series)

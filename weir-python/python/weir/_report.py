@@ -1,0 +1,78 @@
+"""Reports as dicts that know their tables and how Jupyter shows them."""
+
+from __future__ import annotations
+
+import html
+from typing import Any, Iterable, Mapping
+
+from ._weir import Table
+
+
+class Report(dict[str, Any]):
+    """The report of a run: a dict, as docs/sim-report.md describes it, with its tables.
+
+    `packets` and `series` are tables if `simulate` was asked for them.
+    """
+
+    packets: Table
+    series: Table
+
+    def table(self, key: str = "classes") -> Table:
+        """Returns the rows at `key`, such as "classes" or "sources", as a table.
+
+        The keys of a row's dicts are joined: `delay_us_p99` is `row["delay_us"]["p99"]`.
+        """
+        return table_of(self[key])
+
+    def _repr_html_(self) -> str:
+        link = self["link"]
+        head = (
+            f"{self['scenario']}: {link['scheduler']} at {link['rate_bps'] / 1e6:g} Mbit/s, "
+            f"seed {self['seed']}, utilisation {link['utilisation'] * 100:.2f} %"
+        )
+        rows = [
+            {
+                "class": row["name"],
+                "sent Mbit/s": row["sent"]["bps"] / 1e6,
+                "dropped": row["dropped"]["total"]["packets"],
+                "p50 ms": row["delay_us"]["p50"] / 1e3,
+                "p99 ms": row["delay_us"]["p99"] / 1e3,
+                "max ms": row["delay_us"]["max"] / 1e3,
+            }
+            for row in self["classes"]
+        ]
+        columns = {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
+        return f"<p>{html.escape(head)}</p>{table_html(columns, len(rows))}"
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Returns dicts as a table, with a column for each key; what a row lacks is null.
+
+    Lists in a row are left out, for a cell holds one value.
+    """
+    flat = [dict(_flat(row, "")) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    return Table({name: [row.get(name) for row in flat] for name in names})
+
+
+def _flat(row: Mapping[str, Any], head: str) -> Iterable[tuple[str, Any]]:
+    for key, value in row.items():
+        name = f"{head}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}_")
+        elif not isinstance(value, list):
+            yield name, value
+
+
+def table_html(columns: Mapping[str, list[Any]], count: int) -> str:
+    """Returns columns as a table in HTML; `count` rows are there in all."""
+
+    def cell(value: Any) -> str:
+        text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+        return f"<td>{html.escape(text)}</td>"
+
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    shown = list(zip(*columns.values()))
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in shown)
+    more = f"<p>{count - len(shown)} rows more</p>" if count > len(shown) else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

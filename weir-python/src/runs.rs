@@ -1,0 +1,355 @@
+//! Runs: a simulation with its packets and time series, schedulers compared, promises tested.
+
+use crate::answer;
+use crate::interrupt::{self, Stop};
+use crate::options::Options;
+use crate::table::{Cells, Table};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weir_core::units::Duration;
+use weir_policy::file;
+use weir_policy::policy::Policy;
+use weir_sim::compare::{self, Runs, find};
+use weir_sim::promise::{self, Observation, Proof, Verdict};
+use weir_sim::timeline::{Timelines, Tracks};
+use weir_sim::{Fate, Report, RunError, Scenario, Watch, keeping, read, replicate};
+
+/// What was asked for beside the report.
+#[derive(Clone, Copy)]
+struct Asked {
+    packets: bool,
+    series: Option<Duration>,
+}
+
+/// What a run gave.
+struct Given {
+    report: Report,
+    packets: Option<Cells>,
+    series: Option<Cells>,
+}
+
+/// Simulates a scenario, as `weir sim` does.
+///
+/// Returns the report of docs/sim-report.md, a dict. A policy that the scenario names is found
+/// relative to `base_dir`, by default the working directory; `seed` replaces the scenario's. With
+/// `packets` the attribute `packets` of the report is a table with a row for each packet that left
+/// or was dropped; with `series`, the width of a bin such as "100 ms", the attribute `series` is a
+/// table of what each class did over time. Raises `weir.Error` if the scenario or its policy has
+/// errors; other findings become warnings.
+#[pyfunction]
+#[pyo3(signature = (scenario_text, base_dir = None, seed = None, **options))]
+pub fn simulate<'py>(
+    py: Python<'py>,
+    scenario_text: &str,
+    base_dir: Option<PathBuf>,
+    seed: Option<u64>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = Options::of(options, &["packets", "series"])?;
+    let packets = options.take("packets")?.unwrap_or(false);
+    let series = options.take::<String>("series")?.as_deref().map(bin_width).transpose()?;
+    let scenario = scenario(py, scenario_text, base_dir, seed)?;
+    let asked = Asked { packets, series };
+    if series.is_some_and(|width| scenario.duration.as_nanos() / width.as_nanos() > BINS_MAX) {
+        let why = format!("series: the run has more than {BINS_MAX} bins of this width");
+        return Err(PyValueError::new_err(why));
+    }
+    let given = interrupt::run(py, move |stop| simulated(&scenario, asked, stop))?;
+    let Given { report, packets, series } = given.map_err(|error| answer::error(py, error, &[]))?;
+    let made = py.import("weir._report")?.getattr("Report")?.call1((answer::of(py, &report)?,))?;
+    for (name, cells) in [("packets", packets), ("series", series)] {
+        if let Some(cells) = cells {
+            made.setattr(name, Table::of(cells)?)?;
+        }
+    }
+    Ok(made)
+}
+
+fn bin_width(text: &str) -> PyResult<Duration> {
+    let width: Result<Duration, _> = text.parse();
+    match width {
+        Ok(width) if width > Duration::ZERO => Ok(width),
+        Ok(_) => Err(PyValueError::new_err("a bin of `series` is longer than 0 s")),
+        Err(error) => Err(PyValueError::new_err(format!("series: {error}"))),
+    }
+}
+
+fn simulated(scenario: &Scenario, asked: Asked, stop: &Stop) -> Result<Given, String> {
+    let mut packets = asked.packets.then(Packets::default);
+    let mut lines = asked.series.map(|width| Timelines::of(scenario, Some(width)));
+    let mut tell = |fate: &Fate<'_>| {
+        if let Some(packets) = &mut packets {
+            packets.add(fate);
+        }
+        if let Some(lines) = &mut lines {
+            lines.add(fate);
+        }
+    };
+    let watch = match asked.packets || asked.series.is_some() {
+        // What waits at the end has its place in the series, too.
+        true => {
+            Watch { packets: Some(&mut tell), rest: asked.series.is_some(), ..Watch::default() }
+        }
+        false => Watch::default(),
+    };
+    let run = weir_sim::run_watched(scenario, watch, &mut |_| stop.look());
+    let report = run.map_err(|error: RunError| error.to_string())?;
+    let packets = packets.map(|packets| packets.cells(scenario.duration)).transpose()?;
+    Ok(Given { report, packets, series: lines.map(|lines| series(&lines.finish())) })
+}
+
+/// The rows of packets, with the columns of `weir sim --packets`.
+#[derive(Default)]
+struct Packets {
+    time: Vec<i64>,
+    delay: Vec<i64>,
+    length: Vec<i64>,
+    outlet: Vec<i64>,
+    class: Vec<u32>,
+    source: Vec<u32>,
+    verdict: Vec<u32>,
+    /// Names, each stored once.
+    names: BTreeMap<String, u32>,
+    too_many: bool,
+}
+
+impl Packets {
+    fn add(&mut self, fate: &Fate<'_>) {
+        if self.time.len() == PACKETS_MAX {
+            self.too_many = true;
+            return;
+        }
+        // Simulated times are much smaller than 2^63 ns.
+        self.time.push(fate.at.as_nanos() as i64);
+        self.delay.push(fate.at.since(fate.arrived).as_nanos() as i64);
+        self.length.push(fate.length.into());
+        self.outlet.push(fate.outlet.0.into());
+        let verdict = fate.dropped.map_or("sent", |reason| reason.name());
+        let [class, source, verdict] =
+            [fate.class, &fate.source.name, verdict].map(|text| self.name(text));
+        self.class.push(class);
+        self.source.push(source);
+        self.verdict.push(verdict);
+    }
+
+    fn name(&mut self, text: &str) -> u32 {
+        if let Some(&place) = self.names.get(text) {
+            return place;
+        }
+        let place = self.names.len() as u32;
+        self.names.insert(text.to_owned(), place);
+        place
+    }
+
+    /// Returns the columns of the packets up to the end of the run.
+    fn cells(self, end: Duration) -> Result<Cells, String> {
+        if self.too_many {
+            return Err(format!(
+                "the run has more than {PACKETS_MAX} packets; write them with `weir sim --packets`"
+            ));
+        }
+        let end = end.as_nanos() as i64;
+        let kept: Vec<usize> =
+            (0..self.time.len()).filter(|&place| self.time[place] <= end).collect();
+        let numbers = |of: &[i64]| kept.iter().map(|&place| of[place]).collect::<Vec<_>>();
+        let words = |of: &[u32]| kept.iter().map(|&place| of[place]).collect::<Vec<_>>();
+        let mut names = vec![String::new(); self.names.len()];
+        for (name, place) in &self.names {
+            names[*place as usize].clone_from(name);
+        }
+        let mut cells = Cells::default();
+        cells.integers("time_ns", numbers(&self.time));
+        cells.integers("delay_ns", numbers(&self.delay));
+        cells.integers("length", numbers(&self.length));
+        cells.integers("outlet", numbers(&self.outlet));
+        cells.words("class", words(&self.class), &names);
+        cells.words("source", words(&self.source), &names);
+        cells.words("verdict", words(&self.verdict), &names);
+        Ok(cells)
+    }
+}
+
+/// Returns a row for each class and bin.
+fn series(all: &[Tracks]) -> Cells {
+    let (mut start, mut p50, mut p99) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut link, mut class, mut names) = (Vec::new(), Vec::new(), Vec::<String>::new());
+    let mut figures: [Vec<f64>; 4] = Default::default();
+    for tracks in all {
+        let title = names.len() as u32;
+        names.push(tracks.title.clone());
+        for track in &tracks.classes {
+            let name = names.len() as u32;
+            names.push(track.name.clone());
+            let bins = track.sent_bps.len();
+            start.extend((0..bins).map(|bin| bin as f64 * tracks.step_s));
+            link.extend(std::iter::repeat_n(title, bins));
+            class.extend(std::iter::repeat_n(name, bins));
+            let own =
+                [&track.offered_bps, &track.sent_bps, &track.backlog_bytes, &track.dropped_pps];
+            figures.iter_mut().zip(own).for_each(|(all, own)| all.extend(own));
+            p50.extend(&track.delay_p50_us);
+            p99.extend(&track.delay_p99_us);
+        }
+    }
+    let mut cells = Cells::default();
+    cells.numbers("start_s", start.into_iter().map(Some).collect());
+    cells.words("link", link, &names);
+    cells.words("class", class, &names);
+    let heads = ["offered_bps", "sent_bps", "backlog_bytes", "dropped_pps"];
+    for (head, figures) in heads.into_iter().zip(figures) {
+        cells.numbers(head, figures.into_iter().map(Some).collect());
+    }
+    cells.numbers("delay_p50_us", p50);
+    cells.numbers("delay_p99_us", p99);
+    cells
+}
+
+/// Simulates one scenario under several schedulers, as `weir compare` does.
+///
+/// Returns the comparison of docs/compare.md, a dict: its `rows` have what each scheduler gave.
+/// `seed` replaces the scenario's, `replications` runs each with further seeds, on `threads`
+/// threads (by default all cores). Ctrl-C ends it. Raises `ValueError` if there is no such scheduler.
+#[pyfunction]
+#[pyo3(name = "compare", signature = (scenario_text, schedulers, base_dir = None, **options))]
+pub fn compare_schedulers<'py>(
+    py: Python<'py>,
+    scenario_text: &str,
+    schedulers: Vec<String>,
+    base_dir: Option<PathBuf>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = Options::of(options, &["seed", "replications", "threads"])?;
+    let replications: u16 = options.take("replications")?.unwrap_or(1);
+    let (seed, threads) = (options.take("seed")?, options.take::<u16>("threads")?);
+    let found = find(&schedulers).map_err(PyValueError::new_err)?;
+    if found.is_empty() || replications == 0 {
+        return Err(PyValueError::new_err("give one scheduler and one replication, or more"));
+    }
+    let scenario = scenario(py, scenario_text, base_dir, seed)?;
+    let scenario = compare::at(scenario, None, None).map_err(PyValueError::new_err)?;
+    let compared = interrupt::run(py, move |stop| {
+        let threads = threads.map_or_else(replicate::cores, usize::from);
+        let runs = Runs { schedulers: &found, replications: replications.into(), threads };
+        compare::compare(&scenario, runs, stop.flag(), &mut || ())
+    })?;
+    answer::of(py, &compared)
+}
+
+/// The proofs of a policy's promises.
+#[derive(Serialize)]
+struct Tested {
+    runs: u32,
+    kept: usize,
+    promises: Vec<Promise>,
+}
+
+#[derive(Serialize)]
+struct Promise {
+    that: String,
+    under: String,
+    #[serde(flatten)]
+    proof: Proof,
+}
+
+/// Tests the promises of a policy, as `weir test` does: simulates the scenario of each, `runs`
+/// times.
+///
+/// Scenarios are found relative to `base_dir`. Returns a dict of `runs`, `kept` and `promises`, as
+/// docs/promises.md describes them. Raises `weir.Error` if a file has errors, or the policy
+/// promises nothing.
+#[pyfunction]
+#[pyo3(signature = (text, base_dir = None, *, runs = 5))]
+pub fn test<'py>(
+    py: Python<'py>,
+    text: &str,
+    base_dir: Option<PathBuf>,
+    runs: u32,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !(1..=RUNS_MAX).contains(&runs) {
+        return Err(PyValueError::new_err(format!("runs: 1 to {RUNS_MAX}")));
+    }
+    let base = base_dir.unwrap_or_default();
+    let policy = crate::effects::read(py, text, "policy.toml")?;
+    if policy.promises.is_empty() {
+        let why = "the policy promises nothing; write `[[promise]]` tables";
+        return Err(answer::error(py, why.to_owned(), &[]));
+    }
+    let mut scenarios = BTreeMap::new();
+    for promise in &policy.promises {
+        if !scenarios.contains_key(&promise.under) {
+            let made = promised(py, &policy, &base.join(&promise.under))?;
+            scenarios.insert(promise.under.clone(), made);
+        }
+    }
+    let tested = interrupt::run(py, move |stop| tested(&policy, &scenarios, runs, stop))?;
+    answer::of(py, &tested.map_err(|why| answer::error(py, why, &[]))?)
+}
+
+/// Returns the scenario of a promise, with the policy.
+fn promised(py: Python<'_>, policy: &Policy, path: &Path) -> PyResult<Scenario> {
+    let name = path.display().to_string();
+    let bytes = file::read_named(path).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("cannot read {name}: {error}"))
+    })?;
+    let read_file = |path: &Path| file::read_named(path);
+    let outcome = py.detach(|| read::parse_with(&bytes, &name, &read_file, policy));
+    let scenario = answer::plan(py, outcome)?;
+    if scenario.network.is_some() {
+        let why = format!("{name} is a network; promise under a scenario with one link");
+        return Err(answer::error(py, why, &[]));
+    }
+    Ok(Scenario { name, ..scenario })
+}
+
+fn tested(
+    policy: &Policy,
+    scenarios: &BTreeMap<String, Scenario>,
+    runs: u32,
+    stop: &Stop,
+) -> Result<Tested, String> {
+    let mut seen: BTreeMap<&str, Vec<Observation>> = BTreeMap::new();
+    for (under, scenario) in scenarios {
+        stop.look();
+        let failed = |error: RunError| format!("{}: {error}", scenario.name);
+        let holding = keeping::hold(scenario).map_err(failed)?;
+        if let Some(bound) = holding.iter().flat_map(|holding| holding.broken()).next() {
+            return Err(format!("a bound is broken, which is a bug of Weir: {bound}"));
+        }
+        seen.insert(under, promise::observe(scenario, runs).map_err(failed)?);
+    }
+    let tree = &policy.link.tree;
+    let row = |promise: &weir_policy::policy::Promise| Promise {
+        that: promise.that.clone(),
+        under: promise.under.clone(),
+        proof: promise::prove(&promise.promised, tree, &seen[promise.under.as_str()]),
+    };
+    let promises: Vec<Promise> = policy.promises.iter().map(row).collect();
+    let kept = promises.iter().filter(|row| row.proof.verdict == Verdict::Kept).count();
+    Ok(Tested { runs, kept, promises })
+}
+
+/// Returns a scenario; its warnings become Python's.
+fn scenario(
+    py: Python<'_>,
+    text: &str,
+    base_dir: Option<PathBuf>,
+    seed: Option<u64>,
+) -> PyResult<Scenario> {
+    let base = base_dir.unwrap_or_default();
+    let read_file = |path: &Path| file::read_named(&base.join(path));
+    let outcome = py.detach(|| read::parse(text.as_bytes(), SCENARIO_NAME, &read_file));
+    let scenario = answer::plan(py, outcome)?;
+    Ok(Scenario { seed: seed.unwrap_or(scenario.seed), ..scenario })
+}
+
+/// The name of a scenario in findings; its stem names a scenario without a name.
+const SCENARIO_NAME: &str = "scenario.toml";
+/// The most rows of packets: 44 bytes each while the run lasts.
+const PACKETS_MAX: usize = 50_000_000;
+const RUNS_MAX: u32 = 1000;
+/// The most bins of a series, as those of a picture.
+const BINS_MAX: u64 = weir_sim::timeline::FIXED_BINS_MAX as u64;

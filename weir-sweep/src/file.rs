@@ -1,0 +1,84 @@
+//! Sweeps in TOML: the scenario by its path, and what varies.
+//!
+//! ```toml
+//! scenario = "evening.toml"        # relative to this file
+//! replications = 20
+//! metrics = ["voice.delay.p99", "rest.rate"]
+//! seed = 1                         # default: the scenario's
+//!
+//! [grid]                           # or [random] or [latin], with `points` above
+//! "policy.class.voice.rate" = ["1 Mbit/s", "2 Mbit/s"]
+//! ```
+
+use crate::design::{Axis, Design, Method};
+use crate::sweep::Spec;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use weir_policy::file;
+
+/// The text of a sweep.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    scenario: PathBuf,
+    replications: u32,
+    metrics: Vec<String>,
+    seed: Option<u64>,
+    #[serde(default)]
+    points: u32,
+    #[serde(default)]
+    draw: u64,
+    grid: Option<toml::Table>,
+    random: Option<toml::Table>,
+    latin: Option<toml::Table>,
+}
+
+/// Reads a sweep and every file that it names.
+///
+/// # Errors
+/// When one cannot be read, or says what a sweep has not.
+pub fn read(path: &Path) -> Result<Spec, String> {
+    let shown = path.display();
+    let bytes = |path: &Path| {
+        file::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    let text = |path: &Path| {
+        String::from_utf8(bytes(path)?).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let read: Text = toml::from_str(&text(path)?).map_err(|error| format!("{shown}: {error}"))?;
+    let design = read.design().map_err(|why| format!("{shown}: {why}"))?;
+    let place = path.parent().unwrap_or(Path::new("")).join(&read.scenario);
+    let spec = Spec {
+        scenario: text(&place)?,
+        files: Default::default(),
+        design,
+        replications: read.replications,
+        metrics: read.metrics,
+        seed: read.seed,
+    };
+    spec.gather(place.parent().unwrap_or(Path::new("")))
+}
+
+impl Text {
+    fn design(&self) -> Result<Design, String> {
+        let given = [
+            (Method::Grid, &self.grid),
+            (Method::Random, &self.random),
+            (Method::Latin, &self.latin),
+        ];
+        let mut given =
+            given.into_iter().filter_map(|(method, axes)| Some((method, axes.as_ref()?)));
+        let (method, axes) = match (given.next(), given.next()) {
+            (Some(only), None) => only,
+            _ => return Err("write one of the tables [grid], [random] and [latin]".to_owned()),
+        };
+        let axis = |(key, values): (&String, &toml::Value)| {
+            let values = serde_json::to_value(values).map_err(|error| error.to_string())?;
+            let values = values.as_array().cloned();
+            let values = values.ok_or_else(|| format!("`{key}` has no list of values"))?;
+            Ok(Axis { key: key.clone(), values })
+        };
+        let axes = axes.iter().map(axis).collect::<Result<_, String>>()?;
+        Ok(Design { method, axes, points: self.points, seed: self.draw })
+    }
+}

@@ -1,0 +1,121 @@
+//! Finished runs, kept while a sweep goes on: a line for each batch, in a file beside the table.
+//!
+//! The first line names the sweep. A line is written whole and reaches the disk before the next
+//! batch counts as done; what a death or a full disk left of a line is cut off when the journal is
+//! opened again. So a run is lost only with its line, and none is there twice.
+
+use crate::sweep::{Done, Sweep};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The journal of one sweep; another process cannot open it meanwhile.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Where the last whole line ends.
+    end: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    sweep: String,
+}
+
+impl Journal {
+    /// Returns where the journal of the table at `table` is.
+    pub fn place(table: &Path) -> PathBuf {
+        let mut name = table.as_os_str().to_owned();
+        name.push(".runs");
+        PathBuf::from(name)
+    }
+
+    /// Opens the journal of the table, or begins it; returns the runs that are done, by number.
+    ///
+    /// # Errors
+    /// When it belongs to another sweep, is in use, or cannot be read or written.
+    pub fn open(table: &Path, sweep: &Sweep) -> Result<(Self, BTreeMap<usize, Done>), String> {
+        let path = Self::place(table);
+        let cannot = |error| format!("cannot use {}: {error}", path.display());
+        let opened = OpenOptions::new().read(true).append(true).create(true).open(&path);
+        let mut file = opened.map_err(|error| cannot(error.to_string()))?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => cannot("another sweep writes it".to_owned()),
+            TryLockError::Error(error) => cannot(error.to_string()),
+        })?;
+        let (done, end) = read(&file, sweep, &path)?;
+        file.set_len(end).map_err(|error| cannot(error.to_string()))?;
+        file.seek(SeekFrom::End(0)).map_err(|error| cannot(error.to_string()))?;
+        let mut journal = Self { path, file, end };
+        if end == 0 {
+            journal.line(&Head { sweep: sweep.identity().to_owned() })?;
+        }
+        Ok((journal, done))
+    }
+
+    /// Keeps runs.
+    ///
+    /// # Errors
+    /// When they cannot be written; then none of them is kept.
+    pub fn add(&mut self, done: &[Done]) -> Result<(), String> {
+        self.line(&done)
+    }
+
+    /// Deletes the journal, once the table is there.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn remove(self) -> Result<(), String> {
+        std::fs::remove_file(&self.path)
+            .map_err(|error| format!("cannot remove {}: {error}", self.path.display()))
+    }
+
+    fn line(&mut self, value: &impl Serialize) -> Result<(), String> {
+        let mut line = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // A part of a line would hide the next one.
+            let _ = self.file.set_len(self.end);
+            return Err(format!("cannot write {}: {error}", self.path.display()));
+        }
+        self.end += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// Returns the runs of a journal, and where its last whole line ends.
+fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done>, u64), String> {
+    let shown = path.display();
+    let (mut done, mut end) = (BTreeMap::new(), 0);
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line);
+        let length = length.map_err(|error| format!("cannot read {shown}: {error}"))?;
+        if line.last() != Some(&b'\n') {
+            return Ok((done, end));
+        }
+        if end == 0 {
+            let head: Option<Head> = serde_json::from_slice(&line).ok();
+            if head.is_none_or(|head| head.sweep != sweep.identity()) {
+                return Err(format!(
+                    "{shown} was begun by another sweep, or by another version of Weir; remove it, \
+                     or name another table"
+                ));
+            }
+        } else {
+            // A line that is damaged ends what can be trusted.
+            let Ok(rows) = serde_json::from_slice::<Vec<Done>>(&line) else {
+                return Ok((done, end));
+            };
+            let own = rows.into_iter().filter(|row| row.run < sweep.runs());
+            done.extend(own.map(|row| (row.run, row)));
+        }
+        end += length as u64;
+    }
+}

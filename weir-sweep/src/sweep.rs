@@ -1,0 +1,265 @@
+//! A sweep: its runs by number, and what identifies it.
+
+use crate::design::Design;
+use crate::edit::Edited;
+use crate::metric::Metric;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use weir_policy::finding::Outcome;
+use weir_policy::{file, render};
+use weir_sim::{Scenario, read};
+
+/// What to run. It holds every file, so that a worker on another machine needs none.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spec {
+    /// The text of the scenario.
+    pub scenario: String,
+    /// What it names, by the path it does.
+    #[serde(default)]
+    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// What varies.
+    pub design: Design,
+    /// Runs of each point, each with the next seed: the same seeds at each point, so that two
+    /// points differ by their values and not by luck.
+    pub replications: u32,
+    /// What to measure.
+    pub metrics: Vec<String>,
+    /// The first seed; by default the scenario's.
+    #[serde(default)]
+    pub seed: Option<u64>,
+}
+
+/// A finished run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// Its number.
+    pub run: usize,
+    /// The metrics in their order; `None` where there was nothing to measure.
+    #[serde(with = "bits")]
+    pub values: Vec<Option<f64>>,
+    /// Why there are none: the findings on a policy that cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Numbers as their bits: a number that is read from decimal digits may differ in its last bit.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        values: &[Option<f64>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let bits: Vec<Option<u64>> = values.iter().map(|value| value.map(f64::to_bits)).collect();
+        bits.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Option<f64>>, D::Error> {
+        let bits = Vec::<Option<u64>>::deserialize(deserializer)?;
+        Ok(bits.into_iter().map(|value| value.map(f64::from_bits)).collect())
+    }
+}
+
+/// A sweep that can be run.
+pub struct Sweep {
+    spec: Spec,
+    base: Edited,
+    points: Vec<Vec<Value>>,
+    metrics: Vec<Metric>,
+    seed: u64,
+    identity: String,
+}
+
+impl Spec {
+    /// Takes the files that the scenario names into the specification; they are found relative to
+    /// `folder`.
+    ///
+    /// # Errors
+    /// As [`Sweep::new`]; a file that some point cannot find is that point's error.
+    pub fn gather(self, folder: &Path) -> Result<Self, String> {
+        let files = RefCell::new(BTreeMap::new());
+        let read_file = |path: &Path| {
+            let bytes = file::read_named(&folder.join(path))?;
+            files.borrow_mut().insert(path.to_owned(), bytes.clone());
+            Ok(bytes)
+        };
+        let named = |path: &Path| {
+            read_file(path).map_err(|error: io::Error| format!("{}: {error}", path.display()))
+        };
+        let base = Edited::of(&self.scenario, &named)?;
+        let axes = &self.design.axes;
+        // A value may name a file; one axis is varied at a time, and the others have their first.
+        let each = |axis: usize| (0..axes[axis].values.len()).map(move |place| (axis, place));
+        for (axis, place) in std::iter::once((0, 0)).chain((0..axes.len()).flat_map(each)) {
+            let mut edited = base.clone();
+            for (other, row) in axes.iter().enumerate() {
+                let place = if other == axis { place } else { 0 };
+                row.values.get(place).map_or(Ok(()), |value| edited.set(&row.key, value))?;
+            }
+            // Its findings are told when it is run.
+            parse(&edited, &read_file);
+        }
+        Ok(Self { files: files.into_inner(), ..self })
+    }
+}
+
+impl Sweep {
+    /// Numbers the runs.
+    ///
+    /// # Errors
+    /// When the design, a metric or the first point cannot be used; the text has the findings.
+    pub fn new(spec: Spec) -> Result<Self, String> {
+        if spec.replications == 0 || spec.metrics.is_empty() {
+            return Err("a sweep has one replication and one metric, or more".to_owned());
+        }
+        let metrics: Vec<Metric> =
+            spec.metrics.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
+        let points = spec.design.points()?;
+        let runs = points.len().checked_mul(spec.replications as usize);
+        if runs.is_none_or(|runs| runs > RUNS_MAX) {
+            return Err(format!("the sweep has more than {RUNS_MAX} runs"));
+        }
+        let read = |path: &Path| held(&spec.files, path).map_err(|error| error.to_string());
+        let base = Edited::of(&spec.scenario, &read)?;
+        let identity = identity(&spec);
+        let seed = spec.seed;
+        let mut sweep = Self { spec, base, points, metrics, seed: 0, identity };
+        let first = sweep.scenario(0)?;
+        sweep.metrics.iter().try_for_each(|metric| metric.check(&first))?;
+        sweep.seed = seed.unwrap_or(first.seed);
+        Ok(sweep)
+    }
+
+    /// Returns the number of runs.
+    pub fn runs(&self) -> usize {
+        self.points.len() * self.spec.replications as usize
+    }
+
+    /// Returns what it was made of.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Returns the values of each point.
+    pub fn points(&self) -> &[Vec<Value>] {
+        &self.points
+    }
+
+    /// Returns the seed of the first replication.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Returns what tells it from others: a hash of all that decides its table, this program among
+    /// it.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Returns the hash of the scenario and of every file that it names.
+    pub fn scenario_hash(&self) -> String {
+        let mut hash = Sha256::new();
+        add(&mut hash, self.spec.scenario.as_bytes());
+        for (path, bytes) in &self.spec.files {
+            add(&mut hash, path.as_os_str().as_encoded_bytes());
+            add(&mut hash, bytes);
+        }
+        hexadecimal(&hash.finalize())
+    }
+
+    /// Returns the point and the replication of a run.
+    pub fn place(&self, run: usize) -> (usize, usize) {
+        let each = self.spec.replications as usize;
+        (run / each, run % each)
+    }
+
+    /// Does runs, in their order; calls `look` within each, a hundred times.
+    pub fn run(&self, runs: &[usize], look: &mut dyn FnMut()) -> Vec<Done> {
+        let mut at: Option<(usize, Result<Scenario, String>)> = None;
+        let mut done = Vec::with_capacity(runs.len());
+        for &run in runs {
+            let (point, replication) = self.place(run);
+            if at.as_ref().is_none_or(|(place, _)| *place != point) {
+                at = Some((point, self.scenario(point)));
+            }
+            let (_, scenario) = at.as_mut().expect("it was just made");
+            let report = scenario.as_mut().map_err(|why| why.clone()).and_then(|scenario| {
+                scenario.seed = self.seed.wrapping_add(replication as u64);
+                weir_sim::run(scenario, &mut |_| look()).map_err(|error| error.to_string())
+            });
+            done.push(match report {
+                Ok(report) => {
+                    let values = self.metrics.iter().map(|metric| metric.of(&report)).collect();
+                    Done { run, values, error: None }
+                }
+                Err(error) => {
+                    Done { run, values: vec![None; self.metrics.len()], error: Some(error) }
+                }
+            });
+        }
+        done
+    }
+
+    /// Returns the scenario of a point.
+    fn scenario(&self, point: usize) -> Result<Scenario, String> {
+        let mut edited = self.base.clone();
+        for (axis, value) in self.spec.design.axes.iter().zip(&self.points[point]) {
+            edited.set(&axis.key, value)?;
+        }
+        let Outcome { plan, mut findings, sources } =
+            parse(&edited, &|path: &Path| held(&self.spec.files, path));
+        findings.retain(|finding| finding.severity == weir_policy::finding::Severity::Error);
+        plan.ok_or_else(|| render::render(&findings, &sources, false).trim_end().to_owned())
+    }
+}
+
+fn parse(edited: &Edited, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Outcome<Scenario> {
+    let policy = edited.policy();
+    let read_file = |path: &Path| match &policy {
+        Some((own, text)) if *own == path => Ok(text.clone().into_bytes()),
+        _ => read(path),
+    };
+    read::parse(edited.scenario().as_bytes(), SCENARIO_NAME, &read_file)
+}
+
+fn held(files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path) -> io::Result<Vec<u8>> {
+    let found = files.get(path).cloned();
+    found.ok_or_else(|| {
+        let why = format!("{} is not among the files of the sweep", path.display());
+        io::Error::new(io::ErrorKind::NotFound, why)
+    })
+}
+
+fn identity(spec: &Spec) -> String {
+    let mut hash = Sha256::new();
+    add(&mut hash, VERSION.as_bytes());
+    add(&mut hash, COMMIT.as_bytes());
+    add(&mut hash, &serde_json::to_vec(spec).expect("its keys are texts"));
+    hexadecimal(&hash.finalize())
+}
+
+/// Adds a part with its length, so that two parts cannot pass for one.
+fn add(hash: &mut Sha256, part: &[u8]) {
+    hash.update((part.len() as u64).to_be_bytes());
+    hash.update(part);
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit that it was built from, or "unknown".
+pub const COMMIT: &str = env!("WEIR_COMMIT");
+/// The most runs: each has a row, which stays in memory until the end.
+pub const RUNS_MAX: usize = 10_000_000;
+/// The name of the scenario in findings.
+const SCENARIO_NAME: &str = "scenario.toml";

@@ -1,0 +1,230 @@
+//! Sweeps of a small scenario: equal tables whatever did the runs, in which order, and however often
+//! it was stopped.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use weir_sweep::{Axis, Design, Done, Journal, Spec, Summary, Sweep, local, table};
+
+const SCENARIO: &str = r#"
+duration = "200 ms"
+seed = 5
+[policy]
+link = { rate = "1 Mbit/s", scheduler = "drr" }
+[policy.class.voice]
+match = [{ dport = 5004 }]
+[policy.class.rest]
+default = true
+[[source]]
+name = "call"
+kind = "poisson"
+dport = 5004
+size = "125 B"
+rate = "200 kbit/s"
+[[source]]
+name = "flood"
+kind = "poisson"
+size = "1000 B"
+rate = "2 Mbit/s"
+"#;
+
+fn spec(axes: &[(&str, Value)], replications: u32, metrics: &[&str]) -> Spec {
+    let axis = |(key, values): &(&str, Value)| Axis {
+        key: (*key).to_owned(),
+        values: values.as_array().cloned().expect("a list"),
+    };
+    Spec {
+        scenario: SCENARIO.to_owned(),
+        files: BTreeMap::new(),
+        design: Design { axes: axes.iter().map(axis).collect(), ..Design::default() },
+        replications,
+        metrics: metrics.iter().map(|name| (*name).to_owned()).collect(),
+        seed: None,
+    }
+}
+
+fn small() -> Sweep {
+    let axes = [
+        ("policy.link.rate", json!(["1 Mbit/s", "2 Mbit/s"])),
+        ("source.flood.rate", json!(["500 kbit/s", "2 Mbit/s"])),
+    ];
+    let metrics = ["voice.delay.p99", "rest.rate", "link.utilisation", "source.flood.loss"];
+    Sweep::new(spec(&axes, 3, &metrics)).expect("it can be run")
+}
+
+fn by_number(rows: Vec<Done>) -> BTreeMap<usize, Done> {
+    rows.into_iter().map(|row| (row.run, row)).collect()
+}
+
+fn all(sweep: &Sweep) -> BTreeMap<usize, Done> {
+    by_number(sweep.run(&(0..sweep.runs()).collect::<Vec<_>>(), &mut || ()))
+}
+
+#[test]
+fn a_run_depends_on_its_number_alone() {
+    let sweep = Arc::new(small());
+    let expected = all(&sweep);
+    assert_eq!((sweep.runs(), sweep.seed()), (12, 5));
+    for threads in [1, 3] {
+        let batches = local::batches(&(0..12).rev().collect::<Vec<_>>(), 0.5, threads);
+        let mut found = BTreeMap::new();
+        let mut keep = |rows: Vec<Done>| {
+            found.extend(by_number(rows));
+            Ok(())
+        };
+        let never = AtomicBool::new(false);
+        assert_eq!(local::run(&sweep, batches, threads, &never, &mut keep), Ok(()));
+        assert_eq!(found, expected, "{threads} threads");
+    }
+}
+
+#[test]
+fn values_are_those_of_the_same_scenario_run_by_hand() {
+    let sweep = small();
+    let text = SCENARIO.replace("rate = \"2 Mbit/s\"", "rate = \"500 kbit/s\"");
+    let read = |_: &Path| Err(std::io::Error::other("there is no file"));
+    let parsed = weir_sim::read::parse(text.as_bytes(), "scenario.toml", &read);
+    let mut scenario = parsed.plan.expect("it has no errors");
+    scenario.seed = 7;
+    let report = weir_sim::run(&scenario, &mut |_| ()).expect("it runs");
+    let delay = report.class("voice").expect("it is there").delay.p99.as_nanos() as f64 / 1e9;
+    // The first point, its third replication.
+    let done = sweep.run(&[2], &mut || ());
+    assert_eq!(done[0].values[0], Some(delay));
+    assert_eq!(done[0].values[2], Some(report.link.utilisation));
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_behind_its_last_whole_line() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let sweep = small();
+    let expected = all(&sweep);
+    let whole = folder.path().join("whole.parquet");
+    table::write(&whole, &sweep, &expected).expect("it can be written");
+    let path = folder.path().join("table.parquet");
+    let place = Journal::place(&path);
+    let rows: Vec<Done> = expected.values().cloned().collect();
+    let (mut journal, done) = Journal::open(&path, &sweep).expect("it can be made");
+    assert!(done.is_empty());
+    assert!(Journal::open(&path, &sweep).is_err_and(|why| why.contains("another sweep writes")));
+    journal.add(&rows[..4]).expect("it can be written");
+    journal.add(&rows[4..7]).expect("it can be written");
+    drop(journal);
+    let text = fs::read(&place).expect("it is there");
+    let starts: Vec<usize> =
+        (0..text.len()).filter(|&place| text[place] == b'\n').map(|place| place + 1).collect();
+    // Killed after any byte: what is left of a line is done again, and nothing is there twice.
+    for cut in 0..=text.len() {
+        fs::write(&place, &text[..cut]).expect("it can be cut");
+        let lines = starts.iter().filter(|&&start| start <= cut).count();
+        let (mut journal, mut done) = Journal::open(&path, &sweep).expect("it is ours");
+        assert_eq!(done.len(), [0, 0, 4, 7][lines], "after {cut} bytes");
+        if cut % 97 != 0 {
+            continue;
+        }
+        let left: Vec<usize> = (0..sweep.runs()).filter(|run| !done.contains_key(run)).collect();
+        let again = sweep.run(&left, &mut || ());
+        journal.add(&again).expect("it can be written");
+        done.extend(by_number(again));
+        table::write(&path, &sweep, &done).expect("it can be written");
+        journal.remove().expect("it is there");
+        assert_eq!(fs::read(&path).ok(), fs::read(&whole).ok(), "the tables are equal to the byte");
+        assert_eq!(table::read(&path, &sweep), Ok(Some(expected.clone())));
+        fs::remove_file(&path).expect("it is there");
+    }
+}
+
+#[test]
+fn another_sweeps_journal_or_table_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let path = folder.path().join("table.parquet");
+    let (one, other) = (small(), Sweep::new(spec(&[], 2, &["voice.rate"])).expect("it can be run"));
+    assert_ne!(one.identity(), other.identity());
+    drop(Journal::open(&path, &one).expect("it can be made"));
+    let before = fs::read(Journal::place(&path)).expect("it is there");
+    assert!(Journal::open(&path, &other).is_err_and(|why| why.contains("by another sweep")));
+    assert_eq!(fs::read(Journal::place(&path)).ok(), Some(before));
+    table::write(&path, &one, &all(&one)).expect("it can be written");
+    assert!(table::read(&path, &other).is_err_and(|why| why.contains("of another sweep")));
+    fs::write(&path, "no table").expect("it can be written");
+    assert!(table::read(&path, &one).is_err_and(|why| why.contains("of another sweep")));
+}
+
+#[test]
+fn a_table_with_a_missing_run_is_not_written() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let path = folder.path().join("table.parquet");
+    let sweep = small();
+    let mut done = all(&sweep);
+    done.remove(&6);
+    assert_eq!(table::write(&path, &sweep, &done), Err("run 6 is missing".to_owned()));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_point_that_cannot_be_run_has_its_findings_and_the_others_their_figures() {
+    let axes = [("policy.link.scheduler", json!(["drr", "nosuch"]))];
+    let sweep = Sweep::new(spec(&axes, 2, &["voice.rate"])).expect("its first point can be run");
+    let done = all(&sweep);
+    assert_eq!(done.len(), 4);
+    for run in 0..2 {
+        assert!(done[&run].error.is_none() && done[&run].values[0].is_some());
+        let error = done[&(run + 2)].error.as_deref().unwrap_or_default();
+        assert!(error.contains("nosuch"), "{error}");
+    }
+    let summary = Summary::of(&sweep, &done);
+    assert_eq!((summary.points[1].runs, summary.points[1].results[0]), (0, None));
+}
+
+#[test]
+fn what_cannot_be_swept_is_refused() {
+    let rows: [(Spec, &str); 5] = [
+        (spec(&[], 1, &["nosuch.rate"]), "no class `nosuch`"),
+        (spec(&[], 1, &["voice.speed"]), "is no metric"),
+        (spec(&[], 0, &["voice.rate"]), "one replication"),
+        (spec(&[("source.nosuch.rate", json!([1]))], 1, &["voice.rate"]), "no `source` is called"),
+        (spec(&[("policy.link.rate", json!(["5 mbps"]))], 1, &["voice.rate"]), "ambiguous"),
+    ];
+    for (spec, why) in rows {
+        let refused = Sweep::new(spec).err().unwrap_or_default();
+        assert!(refused.contains(why), "{why}: {refused}");
+    }
+}
+
+#[test]
+fn points_with_the_same_seeds_are_compared_run_by_run() {
+    let rates = json!(["1 Mbit/s", "1001 kbit/s"]);
+    let sweep = Sweep::new(spec(&[("policy.link.rate", rates)], 8, &["rest.delay.mean"]));
+    let sweep = sweep.expect("it can be run");
+    let summary = Summary::of(&sweep, &all(&sweep));
+    let result = summary.points[1].results[0].expect("it was measured");
+    let apart = result.within.expect("there are 8 runs");
+    let paired = result.to_first_within.expect("there are 8 pairs");
+    assert!(paired < apart / 4.0, "the same arrivals: {paired} beside {apart}");
+    assert_eq!(summary.points[0].results[0].and_then(|row| row.to_first), Some(0.0));
+}
+
+#[test]
+fn files_of_a_scenario_travel_with_it() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let policy =
+        "link = { rate = '1 Mbit/s', scheduler = 'drr' }\nclass = { all = { default = true } }\n";
+    for name in ["one.toml", "two.toml"] {
+        fs::write(folder.path().join(name), policy).expect("it can be written");
+    }
+    let scenario = "policy = 'one.toml'\nduration = '1 s'\n[[source]]\nname = 'a'\nkind = 'cbr'\n\
+                    size = '125 B'\nrate = '100 kbit/s'\n";
+    let axes = [("policy", json!(["one.toml", "two.toml"]))];
+    let spec = Spec { scenario: scenario.to_owned(), ..spec(&axes, 1, &["all.rate"]) };
+    let spec = spec.gather(folder.path()).expect("they are there");
+    assert_eq!(spec.files.len(), 2);
+    drop(folder);
+    let sent = serde_json::to_string(&spec).expect("it is JSON");
+    let there = Sweep::new(serde_json::from_str(&sent).expect("it is one")).expect("it can be run");
+    let done = all(&there);
+    assert_eq!(done[&0].values, done[&1].values);
+    assert_eq!(done[&0].values, [Some(100_000.0)]);
+}

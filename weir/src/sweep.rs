@@ -1,0 +1,151 @@
+//! `weir sweep`: runs one scenario with many values, and writes one table.
+
+use crate::output::{Exit, Format, Output};
+use crate::sim::count_bar;
+use crate::{Run, whole_file};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+use weir_live::signals::StopSignal;
+use weir_sim::replicate;
+use weir_sweep::{Done, Journal, Summary, Sweep as Runs, file, local, table};
+
+/// Runs a scenario with many values, each several times, and writes a table with a row for each
+/// run.
+///
+/// docs/sweeps.md describes the file and the table. Each point has the same seeds. After Ctrl-C or
+/// a crash the same command goes on behind the runs that are done; the table gets its name when all
+/// are. Exits 1 if the scenario or a metric is wrong, 2 if a file cannot be read or written, 130 if
+/// it was stopped.
+#[derive(clap::Args)]
+pub struct Sweep {
+    /// The sweep, in TOML.
+    file: PathBuf,
+    /// The table; by default the name of the file with `.parquet`.
+    #[arg(short, long, value_name = "FILE.parquet")]
+    out: Option<PathBuf>,
+    /// Who does the runs: threads of this process, or a cluster of Ray, by Python's module `weir`.
+    #[arg(long, value_enum, default_value_t = Engine::Local)]
+    engine: Engine,
+    /// With --engine ray: the address of the cluster; by default one is started on this machine.
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// With --engine local: runs at the same time; by default one for each core.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// Threads.
+    Local,
+    /// Ray.
+    Ray,
+}
+
+impl Run for Sweep {
+    fn run(self, output: &Output) -> Exit {
+        let out = self.out.clone().unwrap_or_else(|| self.file.with_extension("parquet"));
+        let outputs = [("--out", &Some(out.clone()))];
+        let made =
+            whole_file::distinct(&outputs, &[&self.file]).and_then(|()| file::read(&self.file));
+        let spec = match made {
+            Ok(spec) => spec,
+            Err(why) => return output.refuse(&why),
+        };
+        let runs = match Runs::new(spec) {
+            Ok(runs) => runs,
+            Err(why) => return output.fault(&format!("{}: {why}", self.file.display())),
+        };
+        let done = match self.engine {
+            Engine::Local => self.local(runs, &out, output),
+            Engine::Ray => self.python(&runs, &out, output),
+        };
+        done.unwrap_or_else(|why| output.refuse(&why))
+    }
+}
+
+impl Sweep {
+    fn local(&self, runs: Runs, out: &Path, output: &Output) -> Result<Exit, String> {
+        if let Some(done) = table::read(out, &runs)? {
+            return Ok(show(&runs, &done, output));
+        }
+        let (mut journal, mut done) = Journal::open(out, &runs)?;
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let bar = count_bar(runs.runs() as u64);
+        bar.set_position(done.len() as u64);
+        let threads = self.threads.map_or_else(replicate::cores, usize::from);
+        let runs = Arc::new(runs);
+        let left = |done: &BTreeMap<usize, Done>| {
+            (0..runs.runs()).filter(|run| !done.contains_key(run)).collect::<Vec<_>>()
+        };
+        let keep = |journal: &mut Journal, done: &mut BTreeMap<_, _>, rows: Vec<Done>| {
+            journal.add(&rows)?;
+            bar.inc(rows.len() as u64);
+            done.extend(rows.into_iter().map(|row| (row.run, row)));
+            Ok::<(), String>(())
+        };
+        // The first run says how long a batch is; it counts like any other.
+        let begun = Instant::now();
+        let first: Vec<usize> = left(&done).into_iter().take(1).collect();
+        let mut one = |rows| keep(&mut journal, &mut done, rows);
+        local::run(&runs, local::batches(&first, 1.0, 1), 1, stop.flag(), &mut one)?;
+        let batches = local::batches(&left(&done), begun.elapsed().as_secs_f64(), threads);
+        let mut each = |rows| keep(&mut journal, &mut done, rows);
+        local::run(&runs, batches, threads, stop.flag(), &mut each)?;
+        bar.finish_and_clear();
+        if done.len() < runs.runs() {
+            let (count, all) = (done.len(), runs.runs());
+            output.warn(&format!(
+                "stopped: {count} of {all} runs are done; the same command goes on"
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        table::write(out, &runs, &done)?;
+        journal.remove()?;
+        Ok(show(&runs, &done, output))
+    }
+
+    /// Lets Python's module do it, which knows Ray.
+    fn python(&self, runs: &Runs, out: &Path, output: &Output) -> Result<Exit, String> {
+        let python = std::env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let mut command = Command::new(&python);
+        command.args(["-m", "weir", "sweep", "--engine", "ray", "--out"]).arg(out);
+        command.args(self.address.iter().flat_map(|address| ["--address", address.as_str()]));
+        command.args((output.format == Format::Json).then_some("--json"));
+        let failed = |why: String| {
+            let cure = "install the module there (`pip install weir[ray]`), or name another Python \
+                        in WEIR_PYTHON";
+            format!("`{python} -m weir` {why}; {cure}")
+        };
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| failed(error.to_string()))?;
+        // Ctrl-C reaches the child, too; what it did is kept, and its exit code is this one's.
+        let _stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let spec = serde_json::to_vec(runs.spec()).map_err(|error| error.to_string())?;
+        if let Some(mut input) = child.stdin.take() {
+            // A child that ended says itself why.
+            let _ = input.write_all(&spec);
+        }
+        let ended = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+        output.text(&String::from_utf8_lossy(&ended.stdout));
+        match ended.status.code() {
+            Some(0) => Ok(Exit::Clean),
+            Some(130) => Ok(Exit::Interrupted),
+            Some(code) => Err(failed(format!("exited with {code}"))),
+            None => Err(failed("was killed".to_owned())),
+        }
+    }
+}
+
+fn show(runs: &Runs, done: &BTreeMap<usize, Done>, output: &Output) -> Exit {
+    let summary = Summary::of(runs, done);
+    match output.format {
+        Format::Json => output.json(&summary),
+        Format::Text => output.text(&format!("{summary}\n")),
+    }
+    Exit::Clean
+}
