@@ -212,7 +212,8 @@ fn series(all: &[Tracks]) -> Cells {
 ///
 /// Returns the comparison of docs/compare.md, a dict: its `rows` have what each scheduler gave.
 /// `seed` replaces the scenario's, `replications` runs each with further seeds, on `threads`
-/// threads (by default all cores). Ctrl-C ends it. Raises `ValueError` if there is no such scheduler.
+/// threads (by default all cores). Ctrl-C ends it. Raises `ValueError` if there is no such
+/// scheduler.
 #[pyfunction]
 #[pyo3(name = "compare", signature = (scenario_text, schedulers, base_dir = None, **options))]
 pub fn compare_schedulers<'py>(
