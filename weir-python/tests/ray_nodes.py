@@ -97,7 +97,7 @@ def main(count):
     """Sweeps, with a death in the middle; returns what happened."""
     scenario = (WALK / "evening.toml").read_text()
     options = {
-        "grid": {"policy.link.rate": ["9 Mbit/s", "9.5 Mbit/s"]},
+        "grid": {"policy.link.rate": ["9.5 Mbit/s", "9.8 Mbit/s"]},
         "replications": count // 2,
         "metrics": ["voice.delay.p99", "web.rate", "rest.loss"],
         "base_dir": WALK,
