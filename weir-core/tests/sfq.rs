@@ -62,12 +62,14 @@ struct Plain {
     /// The scheduler takes the next packet out as soon as the one before it left.
     early: bool,
     free_at: u64,
-    /// The flows with packets, the one in front first: number, allotment, packets, and when the
-    /// number of its packets changed last.
-    ring: VecDeque<(u64, i64, VecDeque<(u32, u64)>, u64)>,
+    /// The flows with packets, the one in front first.
+    ring: VecDeque<Flow>,
     changes: u64,
     first: Option<(u32, u64)>,
 }
+
+/// Number, allotment, packets, and when the number of its packets changed last.
+type Flow = (u64, i64, VecDeque<(u32, u64)>, u64);
 
 impl Plain {
     fn units(&self, length: i64) -> i64 {
