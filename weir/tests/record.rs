@@ -276,7 +276,7 @@ fn a_fork_of_a_real_record_is_identical_without_a_change_and_exits_0() {
     assert_eq!(exit, Some(0), "{text}");
     assert!(text.contains("the first difference, ") && text.contains("Mbit/s"), "{text}");
     let rows: [(&[&str], &str); 5] = [
-        (&["--at", "1h"], "the record lasts"),
+        (&["--at", "1h"], "after its beginning"),
         (&["--set", "class.first.quantum=fast"], "fast"),
         (&["--set", "class.first"], "has no `=`"),
         (&["--set", "back:link.rate=1Mbit/s"], "name it with --direction back"),

@@ -222,7 +222,7 @@ fn a_fork_by_its_route_is_identical_without_a_change_and_differs_with_one() {
     let (status, refused) = ask(&shared, "POST", "/view/fork", Some(unknown));
     assert!(status == 400 && refused.to_string().contains("`chain` or `packet`"), "{refused}");
     let rows = [
-        (to + 5000.0, json!([]), "the record lasts"),
+        (to + 5000.0, json!([]), "after its beginning"),
         (0.0, json!([]), "before the record begins"),
         (from, json!([{ "key": "class.nobody.x", "value": "1" }]), "nobody"),
         (from, json!([{ "key": "link.rate", "value": "1", "direction": "down" }]), "fork that one"),
