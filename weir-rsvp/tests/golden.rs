@@ -80,7 +80,7 @@ impl Router {
                     self.installed.insert(flow.0, request);
                     assert!(self.node.answer(self.now, flow, Ok(()), &routes), "it was asked");
                 }
-                Control::Remove(flow) => drop(self.installed.remove(&flow.0)),
+                Control::Remove(flow, _) => drop(self.installed.remove(&flow.0)),
             }
         }
     }

@@ -49,6 +49,8 @@ pub enum Command {
     Reservations,
     /// What the files contain now: the reply to [`Report::ReadAnew`], or unasked after a SIGHUP.
     Texts(std::result::Result<Texts, String>),
+    /// Something happened outside the forwarder, which its clients read there like its own events.
+    Told(Box<Event>),
 }
 
 /// What a forwarder runs.

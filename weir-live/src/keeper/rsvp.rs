@@ -61,18 +61,27 @@ pub struct Happening {
 /// What happened to a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum What {
+    /// It has a class.
+    Admitted,
     /// It does not fit.
     Refused,
     /// Another one took its place, or the policy has no room for it any more.
     Preempted,
+    /// A neighbour wants it no more, or its packets go another way.
+    Released,
+    /// A neighbour did not refresh it.
+    Expired,
 }
 
 impl What {
     /// Returns the kind of event.
     pub const fn kind(self) -> Kind {
         match self {
+            Self::Admitted => Kind::ReservationAdmitted,
             Self::Refused => Kind::ReservationRefused,
             Self::Preempted => Kind::ReservationPreempted,
+            Self::Released => Kind::ReservationReleased,
+            Self::Expired => Kind::ReservationExpired,
         }
     }
 }

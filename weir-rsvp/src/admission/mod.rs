@@ -188,6 +188,11 @@ impl Admission {
         self.flows.get(&flow).map(|flow| flow.name.as_str())
     }
 
+    /// Returns what a reservation's class has, in bit/s of the link.
+    pub fn rate_of(&self, flow: FlowId) -> Option<u64> {
+        self.flows.get(&flow).map(|flow| flow.rate)
+    }
+
     /// Returns the policy with the classes of all reservations.
     pub fn policy(&self) -> &Policy {
         &self.policy

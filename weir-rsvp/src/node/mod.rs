@@ -28,7 +28,7 @@ use weir_core::units::Instant;
 
 pub use action::Request;
 pub use action::{
-    Action, Arrival, Control, Counts, Event, FlowId, HostError, Packet, Police, Poll,
+    Action, Arrival, Control, Counts, Event, FlowId, HostError, Packet, Police, Poll, Removal,
 };
 pub use host::{Announcement, Claim};
 pub use merge::merged;
@@ -65,7 +65,7 @@ impl Node {
 
     /// Takes a message. What is wrong with it is counted, and answered where the protocol says so.
     pub fn receive(&mut self, now: Instant, arrival: Arrival<'_>, routes: &dyn Routes) {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.out.counts.received += 1;
         if self.out.interface(arrival.interface).is_none() {
             self.out.counts.stray += 1;
@@ -91,15 +91,14 @@ impl Node {
 
     /// Returns the next action, or the instant of the next call.
     pub fn poll(&mut self, now: Instant, routes: &dyn Routes) -> Poll {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.out.retransmit(now);
         while let Some(&(_, session)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.on_session(session, |state, out| {
-                let changed = state.refresh_senders(call, out);
-                if changed {
-                    state.reconcile(call, out);
+                if let Some(removal) = state.refresh_senders(call, out) {
+                    state.reconcile(call.because(removal), out);
                 }
-                state.refresh_reservations(call, out);
+                state.refresh_reservations(call.because(Removal::Expired), out);
             });
         }
         if let Some(action) = self.out.next() {
@@ -119,7 +118,7 @@ impl Node {
         answer: Result<(), Cause>,
         routes: &dyn Routes,
     ) -> bool {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.answer(call, flow, answer, out))
     }
@@ -133,7 +132,7 @@ impl Node {
         cause: Cause,
         routes: &dyn Routes,
     ) -> bool {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.preempt(call, flow, cause, out))
     }
@@ -160,7 +159,7 @@ impl Node {
         announcement: Announcement,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         if self.out.own_address(announcement.session.destination).is_none() {
             return Err(HostError::Family);
         }
@@ -179,7 +178,7 @@ impl Node {
         sender: Filter,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.on_session(session, |state, out| state.withdraw(call, &sender, out))
     }
 
@@ -190,7 +189,7 @@ impl Node {
         claim: Claim,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.on_session(claim.session, |state, out| state.claim(call, claim, out))
     }
 
@@ -201,7 +200,7 @@ impl Node {
         session: Session,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.on_session(session, |state, out| state.release(call, out))
     }
 

@@ -11,7 +11,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
 
-use super::action::{Action, Counts, Event, FlowId, Packet};
+use super::action::{Action, Counts, Event, FlowId, Packet, Removal};
 use super::params::{InterfaceParams, NodeParams, Route, Routes};
 use crate::integrity::{Guard, Verdict};
 use crate::wire::{Body, Carried, EPOCH_MAX, Filter, Hop, Identified, Message, MessageId};
@@ -22,9 +22,21 @@ use crate::wire::{Receipt, Session};
 pub struct Call<'a> {
     pub now: Instant,
     pub routes: &'a dyn Routes,
+    /// Why flows go that go during the call.
+    pub removal: Removal,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A call by a message or an application.
+    pub fn new(now: Instant, routes: &'a dyn Routes) -> Self {
+        Self { now, routes, removal: Removal::Torn }
+    }
+
+    /// The same call, during which flows go for another reason.
+    pub fn because(self, removal: Removal) -> Self {
+        Self { removal, ..self }
+    }
+
     pub fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
         self.routes.route(destination, source)
     }

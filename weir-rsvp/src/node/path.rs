@@ -3,7 +3,7 @@
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 
-use super::action::{Arrival, Event};
+use super::action::{Arrival, Event, Removal};
 use super::outbox::{Call, Outbox, Owner, To};
 use super::params::Route;
 use super::state::{Neighbour, Sender, SessionState};
@@ -52,7 +52,7 @@ impl SessionState {
             return;
         }
         self.replace_sender(call, filter, sender, out);
-        self.reconcile(call, out);
+        self.reconcile(call.because(Removal::Rerouted), out);
     }
 
     /// Puts a sender that is new or changed into the table and tells downstream.
@@ -182,8 +182,9 @@ impl SessionState {
         }
     }
 
-    /// Sends the refreshes of senders that are due, and forgets those that expired.
-    pub fn refresh_senders(&mut self, call: Call<'_>, out: &mut Outbox) -> bool {
+    /// Sends the refreshes of senders that are due, and forgets those that expired. Returns why
+    /// flows go if something changed.
+    pub fn refresh_senders(&mut self, call: Call<'_>, out: &mut Outbox) -> Option<Removal> {
         let now = call.now;
         let expired = |sender: &Sender| sender.expires.is_some_and(|expires| expires <= now);
         let gone: Vec<Filter> = self
@@ -199,11 +200,15 @@ impl SessionState {
             .filter(|(_, sender)| sender.refresh_at <= now)
             .map(|(filter, _)| *filter)
             .collect();
-        let mut changed = !gone.is_empty();
+        let mut is_rerouted = false;
         for filter in due {
-            changed |= self.refresh_sender(call, filter, out);
+            is_rerouted |= self.refresh_sender(call, filter, out);
         }
-        changed
+        match (gone.is_empty(), is_rerouted) {
+            (false, _) => Some(Removal::Expired),
+            (true, true) => Some(Removal::Rerouted),
+            (true, false) => None,
+        }
     }
 
     /// Sends a sender's refresh along the route of now; returns whether that changed

@@ -11,7 +11,7 @@ use weir_rsvp::integrity::Security;
 use weir_rsvp::intserv::{Adspec, Flowspec, Terms, Tspec};
 use weir_rsvp::node::{
     Action, Announcement, Arrival, Claim, Control, Event, FlowId, HostError, InterfaceParams,
-    Limits, Node, NodeParams, Packet, Poll, Request, Route, Routes, Timers,
+    Limits, Node, NodeParams, Packet, Poll, Removal, Request, Route, Routes, Timers,
 };
 use weir_rsvp::wire::{Cause, Descriptor, Filter, Reservation, Session, Style};
 
@@ -302,9 +302,14 @@ impl Net {
 
     fn control(&mut self, node: usize, control: Control) {
         let (flow, request) = match control {
-            Control::Remove(flow) => {
+            Control::Remove(flow, why) => {
                 self.installed.remove(&(node, flow));
-                self.changes.push((self.now, node, "remove"));
+                let word = match why {
+                    Removal::Torn => "torn",
+                    Removal::Expired => "expired",
+                    Removal::Rerouted => "rerouted",
+                };
+                self.changes.push((self.now, node, word));
                 return;
             }
             Control::Add(flow, request) => {
