@@ -165,6 +165,11 @@ fn what_does_not_fit_is_refused_with_its_cause_and_leaves_no_trace() {
         (request(5005, load(200_000.0)), Cause::BANDWIDTH, "would have reserved"),
         (request(5005, Flowspec::ControlledLoad(large)), Cause::MTU, "MTU of 1500 B"),
         (
+            request(5005, Flowspec::ControlledLoad(tspec(1e4, 999.0))),
+            Cause::BAD_FLOWSPEC,
+            "largest packet above the bucket",
+        ),
+        (
             Request { filters: vec![labelled], ..request(5005, load(1e4)) },
             Cause::SERVICE_UNSUPPORTED,
             "flow label",

@@ -79,6 +79,7 @@ impl Node {
         if !self.out.check(arrival.interface, neighbour, &message, arrival.bytes) {
             return;
         }
+        self.out.learn(arrival.interface, neighbour, message.capable);
         let receipts = self.out.take_receipts(arrival.source, &message.receipts);
         receipts.into_iter().for_each(|owner| self.tell_anew(call, owner));
         match message.body {
@@ -227,6 +228,12 @@ impl Node {
         self.sessions.get(session).map(SessionState::view)
     }
 
+    /// Returns how many messages wait for an acknowledgement: before a node ends, those that tear
+    /// state should have come.
+    pub fn unacknowledged(&self) -> usize {
+        self.out.unacknowledged()
+    }
+
     /// Returns what the node counted.
     pub fn counts(&self) -> Counts {
         self.out.counts
@@ -307,9 +314,12 @@ impl Node {
             Body::ResvTear(tear) => self.next_hop(tear.hop),
             _ => None,
         };
+        let id = message.id.map(|identified| identified.id);
         self.on_session(session, |state, out| match (&message.body, from) {
-            (Body::PathTear(tear), _) => state.path_tear(call, arrival, tear, out),
-            (Body::ResvTear(tear), Some(from)) => state.resv_tear(call, from, tear, out),
+            (Body::PathTear(tear), _) => state.path_tear(call, arrival, (tear, id), out),
+            (Body::ResvTear(tear), Some(from)) => {
+                state.resv_tear(call, from, (tear, id), out);
+            }
             (Body::PathErr(error), _) => state.path_error(error, &message.carried, out),
             (Body::ResvErr(error), _) => state.resv_error(call, arrival, error, out),
             _ => {}
@@ -348,7 +358,7 @@ impl Node {
     }
 
     /// Notes the receipt that a message asks for. Returns whether it is older than what it would
-    /// change [rfc2961 §4.6].
+    /// change [rfc2961 §4.6], or came before and is never refreshed.
     fn acknowledge(&mut self, arrival: &Arrival<'_>, message: &Message, neighbour: IpAddr) -> bool {
         let Some(identified) = message.id else { return false };
         if identified.acknowledge {
@@ -367,7 +377,8 @@ impl Node {
                 let mut reservations = state.reservations.iter();
                 reservations.any(|one| same(one.from) && path::is_older(id, one.came_as))
             }),
-            _ => false,
+            Body::Bundle(_) | Body::Srefresh(_) => false,
+            _ => self.out.is_repeated(neighbour, identified.id),
         }
     }
 
