@@ -184,7 +184,8 @@ fn tame_entry(entry: &mut Entry) {
     [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
 }
 
-fn tame_text(text: &mut String) {
+/// Makes a text fit to print, and cuts it to [`TEXT_MAX`] characters.
+pub(super) fn tame_text(text: &mut String) {
     let cut = |text: &mut String| {
         if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
             text.truncate(end);
