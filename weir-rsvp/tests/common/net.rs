@@ -23,7 +23,7 @@ pub struct Wire {
 }
 
 /// What all nodes of a network have in common.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub seed: u64,
     pub v6: bool,

@@ -123,7 +123,7 @@ export async function reservations(weir, browser, output) {
     (await cells(row)).includes("not reserved"),
   );
   await until("the mark of its end", async () =>
-    (await events.innerText()).includes("reserves it no more"),
+    (await events.innerText()).includes("tore it down"),
   );
   await bounded(page, panel);
   await page.context().close();

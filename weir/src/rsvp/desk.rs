@@ -99,7 +99,11 @@ impl Desk {
         let mega = self.admission.rate_of(flow).unwrap_or_default() as f64 / 1e6;
         let class = self.admission.class_of(flow).unwrap_or_default();
         let style = request.style;
-        format!("{} for {}: {style}, class `{class}`, {mega:.3} Mbit/s", request.session, who(request))
+        format!(
+            "{} for {}: {style}, class `{class}`, {mega:.3} Mbit/s",
+            request.session,
+            who(request)
+        )
     }
 
     fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
@@ -117,7 +121,7 @@ impl Desk {
 
     fn note_removal(&mut self, name: &str, removal: Removal) {
         let (what, why) = match removal {
-            Removal::Torn => (What::Released, "a neighbour reserves it no more"),
+            Removal::Torn => (What::Released, "a neighbour tore it down"),
             Removal::Rerouted => (What::Released, "its packets go another way"),
             Removal::Expired => (What::Expired, "a neighbour did not refresh it"),
         };

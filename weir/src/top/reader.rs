@@ -100,12 +100,7 @@ impl Link<'_> {
     }
 }
 
-fn work(
-    mut link: Link<'_>,
-    send: &SyncSender<Update>,
-    interval: Duration,
-    ended: &AtomicBool,
-) {
+fn work(mut link: Link<'_>, send: &SyncSender<Update>, interval: Duration, ended: &AtomicBool) {
     let mut due = Instant::now();
     while !ended.load(Ordering::Relaxed) {
         let updates = match link.status() {

@@ -62,7 +62,8 @@ impl Columns {
 fn sums(reservations: &Reservations) -> String {
     let Reservations { sessions, admitted, reserved, room, refused, .. } = reservations;
     format!(
-        "reservations: {sessions} sessions, {admitted} admitted with {} of {}bit/s, {refused} refused",
+        "reservations: {sessions} sessions, {admitted} admitted with {} of {}bit/s, \
+         {refused} refused",
         short(*reserved as f64),
         short(*room as f64)
     )
@@ -78,7 +79,7 @@ fn rows(session: &SessionStatus) -> Vec<Row> {
     };
     let name = format!("{destination} {protocol} {port}");
     if reservations.is_empty() {
-        let from = senders.first().map_or("-", |one| &one.sender);
+        let from = senders.first().map_or("-", |one| one.sender.as_str());
         let left = left(senders.iter().filter_map(|one| one.expires_ms).max());
         let none = "-".to_owned();
         let cells = [name, none.clone(), format!("from {from}"), none, "not reserved".into(), left];
@@ -106,7 +107,9 @@ fn left(ms: Option<u64>) -> String {
 fn more(reservations: &Reservations, rows: &[Row], fitting: usize) -> String {
     let begun = rows.iter().take(fitting).filter(|row| row.is_first).count() as u64;
     match reservations.sessions.saturating_sub(begun) {
-        0 => "and more reservations of the last session: see `weir status --reservations`".to_owned(),
+        0 => {
+            "and more reservations of the last session: see `weir status --reservations`".to_owned()
+        }
         more => format!("and {more} more sessions: see `weir status --reservations`"),
     }
 }

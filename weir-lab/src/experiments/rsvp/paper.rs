@@ -349,8 +349,7 @@ impl Row {
 }
 
 fn receiver(network: &NetNs) -> Result<Receiver, String> {
-    let plan =
-        ReceivePlan { tcp: vec![PORTS[0]], buffer: 8 << 20, ..ReceivePlan::ports(&PORTS) };
+    let plan = ReceivePlan { tcp: vec![PORTS[0]], buffer: 8 << 20, ..ReceivePlan::ports(&PORTS) };
     network.run(|| Receiver::start(&plan)).map_err(text)?.map_err(text)
 }
 

@@ -139,6 +139,7 @@ impl<'a> Engine<'a> {
                 offers,
                 security: None,
                 reduction: plan.reduction,
+                learns_reduction: false,
             }
         };
         let name = &self.network.nodes[node.0 as usize].name;
