@@ -7,7 +7,7 @@
 //! arrived, for TCP of those that its class on the last router sent. `rates` is the series of the
 //! reserved rates, each as a percentage of the simulated one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use crate::claims::{Era, Kind, Measured, Plot, Run, Shelf};
 struct Link {
     /// The file of the routers' policy.
     policy: String,
-    /// Lines of `[deployment.rsvp]`.
+    /// Whole lines of `[deployment.rsvp]`.
     rsvp: String,
     rows: Vec<Row>,
 }
@@ -114,9 +114,11 @@ fn simulated(run: &Run<'_>) -> Result<Measured, String> {
     crate::experiments::measure(&Run { sheet, era: Era::Sound, seed: run.seed })
 }
 
-/// The scene, and the flows that its receiver has heard of.
+/// The scene, and what its hosts did so far.
 struct Stage {
     scene: Scene,
+    announced: BTreeMap<Session, Flowspec>,
+    /// The flows that the receiver has heard of since they were announced.
     heard: BTreeSet<Session>,
     /// What is to be reserved, again and again if it gets lost.
     wanted: Vec<(Session, Flowspec)>,
@@ -142,7 +144,8 @@ struct Look {
 
 impl Stage {
     fn new(scene: Scene) -> Self {
-        Self { scene, heard: BTreeSet::new(), wanted: Vec::new() }
+        let (announced, heard) = (BTreeMap::new(), BTreeSet::new());
+        Self { scene, announced, heard, wanted: Vec::new() }
     }
 
     /// Lets the traffic of a row run and measures it.
@@ -188,8 +191,11 @@ impl Stage {
         Ok(seen)
     }
 
-    /// Announces a flow, and waits until the receiver hears of it as it is now.
+    /// Announces a flow that is new or other than before, and waits until the receiver hears of it.
     fn announce(&mut self, (session, flowspec): (Session, Flowspec)) -> Result<(), String> {
+        if self.announced.insert(session, flowspec) == Some(flowspec) {
+            return Ok(());
+        }
         self.heard.remove(&session);
         self.scene.sender.announce(session, *flowspec.tspec())?;
         let start = Instant::now();
