@@ -18,7 +18,7 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::Node;
 use std::collections::BTreeMap;
-use weir_core::classify::MatchOrder;
+use weir_core::classify::{MatchOrder, RuleSet};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Params, Scope, Value};
@@ -288,10 +288,13 @@ impl Policy {
         let (rules, joined): (Vec<_>, Vec<_>) =
             self.rules.into_iter().partition(|rule| rule.leaf.index() < first);
         self.rules = rules;
+        let mut sets = BTreeMap::<_, Vec<_>>::new();
         for mut rule in joined {
             rule.leaf = leaves[rule.leaf.index() - first];
-            self.joined.entry(rule.leaf).or_default().push(rule);
+            sets.entry(rule.leaf).or_default().push(rule);
         }
+        let set = |rules| RuleSet::new(rules).expect("its rules were checked");
+        self.joined = sets.into_iter().map(|(leaf, rules)| (leaf, set(rules))).collect();
         (self.link, self.demands) = (link, demands);
         self
     }
