@@ -102,7 +102,7 @@ fn a_reservation_becomes_a_class_of_its_rate_and_filter() {
     }
     assert_eq!(admission.load(), (1, 1_104_000, 9_900_000));
     let leaf = admission.policy().leaf(&made.name).expect("it joined");
-    assert_eq!(admission.policy().joined[&leaf].len(), 1);
+    assert_eq!(admission.policy().joined[&leaf].rules().len(), 1);
     assert!(admission.remove(FlowId(1)).is_some());
     assert!(admission.policy().leaf(&made.name).is_none());
     assert_eq!(admission.load(), (0, 0, 9_900_000));

@@ -145,9 +145,9 @@ impl Scene {
         inner.ok_or_else(|| format!("{answer}").into())
     }
 
-    /// Waits for an event of this kind among those that clients of the router read; returns its
-    /// sentence.
-    fn await_event(&self, node: usize, kind: &str) -> Result<String, Failed> {
+    /// Drives the hosts until an event of this kind is among those that clients of the router read;
+    /// returns its sentence.
+    fn await_event(&mut self, node: usize, kind: &str) -> Result<String, Failed> {
         let socket = format!("r{node}.sock");
         let start = Instant::now();
         loop {
@@ -161,7 +161,7 @@ impl Scene {
             if start.elapsed() > reserving::PATIENCE {
                 return Err(format!("no {kind} in {answer}\n{}", self.log(node)).into());
             }
-            thread::sleep(Duration::from_millis(50));
+            self.row.run(Duration::from_millis(50));
         }
     }
 
