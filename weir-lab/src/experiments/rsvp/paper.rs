@@ -153,7 +153,7 @@ impl Stage {
         let to = self.scene.receiver_address();
         let (own, other) = (row.session(to), Session::udp(to, PORTS[1]));
         let own_spec = (own, Flowspec::ControlledLoad(tspec(row.told)));
-        let other_spec = (other, Flowspec::ControlledLoad(tspec(shortest())));
+        let other_spec = (other, Flowspec::ControlledLoad(tspec(largest())));
         self.announce(own_spec)?;
         self.announce(other_spec)?;
         let [from, .., last] = self.scene.networks.as_slice() else {
