@@ -4,8 +4,9 @@
 //! `f1` and `f2` send 1.5 Mbit/s each to the receiver, and `f3` 3 Mbit/s that nobody reserves for,
 //! over links of 2 Mbit/s. A row says what `f1` is like, and when it has a reservation. Figures:
 //! `ROW.FLOW.goodput` (kbit/s of payload that arrived) and `ROW.f1.rate`: kbit/s of IP packets that
-//! arrived, for TCP of those that its class on the last router sent. `rates` is the series of the
-//! reserved rates, each as a percentage of the simulated one.
+//! arrived, for TCP of those that its class on the last router sent. `rates` is the series of what
+//! the reserved flows get together, each as a percentage of the simulated: 0.1 Mbit/s that no class
+//! has goes to the one or the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -93,7 +94,11 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Measured, String> {
             let seen = stage.play(row, Duration::from_secs(seconds))?;
             let live = seen.figures(row, &mut measured);
             let simulated = beside.value(&format!("{}.f1.rate", row.name));
-            rates.extend(live.zip(simulated).map(|(live, simulated)| 100.0 * live / simulated));
+            let other = beside.value(&format!("{}.f2.rate", row.name)).filter(|_| row.other);
+            let sums = live.zip(simulated).map(|(live, simulated)| {
+                (live + seen.rate_of_other(), simulated + other.unwrap_or_default())
+            });
+            rates.extend(sums.map(|(live, simulated)| 100.0 * live / simulated));
             table.push(cells(row, &seen, (live, simulated)));
         }
     }
@@ -305,6 +310,11 @@ impl Row {
 }
 
 impl Seen {
+    /// IP packets of `f2` that arrived, in kbit/s.
+    fn rate_of_other(&self) -> f64 {
+        self.goodput[1] * f64::from(largest()) / f64::from(largest() - HEADERS)
+    }
+
     /// Adds the figures of a row; returns the rate of `f1` if it had a reservation.
     fn figures(&self, row: &Row, measured: &mut Measured) -> Option<f64> {
         let name = &row.name;
