@@ -88,9 +88,9 @@ async function packets(link, page, output) {
       const off = Math.abs(width - (drawn * packet.parts_us[part]) / sum) - steps;
       worst = Math.max(worst, off / drawn);
     }
-    // Port and run loop come after the delay in the queue.
-    const { port = 0, host = 0 } = packet.parts_us;
-    const off = Math.abs(sum - port - host - packet.total_us);
+    // The port comes after the delay, which ends when the run loop hands the packet out.
+    const { port = 0 } = packet.parts_us;
+    const off = Math.abs(sum - port - packet.total_us);
     worst = Math.max(worst, off / Math.max(1, packet.total_us));
   }
   atMost(`bars of ${pairs.length} packets beside their parts of the delay`, 100 * worst, 1, "%");
