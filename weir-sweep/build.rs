@@ -1,17 +1,24 @@
-//! Tells the commit to provenance, where the sources are a git repository.
+//! Tells the commit to provenance, where the sources are a git repository and the build is one for use.
+//!
+//! A development build says only that it is one, and so need not be linked anew after each commit.
 
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Sources inside another repository have not its commit.
-    let own = git(&["rev-parse", "--show-prefix"]).is_some_and(|prefix| prefix == "weir-sweep/");
-    let commit = git(&["rev-parse", "HEAD"]).filter(|_| own);
-    println!("cargo::rustc-env=WEIR_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
-    // The log of HEAD grows with every commit and every change of branch.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|_| own) {
-        println!("cargo::rerun-if-changed={log}");
+    println!("cargo::rustc-env=WEIR_COMMIT={}", commit().as_deref().unwrap_or("unknown"));
+}
+
+fn commit() -> Option<String> {
+    if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        return Some("development".to_owned());
     }
+    // Sources inside another repository have not its commit.
+    git(&["rev-parse", "--show-prefix"]).filter(|prefix| prefix == "weir-sweep/")?;
+    // The log of HEAD grows with every commit and every change of branch.
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    println!("cargo::rerun-if-changed={log}");
+    git(&["rev-parse", "HEAD"])
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
