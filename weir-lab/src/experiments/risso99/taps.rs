@@ -5,7 +5,7 @@ use crate::claims::{Kind, Measured, Plot};
 use std::collections::{BTreeMap, VecDeque};
 use weir_core::sched::Tree;
 use weir_sim::Scenario;
-use weir_sim::network::{TapReport, TapRow};
+use weir_sim::network::{TapClass, TapReport, TapRow};
 
 /// Adds for each tap `ROW.POINT.rate`, the highest rate over 200 ms `peak`, by how much what passes
 /// in 5 ms varies, `uneven`, the mean error of
@@ -32,6 +32,7 @@ pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mu
                 measured.figure(format!("{name}.ahead"), mean, "packets");
             }
         }
+        measured.figure(format!("{name}.round"), round(tap), "bytes");
         let longest = tap.classes.iter().map(|class| class.longest).max().unwrap_or(0);
         measured.figure(format!("{name}.longest"), longest as f64, "packets");
         for (place, source) in scenario.sources.iter().enumerate() {
@@ -45,6 +46,16 @@ pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mu
         }
         plot(&name, tap, measured);
     }
+}
+
+/// Returns the bytes that all classes together send in a turn each, on average.
+fn round(tap: &TapReport) -> f64 {
+    let classes = tap.classes.iter().enumerate().filter(|(_, class)| class.runs > 0);
+    let turn = |(place, class): (usize, &TapClass)| {
+        let own = tap.rows.iter().filter(|row| row.class == place as u32);
+        own.map(|row| bits(row) / 8.0).sum::<f64>() / class.runs as f64
+    };
+    classes.map(turn).sum()
 }
 
 static EMPTY: TapReport = TapReport {
@@ -140,8 +151,8 @@ fn pauses(name: &str, tap: &TapReport, tree: &Tree, measured: &mut Measured) {
     }
     if longest > 0.0 {
         measured.figure(format!("{name}.shortest-pause"), shortest, "ms");
-        measured.figure(format!("{name}.longest-pause"), longest, "ms");
     }
+    measured.figure(format!("{name}.longest-pause"), longest, "ms");
 }
 
 /// Counts packets of a source that pass after one that arrived later.
