@@ -120,8 +120,8 @@ impl Row {
             let late = format!("{} s", self.late[usize::from(class == CLASSES[1])]);
             turn += usize::from(kind == "udp");
             let values = [
-                ("late", &late),
                 ("name", class),
+                ("late", &late),
                 ("port", port),
                 ("payload", &payload),
                 ("interval", &interval),

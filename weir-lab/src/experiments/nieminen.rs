@@ -277,8 +277,7 @@ const CLASSES: [&str; 4] = ["voip", "video", "http", "ftp"];
 const QUANTITIES: [&str; 4] = ["p50", "mean", "p99", "max"];
 /// Texts of sources without their ending, and the number of each unless the setting `sources` has
 /// another.
-const SOURCES: [(&str, u32); 4] =
-    [("call", 30), ("film", 4), ("pages", 1), ("file", 10)];
+const SOURCES: [(&str, u32); 4] = [("call", 30), ("film", 4), ("pages", 1), ("file", 10)];
 /// The offered rate, in bit/s.
 const OFFERED: u64 = 10_000_000;
 /// The width of bins of rates.
