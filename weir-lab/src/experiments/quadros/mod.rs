@@ -60,8 +60,6 @@ struct Queues {
     both: f64,
     /// Percent of the scheduler's runs that find packets in this one only.
     alone: [f64; 2],
-    /// Milliseconds from the sender to the last bit at the receiver.
-    transit: [f64; 2],
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
@@ -132,7 +130,6 @@ impl Queues {
             most: none,
             both,
             alone: none,
-            transit: none,
         };
         for (index, name) in NAMES.into_iter().enumerate() {
             let class = report.class(name).ok_or_else(|| format!("no class `{name}`"))?;
@@ -143,8 +140,6 @@ impl Queues {
             this.length[index] = queue.mean;
             this.most[index] = f64::from(queue.max);
             this.alone[index] = 100.0 * queue.alone as f64 / outlet.runs.max(1) as f64;
-            let source = report.source(SOURCES[index]).map(|source| source.delay.mean);
-            this.transit[index] = source.map_or(0.0, |delay| delay.as_nanos() as f64 / 1e6);
         }
         Ok(this)
     }
@@ -158,7 +153,6 @@ impl Queues {
             ("length", self.length, "packets"),
             ("most", self.most, "packets"),
             ("alone", self.alone, "%"),
-            ("transit", self.transit, "ms"),
         ];
         for (name, [one, three], unit) in pairs {
             measured.figure(format!("{row}.{name}1"), one, unit);
@@ -214,5 +208,3 @@ fn setup(run: &Run<'_>) -> Setup {
 
 /// The classes of the scenario.
 const NAMES: [&str; 2] = ["q1", "q3"];
-/// What sends to each.
-const SOURCES: [&str; 2] = ["f1", "f3"];

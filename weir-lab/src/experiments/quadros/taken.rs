@@ -3,15 +3,23 @@
 
 use super::{NAMES, Row};
 use crate::claims::Measured;
+use std::collections::BTreeMap;
 use weir_sim::Report;
 use weir_sim::network::{TapReport, TapRow};
 
 /// Adds `ROW.taken1` and `ROW.taken3`, how many packets of each queue the driver takes at one
 /// instant where it takes several, on average; `ROW.counts1` and so on, what these count for the
-/// dropper; `ROW.taken` of both; `ROW.visit1` and so on, the bytes of a turn.
+/// dropper; `ROW.taken` of both; `ROW.visit1` and so on, the bytes of a turn; and `ROW.transit1`
+/// and so on, the mean time from the sender to the hand-out by the scheduler.
 pub(super) fn figures(row: &Row, report: &Report, measured: &mut Measured) {
-    let taps = report.network.iter().flat_map(|network| &network.taps);
-    let Some(tap) = taps.into_iter().find(|tap| tap.point == "discipline") else { return };
+    let find = |point: &str| {
+        let mut taps = report.network.iter().flat_map(|network| &network.taps);
+        taps.find(|tap| tap.point == point)
+    };
+    let Some(tap) = find("discipline") else { return };
+    if let Some(wire) = find("wire") {
+        transits(row, report, (tap, wire), measured);
+    }
     let places = NAMES.map(|name| tap.class(name));
     let (mut counts, mut instants) = ([0u64; 2], 0u64);
     let several = tap.rows.chunk_by(|one, other| one.at == other.at).filter(|rows| rows.len() > 1);
@@ -37,6 +45,21 @@ pub(super) fn figures(row: &Row, report: &Report, measured: &mut Measured) {
     }
     if instants > 0 {
         measured.figure(format!("{}.taken", row.name), sum, "packets");
+    }
+}
+
+/// A source's delay ends on the wire: what its packets wait behind the scheduler is subtracted.
+fn transits(row: &Row, report: &Report, taps: (&TapReport, &TapReport), measured: &mut Measured) {
+    let key = |row: &TapRow| (row.source, row.arrived);
+    let handed: BTreeMap<_, _> = taps.0.rows.iter().map(|row| (key(row), row.at)).collect();
+    for (index, source) in report.sources.iter().enumerate() {
+        let own = taps.1.rows.iter().filter(|row| row.source == index as u32);
+        let behind = own.filter_map(|row| Some(row.at.since(*handed.get(&key(row))?).as_nanos()));
+        let behind: Vec<u64> = behind.collect();
+        let mean = behind.iter().sum::<u64>() as f64 / behind.len().max(1) as f64;
+        let transit = (source.delay.mean.as_nanos() as f64 - mean) / 1e6;
+        let name = source.name.trim_start_matches('f');
+        measured.figure(format!("{}.transit{name}", row.name), transit, "ms");
     }
 }
 

@@ -117,8 +117,8 @@ impl Row {
 
     /// Adds `ROW.rate` of the whole link, `ROW.CLASS.rate` and so on of each class,
     /// `ROW.SOURCE.goodput` of each source, `ROW.SOURCE.rate` of the class that its packets went
-    /// to, with the setting `explain` also `ROW.CLASS.regulated`, the part of its packets' waits in
-    /// which it was overlimit, and the figures of taps.
+    /// to, with the setting `explain` also `ROW.CLASS.regulated`, the part of the time in which its
+    /// first packet waited since the class was overlimit, and the figures of taps.
     fn figures(
         &self,
         report: &Report,
@@ -142,9 +142,11 @@ impl Row {
                 measured.figure(format!("{name}.rate"), rate, "kbit/s");
             }
         }
+        let span = (report.duration.as_nanos() - report.warmup.as_nanos()) as f64;
         for class in report.explain.iter().flat_map(|explain| &explain.classes) {
-            let regulated = 100.0 * class.parts.undertime.share;
-            measured.figure(format!("{}.{}.regulated", self.name, class.name), regulated, "%");
+            let held = class.parts.undertime.mean.as_nanos() as f64 * class.packets as f64;
+            let name = format!("{}.{}.regulated", self.name, class.name);
+            measured.figure(name, 100.0 * held / span, "%");
         }
         taps::figures(&self.name, &network.taps, scenario, measured);
         behind::figures(&self.name, &network.taps, measured);
@@ -165,6 +167,8 @@ impl Row {
             measured.figure(format!("{name}.offered"), class.offered.packets as f64, "packets");
             let delay = class.delay.mean.as_nanos() as f64 / 1e6;
             measured.figure(format!("{name}.delay"), delay, "ms");
+            let most = class.delay.max.as_nanos() as f64 / 1e6;
+            measured.figure(format!("{name}.delay-most"), most, "ms");
             if let Some(queue) = outlet.queue(&class.name) {
                 measured.figure(format!("{name}.queue"), queue.mean, "packets");
                 measured.figure(format!("{name}.empty"), 100.0 * queue.empty, "%");

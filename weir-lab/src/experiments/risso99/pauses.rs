@@ -7,8 +7,9 @@ use weir_core::sched::Tree;
 use weir_sim::network::{TapReport, TapRow};
 
 /// Adds, of a tap behind the scheduler, `ROW.pauses`, pauses a second of more than one and a half
-/// packets on the line; `ROW.by-arrival`, the part of them that ends as a packet arrives; and the
-/// packets between pauses, on average: `ROW.after-idle` behind pauses of a second or more,
+/// packets on the line; `ROW.by-arrival`, the part of them that ends as a packet arrives,
+/// `ROW.by-sent`, as one has left the wire, where that has a tap, and `ROW.by-timer`, at any other
+/// instant; and the packets between pauses, on average: `ROW.after-idle` behind pauses of a second or more,
 /// `ROW.steady` behind shorter ones.
 pub fn figures(row: &str, taps: &[TapReport], tree: &Tree, measured: &mut Measured) {
     let Some(tap) = taps.iter().find(|tap| tap.point == "discipline") else { return };
@@ -20,12 +21,19 @@ pub fn figures(row: &str, taps: &[TapReport], tree: &Tree, measured: &mut Measur
     let is_pause = |pair: &&[TapRow]| pause(pair) > 1.5 * bits(&pair[0]) / rate;
     let arrivals: BTreeSet<_> = tap.rows.iter().map(|row| row.arrived).collect();
     let pauses: Vec<&[TapRow]> = tap.rows.windows(2).filter(is_pause).collect();
-    let by_arrival = pauses.iter().filter(|pair| arrivals.contains(&pair[1].at)).count();
+    let wire = taps.iter().filter(|tap| tap.point == "wire").flat_map(|tap| &tap.rows);
+    let sent: BTreeSet<_> = wire.map(|row| row.at).collect();
+    let mut ends = [0u32; 3];
+    for pair in &pauses {
+        let at = pair[1].at;
+        ends[if arrivals.contains(&at) { 0 } else { 2 - usize::from(sent.contains(&at)) }] += 1;
+    }
     let count = pauses.len() as f64;
     measured.figure(format!("{row}.pauses"), count / seconds.max(1e-9), "a second");
-    if !pauses.is_empty() {
-        let part = 100.0 * by_arrival as f64 / count;
-        measured.figure(format!("{row}.by-arrival"), part, "%");
+    for (name, ends) in ["by-arrival", "by-sent", "by-timer"].into_iter().zip(ends) {
+        if !pauses.is_empty() {
+            measured.figure(format!("{row}.{name}"), 100.0 * f64::from(ends) / count, "%");
+        }
     }
     // Runs by the pause before them; the last may be cut off.
     let (mut idle, mut steady) = ((0u64, 0u64), (0u64, 0u64));
