@@ -1,6 +1,5 @@
-//! Tells the commit to provenance, where the sources are a git repository and the build is one for use.
-//!
-//! A development build says only that it is one, and so need not be linked anew after each commit.
+//! Tells the commit to provenance, where the sources are a git repository and the build is for use.
+//! A development build says only that it is one, and is not linked anew after each commit.
 
 use std::process::Command;
 

@@ -3,6 +3,7 @@
 use crate::protocol::Setting;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use weir_live::change::history::{File, Texts};
 use weir_policy::deployment::{self, Deployment, Direction};
 use weir_policy::edit::{self, Edit};
@@ -48,7 +49,8 @@ pub fn edited(
             edits.into_iter().partition(|edit| joined_table(&mut texts, &name, edit).is_some());
         for edit in joined {
             let table = joined_table(&mut texts, &name, &edit).expect("it is there");
-            *table = edit::set_all(table, &[edit]).map_err(|why| format!("{name}: {why}"))?;
+            let text = edit::set_all(table, &[edit]).map_err(|why| format!("{name}: {why}"))?;
+            *table = text.into();
         }
         if edits.is_empty() {
             continue;
@@ -61,7 +63,7 @@ pub fn edited(
 }
 
 /// Returns the table of the class that joined and has the key of an edit.
-fn joined_table<'t>(texts: &'t mut Texts, file: &str, edit: &Edit<'_>) -> Option<&'t mut String> {
+fn joined_table<'t>(texts: &'t mut Texts, file: &str, edit: &Edit<'_>) -> Option<&'t mut Arc<str>> {
     let path = edit.key.trim().strip_prefix("class.")?;
     let tables = texts.added.get_mut(file)?;
     let own = |name: &&String| {

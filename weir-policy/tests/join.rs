@@ -179,3 +179,22 @@ fn check_follows(seed: u64) {
 fn the_policy_that_follows_is_that_of_its_text() {
     (1..=40).for_each(check_follows);
 }
+
+#[test]
+fn a_class_of_the_file_at_a_place_has_no_more_rules_than_one_that_joins() {
+    let policy = |count: u16| {
+        let rules =
+            (0..count).map(|port| format!("{{ proto = \"udp\", dport = {} }}", 1000 + port));
+        let rules = rules.collect::<Vec<_>>().join(", ");
+        let own = "[class.h1]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\nplace = 1\n";
+        policy::parse(&format!("{POLICY}{own}match = [{rules}]\n"), "p.toml")
+    };
+    let fine = policy(64).plan.expect("64 are allowed").with_places();
+    assert_eq!(fine.joined.values().map(|set| set.rules().len()).collect::<Vec<_>>(), [64]);
+    drop(fine.classifier());
+    let told: Vec<_> = policy(65).findings.iter().map(|one| one.message.clone()).collect();
+    assert!(
+        told.iter().any(|one| one.contains("class `h1`: 65 rules are more than the 64")),
+        "{told:?}"
+    );
+}

@@ -10,6 +10,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::key::{Bits, Family, Key, Single, field_words, fold, leading, words_of};
@@ -17,12 +18,12 @@ use super::rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
 use crate::ids::LeafId;
 use crate::packet::Headers;
 
-/// The rules of a class, ready to join.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The rules of a class, ready to join; a policy and all classifiers made from it share them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RuleSet {
-    rules: Vec<Rule>,
+    rules: Box<[Rule]>,
     /// With the number of the rule; first those of the first one.
-    patterns: Vec<(Words, Words, u16)>,
+    patterns: Box<[(Words, Words, u16)]>,
 }
 
 /// Rules by the places of their classes.
@@ -31,7 +32,7 @@ pub(super) struct JoinedRules {
     /// The leaf of the first place.
     first: LeafId,
     /// By place.
-    sets: Vec<Option<Box<RuleSet>>>,
+    sets: Vec<Option<Arc<RuleSet>>>,
     masks: Vec<Mask>,
     /// By hash, the first pattern of the chain.
     chains: Vec<u32>,
@@ -65,7 +66,7 @@ impl RuleSet {
     ///
     /// # Errors
     /// When there are more rules than a class may join with; the text has the bound.
-    pub fn new(rules: Vec<Rule>) -> Result<Box<RuleSet>, String> {
+    pub fn new(rules: Vec<Rule>) -> Result<Arc<RuleSet>, String> {
         if rules.len() > RULES_MAX {
             return Err(alloc::format!(
                 "{} rules are more than the {RULES_MAX} of a class that joins; write lists of \
@@ -76,7 +77,7 @@ impl RuleSet {
         let numbered = rules.iter().zip(0u16..);
         let patterns = numbered.flat_map(|(rule, number)| patterns(&rule.matches, number));
         let patterns = patterns.collect();
-        Ok(Box::new(RuleSet { rules, patterns }))
+        Ok(Arc::new(RuleSet { rules: rules.into(), patterns }))
     }
 
     /// Returns the rules.
@@ -240,7 +241,7 @@ impl JoinedRules {
 
     /// Replaces the rules of `leaf`, none for a class that leaves; returns those that it had. The
     /// new ones must fit.
-    pub fn replace(&mut self, leaf: LeafId, set: Option<Box<RuleSet>>) -> Option<Box<RuleSet>> {
+    pub fn replace(&mut self, leaf: LeafId, set: Option<Arc<RuleSet>>) -> Option<Arc<RuleSet>> {
         let place = self.place(leaf)?;
         let before = self.sets[place].take();
         if let Some(before) = &before {

@@ -35,6 +35,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::ids::{LeafId, MeterId};
@@ -184,13 +185,13 @@ impl Classifier {
     }
 
     /// Gives `leaf` these rules, which fit; returns those that it had. Allocates and frees nothing.
-    pub fn join(&mut self, leaf: LeafId, rules: Box<RuleSet>) -> Option<Box<RuleSet>> {
+    pub fn join(&mut self, leaf: LeafId, rules: Arc<RuleSet>) -> Option<Arc<RuleSet>> {
         self.joined.as_mut()?.replace(leaf, Some(rules))
     }
 
     /// Takes the rules from `leaf` and returns them; later fragments do not go there any more.
     /// Takes time in proportion to its rules and to the table of fragments.
-    pub fn leave(&mut self, leaf: LeafId) -> Option<Box<RuleSet>> {
+    pub fn leave(&mut self, leaf: LeafId) -> Option<Arc<RuleSet>> {
         if let Fragments::Follow(table) = &mut self.fragments {
             table.forget(leaf);
         }

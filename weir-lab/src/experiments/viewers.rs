@@ -84,7 +84,9 @@ fn measure(look: &Look, duration: Duration) -> Result<Vec<Row>, String> {
     let flood = link.begin_flood(None)?;
     let answers = AtomicU64::new(0);
     let some = |turn: u32| (turn % 2 == 1).then_some(&answers);
-    let spells = (0..2 * PAIRS).map(|turn| spell(look, &link, (some(turn), duration)));
+    let pairs = pairs(duration);
+    let each = duration.div_f64(f64::from(pairs)).max(SPELL_MIN);
+    let spells = (0..2 * pairs).map(|turn| spell(look, &link, (some(turn), each)));
     let spells = spells.collect::<Result<Vec<_>, String>>();
     let report = flood.finish();
     let (spells, status) = (spells?, link.settled()?);
@@ -125,10 +127,16 @@ fn measure(look: &Look, duration: Duration) -> Result<Vec<Row>, String> {
         Row::at_least(
             format!("{name}: answers"),
             answers.into_inner() as f64,
-            f64::from(PAIRS),
+            f64::from(pairs),
             "answers",
         ),
     ])
+}
+
+/// Returns how many spells there are with those who look, and without.
+fn pairs(duration: Duration) -> u32 {
+    let fit = duration.as_secs() / PAIR_SECONDS;
+    u32::try_from(fit).unwrap_or(PAIRS_MAX).clamp(PAIRS_MIN, PAIRS_MAX)
 }
 
 /// A spell without those who look, or with them, whose answers are then counted.
@@ -148,7 +156,7 @@ fn spell(
         }
         thread::sleep(SETTLE);
         let before = spent(link);
-        thread::sleep(duration.div_f64(f64::from(PAIRS)).max(SPELL_MIN));
+        thread::sleep(duration);
         let after = spent(link);
         stop.store(true, Ordering::Relaxed);
         let (before, after) = (before?, after?);
@@ -270,8 +278,11 @@ fn is_slow(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Spells with and without.
-const PAIRS: u32 = 5;
+/// Spells with and without, one of each in every so many seconds that are asked for.
+const PAIR_SECONDS: u64 = 2;
+const PAIRS_MIN: u32 = 5;
+/// As many make their median certain to about a percent on a machine of two processors.
+const PAIRS_MAX: u32 = 40;
 /// The shortest spell.
 const SPELL_MIN: Duration = Duration::from_millis(500);
 /// The time in which those who look come.

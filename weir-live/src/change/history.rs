@@ -6,6 +6,7 @@
 //! entry always has its texts.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -32,9 +33,9 @@ pub struct Texts {
     /// The files that it names, under the paths by which it reads them.
     pub files: Vec<File>,
     /// The tables of classes that joined while the link ran: by the path of their policy, then by
-    /// the name of the class.
+    /// the name of the class. All states of a link share them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub added: BTreeMap<String, BTreeMap<String, String>>,
+    pub added: BTreeMap<String, BTreeMap<String, Arc<str>>>,
 }
 
 /// Classes that joined, were retuned, or left.
@@ -45,7 +46,7 @@ pub struct Joined {
     /// Those that left.
     pub removed: Vec<String>,
     /// Those that joined or were retuned, each with its table.
-    pub tables: Vec<(String, String)>,
+    pub tables: Vec<(String, Arc<str>)>,
     /// How many joined, were retuned, and left.
     pub counts: Counts,
 }
@@ -156,7 +157,7 @@ impl Texts {
             // A link refuses what is beyond; so what a forwarder says stays bounded.
             let has_room = added.len() < ADDED_MAX || added.contains_key(name);
             if has_room && name.len() + table.len() <= TABLE_MAX {
-                added.insert(name.clone(), table.clone());
+                added.insert(name.clone(), Arc::clone(table));
             }
         }
         if added.is_empty() {
@@ -488,7 +489,7 @@ mod tests {
         let joined = |name: usize| Joined {
             file: "p".to_owned(),
             removed: if name < 2 { Vec::new() } else { vec![(name - 2).to_string()] },
-            tables: vec![(name.to_string(), format!("table {name}"))],
+            tables: vec![(name.to_string(), format!("table {name}").into())],
             counts: Counts { added: 1, retuned: 0, removed: u64::from(name >= 2) },
         };
         for name in 0..1_000 {

@@ -6,6 +6,7 @@
 //! no two frames of a leaf change their order, and what was counted of a class that leaves goes to
 //! the row of removed leaves.
 
+use std::sync::Arc;
 use weir_core::classify::RuleSet;
 use weir_core::ids::LeafId;
 use weir_core::link::{LinkPlan, PreparedGraft};
@@ -28,7 +29,7 @@ pub(crate) struct JoinRow {
     pub leaf: LeafId,
     pub grafts: Vec<PreparedGraft>,
     /// Its rules; `None` if it leaves.
-    pub rules: Option<Box<RuleSet>>,
+    pub rules: Option<Arc<RuleSet>>,
     /// The leaf that takes the frames of a class that leaves.
     pub heir: Option<LeafId>,
     /// The number of the class; 0 for none.

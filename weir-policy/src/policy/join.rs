@@ -61,7 +61,7 @@ pub struct Seated {
     /// What it wants and declares.
     pub demand: Demand,
     /// The rules.
-    pub rules: Vec<Rule>,
+    pub rules: Arc<RuleSet>,
     /// Its table of TOML, with its place.
     pub text: String,
 }
@@ -88,12 +88,8 @@ impl Seating {
     }
 
     /// Returns the rules that it has from now on; `None` if it leaves.
-    ///
-    /// # Panics
-    /// Never: the number of rules was checked.
-    pub fn rules(&self) -> Option<Box<RuleSet>> {
-        let class = self.class.as_ref()?;
-        Some(RuleSet::new(class.rules.clone()).expect("the number was checked"))
+    pub fn rules(&self) -> Option<Arc<RuleSet>> {
+        Some(Arc::clone(&self.class.as_ref()?.rules))
     }
 }
 
@@ -122,13 +118,13 @@ impl Policy {
         if !self.link.tree.is_vacant(leaf)
             && let Some(joining) = &mut joining
         {
-            let rules = self.joined.get(&leaf).map_or(&[][..], Vec::as_slice);
+            let rules = self.rules_of(leaf);
             Arc::make_mut(joining).leave(&self.link.tree, leaf, rules);
         }
         self.put(seating);
         if let Some(mut joining) = joining {
             if seating.class.is_some() {
-                let rules = self.joined.get(&leaf).map_or(&[][..], Vec::as_slice);
+                let rules = self.rules_of(leaf);
                 Arc::make_mut(&mut joining).join(&self.link.tree, leaf, rules);
             }
             self.joining = OnceLock::from(joining);
@@ -142,7 +138,7 @@ impl Policy {
                 let Seated { params, queue, demand, rules, .. } = class.clone();
                 self.link.replace_leaf(leaf, seating.name.clone(), params, queue);
                 self.demands[leaf.index()] = demand;
-                if rules.is_empty() {
+                if rules.rules().is_empty() {
                     self.joined.remove(&leaf);
                 } else {
                     self.joined.insert(leaf, rules);
@@ -169,6 +165,11 @@ impl Policy {
             text: String::new(),
         });
         Seating { name: spec.name.clone(), leaf, class, was_there: !is_vacant }
+    }
+
+    /// Returns the rules of a place.
+    pub(super) fn rules_of(&self, leaf: LeafId) -> &[Rule] {
+        self.joined.get(&leaf).map_or(&[], |set| set.rules())
     }
 
     /// Returns the class at a place of this name.
@@ -248,10 +249,8 @@ impl Seats<'_> {
         places::check_class(&draft, report);
         self.check(&mut draft, (places.parent, leaf), entry.descriptor, report);
         let rules = rules::read_joining((&draft, leaf), &policy.interfaces, report);
-        self.check_rules(&draft, &rules, report);
-        if report.errors() > errors {
-            return;
-        }
+        let rules = self.check_rules(&draft, rules, report);
+        let Some(rules) = rules.filter(|_| report.errors() <= errors) else { return };
         let first = policy.leaf_of_seat((owner, 0));
         let text = text_of(texts, draft.name, leaf.0 - first.0);
         self.taken.insert(leaf);
@@ -359,18 +358,27 @@ impl Seats<'_> {
         LinkPlanFacts { rate: link.tree.rate(), mtu: link.tree.mtu(), seed: link.seed }
     }
 
-    /// Reports rules that decide nothing, or too many.
-    fn check_rules(&self, draft: &ClassDraft<'_>, rules: &[Rule], report: &mut Report) {
+    /// Reports rules that decide nothing, or too many; returns them if they are not.
+    fn check_rules(
+        &self,
+        draft: &ClassDraft<'_>,
+        rules: Vec<Rule>,
+        report: &mut Report,
+    ) -> Option<Arc<RuleSet>> {
         let span = draft.match_span.unwrap_or(draft.span);
-        if let Err(why) = RuleSet::new(rules.to_vec()) {
-            let (message, cure) = why.rsplit_once("; ").unwrap_or((&why, ""));
-            report.push(Draft::new(&codes::TOO_MANY, span, message).cure(cure));
-        }
-        if rules.is_empty() {
+        let set = match RuleSet::new(rules) {
+            Ok(set) => set,
+            Err(why) => {
+                let (message, cure) = why.rsplit_once("; ").unwrap_or((&why, ""));
+                report.push(Draft::new(&codes::TOO_MANY, span, message).cure(cure));
+                return None;
+            }
+        };
+        if set.rules().is_empty() {
             let message = format!("class `{}` has no `match`: no packet reaches it", draft.name);
             report.push(Draft::new(&codes::UNREACHABLE, span, message).cure("write `match`"));
         }
-        for rule in rules {
+        for rule in set.rules() {
             let Some(other) = self.policy.joining().cover(self.policy, rule) else { continue };
             let message = format!(
                 "a rule of class `{}` decides nothing: one of `{}` takes all its packets",
@@ -380,6 +388,7 @@ impl Seats<'_> {
             let cure = "write other conditions";
             report.push(Draft::new(&codes::SHADOWED, span, message).cure(cure));
         }
+        Some(set)
     }
 
     /// Reports parents that have less rate than their children are promised from now on.

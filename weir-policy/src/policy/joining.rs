@@ -50,7 +50,7 @@ impl Joining {
             sums: BTreeMap::new(),
         };
         for (leaf, rules) in &policy.joined {
-            joining.joined.insert(*leaf, rules);
+            joining.joined.insert(*leaf, rules.rules());
         }
         let seated = (policy.first_place.0..tree.leaf_count() as u32).map(LeafId);
         for leaf in seated.filter(|leaf| !tree.is_vacant(*leaf)) {
@@ -75,10 +75,9 @@ impl Joining {
     /// Returns the leaf with a rule that takes all packets of `rule`, which has not joined yet.
     pub(super) fn cover(&self, policy: &Policy, rule: &Rule) -> Option<LeafId> {
         let fixed = self.fixed.first(&policy.rules, &rule.matches);
-        let rules_of = |leaf| policy.joined.get(&leaf).map_or(&[][..], Vec::as_slice);
         fixed
             .map(|at| policy.rules[at].leaf)
-            .or_else(|| self.joined.first((rule.leaf, &rule.matches), rules_of))
+            .or_else(|| self.joined.first((rule.leaf, &rule.matches), |leaf| policy.rules_of(leaf)))
     }
 
     /// Forgets the class of a leaf.

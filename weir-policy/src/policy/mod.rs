@@ -71,7 +71,7 @@ pub struct Policy {
     /// Whether it has a leaf for each place: see [`Policy::with_places`].
     is_expanded: bool,
     /// After [`Policy::with_places`], the rules of classes at places.
-    pub joined: BTreeMap<LeafId, Vec<Rule>>,
+    pub joined: BTreeMap<LeafId, Arc<RuleSet>>,
     /// What classes that join are checked against; made when one does.
     joining: OnceLock<Arc<Joining>>,
     /// Tells this policy from others: computed from the text of its file and its lists.
@@ -139,9 +139,8 @@ impl Policy {
         if self.has_places() {
             classifier.reserve(self.first_place, self.place_count());
         }
-        for (&leaf, rules) in &self.joined {
-            let set = RuleSet::new(rules.clone()).expect("its rules were checked");
-            classifier.join(leaf, set);
+        for (&leaf, set) in &self.joined {
+            classifier.join(leaf, Arc::clone(set));
         }
         classifier
     }

@@ -18,7 +18,7 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::Node;
 use std::collections::BTreeMap;
-use weir_core::classify::MatchOrder;
+use weir_core::classify::{Classifier, MatchOrder, Rule, RuleSet};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Params, Scope, Value};
@@ -243,7 +243,8 @@ pub(super) fn plan(
     (places, seats)
 }
 
-/// Returns whether the link can be built with all its places; reports it if not.
+/// Returns whether the link can be built with all its places, and the rules of classes at places
+/// have room; reports it if not.
 pub(super) fn has_room(policy: &Policy, span: Span, report: &mut Report) -> bool {
     if policy.places.is_empty() {
         return true;
@@ -255,7 +256,31 @@ pub(super) fn has_room(policy: &Policy, span: Span, report: &mut Report) -> bool
         report.push(Draft::new(&codes::REFUSED, span, message).cure(cure));
         return false;
     }
+    let mut classifier = Classifier::build(Vec::new(), policy.default, &policy.search)
+        .expect("the keyword came from the registry");
+    classifier.reserve(policy.first_place, policy.place_count());
+    for (leaf, rules) in rules_by_leaf(&policy.rules, policy.first_place) {
+        let set = RuleSet::new(rules).and_then(|set| classifier.fits(leaf, &set).map(|()| set));
+        match set {
+            Ok(set) => drop(classifier.join(leaf, set)),
+            Err(why) => {
+                let (message, cure) = why.rsplit_once("; ").unwrap_or((&why, ""));
+                let message = format!("class `{}`: {message}", policy.leaf_name(leaf));
+                report.push(Draft::new(&codes::TOO_MANY, span, message).cure(cure));
+                return false;
+            }
+        }
+    }
     true
+}
+
+/// Returns the rules of leaves from `first` on.
+fn rules_by_leaf(rules: &[Rule], first: LeafId) -> BTreeMap<LeafId, Vec<Rule>> {
+    let mut sets = BTreeMap::<_, Vec<_>>::new();
+    for rule in rules.iter().filter(|rule| rule.leaf >= first) {
+        sets.entry(rule.leaf).or_default().push(rule.clone());
+    }
+    sets
 }
 
 impl Policy {
@@ -285,13 +310,13 @@ impl Policy {
         for (leaf, demand) in leaves.iter().zip(behind) {
             demands[leaf.index()] = demand;
         }
-        let (rules, joined): (Vec<_>, Vec<_>) =
-            self.rules.into_iter().partition(|rule| rule.leaf.index() < first);
-        self.rules = rules;
-        for mut rule in joined {
-            rule.leaf = leaves[rule.leaf.index() - first];
-            self.joined.entry(rule.leaf).or_default().push(rule);
+        for (leaf, mut rules) in rules_by_leaf(&self.rules, self.first_place) {
+            let leaf = leaves[leaf.index() - first];
+            rules.iter_mut().for_each(|rule| rule.leaf = leaf);
+            let set = RuleSet::new(rules).expect("its rules were checked");
+            self.joined.insert(leaf, set);
         }
+        self.rules.retain(|rule| rule.leaf.index() < first);
         (self.link, self.demands) = (link, demands);
         self
     }

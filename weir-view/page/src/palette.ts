@@ -2,24 +2,24 @@
 // any colour vision tell apart. Classes below one parent share its hue and differ in lightness.
 import type { Class } from "./api";
 
-/** The hues, in the order of use; for dark backgrounds black and blue are lighter. */
+/** The hues, in the order of use, which is that of all pictures of Weir; lighter on dark ground. */
 const LIGHT = [
   "#0072b2",
-  "#e69f00",
+  "#d55e00",
   "#009e73",
   "#cc79a7",
+  "#e69f00",
   "#56b4e9",
-  "#d55e00",
   "#b8a800",
   "#6b7280",
 ];
 const DARK = [
   "#3d9fe0",
-  "#e69f00",
+  "#e5752a",
   "#1db88a",
   "#d58db6",
+  "#e69f00",
   "#7cc7f2",
-  "#e5752a",
   "#e3d84c",
   "#9aa4b2",
 ];
@@ -33,17 +33,17 @@ const ABOVE = "#8a94a0";
 /** The colours of a heat map from few packets to many: cividis, even for the colour-blind. */
 const CIVIDIS = ["#0b2a5b", "#2f4470", "#575d6d", "#7c7b78", "#a59c74", "#d0be67", "#fde737"];
 
-/** What delay consists of, in the order of its bar, with names and colours. */
-export const PARTS: readonly [string, string, string][] = [
-  ["own_leaf", "behind its own queue", "#0072b2"],
-  ["line_busy", "the line was busy", "#9aa4b2"],
-  ["tokens", "tokens", "#e69f00"],
-  ["undertime", "share", "#d55e00"],
-  ["ceiling", "ceiling", "#b8a800"],
-  ["upper_limit", "upper limit", "#8a5a00"],
-  ["others", "others had their turns", "#009e73"],
-  ["port", "the port", "#cc79a7"],
-  ["host", "the run loop", "#56b4e9"],
+/** What delay consists of, in the order of its bar: name, colour, and what it means. */
+export const PARTS: readonly [string, string, string, string][] = [
+  ["own_leaf", "behind its own queue", "#0072b2", "earlier packets of its own class went first"],
+  ["line_busy", "the line was busy", "#9aa4b2", "a packet that had begun was still being sent"],
+  ["tokens", "tokens", "#e69f00", "its class had used what its rate and burst allow"],
+  ["undertime", "share", "#d55e00", "its class was ahead of its share and could not borrow"],
+  ["ceiling", "ceiling", "#b8a800", "its class, or one above it, sent at its ceiling"],
+  ["upper_limit", "upper limit", "#8a5a00", "its class, or one above it, was at its upper limit"],
+  ["others", "others had their turns", "#009e73", "the scheduler chose packets of other classes"],
+  ["port", "the port", "#cc79a7", "after Weir's decision: the port's queue and its card"],
+  ["host", "the run loop", "#56b4e9", "Weir's program was late: this machine did something else"],
 ];
 
 type Rgb = [number, number, number];

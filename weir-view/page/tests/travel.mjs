@@ -82,7 +82,9 @@ async function packets(link, page, output) {
     const sum = Object.values(packet.parts_us).reduce((a, b) => a + b, 0);
     const drawn = Object.values(one.parts).reduce((a, b) => a + b, 0);
     for (const [part, width] of Object.entries(one.parts)) {
-      worst = Math.max(worst, Math.abs(width / drawn - packet.parts_us[part] / sum));
+      // Browsers lay out in steps of 1/64 of a pixel.
+      const off = Math.abs(width - (drawn * packet.parts_us[part]) / sum) - 1 / 32;
+      worst = Math.max(worst, off / drawn);
     }
     // Port and run loop come after the delay in the queue.
     const { port = 0, host = 0 } = packet.parts_us;

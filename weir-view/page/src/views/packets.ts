@@ -41,6 +41,7 @@ export class PacketList {
       "Why was this packet late?",
       [this.form],
       legend(),
+      meanings(),
       this.status,
       h(
         "div",
@@ -164,10 +165,20 @@ function legend(): HTMLElement {
   return h(
     "ul",
     { class: "legend", "aria-label": "Causes of delay" },
-    ...PARTS.map(([, name, colour]) => {
+    ...PARTS.map(([, name, colour, meaning]) => {
       const swatch = h("span", { class: "swatch" });
       swatch.style.background = colour;
-      return h("li", {}, h("span", { class: "key" }, swatch, name));
+      return h("li", { title: meaning }, h("span", { class: "key" }, swatch, name));
     }),
+  );
+}
+
+/** What each cause means, folded. */
+function meanings(): HTMLElement {
+  return h(
+    "details",
+    { class: "numbers" },
+    h("summary", {}, "What the causes mean"),
+    h("dl", {}, ...PARTS.flatMap(([, name, , text]) => [h("dt", {}, name), h("dd", {}, text)])),
   );
 }

@@ -120,24 +120,21 @@ export class TwoCourses {
       .map(({ name }) => {
         const [was, is] = [pair.solid[name], pair.dashed[name]];
         const [before, after] = [pair.totals?.solid[name], pair.totals?.dashed[name]];
-        const totals = [
-          delay(before?.delay_mean_us),
-          delay(after?.delay_mean_us),
-          count(before?.dropped_packets ?? 0),
-          count(after?.dropped_packets ?? 0),
-        ];
         return [
           name,
-          rate(mean(was?.sent_bps)),
-          rate(mean(is?.sent_bps)),
-          delay(mean(was?.p99_us)),
-          delay(mean(is?.p99_us)),
-          ...(pair.totals ? totals : []),
+          both(rate, mean(was?.sent_bps), mean(is?.sent_bps)),
+          both(delay, mean(was?.p99_us), mean(is?.p99_us)),
+          ...(pair.totals
+            ? [
+                both(delay, before?.delay_mean_us, after?.delay_mean_us),
+                both(count, before?.dropped_packets ?? 0, after?.dropped_packets ?? 0),
+              ]
+            : []),
         ];
       });
     const { solid, dashed } = this;
     const measures = ["rate", "mean p99", ...(pair.totals ? ["mean delay", "drops"] : [])];
-    const head = measures.flatMap((what) => [`${what}, ${solid}`, `${what}, ${dashed}`]);
+    const head = measures.map((what) => `${what}, ${solid} → ${dashed}`);
     this.numbers.replaceChildren(table(`${this.title} in numbers`, ["class", ...head], rows));
   }
 }
@@ -155,4 +152,10 @@ export function means(values: (number | null)[] | undefined, group: number): (nu
 function mean(values: (number | null)[] | undefined): number {
   const known = (values ?? []).filter((value): value is number => value !== null);
   return known.length > 0 ? known.reduce((a, b) => a + b, 0) / known.length : NaN;
+}
+
+/** Writes two values in one cell, the second once if it is written as the first. */
+function both<T>(write: (value: T) => string, solid: T, dashed: T): string {
+  const [one, other] = [write(solid), write(dashed)];
+  return one === other ? one : `${one} → ${other}`;
 }

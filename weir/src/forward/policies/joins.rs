@@ -176,8 +176,9 @@ impl Wanted<'_> {
 
     fn joined(&self) -> Joined {
         let left = self.seatings.iter().filter(|seating| seating.class.is_none());
-        let table =
-            |seating: &Seating| Some((seating.name.clone(), seating.class.as_ref()?.text.clone()));
+        let table = |seating: &Seating| {
+            Some((seating.name.clone(), seating.class.as_ref()?.text.as_str().into()))
+        };
         Joined {
             file: self.file.clone(),
             removed: left.map(|seating| seating.name.clone()).collect(),
@@ -187,7 +188,7 @@ impl Wanted<'_> {
     }
 
     fn note(&self, joined: &Joined) -> record::Joins {
-        let tables: Vec<_> = joined.tables.iter().map(|(_, table)| table.as_str()).collect();
+        let tables: Vec<_> = joined.tables.iter().map(|(_, table)| &**table).collect();
         record::Joins {
             removed: joined.removed.clone(),
             tables: tables.join("\n"),
