@@ -1,7 +1,7 @@
 //! How many packets wait in each leaf, over time.
 //!
-//! Invariant: `backlogged` is the number of leaves in which a packet waits, and `indices` the sum of
-//! their indices.
+//! Invariant: `backlogged` is the number of leaves in which a packet waits, and `indices` is the sum
+//! of their indices.
 
 use weir_core::ids::LeafId;
 use weir_core::units::Instant;
@@ -53,7 +53,7 @@ impl Waiting {
         row.packets += 1;
     }
 
-    /// The scheduler is polled: counts it for the leaf in which alone packets wait, if there is one.
+    /// The scheduler is polled: counts that for the leaf, if packets wait in one only.
     pub fn asked(&mut self) {
         if self.backlogged == 1 {
             self.rows[self.indices].alone += 1;

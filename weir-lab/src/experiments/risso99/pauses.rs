@@ -9,8 +9,8 @@ use weir_sim::network::{TapReport, TapRow};
 /// Adds, of a tap behind the scheduler, `ROW.pauses`, pauses a second of more than one and a half
 /// packets on the line; `ROW.by-arrival`, the part of them that ends as a packet arrives,
 /// `ROW.by-sent`, as one has left the wire, where that has a tap, and `ROW.by-timer`, at any other
-/// instant; and the packets between pauses, on average: `ROW.after-idle` behind pauses of a second or more,
-/// `ROW.steady` behind shorter ones.
+/// instant; and the packets between pauses, on average: `ROW.after-idle` behind pauses of a second
+/// or more, `ROW.steady` behind shorter ones.
 pub fn figures(row: &str, taps: &[TapReport], tree: &Tree, measured: &mut Measured) {
     let Some(tap) = taps.iter().find(|tap| tap.point == "discipline") else { return };
     let [Some(first), Some(last)] = [tap.rows.first(), tap.rows.last()] else { return };
