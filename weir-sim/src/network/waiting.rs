@@ -1,7 +1,7 @@
 //! How many packets wait in each leaf, over time.
 //!
-//! Invariant: `backlogged` is the number of leaves in which a packet waits, and `indices` is the sum
-//! of their indices.
+//! Invariant: `backlogged` is the number of leaves in which a packet waits, `indices` is the sum of
+//! their indices.
 
 use weir_core::ids::LeafId;
 use weir_core::units::Instant;
