@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 25] = [
+const PARTS: [Part; 26] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -150,6 +150,11 @@ const PARTS: [Part; 25] = [
         name: "rsvp",
         measures: "RSVP messages beside tshark, tcpdump and scapy (1 min; installs them as root)",
         run: |root| program(root, Path::new("bench/rsvp"), &[]),
+    },
+    Part {
+        name: "sweep",
+        measures: "how much of two cores 10 000 runs use, by threads and by Ray (30 min; needs PyPI)",
+        run: |root| program(root, Path::new("bench/sweep/run.sh"), &[]),
     },
     Part {
         name: "mutants",

@@ -90,6 +90,12 @@ const UNITS = {
   "M/s": 1e6,
 };
 
+/** Returns both values of a cell of two courses, which are written once where they are the same. */
+export function both(text) {
+  const [one, other = one] = text.split(" → ");
+  return [one, other];
+}
+
 /** Reads a value as the page writes it: bit/s, bytes, microseconds, or packets a second. */
 export function number(text) {
   if (text === "–") return null;

@@ -1,5 +1,5 @@
 // `weir demo --view`: the run that it has just made, live and simulated over each other.
-import { barriers, number } from "./browser.mjs";
+import { barriers, both, number } from "./browser.mjs";
 import { end, start, until } from "./network.mjs";
 import { must, near, none } from "./report.mjs";
 
@@ -25,7 +25,8 @@ export async function demo(weir, browser, output) {
     .locator("tbody tr")
     .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
   must("demo: each class has its row", rows.length === Object.keys(beside.simulated).length);
-  for (const [name, live, simulated] of rows) {
+  for (const [name, rates] of rows) {
+    const [live, simulated] = both(rates);
     for (const [side, drawn] of Object.entries({ live, simulated })) {
       near(`demo: ${name}, ${side}`, number(drawn), mean(beside[side][name].sent_bps), 0.01);
     }

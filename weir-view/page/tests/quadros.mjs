@@ -2,7 +2,7 @@
 // floods pass, and live rates follow the weights (claim W-6 of papers/quadros). Beside it the page
 // forks each moment through the old card of the paper, with the packets that really came, and shows
 // what that card caused (claims W-1 to W-5).
-import { choose, number, rows, tab } from "./browser.mjs";
+import { both, choose, number, rows, tab } from "./browser.mjs";
 import { sent } from "./house.mjs";
 import { Link, pause, until } from "./network.mjs";
 import { must, near } from "./report.mjs";
@@ -103,11 +103,10 @@ function readFork() {
 
 /** Returns rate, mean delay and drops of both classes behind the old card. */
 function behind({ classes }) {
-  const of = ([, rate, , , , delay, , drops]) => ({
-    rate: number(rate),
-    delay: number(delay),
-    drops: Number(drops.replaceAll(",", "")),
-  });
+  const of = (cells) => {
+    const [rate, , delay, drops] = cells.map((cell) => both(cell)[1]);
+    return { rate: number(rate), delay: number(delay), drops: Number(drops.replaceAll(",", "")) };
+  };
   return { one: of(classes.one), three: of(classes.three) };
 }
 

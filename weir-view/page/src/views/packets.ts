@@ -111,7 +111,7 @@ export class PacketList {
       packets.length > 0
         ? `${packets.length} packets${more}${where}.${kept}`
         : `No packet${where}.${kept}`;
-    // The port and the run loop come after the delay in the queue, so a bar may be longer than it.
+    // The port comes after the delay, so a bar may be longer than it.
     const sum = ({ parts_us }: Packet) => Object.values(parts_us).reduce((a, b) => a + b, 0);
     const most = Math.max(1, ...packets.map(sum));
     this.list.replaceChildren(...packets.map((packet) => row(packet, most)));
