@@ -1,4 +1,5 @@
-//! Targets `desk` and `report`: what a forwarder that was taken over may send its keeper.
+//! Targets `desk`, `report` and `reservations`: what a forwarder, or the process of reservations,
+//! that was taken over may send its keeper.
 
 use weir_live::{authority, keeper};
 
@@ -10,4 +11,9 @@ pub fn desk(input: &[u8]) {
 /// Reads the input as a report, and writes it down as a keeper does.
 pub fn report(input: &[u8]) {
     keeper::messages::exercise(input);
+}
+
+/// Reads the input as what the process of reservations says, and tells it as a keeper does.
+pub fn reservations(input: &[u8]) {
+    keeper::rsvp::exercise(input);
 }

@@ -28,7 +28,7 @@ pub use checkpoint::checkpoint;
 pub use control::control;
 pub use http::http;
 pub use import::{altq, pf, tc};
-pub use keeper::{desk, report};
+pub use keeper::{desk, report, reservations};
 pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
@@ -59,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("record", record),
     ("records", records),
     ("report", report),
+    ("reservations", reservations),
     ("rsvp", rsvp),
     ("scenario", scenario),
     ("scheduler", scheduler),

@@ -123,7 +123,7 @@ impl Router {
                 Action::Send(packet) => {
                     Message::parse(&packet.bytes).expect("a node sends well-formed messages");
                 }
-                Action::Control(Control::Remove(flow)) => {
+                Action::Control(Control::Remove(flow, _)) => {
                     self.installed.remove(&flow);
                 }
                 Action::Control(Control::Add(flow, request) | Control::Modify(flow, request)) => {

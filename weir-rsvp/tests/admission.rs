@@ -102,7 +102,7 @@ fn a_reservation_becomes_a_class_of_its_rate_and_filter() {
     }
     assert_eq!(admission.load(), (1, 1_104_000, 9_900_000));
     let leaf = admission.policy().leaf(&made.name).expect("it joined");
-    assert_eq!(admission.policy().joined[&leaf].len(), 1);
+    assert_eq!(admission.policy().joined[&leaf].rules().len(), 1);
     assert!(admission.remove(FlowId(1)).is_some());
     assert!(admission.policy().leaf(&made.name).is_none());
     assert_eq!(admission.load(), (0, 0, 9_900_000));
@@ -164,6 +164,11 @@ fn what_does_not_fit_is_refused_with_its_cause_and_leaves_no_trace() {
         (request(5005, load(1_000_000.0)), Cause::BANDWIDTH, "class `reserved`"),
         (request(5005, load(200_000.0)), Cause::BANDWIDTH, "would have reserved"),
         (request(5005, Flowspec::ControlledLoad(large)), Cause::MTU, "MTU of 1500 B"),
+        (
+            request(5005, Flowspec::ControlledLoad(tspec(1e4, 999.0))),
+            Cause::BAD_FLOWSPEC,
+            "largest packet above the bucket",
+        ),
         (
             Request { filters: vec![labelled], ..request(5005, load(1e4)) },
             Cause::SERVICE_UNSUPPORTED,

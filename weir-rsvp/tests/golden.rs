@@ -12,8 +12,8 @@ use weir_rsvp::node::{
     Timers,
 };
 use weir_rsvp::wire::{
-    Body, Descriptor, Filter, Hop, Message, Path, Reservation, Resv, SenderDescriptor, Session,
-    Style,
+    Body, Cause, Descriptor, Filter, Hop, Message, Path, Reservation, Resv, SenderDescriptor,
+    Session, Style,
 };
 
 /// The unit B of the figures, in bytes a second.
@@ -40,6 +40,8 @@ struct Router {
     partial: bool,
     now: Instant,
     installed: BTreeMap<u64, Request>,
+    /// The causes of the errors that it sent.
+    errors: Vec<Cause>,
 }
 
 impl Router {
@@ -55,7 +57,8 @@ impl Router {
             epoch: 1,
         });
         let installed = BTreeMap::new();
-        let mut router = Self { node, partial, now: Instant::from_nanos(0), installed };
+        let (now, errors) = (Instant::from_nanos(0), Vec::new());
+        let mut router = Self { node, partial, now, installed, errors };
         for (number, interface) in [(1, 0), (2, 1), (3, 1)] {
             router.path(number, interface);
         }
@@ -74,21 +77,32 @@ impl Router {
         let arrival = Arrival { interface, source, destination, ttl: 9, bytes: &bytes };
         self.node.receive(self.now, arrival, &routes);
         while let Poll::Action(action) = self.node.poll(self.now, &routes) {
-            let Action::Control(control) = action else { continue };
+            let control = match action {
+                Action::Control(control) => control,
+                Action::Send(packet) => {
+                    self.errors.extend(cause(&packet.bytes));
+                    continue;
+                }
+                Action::Event(_) => continue,
+            };
             match control {
                 Control::Add(flow, request) | Control::Modify(flow, request) => {
                     self.installed.insert(flow.0, request);
                     assert!(self.node.answer(self.now, flow, Ok(()), &routes), "it was asked");
                 }
-                Control::Remove(flow) => drop(self.installed.remove(&flow.0)),
+                Control::Remove(flow, _) => drop(self.installed.remove(&flow.0)),
             }
         }
     }
 
     fn path(&mut self, number: u8, interface: u16) {
+        self.path_of(number, interface, tspec(9.0));
+    }
+
+    fn path_of(&mut self, number: u8, interface: u16, tspec: Tspec) {
         let source = sender(number).source;
         let address = IpAddr::from([10, 0, interface as u8, 1]);
-        let (template, tspec) = (sender(number), Some(tspec(9.0)));
+        let (template, tspec) = (sender(number), Some(tspec));
         let descriptor = SenderDescriptor { template, tspec, adspec: None };
         self.receive(
             interface,
@@ -106,13 +120,16 @@ impl Router {
 
     /// A receiver reserves: `flows` are the units B and the senders of each descriptor.
     fn resv(&mut self, receiver: u8, style: Style, flows: &[(f32, &[u8])]) {
-        let interface: u16 = if receiver == 1 { 2 } else { 3 };
-        let address = IpAddr::from([10, 0, interface as u8, receiver]);
         let descriptor = |(units, senders): &(f32, &[u8])| Descriptor {
             flowspec: Some(Flowspec::ControlledLoad(tspec(*units))),
             filters: senders.iter().map(|number| sender(*number)).collect(),
         };
-        let descriptors = flows.iter().map(descriptor).collect();
+        self.resv_of(receiver, style, flows.iter().map(descriptor).collect());
+    }
+
+    fn resv_of(&mut self, receiver: u8, style: Style, descriptors: Vec<Descriptor>) {
+        let interface: u16 = if receiver == 1 { 2 } else { 3 };
+        let address = IpAddr::from([10, 0, interface as u8, receiver]);
         self.receive(
             interface,
             address,
@@ -169,6 +186,15 @@ impl Router {
             .collect();
         lines.sort();
         lines.join("; ")
+    }
+}
+
+/// The cause of an error message.
+fn cause(bytes: &[u8]) -> Option<Cause> {
+    match Message::parse(bytes).expect("the router sends messages").body {
+        Body::PathErr(error) => Some(error.error.cause),
+        Body::ResvErr(error) => Some(error.error.cause),
+        _ => None,
     }
 }
 
@@ -270,4 +296,24 @@ fn another_style_is_refused_and_changes_nothing() {
     router.resv(1, Style::Fixed, &[(2.0, &[1])]);
     assert_eq!(router.reserved(), "c S1{2B}");
     assert_eq!(router.sent(), "a FF(S1{2B})");
+}
+
+/// The largest packet never conforms to a bucket that is smaller [rfc2212]. [rfc2205 Appendix B]
+/// has errors of traffic control for unreasonable requests: 21/4 for a Tspec, 21/3 for a flowspec.
+#[test]
+fn a_bucket_that_holds_no_largest_packet_is_refused() {
+    for (bucket, is_sound) in [(1499.0, false), (1500.0, true), (0.0, false)] {
+        let odd = Tspec { bucket, ..tspec(2.0) };
+        let mut router = Router::new(false);
+        router.path_of(4, 0, odd);
+        let wanted = if is_sound { vec![] } else { vec![Cause::BAD_TSPEC] };
+        assert_eq!(router.errors, wanted, "a Path, bucket {bucket}");
+        let mut router = Router::new(false);
+        let flowspec = Some(Flowspec::ControlledLoad(odd));
+        router.resv_of(1, Style::Fixed, vec![Descriptor { flowspec, filters: vec![sender(1)] }]);
+        let wanted = if is_sound { vec![] } else { vec![Cause::BAD_FLOWSPEC] };
+        assert_eq!(router.errors, wanted, "a Resv, bucket {bucket}");
+        assert_eq!(router.installed.len(), usize::from(is_sound), "bucket {bucket}");
+    }
+    assert_eq!((Cause::BAD_TSPEC, Cause::BAD_FLOWSPEC), (Cause::new(21, 4), Cause::new(21, 3)));
 }

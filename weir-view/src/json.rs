@@ -45,6 +45,8 @@ pub struct Abilities {
     pub confirm: bool,
     /// See a simulation of the same beside it.
     pub beside: bool,
+    /// See reservations by RSVP, which the link takes.
+    pub reservations: bool,
 }
 
 /// A direction.

@@ -1,7 +1,8 @@
 //! `weir top`: a running link on one screen, each second.
 //!
 //! A thread reads the status (`reader.rs`). What is shown of it, and where the user is, is a
-//! [`View`]; `rows.rs` makes rows of the tree of classes, and `draw.rs` draws them. Nothing here
+//! [`View`]; `rows.rs` makes rows of the tree of classes, `sessions.rs` those of
+//! reservations, and `draw.rs` draws them. Nothing here
 //! does more to the link than to ask for its status, unless a key asks for more.
 
 mod draw;
@@ -10,6 +11,7 @@ mod keys;
 mod reader;
 mod record;
 mod rows;
+mod sessions;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,7 @@ use weir_control::protocol::{Answer, CLASSES_MAX, Query, Request};
 use weir_live::signals::StopSignal;
 
 /// Shows a running link on one screen, each second: rates against shares and ceilings, borrowing,
-/// losses and delays of every class.
+/// losses and delays of every class, and reservations by RSVP where the link takes any.
 ///
 /// Keys move in the tree of classes, fold, sort and filter it; `?` lists them. With NO_COLOR set it
 /// draws without colours.

@@ -145,6 +145,26 @@ impl Scene {
         inner.ok_or_else(|| format!("{answer}").into())
     }
 
+    /// Drives the hosts until an event of this kind is among those that clients of the router read;
+    /// returns its sentence.
+    fn await_event(&mut self, node: usize, kind: &str) -> Result<String, Failed> {
+        let socket = format!("r{node}.sock");
+        let start = Instant::now();
+        loop {
+            let output = self.weir(&["api", "link", "/events", "--control", &socket]).output()?;
+            let answer: Value = serde_json::from_slice(&output.stdout)?;
+            let events = answer["events"]["events"].as_array().cloned().unwrap_or_default();
+            let found = events.iter().find(|event| event["event"] == kind);
+            if let Some(text) = found.and_then(|event| event["text"].as_str()) {
+                return Ok(text.to_owned());
+            }
+            if start.elapsed() > reserving::PATIENCE {
+                return Err(format!("no {kind} in {answer}\n{}", self.log(node)).into());
+            }
+            self.row.run(Duration::from_millis(50));
+        }
+    }
+
     /// The names of the router's classes of reservations.
     fn classes(&self, node: usize) -> Result<Vec<String>, Failed> {
         let socket = format!("r{node}.sock");
@@ -234,9 +254,16 @@ fn a_reservation_is_a_class() -> Outcome {
     assert_eq!(one["reservations"][0]["service"], "controlled-load", "{shown}");
     let expires = one["reservations"][0]["expires_ms"].as_u64().expect("it does");
     assert!((1..=2625).contains(&expires), "{shown}");
+    for node in [1, 2] {
+        let text = scene.await_event(node, "reservation-admitted")?;
+        assert!(text.contains(CLASS) && text.contains("FF"), "{text}");
+    }
     real_packets_get_the_rate(&mut scene)?;
     scene.row.stations[1].driver.call(|node, now, routes| node.release(now, session, routes))?;
-    scene.await_classes("it is released", &[])
+    scene.await_classes("it is released", &[])?;
+    let text = scene.await_event(1, "reservation-released")?;
+    assert!(text.contains(CLASS) && text.contains("tore it down"), "{text}");
+    Ok(())
 }
 
 /// While another flow fills the link, packets within the reservation all arrive.
@@ -296,6 +323,19 @@ fn without_refreshes_classes_go() -> Outcome {
     }
     // On a busy machine much of its life is over when both classes are seen.
     assert!(begin.elapsed() > Duration::from_secs(1), "soft state lives for some periods");
+    // The first one to miss refreshes tells the other by a tear.
+    let start = Instant::now();
+    let first = loop {
+        let expired = |node: &usize| scene.log(*node).contains("did not refresh it");
+        if let Some(node) = [1, 2].into_iter().find(expired) {
+            break node;
+        }
+        let logs = [1, 2].map(|node| scene.log(node));
+        assert!(start.elapsed() < reserving::PATIENCE, "neither says that it expired: {logs:?}");
+        thread::sleep(Duration::from_millis(50));
+    };
+    let text = scene.await_event(first, "reservation-expired")?;
+    assert!(text.contains(CLASS), "{text}");
     Ok(())
 }
 
@@ -341,6 +381,8 @@ fn what_does_not_fit_is_refused() -> Outcome {
         assert!(start.elapsed() < reserving::PATIENCE, "it is an event: {}", scene.log(2));
         thread::sleep(Duration::from_millis(50));
     }
+    let text = scene.await_event(2, "reservation-refused")?;
+    assert!(text.contains("would be more than"), "it says why: {text}");
     Ok(())
 }
 
@@ -361,6 +403,8 @@ fn the_higher_priority_takes_the_place() -> Outcome {
     scene.row.run(Duration::from_secs(2));
     scene.await_classes("it stays", &[strong])?;
     assert!(scene.log(2).contains("higher priority"), "it is an event: {}", scene.log(2));
+    let text = scene.await_event(2, "reservation-preempted")?;
+    assert!(text.contains(CLASS), "{text}");
     Ok(())
 }
 

@@ -125,10 +125,16 @@ kinds! {
     RsvpDied "rsvp-died" Warning Once,
         "the process of reservations of `{subject}` ended, and the link goes on with its classes: \
          {detail}";
+    ReservationAdmitted "reservation-admitted" Info Once,
+        "`{subject}` admitted a reservation: {detail}";
     ReservationRefused "reservation-refused" Warning Once,
         "`{subject}` refused a reservation: {detail}";
     ReservationPreempted "reservation-preempted" Warning Once,
         "a reservation of `{subject}` lost its place: {detail}";
+    ReservationReleased "reservation-released" Info Once,
+        "a reservation of `{subject}` was released: {detail}";
+    ReservationExpired "reservation-expired" Notice Once,
+        "a reservation of `{subject}` expired: {detail}";
     HandedOver "handed-over" Notice Once,
         "{detail} forwards for `{subject}` from now on";
     Flushed "flushed" Notice Once,

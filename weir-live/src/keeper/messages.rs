@@ -49,6 +49,8 @@ pub enum Command {
     Reservations,
     /// What the files contain now: the reply to [`Report::ReadAnew`], or unasked after a SIGHUP.
     Texts(std::result::Result<Texts, String>),
+    /// Something happened outside the forwarder, which its clients read there like its own events.
+    Told(Box<Event>),
 }
 
 /// What a forwarder runs.
@@ -182,7 +184,8 @@ fn tame_entry(entry: &mut Entry) {
     [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
 }
 
-fn tame_text(text: &mut String) {
+/// Makes a text fit to print, and cuts it to [`TEXT_MAX`] characters.
+pub(super) fn tame_text(text: &mut String) {
     let cut = |text: &mut String| {
         if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
             text.truncate(end);

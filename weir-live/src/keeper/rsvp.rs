@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::{Secret, TEXT_MAX};
-use crate::events::Kind;
+use super::messages::{Secret, tame_text};
+use crate::events::write::Form;
+use crate::events::{About, Event, Kind};
 use crate::printable::fit;
+use crate::status::reservations::Reservations;
 
 /// What the keeper tells the process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,18 +63,27 @@ pub struct Happening {
 /// What happened to a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum What {
+    /// It has a class.
+    Admitted,
     /// It does not fit.
     Refused,
     /// Another one took its place, or the policy has no room for it any more.
     Preempted,
+    /// A neighbour wants it no more, or its packets go another way.
+    Released,
+    /// A neighbour did not refresh it.
+    Expired,
 }
 
 impl What {
     /// Returns the kind of event.
     pub const fn kind(self) -> Kind {
         match self {
+            Self::Admitted => Kind::ReservationAdmitted,
             Self::Refused => Kind::ReservationRefused,
             Self::Preempted => Kind::ReservationPreempted,
+            Self::Released => Kind::ReservationReleased,
+            Self::Expired => Kind::ReservationExpired,
         }
     }
 }
@@ -86,10 +97,38 @@ impl FromRsvp {
             Self::Happened(happening) => &mut happening.detail,
             Self::Ready | Self::Connect => return self,
         };
-        let cut = text.char_indices().nth(TEXT_MAX).map(|(end, _)| end);
-        text.truncate(cut.unwrap_or(text.len()));
-        fit(text);
+        tame_text(text);
         self
+    }
+}
+
+/// Reads bytes as what the process says, as its keeper and the forwarder read it, and tries what
+/// they then do with it. For a fuzz target.
+///
+/// # Panics
+/// When something that the process says would harm the reader.
+pub fn exercise(bytes: &[u8]) {
+    if let Ok((_, mut answer)) = serde_json::from_slice::<(u64, Reservations)>(bytes) {
+        answer.each_text(&mut fit);
+        answer.each_text(&mut |text| assert!(!text.contains(char::is_control), "{text}"));
+        let text = serde_json::to_string(&answer).expect("an answer is JSON");
+        assert!(serde_json::from_str::<Reservations>(&text).is_ok(), "a client reads it: {text}");
+    }
+    let Ok(said) = serde_json::from_slice::<FromRsvp>(bytes) else { return };
+    let said = said.tame();
+    let text = serde_json::to_string(&said).expect("what is said is JSON");
+    let again: FromRsvp = serde_json::from_str(&text).expect("it is read as it was written");
+    assert_eq!(again.tame(), said, "it is tame");
+    match said {
+        FromRsvp::Happened(Happening { what, detail, .. }) => {
+            let event = Event::now(what.kind(), About { detail: &detail, ..About::default() });
+            for form in [Form::Text, Form::Journal, Form::Json] {
+                let line = form.line(&event);
+                assert_eq!(line.matches(char::is_control).collect::<String>(), "\n", "{line}");
+            }
+        }
+        FromRsvp::Failed(why) => assert!(!why.contains(char::is_control), "{why}"),
+        FromRsvp::Ready | FromRsvp::Connect => {}
     }
 }
 

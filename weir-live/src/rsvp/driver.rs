@@ -189,7 +189,7 @@ impl<N: Network> Driver<N> {
                 Poll::Action(Action::Control(control)) => {
                     let flow = match &control {
                         Control::Add(flow, _) | Control::Modify(flow, _) => Some(*flow),
-                        Control::Remove(_) => None,
+                        Control::Remove(..) => None,
                     };
                     let answer = admission.change(now, control);
                     if let (Some(flow), Some(answer)) = (flow, answer) {

@@ -188,6 +188,11 @@ impl Admission {
         self.flows.get(&flow).map(|flow| flow.name.as_str())
     }
 
+    /// Returns what a reservation's class has, in bit/s of the link.
+    pub fn rate_of(&self, flow: FlowId) -> Option<u64> {
+        self.flows.get(&flow).map(|flow| flow.rate)
+    }
+
     /// Returns the policy with the classes of all reservations.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -285,7 +290,8 @@ impl Admission {
             return Err(refusal(Cause::SERVICE_UNSUPPORTED, why));
         }
         if let Some(cause) = request.flowspec.fault() {
-            return Err(refusal(cause, "the flowspec describes no flow".to_owned()));
+            let what = tspec.fault().unwrap_or("service rate below the token rate");
+            return Err(refusal(cause, format!("the flowspec describes no flow: {what}")));
         }
         if !class::is_matched(request) {
             let why = "a flow label is no condition of a rule".to_owned();

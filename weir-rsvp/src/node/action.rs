@@ -73,8 +73,19 @@ pub enum Control {
     Add(FlowId, Request),
     /// Change an installed flow. If that is refused, the flow stays as it is. Wants an answer, too.
     Modify(FlowId, Request),
-    /// Remove a flow. Wants no answer.
-    Remove(FlowId),
+    /// Remove a flow, for this reason. Wants no answer.
+    Remove(FlowId, Removal),
+}
+
+/// Why a flow goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Removal {
+    /// A neighbour, or an application of this host, wants it no more: a tear, or another style.
+    Torn,
+    /// A neighbour did not refresh it.
+    Expired,
+    /// The packets go another way.
+    Rerouted,
 }
 
 /// What traffic control is asked for: TC_AddFlowspec and TC_AddFilter in one [rfc2205 §3.11.2].

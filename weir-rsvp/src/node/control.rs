@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
 
-use super::action::{Action, Control, FlowId, Police, Request};
+use super::action::{Action, Control, FlowId, Police, Removal, Request};
 use super::outbox::{Call, Outbox};
 use super::state::{Flow, Reserved, SessionState, Wanted};
 use crate::intserv::{Flowspec, Tspec};
@@ -13,13 +13,13 @@ use crate::wire::{Cause, Filter, Priority, Style};
 
 impl SessionState {
     /// Asks traffic control for what the reservations want and it does not have.
-    pub fn reconcile_flows(&mut self, out: &mut Outbox) {
+    pub fn reconcile_flows(&mut self, removal: Removal, out: &mut Outbox) {
         for reserved in self.reservations.iter_mut().filter(|reserved| reserved.from.is_none()) {
             // A receiver of this host needs no flow: its packets do not leave.
             reserved.admitted = Some(reserved.wanted.clone());
         }
         let wanted = self.wanted_flows();
-        self.remove_flows(&wanted, out);
+        self.remove_flows(&wanted, removal, out);
         for (interface, sender) in wanted {
             let request = self.request(interface, sender);
             let generation = self.generation;
@@ -51,11 +51,16 @@ impl SessionState {
         places
     }
 
-    fn remove_flows(&mut self, wanted: &[(InterfaceId, Option<Filter>)], out: &mut Outbox) {
+    fn remove_flows(
+        &mut self,
+        wanted: &[(InterfaceId, Option<Filter>)],
+        removal: Removal,
+        out: &mut Outbox,
+    ) {
         self.flows.retain(|flow| {
             let keep = wanted.contains(&(flow.interface, flow.sender));
             if !keep && (flow.installed.is_some() || flow.asked.is_some()) {
-                out.act(Action::Control(Control::Remove(flow.id)));
+                out.act(Action::Control(Control::Remove(flow.id, removal)));
             }
             keep
         });

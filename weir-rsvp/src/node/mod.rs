@@ -28,7 +28,7 @@ use weir_core::units::Instant;
 
 pub use action::Request;
 pub use action::{
-    Action, Arrival, Control, Counts, Event, FlowId, HostError, Packet, Police, Poll,
+    Action, Arrival, Control, Counts, Event, FlowId, HostError, Packet, Police, Poll, Removal,
 };
 pub use host::{Announcement, Claim};
 pub use merge::merged;
@@ -65,7 +65,7 @@ impl Node {
 
     /// Takes a message. What is wrong with it is counted, and answered where the protocol says so.
     pub fn receive(&mut self, now: Instant, arrival: Arrival<'_>, routes: &dyn Routes) {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.out.counts.received += 1;
         if self.out.interface(arrival.interface).is_none() {
             self.out.counts.stray += 1;
@@ -79,6 +79,7 @@ impl Node {
         if !self.out.check(arrival.interface, neighbour, &message, arrival.bytes) {
             return;
         }
+        self.out.learn(arrival.interface, neighbour, message.capable);
         let receipts = self.out.take_receipts(arrival.source, &message.receipts);
         receipts.into_iter().for_each(|owner| self.tell_anew(call, owner));
         match message.body {
@@ -91,15 +92,14 @@ impl Node {
 
     /// Returns the next action, or the instant of the next call.
     pub fn poll(&mut self, now: Instant, routes: &dyn Routes) -> Poll {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.out.retransmit(now);
         while let Some(&(_, session)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.on_session(session, |state, out| {
-                let changed = state.refresh_senders(call, out);
-                if changed {
-                    state.reconcile(call, out);
+                if let Some(removal) = state.refresh_senders(call, out) {
+                    state.reconcile(call.because(removal), out);
                 }
-                state.refresh_reservations(call, out);
+                state.refresh_reservations(call.because(Removal::Expired), out);
             });
         }
         if let Some(action) = self.out.next() {
@@ -119,7 +119,7 @@ impl Node {
         answer: Result<(), Cause>,
         routes: &dyn Routes,
     ) -> bool {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.answer(call, flow, answer, out))
     }
@@ -133,7 +133,7 @@ impl Node {
         cause: Cause,
         routes: &dyn Routes,
     ) -> bool {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.preempt(call, flow, cause, out))
     }
@@ -160,7 +160,7 @@ impl Node {
         announcement: Announcement,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         if self.out.own_address(announcement.session.destination).is_none() {
             return Err(HostError::Family);
         }
@@ -179,7 +179,7 @@ impl Node {
         sender: Filter,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.on_session(session, |state, out| state.withdraw(call, &sender, out))
     }
 
@@ -190,7 +190,7 @@ impl Node {
         claim: Claim,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.on_session(claim.session, |state, out| state.claim(call, claim, out))
     }
 
@@ -201,7 +201,7 @@ impl Node {
         session: Session,
         routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call { now, routes };
+        let call = Call::new(now, routes);
         self.on_session(session, |state, out| state.release(call, out))
     }
 
@@ -226,6 +226,12 @@ impl Node {
     /// Returns a session.
     pub fn session(&self, session: &Session) -> Option<SessionView> {
         self.sessions.get(session).map(SessionState::view)
+    }
+
+    /// Returns how many messages wait for an acknowledgement: before a node ends, those that tear
+    /// state should have come.
+    pub fn unacknowledged(&self) -> usize {
+        self.out.unacknowledged()
     }
 
     /// Returns what the node counted.
@@ -308,9 +314,12 @@ impl Node {
             Body::ResvTear(tear) => self.next_hop(tear.hop),
             _ => None,
         };
+        let id = message.id.map(|identified| identified.id);
         self.on_session(session, |state, out| match (&message.body, from) {
-            (Body::PathTear(tear), _) => state.path_tear(call, arrival, tear, out),
-            (Body::ResvTear(tear), Some(from)) => state.resv_tear(call, from, tear, out),
+            (Body::PathTear(tear), _) => state.path_tear(call, arrival, (tear, id), out),
+            (Body::ResvTear(tear), Some(from)) => {
+                state.resv_tear(call, from, (tear, id), out);
+            }
             (Body::PathErr(error), _) => state.path_error(error, &message.carried, out),
             (Body::ResvErr(error), _) => state.resv_error(call, arrival, error, out),
             _ => {}
@@ -349,7 +358,7 @@ impl Node {
     }
 
     /// Notes the receipt that a message asks for. Returns whether it is older than what it would
-    /// change [rfc2961 §4.6].
+    /// change [rfc2961 §4.6], or came before and is never refreshed.
     fn acknowledge(&mut self, arrival: &Arrival<'_>, message: &Message, neighbour: IpAddr) -> bool {
         let Some(identified) = message.id else { return false };
         if identified.acknowledge {
@@ -368,7 +377,8 @@ impl Node {
                 let mut reservations = state.reservations.iter();
                 reservations.any(|one| same(one.from) && path::is_older(id, one.came_as))
             }),
-            _ => false,
+            Body::Bundle(_) | Body::Srefresh(_) => false,
+            _ => self.out.is_repeated(neighbour, identified.id),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a node sends: signed, numbered, sent again until it is acknowledged [rfc2747, rfc2961].
 //!
-//! Identifiers are used on interfaces whose neighbours all understand them. A message that brings
+//! Identifiers are used on interfaces whose neighbours all understand them, and where a node learns
+//! that, with those that say so. A message that brings
 //! news asks for an acknowledgement and is sent again after Rf, 2 Rf, ... until it comes. A refresh
 //! of acknowledged news is only its identifier, in a Srefresh to the neighbour that acknowledged.
 
@@ -11,7 +12,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
 
-use super::action::{Action, Counts, Event, FlowId, Packet};
+use super::action::{Action, Counts, Event, FlowId, Packet, Removal};
 use super::params::{InterfaceParams, NodeParams, Route, Routes};
 use crate::integrity::{Guard, Verdict};
 use crate::wire::{Body, Carried, EPOCH_MAX, Filter, Hop, Identified, Message, MessageId};
@@ -22,9 +23,21 @@ use crate::wire::{Receipt, Session};
 pub struct Call<'a> {
     pub now: Instant,
     pub routes: &'a dyn Routes,
+    /// Why flows go that go during the call.
+    pub removal: Removal,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A call by a message or an application.
+    pub fn new(now: Instant, routes: &'a dyn Routes) -> Self {
+        Self { now, routes, removal: Removal::Torn }
+    }
+
+    /// The same call, during which flows go for another reason.
+    pub fn because(self, removal: Removal) -> Self {
+        Self { removal, ..self }
+    }
+
     pub fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
         self.routes.route(destination, source)
     }
@@ -38,6 +51,8 @@ pub struct To {
     pub destination: IpAddr,
     pub ttl: u8,
     pub alert: bool,
+    /// Whether its receiver understands identifiers.
+    pub understood: bool,
 }
 
 /// The state that a message told a neighbour of, and whose refresh its identifier is.
@@ -85,6 +100,12 @@ pub struct Outbox {
     again: BTreeSet<(Instant, u32)>,
     receipts: BTreeMap<(InterfaceId, IpAddr), Vec<Receipt>>,
     summaries: BTreeMap<(InterfaceId, IpAddr), Vec<u32>>,
+    /// Neighbours that say that they understand identifiers, where that is learned.
+    capable: BTreeSet<(InterfaceId, IpAddr)>,
+    /// The identifiers of the last messages that are never refreshed, and the neighbours that sent
+    /// them: such a message may come again although it was acknowledged.
+    once: BTreeSet<(IpAddr, MessageId)>,
+    once_order: VecDeque<(IpAddr, MessageId)>,
 }
 
 impl Outbox {
@@ -106,6 +127,9 @@ impl Outbox {
             again: BTreeSet::new(),
             receipts: BTreeMap::new(),
             summaries: BTreeMap::new(),
+            capable: BTreeSet::new(),
+            once: BTreeSet::new(),
+            once_order: VecDeque::new(),
             params,
         }
     }
@@ -137,7 +161,49 @@ impl Outbox {
             self.counts.unaddressed += 1;
             return None;
         };
-        Some(To { interface, source, destination, ttl: HOP_TTL, alert: false })
+        let understood = self.is_understood_by(interface, destination);
+        Some(To { interface, source, destination, ttl: HOP_TTL, alert: false, understood })
+    }
+
+    /// Returns whether a neighbour understands identifiers.
+    pub fn is_understood_by(&self, interface: InterfaceId, neighbour: IpAddr) -> bool {
+        self.reduces(interface) || self.capable.contains(&(interface, neighbour))
+    }
+
+    /// Returns whether all neighbours of an interface understand identifiers.
+    pub fn reduces(&self, interface: InterfaceId) -> bool {
+        self.interface(interface).is_some_and(|one| one.reduction)
+    }
+
+    /// Notes whether a neighbour says that it understands identifiers.
+    pub fn learn(&mut self, interface: InterfaceId, neighbour: IpAddr, capable: bool) {
+        if !self.interface(interface).is_some_and(|one| one.learns_reduction) {
+            return;
+        }
+        if !capable {
+            self.capable.remove(&(interface, neighbour));
+        } else if self.capable.len() < CAPABLE_MAX {
+            self.capable.insert((interface, neighbour));
+        }
+    }
+
+    /// Notes a message that is never refreshed; returns whether it came before.
+    pub fn is_repeated(&mut self, neighbour: IpAddr, id: MessageId) -> bool {
+        if !self.once.insert((neighbour, id)) {
+            return true;
+        }
+        self.once_order.push_back((neighbour, id));
+        if self.once_order.len() > ONCE_MAX
+            && let Some(oldest) = self.once_order.pop_front()
+        {
+            self.once.remove(&oldest);
+        }
+        false
+    }
+
+    /// Returns how many messages wait for an acknowledgement.
+    pub fn unacknowledged(&self) -> usize {
+        self.again.len()
     }
 
     /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that
@@ -197,8 +263,7 @@ impl Outbox {
         owner: Owner,
     ) -> Option<u32> {
         let (body, carried) = message;
-        let reduction = self.interface(to.interface).is_some_and(|one| one.reduction);
-        if !reduction || self.again.len() >= self.params.limits.unacknowledged {
+        if !to.understood || self.again.len() >= self.params.limits.unacknowledged {
             self.send(to, body, carried);
             return None;
         }
@@ -350,13 +415,14 @@ impl Outbox {
 
     fn emit(&mut self, to: To, mut message: Message) {
         let index = usize::from(to.interface.0);
-        message.capable = self.interface(to.interface).is_some_and(|one| one.reduction);
+        let own = self.interface(to.interface);
+        message.capable = own.is_some_and(|one| one.reduction || one.learns_reduction);
         let bytes = match self.guards.get_mut(index).and_then(Option::as_mut) {
             Some(guard) => guard.sign(message),
             None => message.build(),
         };
         self.counts.sent += 1;
-        let To { interface, source, destination, ttl, alert } = to;
+        let To { interface, source, destination, ttl, alert, .. } = to;
         let packet = Packet { interface, source, destination, ttl, alert, bytes };
         self.actions.push_back(Action::Send(packet));
     }
@@ -369,5 +435,10 @@ const REDUCED_STEPS: u64 = 4;
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// The TTL of messages to a neighbour.
 const HOP_TTL: u8 = 64;
+/// Neighbours that are known to understand identifiers.
+const CAPABLE_MAX: usize = 4096;
+/// Messages that are told from their repetitions: those of a neighbour come again within 1.5 s, and
+/// two thousand a second are more than a node takes.
+const ONCE_MAX: usize = 4096;
 /// Identifiers of a message, so that it fits a packet of 1500 bytes.
 const RECEIPTS_MAX: usize = 100;

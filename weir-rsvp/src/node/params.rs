@@ -36,6 +36,9 @@ pub struct InterfaceParams {
     /// Whether all its neighbours understand message identifiers and summary refreshes, which are
     /// used then `[rfc2961]`.
     pub reduction: bool,
+    /// Where not all are known to: whether identifiers are used with a neighbour that says itself
+    /// that it understands them.
+    pub learns_reduction: bool,
 }
 
 /// Timers [rfc2205 §3.7].
@@ -111,7 +114,7 @@ impl InterfaceParams {
             guaranteed: None,
             controlled_load: true,
         };
-        Self { addresses, offers, security: None, reduction: false }
+        Self { addresses, offers, security: None, reduction: false, learns_reduction: false }
     }
 }
 

@@ -3,7 +3,7 @@
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 
-use super::action::{Arrival, Event};
+use super::action::{Arrival, Event, Removal};
 use super::outbox::{Call, Outbox, Owner, To};
 use super::params::Route;
 use super::state::{Neighbour, Sender, SessionState};
@@ -52,7 +52,7 @@ impl SessionState {
             return;
         }
         self.replace_sender(call, filter, sender, out);
-        self.reconcile(call, out);
+        self.reconcile(call.because(Removal::Rerouted), out);
     }
 
     /// Puts a sender that is new or changed into the table and tells downstream.
@@ -115,12 +115,14 @@ impl SessionState {
         &mut self,
         call: Call<'_>,
         arrival: &Arrival<'_>,
-        tear: &PathTear,
+        (tear, id): (&PathTear, Option<MessageId>),
         out: &mut Outbox,
     ) {
         let named = tear.sender.as_ref().map(|sender| sender.template);
+        // [rfc2961 §4.6] A tear that comes again may be older than the state.
         let goes = |filter: &Filter, sender: &Sender| {
             named.is_none_or(|named| named == *filter)
+                && !is_older(id, sender.came_as)
                 && sender.from.is_some_and(|from| {
                     from.hop.address == tear.hop.address && from.interface == arrival.interface
                 })
@@ -182,8 +184,9 @@ impl SessionState {
         }
     }
 
-    /// Sends the refreshes of senders that are due, and forgets those that expired.
-    pub fn refresh_senders(&mut self, call: Call<'_>, out: &mut Outbox) -> bool {
+    /// Sends the refreshes of senders that are due, and forgets those that expired. Returns why
+    /// flows go if something changed.
+    pub fn refresh_senders(&mut self, call: Call<'_>, out: &mut Outbox) -> Option<Removal> {
         let now = call.now;
         let expired = |sender: &Sender| sender.expires.is_some_and(|expires| expires <= now);
         let gone: Vec<Filter> = self
@@ -199,11 +202,15 @@ impl SessionState {
             .filter(|(_, sender)| sender.refresh_at <= now)
             .map(|(filter, _)| *filter)
             .collect();
-        let mut changed = !gone.is_empty();
+        let mut is_rerouted = false;
         for filter in due {
-            changed |= self.refresh_sender(call, filter, out);
+            is_rerouted |= self.refresh_sender(call, filter, out);
         }
-        changed
+        match (gone.is_empty(), is_rerouted) {
+            (false, _) => Some(Removal::Expired),
+            (true, true) => Some(Removal::Rerouted),
+            (true, false) => None,
+        }
     }
 
     /// Sends a sender's refresh along the route of now; returns whether that changed
@@ -330,12 +337,21 @@ impl SessionState {
         interface: InterfaceId,
         out: &mut Outbox,
     ) {
-        let Some(to) = self.downstream(filter, sender, interface, out) else { return };
+        let Some(mut to) = self.downstream(filter, sender, interface, out) else { return };
+        to.understood |= self.next_hops_understand(interface, out);
         let Some(hop) = own_hop(interface, to, out) else { return };
         let descriptor =
             SenderDescriptor { template: *filter, tspec: Some(sender.tspec), adspec: None };
         let tear = PathTear { session: self.key, hop, sender: Some(descriptor) };
         out.send_news(now, to, (Body::PathTear(tear), &[]), Owner::Once);
+    }
+
+    /// Returns whether there are next hops on an interface and all understand identifiers. Only a
+    /// tear rests on that: a Path may come to another hop when the route changes.
+    fn next_hops_understand(&self, interface: InterfaceId, out: &Outbox) -> bool {
+        let next = self.reservations.iter().filter_map(|reserved| reserved.from);
+        let mut here = next.filter(|from| from.interface == interface).peekable();
+        here.peek().is_some() && here.all(|from| out.is_understood_by(interface, from.hop.address))
     }
 
     /// [rfc2205 §3.1.3] A Path has the addresses of the data that it describes.
@@ -348,8 +364,8 @@ impl SessionState {
     ) -> Option<To> {
         out.interface(interface)?;
         let (source, destination) = (filter.source, self.key.destination);
-        let ttl = sender.ttl;
-        (ttl > 0).then_some(To { interface, source, destination, ttl, alert: true })
+        let (ttl, understood) = (sender.ttl, out.reduces(interface));
+        (ttl > 0).then_some(To { interface, source, destination, ttl, alert: true, understood })
     }
 }
 

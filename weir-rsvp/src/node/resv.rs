@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use super::action::{Arrival, Event};
 use super::outbox::{Call, Outbox, Owner, To};
 use super::params::Limits;
-use super::path::{millis, period};
+use super::path::{is_older, millis, period};
 use super::state::{Blockade, Luggage, Neighbour, Reserved, SessionState, Upstream, Wanted};
 use crate::intserv::Flowspec;
 use crate::wire::{Body, Carried, Cause, Confirmation, Descriptor, ErrorSpec, Filter, Hop};
-use crate::wire::{Message, Reservation, Resv, ResvError, ResvTear, Style};
+use crate::wire::{Message, MessageId, Reservation, Resv, ResvError, ResvTear, Style};
 
 impl SessionState {
     /// Takes a Resv that came from a next hop [rfc2209 §2 "RESV message arrives"].
@@ -176,13 +176,13 @@ impl SessionState {
         &mut self,
         call: Call<'_>,
         from: Neighbour,
-        tear: &ResvTear,
+        (tear, id): (&ResvTear, Option<MessageId>),
         out: &mut Outbox,
     ) {
         let filters: Vec<Filter> =
             tear.reservation.descriptors.iter().flat_map(|one| one.filters.clone()).collect();
         let before = self.generation;
-        self.forget_reservation(Some(from), tear.reservation.style, &filters);
+        self.forget_reservation(from, tear.reservation.style, &filters, id);
         if self.generation == before {
             out.counts.stray += 1;
             return;
@@ -190,16 +190,19 @@ impl SessionState {
         self.reconcile(call, out);
     }
 
-    /// Removes a neighbour's reservations, with FF and SE for these senders.
-    pub fn forget_reservation(
+    /// Removes a neighbour's reservations, with FF and SE for these senders, unless they are newer
+    /// than the tear [rfc2961 §4.6].
+    fn forget_reservation(
         &mut self,
-        from: Option<Neighbour>,
+        from: Neighbour,
         style: Style,
         filters: &[Filter],
+        id: Option<MessageId>,
     ) {
         let mut changed = false;
         self.reservations.retain_mut(|reserved| {
-            if reserved.from != from || reserved.style != style {
+            let is_hit = reserved.from == Some(from) && reserved.style == style;
+            if !is_hit || is_older(id, reserved.came_as) {
                 return true;
             }
             let before = reserved.wanted.filters.len();
@@ -398,7 +401,8 @@ pub fn send_confirmation(
     };
     let Some(mut to) = out.neighbour(*interface, receiver) else { return };
     to.alert = true;
-    out.send(to, Body::ResvConf(confirmation.clone()), carried);
+    let body = Body::ResvConf(confirmation.clone());
+    out.send_news(call.now, to, (body, carried), Owner::Once);
 }
 
 impl SessionState {

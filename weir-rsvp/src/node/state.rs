@@ -197,7 +197,7 @@ impl SessionState {
     /// Brings traffic control and the previous hops up to date with what is wanted.
     pub fn reconcile(&mut self, call: Call<'_>, out: &mut Outbox) {
         self.prune();
-        self.reconcile_flows(out);
+        self.reconcile_flows(call.removal, out);
         self.reconcile_upstreams(call, out);
     }
 

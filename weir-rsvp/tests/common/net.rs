@@ -11,7 +11,7 @@ use weir_rsvp::integrity::Security;
 use weir_rsvp::intserv::{Adspec, Flowspec, Terms, Tspec};
 use weir_rsvp::node::{
     Action, Announcement, Arrival, Claim, Control, Event, FlowId, HostError, InterfaceParams,
-    Limits, Node, NodeParams, Packet, Poll, Request, Route, Routes, Timers,
+    Limits, Node, NodeParams, Packet, Poll, Removal, Request, Route, Routes, Timers,
 };
 use weir_rsvp::wire::{Cause, Descriptor, Filter, Reservation, Session, Style};
 
@@ -23,7 +23,7 @@ pub struct Wire {
 }
 
 /// What all nodes of a network have in common.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub seed: u64,
     pub v6: bool,
@@ -77,18 +77,31 @@ impl Net {
         links: &[(usize, usize)],
         security: impl Fn(usize) -> Option<Security>,
     ) -> Self {
-        Self::built(setup, links, security, Limits::default())
+        let secure = |wire: usize, _: usize, params: &mut InterfaceParams| {
+            params.security = security(wire);
+        };
+        Self::built(setup, links, secure, Limits::default())
+    }
+
+    /// The same without keys, where interfaces of nodes may be otherwise.
+    fn adjusted(
+        setup: Setup,
+        links: &[(usize, usize)],
+        adjust: impl Fn(usize, &mut InterfaceParams),
+    ) -> Self {
+        let adjust = |_: usize, node: usize, params: &mut InterfaceParams| adjust(node, params);
+        Self::built(setup, links, adjust, Limits::default())
     }
 
     /// The same without keys, where the tables of nodes have these bounds.
     pub fn limited(setup: Setup, links: &[(usize, usize)], limits: Limits) -> Self {
-        Self::built(setup, links, |_| None, limits)
+        Self::built(setup, links, |_, _, _| (), limits)
     }
 
     fn built(
         setup: Setup,
         links: &[(usize, usize)],
-        security: impl Fn(usize) -> Option<Security>,
+        adjust: impl Fn(usize, usize, &mut InterfaceParams),
         limits: Limits,
     ) -> Self {
         let count = links.iter().map(|(one, other)| one.max(other) + 1).max().unwrap_or(0);
@@ -104,7 +117,7 @@ impl Net {
                 params.offers.latency = Some(DELAY_MICROS);
                 params.offers.guaranteed = Some(Terms { c: 1500, d: 100 });
                 params.reduction = setup.reduction;
-                params.security = security(number);
+                adjust(number, node, &mut params);
                 interfaces[node].push(params);
             }
         }
@@ -133,6 +146,19 @@ impl Net {
             flying: BTreeMap::new(),
             serial: 0,
         }
+    }
+
+    /// A chain whose ends learn who understands identifiers, with a session from 0 to `last`.
+    /// The nodes between use them if `routers_reduce`.
+    pub fn with_hosts(setup: Setup, last: usize, routers_reduce: bool) -> (Self, Session, Filter) {
+        let links: Vec<_> = (0..last).map(|node| (node, node + 1)).collect();
+        let net = Self::adjusted(setup, &links, |node, params| {
+            let is_host = node == 0 || node == last;
+            (params.reduction, params.learns_reduction) = (routers_reduce && !is_host, is_host);
+        });
+        let session = Session::udp(net.address(last - 1, 2), 5000);
+        let sender = Filter::new(net.address(0, 1), 4000);
+        (net, session, sender)
     }
 
     /// A chain of nodes 0, 1, ... `last`.
@@ -302,9 +328,14 @@ impl Net {
 
     fn control(&mut self, node: usize, control: Control) {
         let (flow, request) = match control {
-            Control::Remove(flow) => {
+            Control::Remove(flow, why) => {
                 self.installed.remove(&(node, flow));
-                self.changes.push((self.now, node, "remove"));
+                let word = match why {
+                    Removal::Torn => "torn",
+                    Removal::Expired => "expired",
+                    Removal::Rerouted => "rerouted",
+                };
+                self.changes.push((self.now, node, word));
                 return;
             }
             Control::Add(flow, request) => {

@@ -36,6 +36,7 @@ export interface About {
     fork: boolean;
     confirm: boolean;
     beside: boolean;
+    reservations: boolean;
   };
   directions: Direction[];
 }
@@ -185,6 +186,41 @@ export interface Beside {
   about: string;
 }
 
+export interface Sender {
+  sender: string;
+  from: string | null;
+  expires_ms: number | null;
+}
+
+export interface Reservation {
+  by: string | null;
+  style: string;
+  service: string;
+  /** Bytes of IP packets a second. */
+  rate: number;
+  senders: string[];
+  admitted: boolean;
+  class: string | null;
+  expires_ms: number | null;
+}
+
+/** A session of RSVP. */
+export interface Session {
+  destination: string;
+  protocol: number;
+  port: number;
+  senders: Sender[];
+  reservations: Reservation[];
+}
+
+export interface Reservations {
+  sessions: number;
+  admitted: number;
+  reserved: number;
+  room: number;
+  shown: Session[];
+}
+
 /** A refusal of the server, with its status of HTTP. */
 export class Refusal extends Error {
   constructor(
@@ -278,6 +314,7 @@ export const api = {
   rollback: (number: number | undefined, terms: Terms) =>
     post<{ changed: Changed }>("/rollback", number === undefined ? { terms } : { number, terms }),
   confirm: () => post<unknown>("/confirm", {}),
+  reservations: (limit: number) => get<{ reservations: Reservations }>("/reservations", { limit }),
   log: () => get<{ log: Entry[] }>("/log"),
   stream: (direction: string, signal: AbortSignal) =>
     fetch(`/view/stream?${new URLSearchParams({ direction }).toString()}`, {

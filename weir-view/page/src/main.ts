@@ -13,6 +13,7 @@ import { Loans } from "./views/loans";
 import { Log } from "./views/log";
 import { MARKS_KEPT, Marks, markOf } from "./views/marks";
 import { PacketList } from "./views/packets";
+import { ReservationList } from "./views/reservations";
 import { Throughput } from "./views/throughput";
 import { Tiles } from "./views/tiles";
 import { TimeBar } from "./views/travel";
@@ -51,6 +52,7 @@ function makeViews(): void {
       [
         new BesideView(store).element,
         new Throughput(store).element,
+        new ReservationList(store).element,
         marks.element,
         delays.element,
         packets.element,

@@ -17,6 +17,7 @@ import { looks } from "./looks.mjs";
 import { endAll } from "./network.mjs";
 import { quadros } from "./quadros.mjs";
 import { conclude, must, none } from "./report.mjs";
+import { reservations } from "./reservations.mjs";
 import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
@@ -26,7 +27,7 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 /** Says that this process is in its own network. */
 const INSIDE = "WEIR_PAGE_TEST_INSIDE";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo };
+const ALONE = { files, speed, quadros, demo, reservations };
 
 /** Runs this program again in a network of its own. */
 function enter() {

@@ -114,6 +114,9 @@ impl Shared {
 
 impl Source for Live {
     fn about(&self, right: Right) -> Result<About, Fault> {
+        // Before the lock, for which the collector waits.
+        let reservations = self.call(&Request::Reservations { limit: Some(0) });
+        let reservations = matches!(reservations, Ok(Answer::Reservations(_)));
         let past = self.shared.past();
         let (directions, from, to) = past.shown()?;
         let change = right == Right::Change && self.shared.contact.may_change();
@@ -132,6 +135,7 @@ impl Source for Live {
                 packets: change,
                 fork: change,
                 beside: false,
+                reservations,
             },
             directions,
         })

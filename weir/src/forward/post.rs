@@ -242,6 +242,8 @@ impl Post {
                 let channel = descriptors.into_iter().next().map(Channel::from);
                 channel.into_iter().for_each(|channel| self.questions.take(channel));
             }
+            // The keeper has written it down.
+            Command::Told(event) => self.feed.push(*event),
             Command::Plan(_) => {}
         }
         true

@@ -2,7 +2,7 @@
 //!
 //! Invariant: `admission` has the flows whose classes are at the link or on their way to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::classify::InterfaceId;
 use weir_core::units::Instant;
@@ -10,7 +10,7 @@ use weir_live::keeper::rsvp::What;
 use weir_live::rsvp::Admission as TrafficControl;
 use weir_rsvp::Admission;
 use weir_rsvp::admission::{Admitted, Refusal};
-use weir_rsvp::node::{Control, FlowId, Request};
+use weir_rsvp::node::{Control, FlowId, Removal, Request};
 use weir_rsvp::wire::Cause;
 
 use super::classes::{Change, Classes};
@@ -23,6 +23,8 @@ pub struct Desk {
     shaped: InterfaceId,
     /// Classes of a life before, which no reservation has claimed yet.
     former: BTreeSet<String>,
+    /// What to say of flows whose classes are on their way.
+    joining: BTreeMap<FlowId, String>,
     /// Flows that lose their place, of which the node is not told yet.
     losses: Vec<(FlowId, Cause)>,
     /// What the operator is to hear.
@@ -37,8 +39,8 @@ impl Desk {
         shaped: InterfaceId,
         former: BTreeSet<String>,
     ) -> Self {
-        let (losses, happened) = (Vec::new(), Vec::new());
-        Self { admission, classes, shaped, former, losses, happened }
+        let (joining, losses, happened) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { admission, classes, shaped, former, joining, losses, happened }
     }
 
     /// Returns what was admitted.
@@ -64,6 +66,7 @@ impl Desk {
         match self.admission.admit(flow, request) {
             Ok(admitted) => {
                 self.carry_out(flow, admitted, former);
+                self.joining.insert(flow, self.tell_of(flow, request));
                 None
             }
             Err(refusal) => {
@@ -91,16 +94,38 @@ impl Desk {
         self.classes.change(Change::Join { flow, name, table });
     }
 
+    /// Describes a reservation that is admitted.
+    fn tell_of(&self, flow: FlowId, request: &Request) -> String {
+        let mega = self.admission.rate_of(flow).unwrap_or_default() as f64 / 1e6;
+        let class = self.admission.class_of(flow).unwrap_or_default();
+        let style = request.style;
+        format!(
+            "{} for {}: {style}, class `{class}`, {mega:.3} Mbit/s",
+            request.session,
+            who(request)
+        )
+    }
+
     fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
-        let who = request.hops.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let detail = format!("{} for {who}: {refusal}", request.session);
+        let detail = format!("{} for {}: {refusal}", request.session, who(request));
         self.happened.push((What::Refused, detail));
     }
 
-    fn leave(&mut self, flow: FlowId) {
-        if let Some(seating) = self.admission.remove(flow) {
-            self.classes.change(Change::Leave(seating.name));
-        }
+    /// Has the class of a flow leave; returns its name if it had one.
+    fn leave(&mut self, flow: FlowId) -> Option<String> {
+        self.joining.remove(&flow);
+        let name = self.admission.remove(flow)?.name;
+        self.classes.change(Change::Leave(name.clone()));
+        Some(name)
+    }
+
+    fn note_removal(&mut self, name: &str, removal: Removal) {
+        let (what, why) = match removal {
+            Removal::Torn => (What::Released, "a neighbour tore it down"),
+            Removal::Rerouted => (What::Released, "its packets go another way"),
+            Removal::Expired => (What::Expired, "a neighbour did not refresh it"),
+        };
+        self.happened.push((what, format!("class `{name}`: {why}")));
     }
 
     /// Takes what the link said of a class; returns the answer for the node, unless the flow has
@@ -110,7 +135,11 @@ impl Desk {
         flow: FlowId,
         result: Result<(), String>,
     ) -> Option<Result<(), Cause>> {
-        let Err(why) = result else { return Some(Ok(())) };
+        let detail = self.joining.remove(&flow).filter(|_| self.admission.class_of(flow).is_some());
+        let Err(why) = result else {
+            self.happened.extend(detail.map(|detail| (What::Admitted, detail)));
+            return Some(Ok(()));
+        };
         let name = self.admission.class_of(flow)?.to_owned();
         // Until then classes of a life before may have what is missing.
         let cause = if self.former.is_empty() { Cause::SYSTEM } else { Cause::BANDWIDTH };
@@ -122,6 +151,7 @@ impl Desk {
     /// Lets the classes of a life before go that no reservation claimed.
     pub fn drop_former(&mut self) {
         for name in std::mem::take(&mut self.former) {
+            self.note_removal(&name, Removal::Expired);
             self.classes.change(Change::Leave(name));
         }
     }
@@ -167,10 +197,17 @@ impl TrafficControl for Desk {
             Control::Add(flow, request) | Control::Modify(flow, request) => {
                 self.admit(flow, &request)
             }
-            Control::Remove(flow) => {
-                self.leave(flow);
+            Control::Remove(flow, removal) => {
+                if let Some(name) = self.leave(flow) {
+                    self.note_removal(&name, removal);
+                }
                 None
             }
         }
     }
+}
+
+/// The neighbours that reserve.
+fn who(request: &Request) -> String {
+    request.hops.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -208,6 +208,8 @@ fn node_params(
         },
         security: security.clone(),
         reduction: settings.reduction,
+        // A router that is told nothing uses what every router speaks.
+        learns_reduction: false,
     };
     let limits = Limits { sessions: settings.sessions as usize, ..Limits::default() };
     Ok(NodeParams {

@@ -5,6 +5,7 @@
 
 use super::keys::HELP;
 use super::rows::Row;
+use super::sessions;
 use super::view::{Course, Mode, View};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -22,14 +23,16 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
         16..20 => (DETAILS.0, 1),
         _ => (DETAILS.1, 2),
     };
+    let sessions = reserved(view, area);
     let parts = [
         Constraint::Length(2),
         Constraint::Length(1),
         Constraint::Min(1),
+        Constraint::Length(sessions.len() as u16),
         Constraint::Length(detail),
         Constraint::Length(foot),
     ];
-    let [heading, titles, tree, details, footer] = Layout::vertical(parts).areas(area);
+    let [heading, titles, tree, reserved, details, footer] = Layout::vertical(parts).areas(area);
     view.height = tree.height.into();
     view.scroll();
     frame.render_widget(Paragraph::new(head(view)), heading);
@@ -38,6 +41,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let shown = view.rows.iter().enumerate().skip(view.first).take(view.height);
     let lines: Vec<_> = shown.map(|(place, row)| columns.line(view, place, row)).collect();
     frame.render_widget(Paragraph::new(lines), tree);
+    frame.render_widget(Paragraph::new(sessions), reserved);
     if detail > 0 {
         let lines = tell(view).into_iter();
         let lines = lines.flat_map(|line| wrapped(&line, details.width.into(), 2));
@@ -51,7 +55,14 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     }
 }
 
-fn bold() -> Style {
+/// Returns the lines about reservations: a quarter of a screen that is not small.
+fn reserved(view: &View, area: Rect) -> Vec<Line<'static>> {
+    let room = if area.height < RESERVED_MIN { 0 } else { area.height / 4 };
+    let shown = view.reservations.as_ref().filter(|_| view.shows_reservations && room > 0);
+    shown.map_or(Vec::new(), |all| sessions::lines(all, area.width, room))
+}
+
+pub(super) fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
@@ -371,7 +382,7 @@ fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
 }
 
 /// Returns a text in exactly so many columns; what is cut ends with `~`.
-fn fit(text: &str, width: usize) -> String {
+pub(super) fn fit(text: &str, width: usize) -> String {
     let mut fitted = text.to_owned();
     if fitted.width() > width {
         while fitted.width() + 1 > width && fitted.pop().is_some() {}
@@ -382,7 +393,7 @@ fn fit(text: &str, width: usize) -> String {
 }
 
 /// Returns a number of bits a second in at most six characters.
-fn short(bps: f64) -> String {
+pub(super) fn short(bps: f64) -> String {
     let (value, unit) = match bps {
         _ if bps >= 1e9 => (bps / 1e9, "G"),
         _ if bps >= 1e6 => (bps / 1e6, "M"),
@@ -425,6 +436,8 @@ const LOAN: usize = 13;
 const DELAY: usize = 6;
 const LOST: usize = 6;
 const WAIT: usize = 5;
+/// The lines of a screen that has room for reservations.
+const RESERVED_MIN: u16 = 16;
 /// The lines about the selected class, on a small terminal and on another one.
 const DETAILS: (u16, u16) = (4, 6);
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -6,12 +6,13 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use weir_control::protocol::Request;
 
 /// The keys, for the help.
-pub const HELP: [(&str, &str); 13] = [
+pub const HELP: [(&str, &str); 14] = [
     ("up down PgUp PgDn Home End", "move (j and k, too)"),
     ("space, enter", "fold or unfold a class; left folds, right unfolds"),
     ("F", "fold all classes with children, or unfold all"),
     ("s", "next order: policy, rate, delay, losses, backlog"),
     ("/", "filter by a part of the name; enter keeps it, Esc clears it"),
+    ("v", "hide reservations by RSVP, or show them"),
     ("m", "mark: the measurement of delays since the start restarts"),
     ("e", "change a rate or weight: a dry run first, then y, or t for 60 s on trial"),
     ("c", "keep the change that is on trial"),
@@ -62,6 +63,7 @@ fn act(view: &mut View, key: KeyCode) {
         KeyCode::Esc => view.set_filter(String::new()),
         KeyCode::Char('s') => view.sort_next(),
         KeyCode::Char('F') => view.fold_all(),
+        KeyCode::Char('v') => view.turn_reservations(),
         KeyCode::Char(' ') | KeyCode::Enter => view.fold(None),
         KeyCode::Left => view.fold(Some(true)),
         KeyCode::Right => view.fold(Some(false)),

@@ -1,6 +1,7 @@
 //! Reads the status of a link, again and again, on a thread of its own: a link that answers late
 //! delays no key.
 
+use super::sessions::SESSIONS_ASKED;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,13 +10,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::client;
-use weir_control::protocol::Query;
+use weir_control::protocol::{Answer, Query, Request, Reservations};
 use weir_live::status::Status;
 
 /// What was read of a link.
 pub enum Update {
     /// Its status.
     Status(Box<Status>),
+    /// Its reservations, if it takes any.
+    Reservations(Option<Box<Reservations>>),
     /// It does not answer, for this reason.
     Lost(String),
 }
@@ -42,8 +45,8 @@ impl Reader {
         let ends = Arc::new(AtomicBool::new(false));
         let (ended, finds) = (Arc::clone(&ends), Arc::clone(&find));
         let read = move || {
-            let status = || finds().and_then(|socket| client::status(&socket, &query));
-            work(&status, &send, interval, &ended);
+            let link = Link { find: &*finds, query, pause: 0 };
+            work(link, &send, interval, &ended);
         };
         thread::Builder::new().name("reader".to_owned()).spawn(read)?;
         Ok(Self { updates, find, ends })
@@ -66,20 +69,51 @@ impl Drop for Reader {
     }
 }
 
-fn work(
-    status: &dyn Fn() -> Result<Status, String>,
-    send: &SyncSender<Update>,
-    interval: Duration,
-    ended: &AtomicBool,
-) {
+/// The link, as the thread asks it.
+struct Link<'a> {
+    find: &'a dyn Fn() -> Result<PathBuf, String>,
+    query: Query,
+    /// For how many looks it is not asked for reservations.
+    pause: u32,
+}
+
+impl Link<'_> {
+    fn status(&self) -> Result<Status, String> {
+        (self.find)().and_then(|socket| client::status(&socket, &self.query))
+    }
+
+    /// Returns its reservations; one that takes none is asked again after some looks, since it may
+    /// have been started again.
+    fn reservations(&mut self) -> Option<Reservations> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        let request = Request::Reservations { limit: Some(SESSIONS_ASKED) };
+        match (self.find)().and_then(|socket| client::call(&socket, &request)) {
+            Ok(Answer::Reservations(found)) => Some(*found),
+            _ => {
+                self.pause = PAUSE;
+                None
+            }
+        }
+    }
+}
+
+fn work(mut link: Link<'_>, send: &SyncSender<Update>, interval: Duration, ended: &AtomicBool) {
     let mut due = Instant::now();
     while !ended.load(Ordering::Relaxed) {
-        let update = match status() {
-            Ok(status) => Update::Status(Box::new(status)),
-            Err(error) => Update::Lost(error),
+        let updates = match link.status() {
+            Ok(status) => {
+                let found = Update::Reservations(link.reservations().map(Box::new));
+                vec![Update::Status(Box::new(status)), found]
+            }
+            Err(error) => vec![Update::Lost(error)],
         };
-        if send.send(update).is_err() {
-            return;
+        for update in updates {
+            if send.send(update).is_err() {
+                return;
+            }
         }
         due = (due + interval).max(Instant::now());
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -87,4 +121,6 @@ fn work(
 }
 
 /// Updates that wait for a screen that is not drawn.
-const UPDATES_MAX: usize = 2;
+const UPDATES_MAX: usize = 4;
+/// Looks between two questions for reservations to a link that takes none.
+const PAUSE: u32 = 10;

@@ -7,7 +7,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
-use weir_control::protocol::{Answer, Changed, Difference, Request, Setting, Terms};
+use weir_control::protocol::{Answer, Changed, Difference, Request, Reservations, Setting, Terms};
+use weir_live::status::reservations::{ReservationStatus, SenderStatus, SessionStatus};
 use weir_live::status::{
     Amount, ClassStatus, InnerStatus, LaneStatus, Loan, PolicyStatus, Rates, Recent, Status,
     Windows,
@@ -353,5 +354,65 @@ fn a_change_is_shown_as_a_dry_run_before_it_is_made() {
             assert!(view.message.contains("change 3"), "{}", view.message);
         }
         assert_eq!((view.mode, view.edit), (Mode::Tree, None));
+    }
+}
+
+/// `number` sessions, all reserved but the last.
+fn reservations(number: u16) -> Reservations {
+    let session = |at: u16| {
+        let one = ReservationStatus {
+            by: Some("10.2.0.3".to_owned()),
+            style: "FF".to_owned(),
+            rate: 125_000.0,
+            admitted: true,
+            class: Some(format!("rsvp-{at}")),
+            expires_ms: Some(12_340),
+            ..ReservationStatus::default()
+        };
+        let sender = SenderStatus { sender: "10.1.0.1 port 4000".to_owned(), ..Default::default() };
+        SessionStatus {
+            destination: "10.3.0.4".to_owned(),
+            protocol: 17,
+            port: 5000 + at,
+            senders: vec![sender],
+            reservations: if at + 1 == number { Vec::new() } else { vec![one] },
+        }
+    };
+    let (sessions, admitted) = (number.into(), number.saturating_sub(1).into());
+    let shown = (0..number).map(session).collect();
+    Reservations { sessions, admitted, room: 8_000_000, shown, ..Reservations::default() }
+}
+
+#[test]
+fn reservations_have_a_part_of_the_screen_and_what_finds_none_is_counted() {
+    // Sessions, lines of the screen, how many sessions have a line, and how many are only counted.
+    let rows = [(0, 24, 0, 0), (2, 24, 2, 0), (4, 24, 4, 0), (5, 24, 3, 2), (90, 40, 7, 83)];
+    for (sessions, height, lines_of, more) in rows {
+        let mut view = view(status());
+        view.update(Update::Reservations(Some(Box::new(reservations(sessions)))));
+        let all = lines(&mut view, (100, height));
+        let text = all.join("\n");
+        assert!(text.contains(&format!("reservations: {sessions} sessions")), "{text}");
+        let drawn = all.iter().filter(|line| line.starts_with("10.3.0.4 udp 5")).count();
+        assert_eq!(drawn, lines_of, "{text}");
+        let counted = text.contains(&format!("and {more} more sessions"));
+        assert_eq!(counted, more > 0, "{text}");
+        assert!(text.contains("voice"), "the classes stay: {text}");
+    }
+    let mut view = view(status());
+    view.update(Update::Reservations(Some(Box::new(reservations(2)))));
+    let all = lines(&mut view, (100, 24));
+    let one = all.iter().find(|line| line.contains("udp 5000")).expect("it was drawn");
+    let words: Vec<_> = one.split_whitespace().collect();
+    assert_eq!(words[3..], ["FF", "10.2.0.3", "1.00M", "rsvp-0", "12.3"], "{one}");
+    assert!(all.iter().any(|line| line.contains("from 10.1.0.1") && line.contains("not reserved")));
+    press(&mut view, "v");
+    assert!(!lines(&mut view, (100, 24)).join("\n").contains("udp 5000"), "hidden");
+    press(&mut view, "v");
+    view.update(Update::Reservations(None));
+    assert!(!lines(&mut view, (100, 24)).join("\n").contains("reservations:"), "there are none");
+    for size in [(1, 1), (20, 16), (8, 200)] {
+        view.update(Update::Reservations(Some(Box::new(reservations(90)))));
+        let _drawn = lines(&mut view, size);
     }
 }

@@ -4,7 +4,7 @@ use super::edit::Edit;
 use super::reader::Update;
 use super::rows::{self, Key, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_control::protocol::Request;
+use weir_control::protocol::{Request, Reservations};
 use weir_live::status::Status;
 
 /// The screen, as data.
@@ -15,6 +15,9 @@ pub struct View {
     pub colour: bool,
     /// The last status.
     pub status: Option<Status>,
+    /// Its reservations, if it takes any.
+    pub reservations: Option<Reservations>,
+    pub shows_reservations: bool,
     /// Why the link does not answer, while it does not.
     pub lost: Option<String>,
     /// The rows that are not folded or filtered away.
@@ -106,6 +109,8 @@ impl View {
             name: name.to_owned(),
             colour,
             status: None,
+            reservations: None,
+            shows_reservations: true,
             lost: None,
             rows: Vec::new(),
             selected: 0,
@@ -130,6 +135,7 @@ impl View {
     pub fn update(&mut self, update: Update) {
         match update {
             Update::Lost(why) => self.lost = Some(why),
+            Update::Reservations(found) => self.reservations = found.map(|found| *found),
             Update::Status(status) => {
                 let before = self.status.as_ref().map_or(0, |status| status.uptime_ns);
                 if status.uptime_ns < before {
@@ -206,6 +212,14 @@ impl View {
         }
         let most = self.rows.len().saturating_sub(self.height.max(1));
         self.first = self.first.min(most);
+    }
+
+    /// Shows reservations, or hides them.
+    pub fn turn_reservations(&mut self) {
+        self.shows_reservations = !self.shows_reservations;
+        if self.reservations.is_none() {
+            self.say("the link takes no reservations");
+        }
     }
 
     /// Takes the next order.

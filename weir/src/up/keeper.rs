@@ -269,10 +269,12 @@ impl Shift<'_> {
             return;
         }
         let Keeper { reservations, journal, .. } = &mut self.keeper;
-        if reservations.serve(Instant::now(), journal) {
-            let carrier = self.forwarders.iter().rfind(|one| one.carries());
-            carrier.into_iter().for_each(|one| self.keeper.reservations.introduce(one));
+        let (is_new, told) = reservations.serve(Instant::now(), journal);
+        let Some(carrier) = self.forwarders.iter().rfind(|one| one.carries()) else { return };
+        if is_new {
+            reservations.introduce(carrier);
         }
+        told.into_iter().for_each(|event| carrier.tell(&Command::Told(Box::new(event))));
     }
 
     /// Does what a signal asks for.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_live::channel::Channel;
 use weir_live::error::SystemError;
-use weir_live::events::Kind;
+use weir_live::events::{Event, Kind};
 use weir_live::keeper::messages::PROTOCOL;
 use weir_live::keeper::process::{self, Process};
 use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
@@ -130,23 +130,24 @@ impl Reservations {
         })
     }
 
-    /// Gives the process what it asks for and writes down what happened; returns whether it was
-    /// started again, so that a forwarder has to know it.
-    pub fn serve(&mut self, now: Instant, journal: &mut Journal) -> bool {
-        let died = self.listen(now, journal);
+    /// Gives the process what it asks for and writes down what happened, which comes back for the
+    /// forwarder's clients; returns also whether the process was started again, so that the
+    /// forwarder has to know it.
+    pub fn serve(&mut self, now: Instant, journal: &mut Journal) -> (bool, Vec<Event>) {
+        let mut told = Vec::new();
+        let died = self.listen(now, |kind, detail| told.push(journal.tell(kind, detail)));
         let mut is_new = false;
         let failed = self.due.filter(|due| now >= *due).and_then(|_| {
             is_new = true;
             self.start().err().map(|error| error.to_string())
         });
-        for why in died.into_iter().chain(failed) {
-            journal.tell(Kind::RsvpDied, &why);
-        }
-        is_new
+        let died = died.into_iter().chain(failed);
+        told.extend(died.map(|why| journal.tell(Kind::RsvpDied, &why)));
+        (is_new, told)
     }
 
-    /// Returns why the process died, if it did.
-    fn listen(&mut self, now: Instant, journal: &mut Journal) -> Option<String> {
+    /// Tells what happened; returns why the process died, if it did.
+    fn listen(&mut self, now: Instant, mut tell: impl FnMut(Kind, &str)) -> Option<String> {
         let running = self.running.as_mut()?;
         running.serve(&self.control);
         let ended = running.process.ended();
@@ -159,7 +160,7 @@ impl Reservations {
                 0 => String::new(),
                 more => format!("; {more} others before"),
             };
-            journal.tell(what.kind(), &(detail + &more));
+            tell(what.kind(), &(detail + &more));
         }
         let how = ended?;
         let number = running.process.number();

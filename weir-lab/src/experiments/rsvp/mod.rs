@@ -1,6 +1,6 @@
 //! Reservations by RSVP on real sockets: what ten thousand sessions cost a router, what a thousand
 //! reservations that come and go do to the packets of others, and what half of all messages lost
-//! does to reservations.
+//! does to reservations. A sheet of `[risso99]` is measured in the same way (`paper.rs`).
 //!
 //! Routers are `weir up` with `[deployment.rsvp]`, each with processes and a network of its own.
 //! The two hosts are nodes of `weir-rsvp` in this process, on sockets of two more networks; they
@@ -9,6 +9,7 @@
 mod churn;
 mod host;
 mod loss;
+mod paper;
 mod scene;
 mod sessions;
 
@@ -20,7 +21,7 @@ use crate::rows::{Options, Row};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rsvp",
     summary: "reservations on live routers: what sessions cost, changes under load, lost messages",
-    measure: None,
+    measure: Some(paper::measure),
     own: Some(Own { live: true, takes_file: false, run }),
 };
 

@@ -198,7 +198,8 @@ impl Host {
         self.driver.failures().values().next().map(|failure| failure.why.as_str())
     }
 
-    /// Withdraws the flow or the reservation, so that the network need not wait for its end.
+    /// Withdraws the flow or the reservation, so that the network need not wait for its end. Where
+    /// the neighbour acknowledges messages, it waits until it did, or was told three times.
     pub fn end(mut self) {
         let session = self.session;
         let own: Vec<Filter> = self.senders.keys().copied().collect();
@@ -211,8 +212,17 @@ impl Host {
                 let _gone = node.release(now, session, routes);
             }
         });
-        self.driver.call(|node, _, _| node.raise_sequence(realtime_ns()));
-        self.driver.turn(&mut AdmitAll);
+        let until = Self::now().after(LINGER);
+        loop {
+            self.driver.call(|node, _, _| node.raise_sequence(realtime_ns()));
+            let due = self.driver.turn(&mut AdmitAll).deadline;
+            if self.driver.node().unacknowledged() == 0 || Self::now() >= until {
+                return;
+            }
+            if self.driver.wait(due.into_iter().chain([until]).min(), &[]).is_err() {
+                return;
+            }
+        }
     }
 
     fn announce(&mut self, sending: Sending, interfaces: &[HostInterface]) -> Result<()> {
@@ -407,7 +417,8 @@ fn node_params(plan: &HostPlan, interfaces: &[HostInterface]) -> Result<NodePara
         // [rfc2212] A line that others leave free for the flow sends a packet within M/R.
         let guaranteed = Some(Terms { c: one.mtu, d: 0 });
         let offers = Characterization { guaranteed, ..plain.offers };
-        InterfaceParams { security: security.clone(), offers, ..plain }
+        let security = security.clone();
+        InterfaceParams { security, offers, learns_reduction: true, ..plain }
     };
     Ok(NodeParams {
         interfaces: interfaces.iter().map(interface).collect(),
@@ -415,8 +426,15 @@ fn node_params(plan: &HostPlan, interfaces: &[HostInterface]) -> Result<NodePara
         limits: Limits { sessions: 1, ..Limits::default() },
         // Hosts that begin at once do not refresh at once.
         seed: now ^ u64::from(std::process::id()) << 32,
-        epoch: (now / 1_000_000_000) as u32 & weir_rsvp::wire::EPOCH_MAX,
+        epoch: epoch(now, std::process::id()),
     })
+}
+
+/// A number for the messages of one program: several programs of a host have one address, and a
+/// neighbour tells their messages apart by this alone.
+const fn epoch(now_ns: u64, process: u32) -> u32 {
+    let millis = (now_ns / 1_000_000) as u32;
+    (millis ^ process.wrapping_mul(SPREAD) >> 8) & weir_rsvp::wire::EPOCH_MAX
 }
 
 /// Words of a list: `a, b and c`.
@@ -442,5 +460,9 @@ impl Wish {
 /// know that of its line.
 const BANDWIDTH_MAX: f32 = 40e12;
 const MTU_UNKNOWN: u32 = 1500;
+/// A message that is not acknowledged leaves three times within 1.5 s [rfc2961 §6.3].
+const LINGER: Duration = Duration::from_millis(1600);
+/// An odd number that spreads the numbers of processes.
+const SPREAD: u32 = 0x9e37_79b9;
 /// Interfaces of a host that speak RSVP.
 const INTERFACES_MAX: usize = 64;

@@ -139,6 +139,7 @@ impl<'a> Engine<'a> {
                 offers,
                 security: None,
                 reduction: plan.reduction,
+                learns_reduction: false,
             }
         };
         let name = &self.network.nodes[node.0 as usize].name;
@@ -246,7 +247,7 @@ impl<'a> Engine<'a> {
     /// Traffic control is asked for something.
     fn control(&mut self, at: Instant, signals: &mut Signals<'a>, node: NodeId, control: Control) {
         let (flow, request) = match control {
-            Control::Remove(flow) => return self.remove_flow(at, signals, (node, flow)),
+            Control::Remove(flow, _) => return self.remove_flow(at, signals, (node, flow)),
             Control::Add(flow, request) | Control::Modify(flow, request) => (flow, request),
         };
         let outlet = signals.ways.outlet(node, request.interface);
