@@ -2,11 +2,13 @@
 //!
 //! A row is one run of a scenario of the experiment: the rates of both classes, which of them
 //! borrow, and the traffic of each. Historic runs have ALTQ's CBQ, sound ones this program's.
+//! Where the page shows a trace, the rates of both classes in each half of a second are compared.
 
 use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
-use weir_sim::{Report, Scenario};
+use weir_core::units::Duration;
+use weir_sim::{Report, Scenario, Watch};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -43,6 +45,12 @@ struct Row {
     /// Length of the run and of its warm-up, in seconds; they replace `$duration` and `$warmup`.
     #[serde(default = "minutes")]
     seconds: [u32; 2],
+    /// When the traffic of each begins, in seconds; replaces `$late`.
+    #[serde(default)]
+    late: [u32; 2],
+    /// Whether the rates of both are compared over time.
+    #[serde(default)]
+    course: bool,
     /// The page's value, in kbit/s of payload; 0 where it has none.
     paper: [f64; 2],
 }
@@ -69,8 +77,11 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let (mut payloads, mut table) = (Vec::new(), Vec::new());
     for row in &rows {
         let scenario = row.scenario(run)?;
-        let report = weir_sim::run(&scenario, &mut |_| {}).map_err(|error| error.to_string())?;
+        let watch = Watch { bins: row.has_course().then_some(BIN), ..Watch::default() };
+        let report = weir_sim::run_watched(&scenario, watch, &mut |_| {});
+        let report = report.map_err(|error| error.to_string())?;
         let payload = row.figures(&report, &mut measured)?;
+        row.courses(&report, &mut measured);
         let pair = |pair: [f64; 2]| format!("{:.1} / {:.1}", pair[0], pair[1]);
         let paper = if row.paper == [0.0; 2] { "-".to_owned() } else { pair(row.paper) };
         table.push(vec![row.name.clone(), paper, pair(payload)]);
@@ -106,9 +117,11 @@ impl Row {
             }
             let [interval, start] =
                 [ETHERNET_NANOS * udp.max(1), ETHERNET_NANOS * turn].map(|it| format!("{it} ns"));
+            let late = format!("{} s", self.late[usize::from(class == CLASSES[1])]);
             turn += usize::from(kind == "udp");
             let values = [
                 ("name", class),
+                ("late", &late),
                 ("port", port),
                 ("payload", &payload),
                 ("interval", &interval),
@@ -133,8 +146,12 @@ impl Row {
         run.scenario(&format!("{}-{}.toml", run.era.name(), self.tree), &values)
     }
 
+    fn has_course(&self) -> bool {
+        self.course || self.late != [0; 2]
+    }
+
     /// Adds `ROW.a` and `ROW.b` in kbit/s of payload, `ROW.total` of both; `ROW.part_a` as part of
-    /// the class's rate; `ROW.ip_a` in kbit/s of IP packets.
+    /// the class's rate; `ROW.ip_a` in kbit/s of IP packets; `ROW.a_other` of a second source.
     fn figures(&self, report: &Report, measured: &mut Measured) -> Result<[f64; 2], String> {
         let mut payload = [0.0; 2];
         for (index, class) in CLASSES.into_iter().enumerate() {
@@ -146,10 +163,52 @@ impl Row {
             measured.figure(format!("{row}.part_{class}"), payload[index] / rate, "");
             let packets = sent.bits_per_second as f64 / 1e3;
             measured.figure(format!("{row}.ip_{class}"), packets, "kbit/s");
+            if let Some(other) = report.source(&format!("{class}-other")) {
+                let other = other.goodput_bps as f64 / 1e3;
+                measured.figure(format!("{row}.{class}_other"), other, "kbit/s");
+            }
         }
         measured.figure(format!("{}.total", self.name), payload.iter().sum(), "kbit/s");
         Ok(payload)
     }
+
+    /// Adds `ROW.before_a` and `ROW.before_b` in kbit/s of IP packets, of the time until the later
+    /// class begins, and `ROW.mirror`, the correlation of the rates of both.
+    fn courses(&self, report: &Report, measured: &mut Measured) {
+        let Some(bins) = &report.bins else { return };
+        let warmup = (report.warmup.as_nanos() / BIN.as_nanos()) as usize;
+        let rates = CLASSES.map(|name| {
+            let class = bins.classes.iter().find(|class| class.name == name);
+            let bytes = class.map_or(&[][..], |class| &class.bytes);
+            let kilobits = |&bytes: &u64| bytes as f64 * 8e6 / BIN.as_nanos() as f64;
+            bytes.iter().skip(warmup).map(kilobits).collect::<Vec<f64>>()
+        });
+        let late = u64::from(self.late[0].max(self.late[1])) * 1_000_000_000;
+        let before = ((late / BIN.as_nanos()) as usize).saturating_sub(warmup);
+        for (class, rates) in CLASSES.into_iter().zip(&rates) {
+            if let Some(early) = rates.get(..before).filter(|early| !early.is_empty()) {
+                let mean = early.iter().sum::<f64>() / early.len() as f64;
+                measured.figure(format!("{}.before_{class}", self.name), mean, "kbit/s");
+            }
+        }
+        if self.course {
+            let [a, b] = &rates;
+            measured.figure(format!("{}.mirror", self.name), correlation(a, b), "");
+        }
+    }
+}
+
+/// Returns Pearson's coefficient of pairs of values; 0 if either never varies.
+fn correlation(one: &[f64], other: &[f64]) -> f64 {
+    let count = one.len().min(other.len()) as f64;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / count;
+    let [a, b] = [mean(one), mean(other)];
+    let pairs = || one.iter().zip(other).map(|(x, y)| (x - a, y - b));
+    let both: f64 = pairs().map(|(x, y)| x * y).sum();
+    let [square, other_square] =
+        [pairs().map(|(x, _)| x * x).sum::<f64>(), pairs().map(|(_, y)| y * y).sum::<f64>()];
+    let spread = (square * other_square).sqrt();
+    if spread > 0.0 { both / spread } else { 0.0 }
 }
 
 fn setup(scenario: &Scenario) -> Setup {
@@ -165,3 +224,23 @@ const PORTS: [&str; 2] = ["5001", "5002"];
 /// The time of a datagram of 8192 bytes on an Ethernet of 10 Mbit/s, in six fragments with 20 bytes
 /// of header and 38 of Ethernet each. UDP senders alternate there: `$interval` and `$start`.
 const ETHERNET_NANOS: usize = (8_200 + 6 * (20 + 38)) * 800;
+/// The width of the bins in which rates are compared over time.
+const BIN: Duration = Duration::from_micros(500_000);
+
+#[cfg(test)]
+mod tests {
+    use super::correlation;
+
+    #[test]
+    fn what_grows_as_the_other_falls_correlates_to_minus_one() {
+        let rows = [
+            (&[1.0, 2.0, 4.0][..], &[9.0, 8.0, 6.0][..], -1.0),
+            (&[1.0, 2.0, 4.0], &[2.0, 4.0, 8.0], 1.0),
+            (&[1.0, 2.0, 1.0, 2.0], &[1.0, 1.0, 2.0, 2.0], 0.0),
+            (&[3.0, 3.0], &[1.0, 2.0], 0.0),
+        ];
+        for (one, other, expected) in rows {
+            assert!((correlation(one, other) - expected).abs() < 1e-9, "{one:?} {other:?}");
+        }
+    }
+}

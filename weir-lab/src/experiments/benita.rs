@@ -38,6 +38,15 @@ struct Row {
     /// Replaces `$kernel`: deviations from `htb-2.6.5`'s defaults.
     #[serde(default = "defaults")]
     kernel: String,
+    /// The scenario's file; by default that of the era.
+    file: Option<String>,
+    /// The packets that each source sends before the next one's turn, if they take turns on one
+    /// port; they replace `$on1` and so on.
+    #[serde(default)]
+    bursts: Vec<u32>,
+    /// Replaces `$cpu`: what a packet takes of the processor.
+    #[serde(default)]
+    cpu: String,
 }
 
 fn defaults() -> String {
@@ -88,11 +97,36 @@ impl Row {
             ("kernel", &self.kernel),
         ];
         values.extend(names.into_iter().zip(intervals.iter().map(String::as_str)));
-        run.scenario(&format!("{}.toml", run.era.name()), &values)
+        values.push(("cpu", &self.cpu));
+        let turns = self.turns();
+        values.extend(turns.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let file = self.file.clone().unwrap_or_else(|| format!("{}.toml", run.era.name()));
+        run.scenario(&file, &values)
     }
 
-    /// Adds `NAME.out`, the rate sent in Mbit/s of the generator's frames, and `NAME.SOURCE` of
-    /// each source; returns the first.
+    /// Returns `interval`, that of the packets of all sources, and `on1`, `off1`, `start1` and so
+    /// on: a source sends its burst, and waits for those of the others.
+    fn turns(&self) -> Vec<(String, String)> {
+        let sum: f64 = self.offered.iter().sum();
+        let interval = f64::from(self.frame) * 8e3 / sum;
+        let all: u32 = self.bursts.iter().sum();
+        let mut values = vec![("interval".to_owned(), format!("{interval:.0} ns"))];
+        let mut before = 0;
+        for (number, &burst) in (1..).zip(&self.bursts) {
+            // It stops half an interval after its last packet.
+            let on = (f64::from(burst) - 0.5) * interval;
+            let off = (f64::from(all - burst) + 0.5) * interval;
+            let start = f64::from(before) * interval;
+            before += burst;
+            for (name, nanos) in [("on", on), ("off", off), ("start", start)] {
+                values.push((format!("{name}{number}"), format!("{nanos:.0} ns")));
+            }
+        }
+        values
+    }
+
+    /// Adds `NAME.out`, the rate sent in Mbit/s of the generator's frames, `NAME.SOURCE` of each
+    /// source, and `NAME.SOURCE.in`, what it offered; returns the first.
     fn figures(&self, report: &Report, scenario: &Scenario, measured: &mut Measured) -> f64 {
         let seconds =
             scenario.duration.as_nanos().saturating_sub(scenario.warmup.as_nanos()) as f64 / 1e9;
@@ -101,6 +135,8 @@ impl Row {
         for source in &report.sources {
             let rate = mbit(source.received.packets);
             measured.figure(format!("{}.{}", self.name, source.name), rate, "Mbit/s");
+            let offered = mbit(source.sent.packets);
+            measured.figure(format!("{}.{}.in", self.name, source.name), offered, "Mbit/s");
             out += rate;
         }
         measured.figure(format!("{}.out", self.name), out, "Mbit/s");

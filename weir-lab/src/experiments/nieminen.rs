@@ -12,6 +12,7 @@
 
 use super::Experiment;
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
+use std::collections::BTreeMap;
 use weir_core::units::Duration;
 use weir_sim::report::ClassReport;
 use weir_sim::{Report, Scenario, Watch};
@@ -103,6 +104,8 @@ impl Classes {
             measured.figure(format!("{name}.{class}.rate"), self.rates[index], "Mbit/s");
             let peak = peak(&self.bins[index], guarantee(index, load));
             measured.figure(format!("{name}.{class}.peak"), peak, "");
+            let varies = 100.0 * deviation(&self.bins[index]);
+            measured.figure(format!("{name}.{class}.varies"), varies, "%");
         }
         let [voip, video, http, ftp] = self.rates;
         let (real, rest) = (voip + video, http + ftp);
@@ -157,9 +160,23 @@ fn peak(bins: &[f64], guarantee: f64) -> f64 {
     best.1
 }
 
+/// Returns the standard deviation of rates as a part of their mean.
+fn deviation(rates: &[f64]) -> f64 {
+    let count = rates.len().max(1) as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
+}
+
 fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, String> {
     let mut sources = String::new();
+    let counts: BTreeMap<String, u32> = match run.sheet.settings.get("sources") {
+        Some(_) => run.setting("sources")?,
+        None => BTreeMap::new(),
+    };
     for (file, count) in SOURCES {
+        let count = counts.get(file).copied().unwrap_or(count);
+        let file = &format!("{file}.toml");
         for number in 0..count {
             let start = format!("{} ms", number * 7);
             sources += &run.filled(file, &[("number", &number.to_string()), ("start", &start)])?;
@@ -258,9 +275,9 @@ const SCHEDULERS: [&str; 3] = ["dbhpd", "cbq", "priq"];
 const CLASSES: [&str; 4] = ["voip", "video", "http", "ftp"];
 /// The names of [`Classes::delays`].
 const QUANTITIES: [&str; 4] = ["p50", "mean", "p99", "max"];
-/// Texts of sources, and the number of each.
-const SOURCES: [(&str, u32); 4] =
-    [("call.toml", 30), ("film.toml", 4), ("pages.toml", 1), ("file.toml", 10)];
+/// Texts of sources without their ending, and the number of each unless the setting `sources` has
+/// another.
+const SOURCES: [(&str, u32); 4] = [("call", 30), ("film", 4), ("pages", 1), ("file", 10)];
 /// The offered rate, in bit/s.
 const OFFERED: u64 = 10_000_000;
 /// The width of bins of rates.

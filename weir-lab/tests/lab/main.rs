@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use weir_lab::claims::{
-    Decided, Decision, Eras, NEVER, Outcome, Paper, Request, Sheet, Shelf, Verdict, decide,
+    Claim, Decided, Decision, Eras, NEVER, Outcome, Paper, Request, Sheet, Shelf, Target, Verdict,
+    decide, judge,
 };
 use weir_lab::experiments;
 use weir_lab::report::{self, Headline};
@@ -141,6 +142,63 @@ fn every_claim_has_its_null_test() {
         }
     }
     assert!(missing.is_empty(), "not judged on the sound run: {missing:#?}");
+}
+
+/// The schedulers whose figures stand beside each other in one run.
+const SCHEDULERS: [&str; 3] = ["cbq", "dbhpd", "priq"];
+
+/// A row that is as true of each other scheduler as of its own says that it is a check.
+#[test]
+fn no_row_is_true_of_every_scheduler_unless_it_is_a_check() {
+    let (mut tried, mut of_all) = (0, Vec::new());
+    for outcome in OUTCOMES.iter().filter(|outcome| outcome.sheet.measure == "nieminen") {
+        let measured = outcome.measured.as_ref().expect("it was measured");
+        for claim in outcome.sheet.claims.iter().filter(|claim| claim.kind.is_of_a_paper()) {
+            let others: Vec<Claim> =
+                SCHEDULERS.iter().filter_map(|other| of_another(claim, other)).collect();
+            if others.len() + 1 < SCHEDULERS.len() || !claim.era.include(outcome.era) {
+                continue;
+            }
+            tried += 1;
+            let claims = others.into_iter().chain([claim.clone()]).collect();
+            let sheet = Sheet { claims, irreproducible: Vec::new(), ..outcome.sheet.clone() };
+            let judged = judge(&sheet, outcome.era, Ok(measured));
+            if judged.iter().all(|row| row.verdict == Verdict::Holds) {
+                of_all.push(format!("{} {}/{}", outcome.era.name(), outcome.id, claim.id));
+            }
+        }
+    }
+    assert!(tried > 0, "some rows name one scheduler");
+    assert!(of_all.is_empty(), "true of every scheduler: {of_all:#?}");
+}
+
+/// Returns the claim about another scheduler, if it is about one alone.
+fn of_another(claim: &Claim, other: &str) -> Option<Claim> {
+    let mut another = claim.clone();
+    let mut own = None;
+    let mut replace = |name: &mut String| {
+        let mut words: Vec<&str> = name.split('.').collect();
+        let place = words.iter().position(|word| SCHEDULERS.contains(word))?;
+        let is_own = own.get_or_insert_with(|| words[place].to_owned()) == words[place];
+        let goes_on = is_own && words[place] != other;
+        words[place] = other;
+        *name = words.join(".");
+        goes_on.then_some(())
+    };
+    replace(another.figure.as_mut()?)?;
+    let targets = [
+        &mut another.value,
+        &mut another.at_least,
+        &mut another.at_most,
+        &mut another.more_than,
+        &mut another.less_than,
+    ];
+    for target in targets.into_iter().flatten() {
+        if let Target::Figure(name) = target {
+            replace(name)?;
+        }
+    }
+    Some(another)
 }
 
 #[test]

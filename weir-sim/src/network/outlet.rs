@@ -332,6 +332,7 @@ impl Outcome for Log {
         if self.counting {
             self.runs[0] += 1;
             self.runs[1] += u64::from(self.waiting.backlogged() > 1);
+            self.waiting.asked();
         }
     }
 

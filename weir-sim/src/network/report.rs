@@ -73,6 +73,9 @@ pub struct QueueReport {
     pub max: u32,
     /// The part of the time in which nothing waited.
     pub empty: f64,
+    /// How often the scheduler was polled while packets waited in this leaf only.
+    #[serde(skip)]
+    pub alone: u64,
 }
 
 /// The processor of a node.
@@ -174,6 +177,7 @@ impl Engine<'_> {
                     mean: length.area as f64 / nanos,
                     max: length.max,
                     empty: length.empty as f64 / nanos,
+                    alone: length.alone,
                 }
             };
         let queues = lengths.iter().zip(outlet.plan.tree.leaves());

@@ -1,6 +1,7 @@
 //! How many packets wait in each leaf, over time.
 //!
-//! Invariant: `backlogged` is the number of leaves in which a packet waits.
+//! Invariant: `backlogged` is the number of leaves in which a packet waits, `indices` is the sum of
+//! their indices.
 
 use weir_core::ids::LeafId;
 use weir_core::units::Instant;
@@ -10,6 +11,8 @@ use weir_core::units::Instant;
 pub(crate) struct Waiting {
     rows: Vec<Length>,
     backlogged: u32,
+    /// The sum of the indices of these leaves: of one leaf, its own.
+    indices: usize,
     counting: bool,
 }
 
@@ -24,11 +27,14 @@ pub(crate) struct Length {
     pub empty: u64,
     /// The most that waited.
     pub max: u32,
+    /// How often the scheduler was polled while packets waited in this leaf only.
+    pub alone: u64,
 }
 
 impl Waiting {
     pub fn new(leaves: usize) -> Self {
-        Self { rows: vec![Length::default(); leaves], backlogged: 0, counting: false }
+        let rows = vec![Length::default(); leaves];
+        Self { rows, backlogged: 0, indices: 0, counting: false }
     }
 
     /// Leaves in which something waits.
@@ -40,8 +46,18 @@ impl Waiting {
     pub fn add(&mut self, at: Instant, leaf: LeafId) {
         let row = &mut self.rows[leaf.index()];
         row.pass(at, self.counting);
-        self.backlogged += u32::from(row.packets == 0);
+        if row.packets == 0 {
+            self.backlogged += 1;
+            self.indices += leaf.index();
+        }
         row.packets += 1;
+    }
+
+    /// The scheduler is polled: counts that for the leaf, if packets wait in one only.
+    pub fn asked(&mut self) {
+        if self.backlogged == 1 {
+            self.rows[self.indices].alone += 1;
+        }
     }
 
     /// All that happens at this instant has happened.
@@ -58,15 +74,20 @@ impl Waiting {
         };
         row.pass(at, self.counting);
         row.packets -= 1;
-        self.backlogged -= u32::from(row.packets == 0);
+        if row.packets == 0 {
+            self.backlogged -= 1;
+            self.indices -= leaf.index();
+        }
     }
 
     /// From now on `packets` wait in `leaf`; those of another class than before, if it `is_new`.
     pub fn set(&mut self, at: Instant, leaf: LeafId, packets: u32, is_new: bool) {
         let row = &mut self.rows[leaf.index()];
         row.pass(at, self.counting);
-        self.backlogged -= u32::from(row.packets > 0);
-        self.backlogged += u32::from(packets > 0);
+        let (was, is) = (row.packets > 0, packets > 0);
+        self.backlogged = self.backlogged + u32::from(is) - u32::from(was);
+        let index = leaf.index();
+        self.indices = self.indices + index * usize::from(is) - index * usize::from(was);
         if is_new {
             *row = Length { since: row.since, ..Length::default() };
         }
@@ -87,7 +108,9 @@ impl Waiting {
     pub fn restart(&mut self, at: Instant, lengths: impl Iterator<Item = u32>) {
         let row = |packets| Length { packets, since: at, max: packets, ..Length::default() };
         self.rows = lengths.map(row).collect();
-        self.backlogged = self.rows.iter().filter(|row| row.packets > 0).count() as u32;
+        let backlogged = || self.rows.iter().enumerate().filter(|(_, row)| row.packets > 0);
+        self.backlogged = backlogged().count() as u32;
+        self.indices = backlogged().map(|(index, _)| index).sum();
     }
 
     /// The lengths of all leaves until `end`.

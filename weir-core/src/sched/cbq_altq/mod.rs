@@ -322,13 +322,17 @@ impl CbqAltq {
             if let Some(choice) = self.rounds.choose(&mut self.sharing, stamp, &mut first) {
                 return self.chosen(now, choice, first);
             }
-            // No class may send below the cutoff: it rises, and all classes are tried again.
-            if first.is_none() || self.sharing.cutoff >= top {
+            // The third rule: no class may send below the cutoff, so it rises, and all classes are
+            // tried again.
+            let has_third = self.sharing.switches.rule_left_out != 3;
+            if first.is_none() || self.sharing.cutoff >= top || !has_third {
                 break;
             }
             self.sharing.cutoff += 1;
         }
-        self.sharing.cutoff = CUTOFF_OPEN;
+        if self.sharing.switches.rule_left_out != 4 {
+            self.sharing.cutoff = CUTOFF_OPEN;
+        }
         if self.sharing.switches.efficient
             && let Some(class) = first
         {

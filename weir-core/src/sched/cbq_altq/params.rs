@@ -53,6 +53,8 @@ pub(super) struct Switches {
     pub forgives_debt: bool,
     pub counts_interior: bool,
     pub efficient: bool,
+    /// The rule of top-level link sharing that is left out, 1 to 4; 0 for none [risso99 §2.1].
+    pub rule_left_out: u8,
     pub general: General,
     pub hz: i64,
 }
@@ -83,6 +85,13 @@ impl Switches {
             Some("reset") => Cap::Reset,
             _ => this.cap,
         };
+        this.rule_left_out = match params.choice("rule_left_out") {
+            Some("first") => 1,
+            Some("second") => 2,
+            Some("third") => 3,
+            Some("fourth") => 4,
+            _ => 0,
+        };
         this.general = match params.choice("general") {
             Some("prr") => General::Prr,
             Some("drr") => General::Drr,
@@ -112,6 +121,7 @@ impl Switches {
             forgives_debt: true,
             counts_interior: true,
             efficient: false,
+            rule_left_out: 0,
             general: General::Wrr,
             hz: HZ_DEFAULT as i64,
         };
@@ -297,6 +307,13 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: Kind::Number(0, 1),
         default: Some("by preset"),
         summary: "The cutoff is recomputed when at most this many packets are left in a class.",
+    },
+    Parameter {
+        name: "rule_left_out",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["none", "first", "second", "third", "fourth"]),
+        default: Some("none"),
+        summary: "Leaves out one of the four rules that move the cutoff, to show what it does.",
     },
     Parameter {
         name: "tv_negative_slip",

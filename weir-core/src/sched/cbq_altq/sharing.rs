@@ -63,7 +63,13 @@ impl Sharing {
         let class = self.classes.of_leaf(leaf);
         let before = |at: &u32| self.classes.at(*at).undertime() < now;
         let below = |at: &u32| self.classes.place(*at).depth < self.cutoff;
-        let found = self.classes.lenders(class).take_while(below).find(before);
+        // The first two rules: for the class itself, and for a lender of one that is overlimit.
+        let left_out = self.switches.rule_left_out;
+        let mut found = self.classes.lenders(class).take_while(below).find(before);
+        if left_out == 1 || left_out == 2 {
+            let is_left_out = |at: &u32| (*at as usize == class) == (left_out == 1);
+            found = found.filter(|at| !is_left_out(at));
+        }
         self.cutoff = found.map_or(self.cutoff, |at| self.classes.place(at).depth);
     }
 

@@ -356,6 +356,28 @@ fn borrowing_follows_the_worked_trace_in_the_hierarchy() {
 }
 
 #[test]
+fn each_rule_that_moves_the_cutoff_can_be_left_out() {
+    // The rule, a step of the worked trace, and what that is without the rule.
+    let rows = [
+        ("none", 0, "a1/-/0"),
+        ("first", 0, "a1/-/32"),
+        ("none", 17, "a1/root/2"),
+        ("third", 17, "-"),
+        ("fourth", 17, "a1/root/2"),
+    ];
+    let trace = |word| {
+        let params = with(preset("altq3"), "rule_left_out", Value::Choice(word));
+        let mut ideal = ideal(params);
+        let busy = |step| if step < 30 { &[0][..] } else { &[0, 2] };
+        (0..300).map(|step| ideal.step(busy(step))).collect::<Vec<_>>()
+    };
+    for (word, step, expected) in rows {
+        assert_eq!(trace(word)[step], expected, "without {word}, step {step}");
+    }
+    assert_ne!(trace("second"), trace("none"), "the second rule moves the cutoff, too");
+}
+
+#[test]
 fn three_thousand_steps_divide_as_in_the_worked_trace() {
     for efficient in [false, true] {
         for word in ["altq2", "altq3"] {

@@ -4,6 +4,8 @@
 //! A row is one run of a scenario with its own values. Rates are those of IP packets, as the link
 //! charges them. Results beyond rates and queues are read from taps.
 
+mod behind;
+mod pauses;
 mod taps;
 
 use super::Experiment;
@@ -13,7 +15,7 @@ use std::collections::BTreeMap;
 use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_sim::network::{Network, OutletReport};
-use weir_sim::{Report, Scenario};
+use weir_sim::{Report, Scenario, Watch};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -57,18 +59,46 @@ struct Shown {
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let rows: Vec<Row> = run.setting(run.era.name())?;
     let shown: Shown = run.setting("shown")?;
+    let explains = run.sheet.settings.contains_key("explain");
     let mut measured = Measured::default();
     for row in &rows {
         let scenario = row.scenario(run)?;
-        let report = weir_sim::run(&scenario, &mut |_| {}).map_err(|error| error.to_string())?;
+        let watch = Watch { slowest: explains.then_some(0), ..Watch::default() };
+        let report = weir_sim::run_watched(&scenario, watch, &mut |_| {});
+        let report = report.map_err(|error| error.to_string())?;
         if !report.conservation.holds {
             return Err(format!("{}: packets are not all accounted for", row.name));
         }
         row.figures(&report, &scenario, &mut measured)?;
         measured.setup = Some(setup(&scenario));
     }
+    if run.sheet.settings.contains_key("ratios") {
+        for ratio in run.setting::<Vec<Ratio>>("ratios")? {
+            ratio.figure(&mut measured);
+        }
+    }
     shown.add(run, &rows, &mut measured);
     Ok(measured)
+}
+
+/// A figure that is one figure divided by another.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ratio {
+    name: String,
+    of: String,
+    to: String,
+}
+
+impl Ratio {
+    /// Adds it if there are both.
+    fn figure(self, measured: &mut Measured) {
+        if let (Some(of), Some(to)) = (measured.value(&self.of), measured.value(&self.to))
+            && to > 0.0
+        {
+            measured.figure(self.name, of / to, "");
+        }
+    }
 }
 
 impl Row {
@@ -87,7 +117,8 @@ impl Row {
 
     /// Adds `ROW.rate` of the whole link, `ROW.CLASS.rate` and so on of each class,
     /// `ROW.SOURCE.goodput` of each source, `ROW.SOURCE.rate` of the class that its packets went
-    /// to, and the figures of taps.
+    /// to, with the setting `explain` also `ROW.CLASS.regulated`, the part of the time in which its
+    /// first packet waited since the class was overlimit, and the figures of taps.
     fn figures(
         &self,
         report: &Report,
@@ -111,7 +142,15 @@ impl Row {
                 measured.figure(format!("{name}.rate"), rate, "kbit/s");
             }
         }
+        let span = (report.duration.as_nanos() - report.warmup.as_nanos()) as f64;
+        for class in report.explain.iter().flat_map(|explain| &explain.classes) {
+            let held = class.parts.undertime.mean.as_nanos() as f64 * class.packets as f64;
+            let name = format!("{}.{}.regulated", self.name, class.name);
+            measured.figure(name, 100.0 * held / span, "%");
+        }
         taps::figures(&self.name, &network.taps, scenario, measured);
+        behind::figures(&self.name, &network.taps, measured);
+        pauses::figures(&self.name, &network.taps, &scenario.link.tree, measured);
         Ok(())
     }
 
@@ -126,6 +165,10 @@ impl Row {
             rates.push(rate);
             measured.figure(format!("{name}.rate"), rate, "kbit/s");
             measured.figure(format!("{name}.offered"), class.offered.packets as f64, "packets");
+            let delay = class.delay.mean.as_nanos() as f64 / 1e6;
+            measured.figure(format!("{name}.delay"), delay, "ms");
+            let most = class.delay.max.as_nanos() as f64 / 1e6;
+            measured.figure(format!("{name}.delay-most"), most, "ms");
             if let Some(queue) = outlet.queue(&class.name) {
                 measured.figure(format!("{name}.queue"), queue.mean, "packets");
                 measured.figure(format!("{name}.empty"), 100.0 * queue.empty, "%");

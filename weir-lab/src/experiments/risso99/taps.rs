@@ -5,9 +5,10 @@ use crate::claims::{Kind, Measured, Plot};
 use std::collections::{BTreeMap, VecDeque};
 use weir_core::sched::Tree;
 use weir_sim::Scenario;
-use weir_sim::network::{TapReport, TapRow};
+use weir_sim::network::{TapClass, TapReport, TapRow};
 
-/// Adds for each tap `ROW.POINT.rate`, the highest rate over 200 ms `peak`, the mean error of
+/// Adds for each tap `ROW.POINT.rate`, the highest rate over 200 ms `peak`, by how much what passes
+/// in 5 ms varies, `uneven`, the mean error of
 /// shares over 100 ms `share-error`, the `longest` run of any class, the `shortest-pause` and
 /// `longest-pause`; for each class its `longest` and `mean` run, and how many packets of others
 /// pass, at most `most-ahead` and on average `ahead`, while a packet waits that found its queue
@@ -31,6 +32,7 @@ pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mu
                 measured.figure(format!("{name}.ahead"), mean, "packets");
             }
         }
+        measured.figure(format!("{name}.round"), round(tap), "bytes");
         let longest = tap.classes.iter().map(|class| class.longest).max().unwrap_or(0);
         measured.figure(format!("{name}.longest"), longest as f64, "packets");
         for (place, source) in scenario.sources.iter().enumerate() {
@@ -44,6 +46,16 @@ pub fn figures(row: &str, taps: &[TapReport], scenario: &Scenario, measured: &mu
         }
         plot(&name, tap, measured);
     }
+}
+
+/// Returns the bytes that all classes together send in a turn each, on average.
+fn round(tap: &TapReport) -> f64 {
+    let classes = tap.classes.iter().enumerate().filter(|(_, class)| class.runs > 0);
+    let turn = |(place, class): (usize, &TapClass)| {
+        let own = tap.rows.iter().filter(|row| row.class == place as u32);
+        own.map(|row| bits(row) / 8.0).sum::<f64>() / class.runs as f64
+    };
+    classes.map(turn).sum()
 }
 
 static EMPTY: TapReport = TapReport {
@@ -108,6 +120,22 @@ fn rates(name: &str, tap: &TapReport, measured: &mut Measured) {
         peak = peak.max(inside);
     }
     measured.figure(format!("{name}.peak"), peak * 1e6 / PEAK as f64, "kbit/s");
+    measured.figure(format!("{name}.uneven"), uneven(tap, first.at.as_nanos(), span), "%");
+}
+
+/// Returns the standard deviation of the bits of the whole windows in `span`, in percent of their
+/// mean.
+fn uneven(tap: &TapReport, start: u64, span: u64) -> f64 {
+    let mut windows = vec![0.0f64; (span / SHORT) as usize];
+    for row in &tap.rows {
+        if let Some(window) = windows.get_mut(((row.at.as_nanos() - start) / SHORT) as usize) {
+            *window += bits(row);
+        }
+    }
+    let count = windows.len().max(1) as f64;
+    let mean = windows.iter().sum::<f64>() / count;
+    let variance = windows.iter().map(|window| (window - mean).powi(2)).sum::<f64>() / count;
+    if mean > 0.0 { 100.0 * variance.sqrt() / mean } else { 0.0 }
 }
 
 /// Adds times in ms between packets that exceed the time of one and a half packets on the line.
@@ -123,8 +151,8 @@ fn pauses(name: &str, tap: &TapReport, tree: &Tree, measured: &mut Measured) {
     }
     if longest > 0.0 {
         measured.figure(format!("{name}.shortest-pause"), shortest, "ms");
-        measured.figure(format!("{name}.longest-pause"), longest, "ms");
     }
+    measured.figure(format!("{name}.longest-pause"), longest, "ms");
 }
 
 /// Counts packets of a source that pass after one that arrived later.
@@ -185,6 +213,8 @@ fn plot(name: &str, tap: &TapReport, measured: &mut Measured) {
 const ETHERNET: u32 = 14;
 /// The window of peaks in nanoseconds.
 const PEAK: u64 = 200_000_000;
+/// The window of unevenness in nanoseconds.
+const SHORT: u64 = 5_000_000;
 /// The window of shares in nanoseconds.
 const WINDOW: u64 = 100_000_000;
 /// The drawn part of each tap in nanoseconds.

@@ -4,10 +4,15 @@
 //! A row is one run of the experiment's scenario with a weight for the third queue and a dropper;
 //! the first queue has weight 100. Historic runs have a card that reports to the driver only when a
 //! whole chain of packets is sent, sound ones a card that reports each packet [algorithms §13.4].
+//! With the setting `switches` the rows are one run, in which weight and dropper are switched.
+
+mod switches;
+mod taken;
 
 use super::Experiment;
 use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use weir_sim::{Report, Scenario};
 
 /// See the module.
@@ -30,6 +35,11 @@ struct Row {
     weight: u32,
     /// `longest` or `tail`.
     dropper: String,
+    /// The weight of the third queue that the dropper takes, if it is another.
+    dropper_weight: Option<u32>,
+    /// The value of each other `$name`.
+    #[serde(default)]
+    fill: BTreeMap<String, String>,
 }
 
 /// Selects a figure of both queues.
@@ -44,13 +54,22 @@ struct Queues {
     delay: [f64; 2],
     /// Packets that wait, on average.
     length: [f64; 2],
+    /// The most that wait.
+    most: [f64; 2],
     /// Percent of the scheduler's runs that find packets in both.
     both: f64,
+    /// Percent of the scheduler's runs that find packets in this one only.
+    alone: [f64; 2],
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let rows: Vec<Row> = run.setting("row")?;
     let mut measured = Measured::default();
+    if let Ok(seconds) = run.setting("switches") {
+        switches::measure(run, &rows, seconds, &mut measured)?;
+        measured.setup = Some(setup(run));
+        return Ok(measured);
+    }
     let mut all = Vec::with_capacity(rows.len());
     for row in &rows {
         let scenario = row.scenario(run)?;
@@ -60,6 +79,7 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         }
         let queues = Queues::of(&report, &scenario)?;
         queues.figures(&row.name, &mut measured);
+        taken::figures(row, &report, &mut measured);
         all.push(queues);
         measured.setup = Some(setup(run));
     }
@@ -69,14 +89,28 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 
 impl Row {
     fn scenario(&self, run: &Run<'_>) -> Result<Scenario, String> {
+        let [weight, one, three] = self.queues();
+        // What the sheet fills for all rows, a row may fill otherwise.
+        let common: BTreeMap<String, String> = match run.sheet.settings.get("fill") {
+            Some(_) => run.setting("fill")?,
+            None => BTreeMap::new(),
+        };
+        let all: BTreeMap<&String, &String> = common.iter().chain(&self.fill).collect();
+        let mut values: Vec<(&str, &str)> =
+            all.into_iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        values.extend([("weight", weight.as_str()), ("queue1", &one), ("queue3", &three)]);
+        let file = self.file.clone().unwrap_or_else(|| format!("{}.toml", run.era.name()));
+        run.scenario(&file, &values)
+    }
+
+    /// Returns the weight of the third queue, and how packets wait in the first and in the third.
+    fn queues(&self) -> [String; 3] {
         let queue = |weight: u32| match self.dropper.as_str() {
             "tail" => "{ dropper = \"tail\", limit = \"50 packets\" }".to_owned(),
             _ => format!("{{ dropper = \"longest\", limit = \"64 KiB\", weight = {weight} }}"),
         };
-        let (weight, one, three) = (self.weight.to_string(), queue(100), queue(self.weight));
-        let values = [("weight", weight.as_str()), ("queue1", &one), ("queue3", &three)];
-        let file = self.file.clone().unwrap_or_else(|| format!("{}.toml", run.era.name()));
-        run.scenario(&file, &values)
+        let third = self.dropper_weight.unwrap_or(self.weight);
+        [self.weight.to_string(), queue(100), queue(third)]
     }
 }
 
@@ -87,8 +121,16 @@ impl Queues {
         let network = report.network.as_ref().ok_or("the scenario is no network")?;
         let outlet = network.outlet("out", "router").ok_or("no link `out` leaves `router`")?;
         let both = outlet.contended_share() * 100.0;
-        let mut this =
-            Self { sent: [0.0; 2], dropped: [0.0; 2], delay: [0.0; 2], length: [0.0; 2], both };
+        let none = [0.0; 2];
+        let mut this = Self {
+            sent: none,
+            dropped: none,
+            delay: none,
+            length: none,
+            most: none,
+            both,
+            alone: none,
+        };
         for (index, name) in NAMES.into_iter().enumerate() {
             let class = report.class(name).ok_or_else(|| format!("no class `{name}`"))?;
             let queue = outlet.queue(name).ok_or_else(|| format!("no queue `{name}`"))?;
@@ -96,6 +138,8 @@ impl Queues {
             this.dropped[index] = class.dropped.total.packets as f64 / seconds;
             this.delay[index] = class.delay.mean.as_nanos() as f64 / 1e6;
             this.length[index] = queue.mean;
+            this.most[index] = f64::from(queue.max);
+            this.alone[index] = 100.0 * queue.alone as f64 / outlet.runs.max(1) as f64;
         }
         Ok(this)
     }
@@ -107,6 +151,8 @@ impl Queues {
             ("dropped", self.dropped, "packets/s"),
             ("delay", self.delay, "ms"),
             ("length", self.length, "packets"),
+            ("most", self.most, "packets"),
+            ("alone", self.alone, "%"),
         ];
         for (name, [one, three], unit) in pairs {
             measured.figure(format!("{row}.{name}1"), one, unit);
@@ -137,7 +183,7 @@ fn show(run: &Run<'_>, rows: &[Row], all: &[Queues], measured: &mut Measured) {
     }
     let row = |(row, queues): (&Row, &Queues)| {
         let pair = |values: [f64; 2]| format!("{:.1} / {:.1}", values[0], values[1]);
-        let Queues { sent, dropped, delay, length, both } = queues;
+        let Queues { sent, dropped, delay, length, both, .. } = queues;
         let delay = format!("{:.2} / {:.2}", delay[0], delay[1]);
         let both = format!("{both:.1} %");
         vec![row.name.clone(), pair(*sent), delay, pair(*dropped), pair(*length), both]
