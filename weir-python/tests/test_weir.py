@@ -27,6 +27,8 @@ import warnings
 from pathlib import Path
 
 import weir
+from weir._knobs import knobs_of
+from weir._wanted import Condition
 from weir import _weir
 
 HERE = Path(__file__).resolve().parent
@@ -677,6 +679,88 @@ class Sweeps(Folder):
         metadata = table.schema.metadata
         for key in (b"weir.version", b"weir.commit", b"weir.seed", b"weir.scenario", b"weir.spec"):
             self.assertTrue(metadata[key], key)
+
+
+TUNED = """[link]
+rate = "2 Mbit/s"
+scheduler = "wf2q+"
+[class.call]
+weight = 1                  # of how many
+match = [{ dport = 5004 }]
+[class.bulk]
+weight = 4
+default = true
+queue = { limit = "50 packets" }
+"""
+EVENING = """duration = "2 s"
+policy = "none.toml"
+[[source]]
+name = "call"
+kind = "cbr"
+dport = 5004
+size = "1000 B"
+rate = "700 kbit/s"
+[[source]]
+name = "flood"
+kind = "cbr"
+dport = 5005
+size = "1000 B"
+rate = "3 Mbit/s"
+"""
+
+
+class Tune(unittest.TestCase):
+    def test_a_condition_is_read(self):
+        one = Condition.of("call.delay.p99 <= 10 ms")
+        self.assertEqual((one.metric, one.below, one.limit), ("call.delay.p99", True, 0.01))
+        self.assertAlmostEqual(one.margin(0.008), 0.2)
+        self.assertEqual(one.worst([0.001, 0.02]), 0.02)
+        self.assertIsNone(one.worst([0.001, None]), "a run without packets shows nothing")
+        self.assertEqual(Condition.of("call.rate > 2 Mbit/s").margin(3e6), 0.5)
+        for wrong in ("call.delay.p99 10 ms", "call.rate > 2 miles", "call.loss < 0 %"):
+            with self.assertRaises(ValueError):
+                Condition.of(wrong)
+
+    def test_values_are_written_as_the_policy_writes_them(self):
+        knobs = knobs_of(_weir.parse_toml(TUNED), ["class.*"])
+        self.assertEqual([knob.key for knob in knobs],
+                         ["class.call.weight", "class.bulk.weight", "class.bulk.queue.limit"])
+        weight, _, limit = knobs
+        self.assertEqual((weight.write(3.4), limit.write(77.3), limit.write(50.0)),
+                         (3, "77 packets", "50 packets"))
+        self.assertEqual((limit.low, limit.high), (6.25, 400.0))
+        self.assertEqual([knob.key for knob in knobs_of(_weir.parse_toml(TUNED), ["queue.limit"])],
+                         ["class.bulk.queue.limit"])
+
+    def test_what_is_asked_for_wrongly_is_told(self):
+        with self.assertRaisesRegex(ValueError, "no goal"):
+            weir.tune(TUNED, [], [EVENING])
+        with self.assertRaisesRegex(ValueError, "matches `free`"):
+            weir.tune(TUNED, ["max bulk.rate"], [EVENING], free=["class.none.*"])
+
+    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
+    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
+    def test_a_goal_is_met_by_a_small_change(self):
+        found = weir.tune(TUNED, ["call.delay.p99 < 50 ms"], [EVENING], ["bulk.rate > 1 Mbit/s"],
+                          free=["class.*.weight"], trials=30, seeds=1, fresh=2)
+        self.assertTrue(found.met, found.words)
+        # 700 of 2000 kbit/s are 7 of 20 parts: a weight of 3 beside 5, or 1 beside 1 and less.
+        values = found.pick.values
+        part = values["class.call.weight"] / sum(values.values())
+        self.assertTrue(0.35 <= part <= 0.5, values)
+        self.assertIn("# tuned, was", found.policy)
+        self.assertEqual(weir.check(found.policy), weir.check(TUNED))
+        self.assertIn("bulk: ", found.words)
+        self.assertTrue(found.table().to_dict()["candidate"])
+
+    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
+    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
+    def test_an_objective_is_pursued_within_conditions(self):
+        found = weir.tune(TUNED, ["max bulk.rate"], [EVENING], ["call.rate > 600 kbit/s"],
+                          free=["class.*.weight"], trials=30, seeds=1, fresh=2)
+        self.assertTrue(found.met, found.words)
+        rate = found.proof.scores[0]
+        self.assertTrue(1.25e6 < rate < 1.4e6, rate)
 
 
 class Ray(unittest.TestCase):

@@ -26,6 +26,7 @@ from ._link import Link, connect
 from ._model import Class, LinkPlan, Policy, Promise, Queue, Scenario, Source
 from ._report import Report
 from ._sweep import Sweep, sweep
+from ._tune import Tuned, tune
 from ._weir import (
     Error,
     Reservation,
@@ -64,6 +65,7 @@ __all__ = [
     "Source",
     "Sweep",
     "Table",
+    "Tuned",
     "announce",
     "bounds",
     "check",
@@ -81,4 +83,5 @@ __all__ = [
     "simulate",
     "sweep",
     "test",
+    "tune",
 ]

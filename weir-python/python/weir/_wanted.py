@@ -1,0 +1,75 @@
+"""What is wanted of metrics: conditions to be met, and objectives."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Sequence
+
+OBJECTIVE = re.compile(r"^\s*(min|max)\s+(\S+)\s*$")
+CONDITION = re.compile(r"^\s*(\S+)\s*(<=?|>=?)\s*([0-9.]+)\s*(\S*)\s*$")
+UNITS = {
+    "": 1.0, "%": 0.01, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "bit/s": 1.0, "kbit/s": 1e3,
+    "Mbit/s": 1e6, "Gbit/s": 1e9, "packets": 1.0,
+}
+REFUSED = -1e15
+"""The score of what cannot be run."""
+
+
+@dataclass
+class Condition:
+    """What is wanted of a metric, such as `voice.delay.p99 < 10 ms`."""
+
+    text: str
+    metric: str
+    below: bool
+    limit: float
+    unit: str
+
+    @classmethod
+    def of(cls, text: str) -> Condition:
+        """Reads a condition."""
+        found = CONDITION.match(text)
+        if not found or found[4] not in UNITS:
+            raise ValueError(f"`{text}` is no condition; write one as `voice.delay.p99 < 10 ms`")
+        limit = float(found[3]) * UNITS[found[4]]
+        if limit <= 0:
+            raise ValueError(f"`{text}`: the limit is not above 0")
+        return cls(text.strip(), found[1], found[2][0] == "<", limit, found[4])
+
+    def margin(self, value: float | None) -> float:
+        """Returns how far it is met, as a part of the limit; below 0 it is broken."""
+        if value is None:
+            return -1.0
+        return 1 - value / self.limit if self.below else value / self.limit - 1
+
+    def worst(self, values: Sequence[float | None]) -> float | None:
+        """Returns the worst of several values."""
+        known = [value for value in values if value is not None]
+        if len(known) < len(values) or not known:
+            return None
+        return max(known) if self.below else min(known)
+
+    def write(self, value: float | None) -> str:
+        """Writes a value of its metric in its unit."""
+        return "none" if value is None else f"{value / UNITS[self.unit]:.4g} {self.unit}".strip()
+
+
+@dataclass
+class Objective:
+    """What is to be as small or as large as can be, such as `max bulk.rate`; or the change itself."""
+
+    text: str
+    metric: str
+    sign: float
+
+    @classmethod
+    def of(cls, text: str) -> Objective | None:
+        """Reads an objective; None where the text is none."""
+        found = OBJECTIVE.match(text)
+        return cls(text.strip(), found[2], 1.0 if found[1] == "max" else -1.0) if found else None
+
+    def score(self, values: Sequence[float | None]) -> float:
+        """Returns the mean of several values, the more the better."""
+        known = [value for value in values if value is not None]
+        return REFUSED if not known else self.sign * sum(known) / len(known)
