@@ -735,6 +735,8 @@ class Tune(unittest.TestCase):
     def test_what_is_asked_for_wrongly_is_told(self):
         with self.assertRaisesRegex(ValueError, "no goal"):
             weir.tune(TUNED, [], [EVENING])
+        with self.assertRaisesRegex(ValueError, "`trials` is 0; write 1"):
+            weir.tune(TUNED, ["max bulk.rate"], [EVENING], trials=0)
         with self.assertRaisesRegex(ValueError, "matches `free`"):
             weir.tune(TUNED, ["max bulk.rate"], [EVENING], free=["class.none.*"])
 

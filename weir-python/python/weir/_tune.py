@@ -19,6 +19,8 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 CANDIDATES = 10
 """The most candidates that are proved, the best first."""
+RUNS_MAX = 1_000_000
+"""The most trials, and the most runs of a scenario in one."""
 HALVES = 4
 """How often the way back to the value of the policy is halved."""
 SLACK = 0.001
@@ -121,6 +123,9 @@ def tune(
     """
     if not goals:
         raise ValueError("there is no goal")
+    for name, count in (("trials", trials), ("seeds", seeds), ("fresh", fresh)):
+        if not 1 <= count <= RUNS_MAX:
+            raise ValueError(f"`{name}` is {count}; write 1 to {RUNS_MAX}")
     search = Search(policy, goals, keep, (over, base_dir), engine, seed, spare)
     if not search.scenarios:
         raise ValueError("there is no scenario to tune over")
