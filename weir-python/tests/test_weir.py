@@ -757,6 +757,15 @@ class Tune(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
     @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
+    def test_a_goal_that_nothing_meets_is_told(self):
+        found = weir.tune(TUNED, ["call.delay.p99 < 1 us"], [EVENING],
+                          free=["class.*.weight"], trials=4, seeds=1, fresh=1)
+        self.assertFalse(found.met)
+        self.assertIn("BROKEN", found.words)
+        self.assertIn("not kept in 1 runs", found.policy)
+
+    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
+    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
     def test_an_objective_is_pursued_within_conditions(self):
         found = weir.tune(TUNED, ["max bulk.rate"], [EVENING], ["call.rate > 600 kbit/s"],
                           free=["class.*.weight"], trials=30, seeds=1, fresh=2)

@@ -188,8 +188,8 @@ class Search:
         conditions = self.conditions
         if any(found["severity"] == "error" for found in _weir.check(text)):
             # Such a policy is refused; so it is worse than any that breaks a condition.
-            margins, scores = [-10.0] * len(conditions), [REFUSED] * max(1, len(self.objectives))
-            return Candidate(number, dict(values), [None] * len(conditions), margins or [-10.0],
+            margins, scores = [REFUSED] * len(conditions), [REFUSED] * max(1, len(self.objectives))
+            return Candidate(number, dict(values), [None] * len(conditions), margins or [REFUSED],
                              scores, changed)
         names = sorted({one.metric for one in conditions} | {one.metric for one in self.objectives})
         columns: dict[str, list[float | None]] = {name: [] for name in names}
