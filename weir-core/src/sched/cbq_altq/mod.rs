@@ -185,12 +185,15 @@ impl Scheduler for CbqAltq {
             Outcome::Leaf { at, leaf, .. } if at == now => return Selection::Leaf(leaf),
             _ => {}
         }
-        self.fire_timers(now);
-        self.outcome = if self.is_called(now) {
-            self.start(now)
-        } else {
-            Outcome::At(self.sharing.called_next(Stamp::at(now)))
-        };
+        self.outcome = self.attempt(now);
+        // Without its third or fourth rule an attempt leaves another cutoff than it found, so the
+        // calls that are pending are all made now; each consumes one.
+        while self.sharing.switches.rule_left_out >= 3
+            && matches!(self.outcome, Outcome::At(_))
+            && self.is_owed(now)
+        {
+            self.outcome = self.attempt(now);
+        }
         match self.outcome {
             Outcome::Leaf { leaf, .. } => Selection::Leaf(leaf),
             Outcome::At(instant) => Selection::At(instant),
@@ -297,6 +300,16 @@ impl CbqAltq {
         self.calls.1 -= u32::from(called);
         // The last selection is still valid: nothing was sent since, and it named this instant.
         called || matches!(self.outcome, Outcome::At(_)) || self.sharing.is_watched(Stamp::at(now))
+    }
+
+    /// Starts the driver, if it is called at `now`.
+    fn attempt(&mut self, now: Instant) -> Outcome {
+        self.fire_timers(now);
+        if self.is_called(now) {
+            self.start(now)
+        } else {
+            Outcome::At(self.sharing.called_next(Stamp::at(now)))
+        }
     }
 
     /// [algorithms §3.9] Updates the estimators and the cutoff after a packet.
