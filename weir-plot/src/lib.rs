@@ -21,6 +21,6 @@ pub mod tracks;
 pub use axis::number;
 pub use chart::{Frame, Origin, legend};
 pub use form::Form;
-pub use picture::{Drawn, Key, Part, Picture, svg};
+pub use picture::{Content, Drawn, Key, Part, Picture, svg};
 pub use plot::{Kind, Plot, Reach, Series, Style};
 pub use setup::{Edge, Setup, setup_svg};

@@ -3,7 +3,8 @@
 //!
 //! A key is a path with points as in the file, such as `class.voice.rate`; a part with other
 //! characters is quoted as there. A value is TOML, or else a text as it stands: `2Mbit/s`. An empty
-//! value removes the key.
+//! value removes the key. A class is added whole, `class.guests={ rate = "1 Mbit/s" }`, so that a
+//! slip in a name makes none.
 
 use crate::reader::suggest;
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
@@ -40,6 +41,9 @@ fn set(top: &mut Table, Edit { key, value }: Edit<'_>) -> Result<(), String> {
         if is_removed {
             return Err(absent(key, part.get(), table));
         }
+        if depth == 1 && folders[0].get() == "class" && !table.contains_key(part.get()) {
+            return Err(no_class(part.get(), table));
+        }
         let item = table.entry_format(part).or_insert_with(|| new_table(depth));
         table = item.as_table_like_mut().ok_or_else(|| {
             format!("`{}` in `{key}` is a value and has no keys; name it alone", part.get())
@@ -56,7 +60,13 @@ fn set(top: &mut Table, Edit { key, value }: Edit<'_>) -> Result<(), String> {
         // Such as a comment behind it.
         *value.decor_mut() = old.decor().clone();
     }
-    let item = Item::Value(value);
+    let item = match value {
+        // A new class has a header, and stands behind the others: their order may decide ties.
+        Value::InlineTable(class) if folders.len() == 1 && folders[0].get() == "class" => {
+            Item::Table(class.into_table())
+        }
+        value => Item::Value(value),
+    };
     match table.get_mut(last.get()) {
         Some(old) => *old = item,
         None => drop(table.entry_format(last).or_insert(item)),
@@ -84,6 +94,16 @@ fn new_table(depth: usize) -> Item {
 /// Reads a value as TOML; what is none is a text.
 fn read_value(text: &str) -> Value {
     text.parse::<Value>().unwrap_or_else(|_| Value::from(text))
+}
+
+/// A key of a class that is not there is a slip more often than a new class.
+fn no_class(name: &str, classes: &dyn TableLike) -> String {
+    let known: Vec<_> = classes.iter().map(|(name, _)| name).take(KNOWN_MAX).collect();
+    let quoted = Key::new(name);
+    format!(
+        "there is no class `{name}`; {}. To add a class, set it whole: `class.{quoted}={{ … }}`",
+        suggest(name, &known)
+    )
 }
 
 fn absent(key: &str, part: &str, table: &dyn TableLike) -> String {
@@ -129,7 +149,7 @@ mod tests {
         let after = "default = true\nweight = 3";
         check("class.rest.weight=3", "default = true", Ok(after));
         let added = "default = true\n\n[class.\"a b\"]\nweight = 1";
-        check("class.\"a b\".weight=1", "default = true", Ok(added));
+        check("class.\"a b\"={ weight = 1 }", "default = true", Ok(added));
         check("class.rest=", "\n[class.rest]\ndefault = true\n", Ok(""));
         let list = "default = true\nmatch = [{ proto = \"udp\" }]";
         check("class.rest.match=[{ proto = \"udp\" }]", "default = true", Ok(list));
@@ -138,6 +158,8 @@ mod tests {
     #[test]
     fn what_is_no_edit_is_refused_with_a_cure() {
         check("=1", "", Err("is not a key"));
+        check("class.vioce.rate=1", "", Err("there is no class `vioce`; did you mean `voice`?"));
+        check("class.guests.rate=1", "", Err("set it whole: `class.guests={"));
         check("class..rate=1", "", Err("write it like"));
         check("link.rate.x=1", "", Err("`rate` in `link.rate.x` is a value"));
         check("class.voise=", "", Err("voice"));

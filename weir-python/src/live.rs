@@ -147,7 +147,14 @@ pub fn explain_record<'py>(
         let (mut all, mut why) = (Vec::new(), "the record has no direction".to_owned());
         for direction in directions {
             stop.look();
-            let load = Load::of_record(open()?, Some(&direction))?;
+            let load = match Load::of_record(open()?, Some(&direction)) {
+                Ok(load) => load,
+                // Such as one without packets: another direction may have some.
+                Err(error) => {
+                    why = format!("direction {direction}: {error}");
+                    continue;
+                }
+            };
             let ask = Ask { class: class.clone(), packet: None, worst, within: None };
             let found =
                 causes::look(&load, &ask).map_err(|error| error.to_string()).and_then(|causes| {

@@ -24,6 +24,9 @@ fn the_python_tests_pass() {
     let mut command = Command::new(python());
     // Avoids other modules called `weir`, and writing anything beside the sources.
     command.arg("-B").arg(tests).env("PYTHONPATH", folder.path()).current_dir(folder.path());
+    if let Some(weir) = program() {
+        command.env("WEIR", weir);
+    }
     let output = command.output().expect("it just ran");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -56,6 +59,13 @@ fn library() -> PathBuf {
     let library = test.with_file_name(name);
     assert!(library.is_file(), "{} is not there", library.display());
     library
+}
+
+/// Returns the command `weir`, if Cargo built it, too: the tests with a running link need it.
+fn program() -> Option<PathBuf> {
+    let test = env::current_exe().expect("a test knows its own path");
+    let built = test.parent()?.parent()?.join(format!("weir{}", env::consts::EXE_SUFFIX));
+    built.is_file().then_some(built)
 }
 
 /// Returns the file name that Python requires of the module.

@@ -31,6 +31,8 @@ from weir._knobs import knobs_of
 from weir._wanted import Condition
 from weir import _weir
 
+from running_link import RunningLink
+
 HERE = Path(__file__).resolve().parent
 PYTHON = HERE.parent / "python"
 EXAMPLES = HERE.parent.parent / "examples"
@@ -772,6 +774,52 @@ class Tune(unittest.TestCase):
         self.assertTrue(found.met, found.words)
         rate = found.proof.scores[0]
         self.assertTrue(1.25e6 < rate < 1.4e6, rate)
+
+
+    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
+    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
+    def test_what_it_found_is_told_drawn_and_the_same_again(self):
+        def search():
+            return weir.tune(TUNED, ["max bulk.rate"], [EVENING], ["call.delay.p99 < 60 ms"],
+                             free=["class.*.weight"], trials=16, seeds=2, fresh=2)
+
+        found = search()
+        told = found.to_dict()
+        self.assertEqual(told, search().to_dict())
+        self.assertEqual(told["objectives"], ["max bulk.rate, Mbit/s"])
+        numbers = [row["number"] for row in told["tried"]]
+        self.assertEqual(len(set(numbers)), len(numbers))
+        self.assertIn(told["pick"], numbers)
+        rates = {row["number"]: row["objectives"][0] for row in told["front"]}
+        self.assertEqual(max(rates.values()), max(
+            row["objectives"][0] for row in told["tried"] if row["kept"]))
+        if importlib.util.find_spec("matplotlib"):
+            self.assertEqual(found.plot().get_ylabel(), "max bulk.rate, Mbit/s")
+
+    def test_a_policy_that_is_refused_is_told(self):
+        with self.assertRaisesRegex(ValueError, "the policy has errors"):
+            weir.tune(TUNED.replace("weight = 4", "weight = 0"), ["max bulk.rate"], [EVENING])
+
+    @unittest.skipUnless(os.environ.get("WEIR"), "the command is not built beside the module")
+    def test_the_command_tunes_or_says_what_it_needs(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "policy.toml").write_text(TUNED)
+            (folder / "evening.toml").write_text(EVENING)
+            words = [os.environ["WEIR"], "tune", "policy.toml", "--goal", "call.delay.p99 < 50 ms",
+                     "--over", "evening.toml", "--free", "class.*.weight", "--trials", "12",
+                     "--seeds", "1", "--fresh", "2", "--out", "tuned.toml", "--plot", "front.svg"]
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False,
+                                  env={**os.environ, "WEIR_PYTHON": sys.executable})
+            if importlib.util.find_spec("optuna") and importlib.util.find_spec("tomlkit"):
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("(picked)", done.stdout)
+                self.assertIn("# tuned, was", (folder / "tuned.toml").read_text())
+                self.assertIn("call.delay.p99", (folder / "front.svg").read_text())
+            else:
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn("pip install weir-python[tune]", done.stderr)
+                self.assertFalse((folder / "tuned.toml").exists())
 
 
 class Ray(unittest.TestCase):

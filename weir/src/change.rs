@@ -31,6 +31,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns a change on trial.
+    pub fn trial(
+        control: Option<PathBuf>,
+        confirm: Duration,
+        guard: Vec<String>,
+        reason: String,
+    ) -> Self {
+        Self { control, dry_run: false, confirm: Some(confirm), guard, reason }
+    }
+
     /// Returns them as a link gets them.
     pub fn terms(&self) -> Terms {
         Terms {
@@ -43,7 +53,7 @@ impl Options {
 }
 
 /// Reads a time such as `60s` or `5 min`.
-fn time(text: &str) -> Result<Duration, String> {
+pub fn time(text: &str) -> Result<Duration, String> {
     match text.parse::<weir_core::units::Duration>() {
         Ok(time) if time.as_nanos() >= 1_000_000 => Ok(Duration::from_nanos(time.as_nanos())),
         Ok(_) => Err("at least 1 ms".to_owned()),

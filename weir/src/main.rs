@@ -11,6 +11,7 @@ mod input;
 mod kind;
 mod output;
 mod picture;
+mod python;
 mod whole_file;
 
 use clap::Parser;
@@ -90,6 +91,7 @@ verbs! {
     bench::Bench,
     compare::Compare,
     sweep::Sweep,
+    tune::Tune,
     lab::Lab,
     demo::Demo,
     completions::Completions,

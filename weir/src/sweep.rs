@@ -2,11 +2,10 @@
 
 use crate::output::{Exit, Format, Output};
 use crate::sim::count_bar;
-use crate::{Run, whole_file};
+use crate::{Run, python, whole_file};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 use weir_live::signals::StopSignal;
@@ -111,33 +110,15 @@ impl Sweep {
 
     /// Lets Python's module do it, which knows Ray.
     fn python(&self, runs: &Runs, out: &Path, output: &Output) -> Result<Exit, String> {
-        let python = std::env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let mut command = Command::new(&python);
-        command.args(["-m", "weir", "sweep", "--engine", "ray", "--out"]).arg(out);
-        command.args(self.address.iter().flat_map(|address| ["--address", address.as_str()]));
-        command.args((output.format == Format::Json).then_some("--json"));
-        let failed = |why: String| {
-            let cure = "install the module there (`pip install weir[ray]`), or name another Python \
-                        in WEIR_PYTHON";
-            format!("`{python} -m weir` {why}; {cure}")
-        };
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = child.map_err(|error| failed(error.to_string()))?;
-        // Ctrl-C reaches the child, too; what it did is kept, and its exit code is this one's.
-        let _stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let mut words: Vec<OsString> =
+            ["sweep", "--engine", "ray", "--out"].map(OsString::from).to_vec();
+        words.push(out.into());
+        words.extend(self.address.iter().flat_map(|address| ["--address".into(), address.into()]));
+        words.extend((output.format == Format::Json).then(|| "--json".into()));
         let spec = serde_json::to_vec(runs.spec()).map_err(|error| error.to_string())?;
-        if let Some(mut input) = child.stdin.take() {
-            // A child that ended says itself why.
-            let _ = input.write_all(&spec);
-        }
-        let ended = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
-        output.text(&String::from_utf8_lossy(&ended.stdout));
-        match ended.status.code() {
-            Some(0) => Ok(Exit::Clean),
-            Some(130) => Ok(Exit::Interrupted),
-            Some(code) => Err(failed(format!("exited with {code}"))),
-            None => Err(failed("was killed".to_owned())),
-        }
+        let ended = python::run(words, &spec, "weir-python[ray]")?;
+        output.text(&ended.text);
+        Ok(ended.exit)
     }
 }
 

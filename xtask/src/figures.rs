@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 26] = [
+const PARTS: [Part; 28] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -153,8 +153,18 @@ const PARTS: [Part; 26] = [
     },
     Part {
         name: "sweep",
-        measures: "how much of two cores 10 000 runs use, by threads and by Ray (30 min; needs PyPI)",
+        measures: "sweeps of 10 000 runs, by threads and by Ray, and killed ones (30 min; needs PyPI)",
         run: |root| program(root, Path::new("bench/sweep/run.sh"), &[]),
+    },
+    Part {
+        name: "tune",
+        measures: "tuning of ten staged policies beside an exhaustive search (15 min; needs PyPI)",
+        run: |root| program(root, Path::new("bench/tune/run.sh"), &[]),
+    },
+    Part {
+        name: "notebooks",
+        measures: "three notebooks: HTB's accuracy, delay over load, an evening tuned (20 min; needs PyPI)",
+        run: |root| program(root, Path::new("notebooks/run.sh"), &[]),
     },
     Part {
         name: "mutants",

@@ -23,18 +23,18 @@ def main() -> int:
     sweeps.add_argument("--json", action="store_true")
     tunes = verbs.add_parser("tune", help="searches values of a policy that meet goals")
     tunes.add_argument("policy", type=Path)
-    tunes.add_argument("--goal", action="append", required=True, metavar="CONDITION",
+    tunes.add_argument("--goal", action="append", required=True, metavar="GOAL",
                        help="such as `voice.delay.p99 < 10 ms` or `max bulk.rate`")
     tunes.add_argument("--keep", action="append", default=[], metavar="CONDITION")
-    tunes.add_argument("--over", required=True, metavar="SCENARIO,...",
-                       help="scenarios, which run with this policy")
-    tunes.add_argument("--free", default="", metavar="KEY,...",
-                       help="which values may change, such as `class.*.rate,queue.limit`")
+    tunes.add_argument("--over", action="append", required=True, type=Path, metavar="SCENARIO",
+                       help="a scenario, which runs with this policy")
+    tunes.add_argument("--free", action="append", default=[], metavar="KEY",
+                       help="which values may change, such as `class.*.rate`")
     tunes.add_argument("--trials", type=int, default=100)
     tunes.add_argument("--seeds", type=int, default=3, help="runs of each scenario in a trial")
     tunes.add_argument("--fresh", type=int, default=20, help="runs of each scenario in the proof")
     tunes.add_argument("--seed", type=int, default=1)
-    tunes.add_argument("--out", type=Path, help="where the policy goes; by default it is printed")
+    tunes.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
         return sweep(given) if given.verb == "sweep" else tune(given)
@@ -54,24 +54,16 @@ def sweep(given: argparse.Namespace) -> int:
 
 
 def tune(given: argparse.Namespace) -> int:
-    """Tunes a policy; says what was found, and writes it. 1 if no values meet the goals."""
+    """Tunes a policy; prints what was found, and the policy."""
     from ._tune import tune as search
 
-    over = [Path(path) for path in given.over.split(",") if path]
-    if len({path.resolve().parent for path in over}) > 1:
-        raise ValueError("the scenarios lie in different folders; put them in one")
     found = search(
-        given.policy.read_text(), given.goal, [path.read_text() for path in over], given.keep,
-        free=[key for key in given.free.split(",") if key],
-        base_dir=over[0].parent if over else "",
+        given.policy.read_text(), given.goal, [path.read_text() for path in given.over], given.keep,
+        free=given.free, base_dir=[path.parent for path in given.over],
         trials=given.trials, seeds=given.seeds, fresh=given.fresh, seed=given.seed,
     )
-    print(found)
-    if given.out:
-        given.out.write_text(found.policy)
-    else:
-        print(f"\n{found.policy}", end="")
-    return 0 if found.met else 1
+    print(json.dumps(found.to_dict()) if given.json else f"{found}\n\n{found.policy}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -111,17 +111,22 @@ class Link:
     def _repr_html_(self) -> str:
         from ._report import table_html
 
-        rows = [
-            {"direction": lane["name"], **_figures(row)}
-            for lane in self.status().get("directions", [])
-            for row in lane.get("classes", [])
-        ]
+        rows = [_figures(lane["name"], row)
+                for lane in self.status()["lanes"] for row in lane["classes"]]
         columns = {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
         return table_html(columns, len(rows))
 
 
-def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if isinstance(value, (str, int, float))}
+def _figures(direction: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    recent, delay = row["recent"], row["delay"]
+    return {
+        "direction": direction, "class": row["name"],
+        "now Mbit/s": recent["second"]["sent_bps"] / 1e6 if recent else None,
+        "dropped": sum(count["packets"] for _, count in row["dropped"]),
+        "waiting": row["backlog"]["packets"],
+        "p50 ms": delay["p50_us"] / 1e3, "p99 ms": delay["p99_us"] / 1e3,
+        "max ms": delay["max_us"] / 1e3,
+    }
 
 
 def connect(name: str = "", control: PathLike | None = None) -> Link:

@@ -24,6 +24,12 @@ class Report(dict[str, Any]):
         """
         return table_of(self[key])
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draws the delays of each class (matplotlib); `axes` are those to draw on."""
+        from . import _plot
+
+        return _plot.report(self, axes)
+
     def _repr_html_(self) -> str:
         link = self["link"]
         head = (

@@ -38,6 +38,16 @@ class Sweep:
         summary: dict[str, Any] = self._table.summary()
         return summary
 
+    def plot(self, metric: str, x: str | None = None, axes: Any = None) -> Any:
+        """Draws a metric's means over the key `x`, by default the first, with bands of 95 %.
+
+        Each combination of the other values has a line. It needs matplotlib; `axes` are those to
+        draw on.
+        """
+        from . import _plot
+
+        return _plot.sweep(self, metric, x, axes)
+
     def __len__(self) -> int:
         return len(self._table)
 
@@ -176,8 +186,8 @@ def _run(runs: SweepRuns, engine: Engine, path: Path, progress: bool | None) -> 
 class Bar:
     """A progress bar on standard error."""
 
-    def __init__(self, done: int, count: int, shown: bool) -> None:
-        self._first, self._count, self._shown = done, count, shown
+    def __init__(self, done: int, count: int, shown: bool, what: str = "sweeping") -> None:
+        self._first, self._count, self._shown, self._what = done, count, shown, what
         self._begun = time.monotonic()
         self._last = 0.0
 
@@ -191,7 +201,7 @@ class Bar:
         left = (now - self._begun) / here * (self._count - done) if here else 0.0
         filled = 40 * done // max(self._count, 1)
         bar = "#" * filled + "-" * (40 - filled)
-        text = f"\rsweeping {bar} {done} of {self._count}  {left:.0f} s left "
+        text = f"\r{self._what} {bar} {done} of {self._count}  {left:.0f} s left "
         sys.stderr.write(text)
         sys.stderr.flush()
 

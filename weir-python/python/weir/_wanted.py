@@ -50,9 +50,13 @@ class Condition:
             return None
         return max(known) if self.below else min(known)
 
+    def in_unit(self, value: float | None) -> float | None:
+        """Returns a value of its metric in its unit."""
+        return None if value is None else value / UNITS[self.unit]
+
     def write(self, value: float | None) -> str:
         """Writes a value of its metric in its unit."""
-        return "none" if value is None else f"{value / UNITS[self.unit]:.4g} {self.unit}".strip()
+        return "none" if value is None else f"{self.in_unit(value):.4g} {self.unit}".strip()
 
 
 @dataclass
@@ -68,6 +72,20 @@ class Objective:
         """Reads an objective; None where the text is none."""
         found = OBJECTIVE.match(text)
         return cls(text.strip(), found[2], 1.0 if found[1] == "max" else -1.0) if found else None
+
+    @property
+    def unit(self) -> str:
+        """The unit in which its metric is told."""
+        end = self.metric.rpartition(".")[2]
+        if end in ("rate", "goodput"):
+            return "Mbit/s"
+        if ".delay." in self.metric:
+            return "ms"
+        return "%" if end in ("loss", "utilisation") else "packets"
+
+    def told(self, score: float) -> float | None:
+        """Returns the metric of a score, in its unit."""
+        return None if score == REFUSED else self.sign * score / UNITS[self.unit]
 
     def score(self, values: Sequence[float | None]) -> float:
         """Returns the mean of several values, the more the better."""

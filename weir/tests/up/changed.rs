@@ -101,7 +101,7 @@ fn counts_go_on() -> Outcome {
     scene.start()?;
     send_until_received(&scene.testbed, 5004, 20)?;
     check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2", "50 Mbit/s -> 20 Mbit/s"])?;
-    let video = "class.video.match=[{ proto = \"udp\", dport = \"5006\" }]";
+    let video = "class.video={ match = [{ proto = \"udp\", dport = \"5006\" }] }";
     check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "class video added"])?;
     send_until_received(&scene.testbed, 5006, 5)?;
     send_until_received(&scene.testbed, 5004, 1)?;
@@ -281,7 +281,7 @@ fn reloaded() -> Outcome {
 fn death() -> Outcome {
     let mut scene = Scene::new("died", POLICY)?;
     scene.start()?;
-    let video = "class.video.match=[{ proto = \"udp\", dport = \"5006\" }]";
+    let video = "class.video={ match = [{ proto = \"udp\", dport = \"5006\" }] }";
     check(&scene, &["set", video], 0, &["change 2"])?;
     let kill = |scene: &Scene| -> Outcome {
         let old = scene.forwarder()?;

@@ -1,0 +1,106 @@
+"""Plots, by matplotlib: still pictures that show wherever a notebook does, without a script."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._report import Report
+    from ._sweep import Sweep
+    from ._search import Candidate
+    from ._tune import Tuned
+
+
+def axes_of(axes: Any) -> Any:
+    """Returns these axes, or new ones."""
+    if axes is not None:
+        return axes
+    try:
+        # Without a type: it is there only where it was asked for.
+        pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: `pip install weir-python[plot]`") from error
+    return pyplot.subplots(figsize=(7, 4), layout="constrained")[1]
+
+
+def number_of(value: Any) -> float | None:
+    """Returns the number of a value such as "5 ms"; None if it has none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    found = re.match(r"^\s*(-?[0-9.]+)", value) if isinstance(value, str) else None
+    return float(found[1]) if found else None
+
+
+def sweep(done: Sweep, metric: str, x: str | None, axes: Any) -> Any:
+    """Draws the means of a metric over one key, with bands of 95 %; a line for the other values."""
+    summary = done.summary
+    keys, metrics = summary["keys"], summary["metrics"]
+    if metric not in metrics:
+        raise ValueError(f"`{metric}` was not measured; there are {', '.join(metrics)}")
+    over = keys[0] if x is None and keys else x
+    if over not in keys:
+        raise ValueError(f"`{over}` does not vary; there are {', '.join(keys)}")
+    place, column = keys.index(over), metrics.index(metric)
+    lines: dict[str, list[tuple[Any, float, float]]] = {}
+    for point in summary["points"]:
+        result = point["results"][column]
+        if result is None:
+            continue
+        others = [str(value) for at, value in enumerate(point["values"]) if at != place]
+        row = (point["values"][place], result["mean"], result["within"] or 0.0)
+        lines.setdefault(", ".join(others), []).append(row)
+    axes = axes_of(axes)
+    for name, rows in lines.items():
+        numbers = [number_of(row[0]) for row in rows]
+        at = [str(row[0]) for row in rows] if None in numbers else numbers
+        (line,) = axes.plot(at, [mean for _, mean, _ in rows], label=name or None, marker=".")
+        axes.fill_between(at, [mean - within for _, mean, within in rows],
+                          [mean + within for _, mean, within in rows],
+                          color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.set_xlabel(over)
+    axes.set_ylabel(metric)
+    if len(lines) > 1:
+        axes.legend()
+    return axes
+
+
+def report(done: Report, axes: Any) -> Any:
+    """Draws how long packets of each class took: its median, 90th and 99th percentile, and most."""
+    rows = [row for row in done["classes"] if row["sent"]["packets"]]
+    axes = axes_of(axes)
+    names = [row["name"] for row in rows]
+    for part in ("max", "p99", "p90", "p50"):
+        axes.barh(names, [row["delay_us"][part] / 1e3 for row in rows], label=part)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("delay, ms")
+    axes.legend()
+    return axes
+
+
+def tuned(done: Tuned, axes: Any) -> Any:
+    """Draws all candidates over the first two of objectives and conditions."""
+    names = [f"{one.text}, {one.unit}" for one in done.objectives]
+    names += [one.text for one in done.conditions]
+
+    def place(row: Candidate) -> tuple[float | None, float | None]:
+        told = row.to_dict(done.conditions, done.objectives)
+        figures = [*told["objectives"], *told["results"]]
+        return (figures[1] if len(figures) > 1 else row.number), figures[0]
+
+    axes = axes_of(axes)
+    kinds = [
+        ("a condition is broken", "0.7", [row for row in done.tried if not row.kept()]),
+        ("all conditions are kept", "C0", [row for row in done.tried if row.kept()]),
+        ("none exceeds it in every figure", "C2", done.front),
+        ("picked", "C1", [done.pick]),
+    ]
+    for name, colour, rows in kinds:
+        points = [(x, y) for x, y in map(place, rows) if x is not None and y is not None]
+        axes.scatter([x for x, _ in points], [y for _, y in points], c=colour, label=name, s=16)
+    axes.set_xlabel(names[1] if len(names) > 1 else "candidate")
+    axes.set_ylabel(names[0])
+    axes.legend()
+    return axes

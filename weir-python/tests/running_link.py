@@ -1,0 +1,175 @@
+"""`weir.connect` and `examples/controller.py` on a link that runs, with real packets.
+
+A client, a bridge and a server, each in a network of its own that is gone when the test ends. `WEIR`
+names the command; as root, or where an ordinary user may make namespaces.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import weir
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+POLICY = """
+[link]
+rate = "4 Mbit/s"
+scheduler = "wf2q+"
+[class.voice]
+weight = 1
+match = [{ dport = 5004 }]
+[class.bulk]
+weight = 12
+default = true
+queue = { limit = "100 packets" }
+"""
+
+DEPLOYMENT = """
+[deployment]
+name = "rig"
+ports = { inside = "lan0", outside = "wan0" }
+[direction.upload]
+from = "inside"
+to = "outside"
+policy = "policy.toml"
+"""
+
+RIG = """
+unshare -n sleep 600 & client=$!
+unshare -n sleep 600 & server=$!
+trap 'kill $(jobs -p); wait' EXIT
+trap 'exit 0' TERM
+for end in $client $server; do
+    while [ "$(readlink /proc/$end/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+done
+ip link add lan0 type veth peer name eth0 netns $client
+ip link add wan0 type veth peer name eth0 netns $server
+ip link set lan0 up
+ip link set wan0 up
+nsenter -t $client -n ip address add 192.0.2.1/24 dev eth0
+nsenter -t $client -n ip link set eth0 up
+nsenter -t $server -n ip address add 192.0.2.2/24 dev eth0
+nsenter -t $server -n ip link set eth0 up
+"$WEIR" up deployment.toml > up.txt 2>&1 &
+while ! grep -q "status on" up.txt; do sleep 0.05; done
+nsenter -t $server -n "$WEIR" recv --port 5004 --port 6881 --seconds 600 > recv.txt 2>&1 &
+for source in "5004 800 200" "6881 6000 1200"; do
+    set -- $source
+    nsenter -t $client -n "$WEIR" send 192.0.2.2 cbr "rate=$2 kbit/s" "size=$3 B" --dport $1 \\
+        --seconds 600 > send-$1.txt 2>&1 &
+done
+touch ready
+wait
+"""
+
+
+def missing():
+    """Says what the tests lack here."""
+    if not os.environ.get("WEIR"):
+        return "the command is not built beside the module"
+    for program in ("ip", "unshare", "nsenter"):
+        if not shutil.which(program):
+            return f"needs `{program}`"
+    may = subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False)
+    return None if may.returncode == 0 else "needs namespaces of an ordinary user, or root"
+
+
+class RunningLink(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        why = missing()
+        if why:
+            raise unittest.SkipTest(why)
+        cls.folder = Path(tempfile.mkdtemp())
+        (cls.folder / "policy.toml").write_text(POLICY)
+        (cls.folder / "deployment.toml").write_text(DEPLOYMENT)
+        cls.before = os.environ.get("XDG_RUNTIME_DIR")
+        os.environ["XDG_RUNTIME_DIR"] = str(cls.folder)
+        cls.rig = subprocess.Popen(["unshare", "-rn", "bash", "-c", RIG], cwd=cls.folder)
+        end = time.monotonic() + 60
+        while not (cls.folder / "ready").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        cls.link = weir.connect("rig")
+
+    @classmethod
+    def tearDownClass(cls):
+        if not hasattr(cls, "rig"):
+            return
+        cls.rig.send_signal(signal.SIGTERM)
+        cls.rig.wait(60)
+        if cls.before is None:
+            del os.environ["XDG_RUNTIME_DIR"]
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = cls.before
+        shutil.rmtree(cls.folder)
+
+    def lane(self):
+        (lane,) = [row for row in self.link.status()["lanes"] if row["name"] == "upload"]
+        return {row["name"]: row for row in lane["classes"]}
+
+    def policy(self):
+        (file,) = self.link.call("policy")["files"]
+        return file["text"]
+
+    def test_a_link_is_read_changed_and_explained(self):
+        end = time.monotonic() + 20
+        while self.lane()["voice"]["sent"]["packets"] < 100 and time.monotonic() < end:
+            time.sleep(0.1)
+        rows = self.lane()
+        self.assertGreaterEqual(rows["voice"]["sent"]["packets"], 100)
+        dropped = dict(rows["bulk"]["dropped"])
+        self.assertGreater(dropped["full"]["packets"], 0, "more comes than the link carries")
+        self.assertIn("<td>upload</td><td>voice</td>", self.link._repr_html_())
+
+        limit = "class.bulk.queue.limit"
+        tried = self.link.set({limit: "50 packets"}, dry_run=True)
+        self.assertEqual((tried["number"], len(tried["directions"])), (None, 1))
+        done = self.link.set({limit: "50 packets"}, reason="a try", confirm_ms=60_000)
+        self.assertEqual(done["errors"], 0)
+        self.link.confirm()
+        self.assertEqual(self.link.log()[-1]["reason"], "a try")
+        self.assertIn('limit = "50 packets"', self.policy())
+        with self.assertRaisesRegex(weir.Error, "no class"):
+            self.link.set({"class.none.weight": "2"})
+        self.link.reload()
+        self.assertIn('limit = "100 packets"', self.policy())
+        kinds = [event["event"] for event in self.link.events()]
+        self.assertIn("policy-loaded", kinds)
+
+        told = {row["direction"]: row for row in self.link.explain(1.0, worst=3)}
+        stories = told["upload"]["causes"]["stories"]
+        self.assertEqual([row["class"] for row in stories], ["bulk"] * 3)
+        self.assertGreater(stories[0]["total_ms"], 50)
+
+    def test_the_controller_brings_a_class_to_its_target(self):
+        words = [sys.executable, EXAMPLES / "controller.py", "rig", "--direction", "upload",
+                 "--target", "voice=25", "--target", "bulk=5000", "--every", "1.5"]
+        with open(self.folder / "steps", "w+") as steps:
+            child = subprocess.Popen(words, stdout=steps, stderr=subprocess.STDOUT)
+            end = time.monotonic() + 40
+            calm = 0
+            while calm < 2 and time.monotonic() < end and child.poll() is None:
+                time.sleep(0.2)
+                told = (self.folder / "steps").read_text().splitlines()
+                calm = len([line for line in told[-2:] if line.endswith("nothing to do")])
+            child.send_signal(signal.SIGINT)
+            child.wait(10)
+        self.assertEqual(calm, 2, told)
+        self.assertTrue(any("weight of voice 1 -> 2" in line for line in told), told)
+        # 800 of 4000 kbit/s are a fifth: with 12 for bulk it needs 3 or more.
+        weight = int(dict(self.lane()["voice"]["parameters"])["weight"])
+        self.assertGreaterEqual(weight, 3)
+        self.assertLess(self.lane()["voice"]["recent"]["delay"]["p99_us"], 25_000)
+        reasons = [row["reason"] for row in self.link.log()]
+        self.assertTrue(any(reason.startswith("index ") for reason in reasons), reasons)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,51 @@
+//! Python's module `weir`, for verbs whose engines and searches are Python's libraries.
+
+use crate::output::Exit;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use weir_live::signals::StopSignal;
+
+/// What the module did.
+pub struct Ended {
+    /// What it printed.
+    pub text: String,
+    /// How it ended: done, not done for a reason that it told, or stopped.
+    pub exit: Exit,
+}
+
+/// Runs `python3 -m weir` with these arguments and this input; `needs` is what has to be installed,
+/// such as `weir-python[ray]`. What it prints on standard error is seen at once.
+///
+/// # Errors
+/// When there is no such Python or module, or it fails; the text says what to do.
+pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended, String> {
+    let python = std::env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let failed = |why: String| {
+        let cure = format!(
+            "install the module there (`pip install '{needs}'`), or name another Python in \
+             WEIR_PYTHON"
+        );
+        format!("`{python} -m weir` {why}; {cure}")
+    };
+    let mut command = Command::new(&python);
+    command.args(["-m", "weir"]).args(arguments);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| failed(error.to_string()))?;
+    // Ctrl-C reaches the child, too; what it did is kept, and its exit code is this one's.
+    let _stop = StopSignal::install().map_err(|error| error.to_string())?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A child that ended says itself why.
+        let _ = pipe.write_all(input);
+    }
+    let ended = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    let exit = match ended.status.code() {
+        Some(0) => Exit::Clean,
+        // It told why on standard error.
+        Some(2) => Exit::Usage,
+        Some(130) => Exit::Interrupted,
+        Some(code) => return Err(failed(format!("exited with {code}"))),
+        None => return Err(failed("was killed".to_owned())),
+    };
+    Ok(Ended { text: String::from_utf8_lossy(&ended.stdout).into_owned(), exit })
+}

@@ -1,0 +1,159 @@
+//! `weir tune`: values of a policy that meet goals, searched, proved and handed to a running link.
+
+mod found;
+
+use self::found::Found;
+use crate::change::{self, Options};
+use crate::output::{Exit, Format, Output};
+use crate::picture::{self, Files};
+use crate::{Run, python, whole_file};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_control::protocol::Request;
+
+/// Searches values of a policy that meet goals, proves them with other seeds, and explains them.
+///
+/// docs/tuning.md has the forms. It prints what changes, what each class gains and loses, which
+/// condition is closest to its limit, and the candidates that none exceeds in every objective. The
+/// search is Optuna's: it needs Python's module (`pip install 'weir-python[tune]'`). Exits 1 if no
+/// values that it tried meet the goals, 2 if an input is wrong, 130 if it was stopped.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Tune {
+    /// The policy, in TOML.
+    policy: PathBuf,
+    /// What is wanted: a condition such as `voice.delay.p99 < 10 ms`, or an objective such as
+    /// `max bulk.rate`; may be given several times.
+    #[arg(long, value_name = "GOAL", required = true)]
+    goal: Vec<String>,
+    /// A further condition, such as `bulk.rate > 5 Mbit/s`; may be given several times.
+    #[arg(long, value_name = "CONDITION")]
+    keep: Vec<String>,
+    /// Scenarios, which run with this policy instead of their own.
+    #[arg(long, value_name = "FILE.toml,...", required = true, value_delimiter = ',')]
+    over: Vec<PathBuf>,
+    /// Which values may change, such as `class.*.rate,queue.limit`; by default all numbers and
+    /// quantities of classes.
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
+    free: Vec<String>,
+    /// How many values are tried.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count())]
+    trials: u32,
+    /// Runs of each scenario in a trial.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = count())]
+    seeds: u32,
+    /// Runs of each scenario, with other seeds, that prove the pick.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count())]
+    fresh: u32,
+    /// The seed of the search and of its runs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where the tuned policy goes; by default it is printed.
+    #[arg(short, long, value_name = "FILE.toml")]
+    out: Option<PathBuf>,
+    /// A picture of what was tried and of the candidates that none exceeds.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture::picture_file())]
+    plot: Option<PathBuf>,
+    /// Sets the values on this running link, on trial, with the conditions as guards: the link
+    /// undoes them as soon as a second breaks one, and unless `weir confirm` comes. Only if the
+    /// proof holds.
+    #[arg(long, value_name = "NAME")]
+    canary: Option<String>,
+    /// With --canary: the direction of the link whose policy it is, where it has several policies.
+    #[arg(long, value_name = "NAME", requires = "canary")]
+    direction: Option<String>,
+    /// With --canary: how long the trial lasts.
+    #[arg(long, value_name = "TIME", requires = "canary", value_parser = change::time)]
+    confirm: Option<Duration>,
+    /// With --canary: the control socket of the link, instead of the one found by the name.
+    #[arg(long, value_name = "SOCKET", requires = "canary")]
+    control: Option<PathBuf>,
+}
+
+const EXAMPLE: &str = "Example:\n  weir tune examples/walk/uplink.toml --goal 'web.delay.p99 < 60 ms' \
+    --keep 'rest.rate > 3 Mbit/s' --over examples/walk/evening.toml --free 'class.*.rate'";
+
+/// How long a trial on a link lasts unless `--confirm` says it.
+const TRIAL: Duration = Duration::from_secs(60);
+
+fn count() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=1_000_000)
+}
+
+impl Run for Tune {
+    fn run(self, output: &Output) -> Exit {
+        self.search(output).unwrap_or_else(|why| output.refuse(&why))
+    }
+}
+
+impl Tune {
+    fn search(&self, output: &Output) -> Result<Exit, String> {
+        let inputs: Vec<_> = std::iter::once(&self.policy).chain(&self.over).collect();
+        let inputs: Vec<_> = inputs.into_iter().map(PathBuf::as_path).collect();
+        whole_file::distinct(&[("--out", &self.out), ("--plot", &self.plot)], &inputs)?;
+        let picture = Files::open(self.plot.as_deref(), None)?;
+        let ended = python::run(self.words(), &[], "weir-python[tune]")?;
+        if ended.exit != Exit::Clean {
+            return Ok(ended.exit);
+        }
+        let found: Found = serde_json::from_str(&ended.text)
+            .map_err(|error| format!("Python's module answered something else: {error}"))?;
+        if self.plot.is_some() {
+            picture.write_picture(&found.picture())?;
+        }
+        if let Some(out) = &self.out {
+            whole_file::write(out, &found.policy)?;
+        }
+        match output.format {
+            Format::Json => output.json(&found),
+            Format::Text => {
+                output.text(&format!("{}\n\n", found.words));
+                output.table(&found.table());
+                if self.out.is_none() {
+                    output.text(&format!("\n{}", found.policy));
+                }
+            }
+        }
+        match (&self.canary, found.met) {
+            (Some(name), true) => Ok(self.hand_over(name, &found, output)),
+            (Some(name), false) => {
+                output.warn(&format!("nothing was changed on `{name}`: a condition is broken"));
+                Ok(Exit::Faults)
+            }
+            (None, met) => Ok(if met { Exit::Clean } else { Exit::Faults }),
+        }
+    }
+
+    /// Returns the arguments of the search.
+    fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["tune".into(), self.policy.clone().into()];
+        let mut add = |option: &str, value: &str| words.push(format!("--{option}={value}").into());
+        self.goal.iter().for_each(|goal| add("goal", goal));
+        self.keep.iter().for_each(|keep| add("keep", keep));
+        self.free.iter().for_each(|free| add("free", free));
+        let counts = [("trials", self.trials), ("seeds", self.seeds), ("fresh", self.fresh)];
+        counts.iter().for_each(|(option, count)| add(option, &count.to_string()));
+        add("seed", &self.seed.to_string());
+        for scenario in &self.over {
+            words.extend(["--over".into(), scenario.clone().into()]);
+        }
+        words.push("--json".into());
+        words
+    }
+
+    /// Sets what was found on a running link, on trial.
+    fn hand_over(&self, name: &str, found: &Found, output: &Output) -> Exit {
+        let guards = found.conditions.iter().map(|row| row.condition.clone()).collect();
+        let reason = format!("tuned for {}", self.goal.join(", "));
+        let trial = self.confirm.unwrap_or(TRIAL);
+        let options = Options::trial(self.control.clone(), trial, guards, reason);
+        let settings = found.settings(self.direction.as_deref());
+        if settings.is_empty() {
+            output.warn(&format!("nothing was changed on `{name}`: the policy stays as it is"));
+            return Exit::Clean;
+        }
+        let request = Request::Set { settings, terms: options.terms() };
+        change::change(output, name, &options, &request)
+    }
+}
