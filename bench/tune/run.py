@@ -20,8 +20,6 @@ from stages import STAGES
 SEEDS = 10
 FRESH = 200
 WITHIN = 0.02
-SPARE = 0.005
-"""What the search wants to spare of each limit, so that it may come near to the optimum."""
 PART = 0.1
 FAR = 5_000_000
 """Where the seeds begin that neither search has seen."""
@@ -51,7 +49,7 @@ def measured(name):
     between = time.monotonic()
     found = weir.tune(stage.policy, stage.goals, [stage.scenario], stage.keep, free=stage.free,
                       trials=trials_of(points, len(search.knobs)), seeds=SEEDS, fresh=FRESH,
-                      spare=SPARE, engine=weir.LocalEngine(1), progress=False)
+                      engine=weir.LocalEngine(1), progress=False)
     took = time.monotonic() - between
     far = search.evaluate(0, found.pick.values, (FAR, FRESH), True)
     behind = (best.scores[0] - far.scores[0]) / abs(best.scores[0])

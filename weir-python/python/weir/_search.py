@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 import struct
 import warnings
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ CHECKING = 900_000
 """Where those begin that show how much worse other seeds are."""
 CHECKS = 3
 """How many times as many there are as in a trial."""
+PARTS = 8
+"""The parts of a proof, which show how much the worst value varies."""
+DEVIATIONS = 2.5
+"""How many standard deviations of theirs have to be left."""
 STEPS = (1.5, 1.2, 1.08, 1.03)
 """What values are multiplied with and divided by when they are polished."""
 MOST_SPARE = 0.9
@@ -64,6 +69,20 @@ class Candidate:
             "results": [condition.in_unit(value) for condition, value in results],
             "objectives": [objective.told(score) for objective, score in scores],
         }
+
+
+@dataclass
+class Proof:
+    """Results with other seeds."""
+
+    found: Candidate
+    wanted: list[float]
+    """The part of each limit that has to be left, for further seeds may be worse."""
+
+    def spare(self) -> float:
+        """By how much more than wanted the conditions are kept, at the least."""
+        return min((margin - wanted for margin, wanted in zip(self.found.margins, self.wanted)),
+                   default=0.0)
 
 
 class Search:
@@ -106,34 +125,58 @@ class Search:
         return min((margin - spare for margin, spare in zip(candidate.margins, self.spares)),
                    default=min(candidate.margins, default=0.0))
 
-    def learn(self, candidate: Candidate, proof: Candidate) -> None:
+    def learn(self, candidate: Candidate, proof: Proof) -> None:
         """Wants so much more to spare as other seeds were worse."""
-        for place, (margin, other) in enumerate(zip(candidate.margins, proof.margins)):
-            self.spares[place] = max(self.wanted, min(MOST_SPARE, self.wanted + margin - other))
+        rows = zip(proof.wanted, candidate.margins, proof.found.margins)
+        self.spares = [max(wanted, min(MOST_SPARE, wanted + margin - other))
+                       for wanted, margin, other in rows]
 
     def proved(self) -> tuple[Candidate, Candidate]:
         """Proves the best one, and then those that are better by what that shows, or safer.
 
         Returns the best one that keeps its conditions with fresh seeds, and its proof.
         """
-        proofs: dict[int, tuple[Candidate, Candidate]] = {}
+        proofs: dict[int, tuple[Candidate, Proof]] = {}
         while (pick := self.best()).number not in proofs and len(proofs) < PROOFS:
             proofs[pick.number] = pick, self.prove(pick.values, len(proofs))
             self.learn(*proofs[pick.number])
 
-        def rank(pair: tuple[Candidate, Candidate]) -> tuple[float, float]:
-            return min([self.wanted, *pair[1].margins]), pair[1].scores[0]
+        def rank(pair: tuple[Candidate, Proof]) -> tuple[float, float]:
+            return min(0.0, pair[1].spare()), pair[1].found.scores[0]
 
-        return max(proofs.values(), key=rank)
+        pick, proof = max(proofs.values(), key=rank)
+        return pick, proof.found
 
-    def prove(self, values: Mapping[str, Any], number: int) -> Candidate:
+    def prove(self, values: Mapping[str, Any], number: int) -> Proof:
         """Runs all scenarios with fresh seeds, of which each proof has its own."""
-        return self.evaluate(-1, values, (PROVING + self.seed + number * self.fresh, self.fresh), True)
+        return self.parts(values, PROVING + self.seed + number * self.fresh, self.fresh)
 
-    def check(self, values: Mapping[str, Any]) -> Candidate:
+    def parts(self, values: Mapping[str, Any], first: int, count: int) -> Proof:
+        """Runs all scenarios with so many seeds in parts, which show how much the worst varies.
+
+        The largest of many values varies as that of few does, if they fall off as an exponential
+        (Gumbel's law). So another proof of the same length is worse by more than
+        DEVIATIONS standard deviations of the parts in a fiftieth of all cases.
+        """
+        parts = min(PARTS, count)
+        ends = [count * part // parts for part in range(parts + 1)]
+        found = [self.evaluate(-1, values, (first + begin, end - begin), True)
+                 for begin, end in zip(ends, ends[1:])]
+        results = [condition.worst([row.results[place] for row in found])
+                   for place, condition in enumerate(self.conditions)]
+        sizes = [end - begin for begin, end in zip(ends, ends[1:])]
+        scores = [sum(row.scores[place] * size for row, size in zip(found, sizes)) / count
+                  for place in range(len(found[0].scores))]
+        margins = [min(row.margins[place] for row in found)
+                   for place in range(len(found[0].margins))]
+        varied = [DEVIATIONS * statistics.pstdev(row.margins[place] for row in found)
+                  for place in range(len(self.conditions))]
+        whole = Candidate(-1, dict(values), results, margins, scores, found[0].change)
+        return Proof(whole, [max(self.wanted, one) for one in varied])
+
+    def check(self, values: Mapping[str, Any]) -> Proof:
         """Runs all scenarios with a few other seeds."""
-        seeds = (CHECKING + self.seed, min(self.fresh, CHECKS * self.seeds))
-        return self.evaluate(-1, values, seeds, True)
+        return self.parts(values, CHECKING + self.seed, min(self.fresh, CHECKS * self.seeds))
 
     def look(self, values: Mapping[str, Any]) -> Candidate:
         """Runs all scenarios with the seeds of the search, unless these values were tried."""

@@ -114,7 +114,7 @@ def tune(
     trials: int = 100,
     seeds: int = 3,
     fresh: int = 20,
-    spare: float = 0.01,
+    spare: float = 0.005,
     seed: int = 1,
     engine: str | Engine = "local",
     progress: bool | None = None,
@@ -165,7 +165,7 @@ def _tuned(search: Search, goals: Sequence[str], trials: int, bar: Bar) -> Tuned
     bar.end()
     spent = search.runs
     chosen, proof = search.proved()
-    before = search.prove({knob.key: knob.old for knob in search.knobs}, PROOFS)
+    before = search.prove({knob.key: knob.old for knob in search.knobs}, PROOFS).found
     runs = search.fresh * len(search.scenarios)
     changes = {knob.key: chosen.values[knob.key] for knob in search.knobs
                if chosen.values[knob.key] != knob.old}
