@@ -99,6 +99,7 @@ experiments! {
     explain,
     score,
     papers_live,
+    cost_live,
 }
 
 #[cfg(test)]
