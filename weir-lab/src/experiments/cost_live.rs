@@ -3,8 +3,8 @@
 //! FIFO, and the kernel's bridge with and without HTB.
 //!
 //! One UDP flow floods the forwarder, as in the paper. The cost of a packet in Weir is the time that
-//! the loop worked for it, so other work on the machine counts little; schedulers are compared with
-//! FIFO round by round, and figures are medians. Beside the kernel counts the processor time of this
+//! the loop worked for it, before all other programs (`priority = "realtime"`); schedulers are
+//! compared with FIFO round by round, and figures are medians. Beside the kernel counts the processor time of this
 //! program's threads, sender included, for each packet that arrived, at half of what was forwarded
 //! at most: the kernel forwards in the sender's calls, and so is never offered more than it can
 //! take. It counts as this kernel counts it: one that counts interrupts apart
@@ -13,8 +13,8 @@
 //! Figures, with `FORWARDER` one of `fifo`, `cbq`, `cbq-altq`, `htb`, `kernel.fifo`, `kernel.htb`:
 //! `FORWARDER.SIZE.loop` (µs), `FORWARDER.SIZE.less` (% fewer packets than FIFO),
 //! `FORWARDER.classes` (cost beside the most classes, in parts of that with one), `FORWARDER.most`
-//! (packets/s), `.below` (% of half of that), `.kept` (what is forwarded beyond the maximum, in % of
-//! it) and `.processor` (µs).
+//! (packets/s), `.below` (% of half of a flood's), `.kept` (what is forwarded of a flood, in % of what is
+//! of just as much as the forwarder can take) and `.processor` (µs).
 
 use super::{Experiment, processes};
 use crate::bench::median;
@@ -95,12 +95,10 @@ impl Settings {
         for &size in &self.sizes {
             let cases: Vec<_> = SCHEDULERS.iter().map(|name| (*name, size, 1)).collect();
             let rounds = self.rounds(&cases)?;
-            let middle = |of: &dyn Fn(&[f64]) -> f64| {
-                median(&mut rounds.iter().map(|round| of(round)).collect::<Vec<_>>())
-            };
+            let of = |value: &dyn Fn(&[f64]) -> f64| middle(rounds.iter().map(|it| value(it)));
             for (place, name) in SCHEDULERS.iter().enumerate() {
-                let cost = middle(&|round| round[place]);
-                let less = middle(&|round| (1.0 - round[0] / round[place]) * 100.0);
+                let cost = of(&|round| round[place]);
+                let less = of(&|round| (1.0 - round[0] / round[place]) * 100.0);
                 measured.figure(format!("{name}.{size}.loop"), cost, "us");
                 measured.figure(format!("{name}.{size}.less"), less, "%");
                 let cells = [format!("{cost:.2}"), format!("{:.0}", 1e6 / cost)];
@@ -114,17 +112,16 @@ impl Settings {
         let cases: Vec<_> = shaped.iter().flat_map(pair).collect();
         let rounds = self.rounds(&cases)?;
         for (place, name) in shaped.iter().enumerate() {
-            let ratio = |round: &Vec<f64>| round[2 * place + 1] / round[2 * place];
-            let more = median(&mut rounds.iter().map(ratio).collect::<Vec<_>>());
-            let many = |round: &Vec<f64>| round[2 * place + 1];
-            let cost = median(&mut rounds.iter().map(many).collect::<Vec<_>>());
+            let more = middle(rounds.iter().map(|it| it[2 * place + 1] / it[2 * place]));
+            let cost = middle(rounds.iter().map(|it| it[2 * place + 1]));
             measured.figure(format!("{name}.classes"), more, "");
             let cells = [format!("{cost:.2}"), format!("{:.0}", 1e6 / cost), String::new()];
             let first = [(*name).to_owned(), size.to_string(), self.classes.to_string()];
             table.push([first.to_vec(), cells.to_vec()].concat());
         }
         let title = "Cost of a packet in the loop of `weir up`";
-        let columns = ["scheduler", "bytes of IP", "classes", "µs", "packets/s", "less than FIFO, %"];
+        let columns =
+            ["scheduler", "bytes of IP", "classes", "µs", "packets/s", "less than FIFO, %"];
         measured.table(title, &columns, table);
         Ok(())
     }
@@ -145,19 +142,18 @@ impl Settings {
         let mut table = Vec::new();
         for forwarder in FORWARDERS {
             let name = forwarder.name();
-            let flood = self.middle(forwarder, size, None)?;
-            let mut samples = Vec::new();
-            for part in std::iter::once(&HALF).chain(&self.loads) {
-                let rate = (part * flood.arrived).max(1.0) as u64;
-                samples.push(self.middle(forwarder, size, Some(rate))?);
-            }
+            let samples = self.loads(forwarder, size)?;
+            let flood = &samples[samples.len() - 1];
+            let full = &samples[if forwarder.is_weir() { 1 } else { samples.len() - 1 }];
+            let kept =
+                middle(flood.iter().zip(full).map(|(most, full)| most.arrived / full.arrived));
+            let samples: Vec<Sample> =
+                samples.iter().map(|rounds| Sample::middle(rounds)).collect();
             let half = samples[0];
-            samples.push(flood);
-            samples.sort_by(|one, other| one.offered.total_cmp(&other.offered));
-            let (most, kept) = beyond(&samples);
+            let most = samples.iter().map(|sample| sample.arrived).fold(0.0, f64::max);
             measured.figure(format!("{name}.most"), most, "packets/s");
             measured.figure(format!("{name}.below"), 100.0 * half.arrived / half.offered, "%");
-            measured.figure(format!("{name}.kept"), kept, "%");
+            measured.figure(format!("{name}.kept"), 100.0 * kept, "%");
             measured.figure(format!("{name}.processor"), half.processor_us, "us");
             let points = samples.iter().map(|sample| (sample.offered, sample.arrived)).collect();
             plot = plot.with(&name, points);
@@ -174,18 +170,21 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the median of each value over the rounds.
-    fn middle(&self, forwarder: Forwarder, size: u32, rate: Option<u64>) -> Result<Sample, String> {
-        let one = |_| self.sample(forwarder, (size, 1), rate);
-        let rounds: Vec<Sample> = (0..self.rounds.max(1)).map(one).collect::<Result<_, _>>()?;
-        let middle =
-            |of: fn(&Sample) -> f64| median(&mut rounds.iter().map(of).collect::<Vec<_>>());
-        Ok(Sample {
-            offered: middle(|sample| sample.offered),
-            arrived: middle(|sample| sample.arrived),
-            loop_us: middle(|sample| sample.loop_us),
-            processor_us: middle(|sample| sample.processor_us),
-        })
+    /// Returns the samples of each round at half of what is forwarded at most, at each load, and with
+    /// all that the sender sends.
+    fn loads(&self, forwarder: Forwarder, size: u32) -> Result<Vec<Vec<Sample>>, String> {
+        let loads = if forwarder.is_weir() { self.loads.as_slice() } else { &[] };
+        let parts: Vec<f64> = std::iter::once(HALF).chain(loads.iter().copied()).collect();
+        let mut samples = vec![Vec::new(); parts.len() + 1];
+        for _ in 0..self.rounds.max(1) {
+            let flood = self.sample(forwarder, (size, 1), None)?;
+            for (part, samples) in parts.iter().zip(&mut samples) {
+                let rate = (part * flood.arrived).max(1.0) as u64;
+                samples.push(self.sample(forwarder, (size, 1), Some(rate))?);
+            }
+            samples[parts.len()].push(flood);
+        }
+        Ok(samples)
     }
 
     /// Floods a forwarder that has so many classes, all or at a rate.
@@ -204,7 +203,7 @@ impl Settings {
                     let forth = rig::policy(&policy(scheduler, classes))?;
                     let back = rig::policy(&policy(SCHEDULERS[0], 1))?;
                     let lanes = [rig::policy_lane(0, &forth)?, rig::policy_lane(1, &back)?];
-                    rig::Forwarder::Weir(Box::new(rig::bridge_config(lanes, rig::cpus().0)))
+                    rig::Forwarder::WeirFirst(Box::new(rig::bridge_config(lanes, rig::cpus().0)))
                 }
             };
             let drive = |testbed: &Testbed, board: Option<&Board>| {
@@ -217,6 +216,10 @@ impl Settings {
 }
 
 impl Forwarder {
+    fn is_weir(self) -> bool {
+        matches!(self, Self::Weir(_))
+    }
+
     fn name(self) -> String {
         match self {
             Self::Weir(scheduler) => scheduler.to_owned(),
@@ -225,13 +228,21 @@ impl Forwarder {
     }
 }
 
-/// Returns the most that arrived, and the least of what arrived at higher loads in percent of it.
-/// The samples are in the order of their loads.
-fn beyond(samples: &[Sample]) -> (f64, f64) {
-    let most = samples.iter().map(|sample| sample.arrived).fold(f64::MIN_POSITIVE, f64::max);
-    let place = samples.iter().position(|sample| sample.arrived >= most).unwrap_or(0);
-    let least = samples[place..].iter().map(|sample| sample.arrived).fold(most, f64::min);
-    (most, 100.0 * least / most)
+impl Sample {
+    /// Returns the median of each value.
+    fn middle(rounds: &[Self]) -> Self {
+        let of = |value: fn(&Self) -> f64| middle(rounds.iter().map(value));
+        Self {
+            offered: of(|sample| sample.offered),
+            arrived: of(|sample| sample.arrived),
+            loop_us: of(|sample| sample.loop_us),
+            processor_us: of(|sample| sample.processor_us),
+        }
+    }
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> f64 {
+    median(&mut values.collect::<Vec<_>>())
 }
 
 /// Sends while it measures, on the processor that the loop does not have.
@@ -329,9 +340,8 @@ fn tc_lines(forwarder: Forwarder) -> Vec<String> {
             "class add dev {RIGHT} parent {parent} classid 1:{id} htb rate {mbit}mbit quantum 1514"
         )
     };
-    let queue = |id: u32| {
-        format!("qdisc add dev {RIGHT} parent 1:{id} handle {id}: pfifo limit 1000")
-    };
+    let queue =
+        |id: u32| format!("qdisc add dev {RIGHT} parent 1:{id} handle {id}: pfifo limit 1000");
     vec![
         format!("qdisc add dev {RIGHT} root handle 1: htb default 3"),
         class("1:", 1, LINK_MBIT),
@@ -384,13 +394,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_the_least_beyond_the_maximum() {
-        let samples = |arrived: &[f64]| -> Vec<Sample> {
-            arrived.iter().map(|&arrived| Sample { arrived, ..Sample::default() }).collect()
-        };
-        assert_eq!(beyond(&samples(&[50.0, 100.0, 95.0, 98.0])), (100.0, 95.0));
-        assert_eq!(beyond(&samples(&[50.0, 100.0])), (100.0, 100.0));
-        // A livelock.
-        assert_eq!(beyond(&samples(&[20_600.0, 7101.0])).1.round(), 34.0);
+    fn a_sample_is_the_median_of_each_value() {
+        let sample = |offered, arrived| Sample { offered, arrived, ..Sample::default() };
+        let rounds = [sample(3.0, 1.0), sample(1.0, 2.0), sample(2.0, 9.0)];
+        let middle = Sample::middle(&rounds);
+        assert_eq!((middle.offered, middle.arrived), (2.0, 2.0));
     }
 }

@@ -100,6 +100,7 @@ experiments! {
     score,
     papers_live,
     cost_live,
+    second_live,
 }
 
 #[cfg(test)]

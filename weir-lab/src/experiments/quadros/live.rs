@@ -77,12 +77,7 @@ pub(super) fn measure(
 }
 
 /// Returns a file of the sheet with the weight and the queues of a phase.
-fn filled(
-    run: &Run<'_>,
-    file: &str,
-    row: &Row,
-    others: &[(&str, &str)],
-) -> Result<String, String> {
+fn filled(run: &Run<'_>, file: &str, row: &Row, others: &[(&str, &str)]) -> Result<String, String> {
     let [weight, one, three] = row.queues();
     let values = [("weight", weight.as_str()), ("queue1", &one), ("queue3", &three)];
     run.filled(file, &[&values, others].concat())
