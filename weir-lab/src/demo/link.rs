@@ -1,5 +1,5 @@
-//! The link of the demo, and of live experiments that change their link: `weir up`, as a user starts
-//! it, between two private networks.
+//! The link of the demo, and of live experiments that change their link: `weir up`, as a user
+//! starts it, between two private networks.
 //!
 //! Everything after the start goes over its control socket, as the verbs do it. Invariant: however
 //! the demo ends, the link ends with it, and its folder goes.

@@ -2,19 +2,19 @@
 //! [risso99 §6.2, Tables 4 and 5, Figure 20]: the loop of `weir up` with schedulers beside its
 //! FIFO, and the kernel's bridge with and without HTB.
 //!
-//! One UDP flow floods the forwarder, as in the paper. The cost of a packet in Weir is the time that
-//! the loop worked for it, before all other programs (`priority = "realtime"`); schedulers are
-//! compared with FIFO round by round, and figures are medians. Beside the kernel counts the processor time of this
-//! program's threads, sender included, for each packet that arrived, at half of what was forwarded
-//! at most: the kernel forwards in the sender's calls, and so is never offered more than it can
-//! take. It counts as this kernel counts it: one that counts interrupts apart
-//! (`IRQ_TIME_ACCOUNTING`) leaves part of its own work out.
+//! One UDP flow floods the forwarder, as in the paper. The cost of a packet in Weir is the time
+//! that the loop worked for it, before all other programs (`priority = "realtime"`); schedulers are
+//! compared with FIFO round by round, and figures are medians. Beside the kernel counts the
+//! processor time of this program's threads, sender included, for each packet that arrived, at half
+//! of what was forwarded at most: the kernel forwards in the sender's calls, and so is never
+//! offered more than it can take. It counts as this kernel counts it: one that counts interrupts
+//! apart (`IRQ_TIME_ACCOUNTING`) leaves part of its own work out.
 //!
 //! Figures, with `FORWARDER` one of `fifo`, `cbq`, `cbq-altq`, `htb`, `kernel.fifo`, `kernel.htb`:
 //! `FORWARDER.SIZE.loop` (µs), `FORWARDER.SIZE.less` (% fewer packets than FIFO),
 //! `FORWARDER.classes` (cost beside the most classes, in parts of that with one), `FORWARDER.most`
-//! (packets/s), `.below` (% of half of a flood's), `.kept` (what is forwarded of a flood, in % of what is
-//! of just as much as the forwarder can take) and `.processor` (µs).
+//! (packets/s), `.below` (% of half of a flood's), `.kept` (what is forwarded of a flood, in % of
+//! what is of just as much as the forwarder can take) and `.processor` (µs).
 
 use super::{Experiment, processes};
 use crate::bench::median;
@@ -35,7 +35,7 @@ use weir_traffic::flood::{Flood, FloodPlan, Way};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cost-live",
-    summary: "cost and overload on real packets: the loop of `weir up` by scheduler, and the kernel",
+    summary: "cost and overload on real packets: the loop of `weir up`, and the kernel",
     measure: Some(measure),
     own: None,
 };
@@ -170,8 +170,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the samples of each round at half of what is forwarded at most, at each load, and with
-    /// all that the sender sends.
+    /// Returns the samples of each round: at half of what is forwarded of a flood, at each load, and
+    /// of the flood.
     fn loads(&self, forwarder: Forwarder, size: u32) -> Result<Vec<Vec<Sample>>, String> {
         let loads = if forwarder.is_weir() { self.loads.as_slice() } else { &[] };
         let parts: Vec<f64> = std::iter::once(HALF).chain(loads.iter().copied()).collect();

@@ -2,11 +2,11 @@
 //! and what `weir measure` finds in two captures of Weir's traffic, one before the link and one
 //! behind it.
 //!
-//! Figures of each scenario of `live.toml`: `SCENARIO.goodput` and `SCENARIO.iperf3.goodput` (kbit/s
-//! of payload), and of datagrams `SCENARIO.loss` and `SCENARIO.iperf3.loss` (%), and the delays
-//! `SCENARIO.p50` and `.p99` (ms) in the link, behind `recv.` from the sender's call to the receiver
-//! and behind `captures.` between the captures, with `SCENARIO.captures.loss`. Where iperf3 is not
-//! installed its figures are missing, and the rows say so.
+//! Figures of each scenario of `live.toml`: `SCENARIO.goodput` and `SCENARIO.iperf3.goodput`
+//! (kbit/s of payload), and of datagrams `SCENARIO.loss` and `SCENARIO.iperf3.loss` (%), and the
+//! delays `SCENARIO.p50` and `.p99` (ms) in the link, behind `recv.` from the sender's call to the
+//! receiver and behind `captures.` between the captures, with `SCENARIO.captures.loss`. Where
+//! iperf3 is not installed its figures are missing, and the rows say so.
 
 use super::Experiment;
 use crate::claims::{Measured, Run};
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use weir_live::error::SystemError;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
+use weir_live::status::Board;
 use weir_live::testbed::{END, Host, LEFT, Testbed};
 use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::replay::InterfaceMap;
@@ -134,22 +135,7 @@ fn delays(
 /// in them.
 fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
     let run = || -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
-        let drive = |testbed: &Testbed, board: Option<&_>| {
-            let stop = AtomicBool::new(false);
-            thread::scope(|scope| {
-                let taps = [(&testbed.weir, LEFT), (&testbed.server, END)];
-                let taps = taps.map(|(network, interface)| {
-                    let stop = &stop;
-                    scope.spawn(move || network.run(|| capture(interface, stop))?)
-                });
-                let live = pair.drive(testbed, board.expect("the bridge has a board"));
-                stop.store(true, Ordering::Relaxed);
-                let [before, behind] =
-                    taps.map(|tap| tap.join().expect("a capture does not panic"));
-                Ok((live?, [before?, behind?]))
-            })
-        };
-        Ok(rig::between(pair.forwarder()?, drive)?.0)
+        Ok(rig::between(pair.forwarder()?, |testbed, board| drive(pair, testbed, board))?.0)
     };
     let told = |why: &dyn std::fmt::Display| format!("{}: {why}", pair.name);
     let (live, captures) = run().map_err(|error| told(&error))?;
@@ -164,6 +150,25 @@ fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
         Some(fault) => Err(told(fault)),
         None => Ok((live, report)),
     }
+}
+
+/// Sends while both ends of the link are captured.
+fn drive(
+    pair: &Pair,
+    testbed: &Testbed,
+    board: Option<&Board>,
+) -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let taps = [(&testbed.weir, LEFT), (&testbed.server, END)].map(|(network, interface)| {
+            let stop = &stop;
+            scope.spawn(move || network.run(|| capture(interface, stop))?)
+        });
+        let live = pair.drive(testbed, board.expect("the bridge has a board"));
+        stop.store(true, Ordering::Relaxed);
+        let [before, behind] = taps.map(|tap| tap.join().expect("a capture does not panic"));
+        Ok((live?, [before?, behind?]))
+    })
 }
 
 /// Captures what an interface of this thread's network receives, until stopped.
