@@ -170,8 +170,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the samples of each round: at half of what is forwarded of a flood, at each load, and
-    /// of the flood.
+    /// Returns the samples of each round: at half of what is forwarded of a flood, at each load,
+    /// and of the flood.
     fn loads(&self, forwarder: Forwarder, size: u32) -> Result<Vec<Vec<Sample>>, String> {
         let loads = if forwarder.is_weir() { self.loads.as_slice() } else { &[] };
         let parts: Vec<f64> = std::iter::once(HALF).chain(loads.iter().copied()).collect();
