@@ -1,11 +1,15 @@
 //! `weir reserve` on two hosts with a router of `weir up` between them, in private networks: a
 //! reservation by two commands is a class on the router, real packets get its rate, one that does
 //! not fit says why, and `release` takes it back at once; also with a bridge in place of the router
-//! (`reserve/bridged.rs`). Needs root, as host ports do; otherwise
+//! (`reserve/bridged.rs`), and with a group (`reserve/groups.rs`). Needs root, as host ports do; otherwise
 //! the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
 #[path = "reserve/bridged.rs"]
 mod bridged;
+#[path = "reserve/groups.rs"]
+mod group;
+#[path = "../../weir-live/tests/support/groups.rs"]
+mod groups;
 #[path = "common/processes.rs"]
 mod processes;
 #[path = "../../weir-live/tests/support/reserving.rs"]
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Rates are measured.
     arguments.test_threads = Some(1);
-    let rows = TESTS.iter().chain(bridged::TESTS).map(|(name, test)| Trial::test(*name, test));
+    let rows = TESTS.iter().chain(bridged::TESTS).chain(group::TESTS).map(|(name, test)| Trial::test(*name, test));
     rows::run(arguments, privilege::ready_for_taps(), rows)
 }
 
