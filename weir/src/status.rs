@@ -149,7 +149,7 @@ impl Run for Status {
             };
         }
         if self.watch {
-            return watch::watch(|| fetch(&find, &query), watch::text, interval, output);
+            return watch::watch(|| fetch(find, &query), watch::text, interval, output);
         }
         match fetch(find, &query) {
             Ok(status) => show(&status, &query, output),

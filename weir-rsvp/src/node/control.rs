@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
+use weir_core::units::Instant;
 
 use super::action::{Action, Control, FlowId, Police, Removal, Request};
 use super::outbox::{Call, Outbox};

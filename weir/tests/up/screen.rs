@@ -63,7 +63,8 @@ impl Screen {
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
         let screen = Self { socket: scene.folder.join(format!("tmux-{number}.sock")) };
         let weir = env!("CARGO_BIN_EXE_weir");
-        let line = format!("'{weir}' {words} --control weir.sock; echo It ended with $?; sleep 600");
+        let line =
+            format!("'{weir}' {words} --control weir.sock; echo It ended with $?; sleep 600");
         let mut command = screen.tmux(&["-u", "-f", "/dev/null", "new-session", "-d"]);
         command.args(["-x", "80", "-y", "24", &line]).current_dir(&scene.folder);
         command.env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").env_remove("TMUX");
