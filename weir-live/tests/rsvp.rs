@@ -12,15 +12,15 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::Duration as Wait;
 
-use libtest_mimic::{Arguments, Failed, Trial};
 use groups::GroupRouter;
+use libtest_mimic::{Arguments, Failed, Trial};
 use reserving::{Row, Setting, Station, address, connect_ends, drive_on, tspec};
 use weir_core::classify::InterfaceId;
 use weir_live::netlink::Netlink;
 use weir_live::netns::{self, NetNs};
 use weir_live::rsvp::{Descriptors, KernelNetwork, Role};
-use weir_rsvp::integrity::{Hash, Key, Security};
 use weir_rsvp::Tspec;
+use weir_rsvp::integrity::{Hash, Key, Security};
 use weir_rsvp::node::{Claim, Event};
 use weir_rsvp::wire::{Descriptor, Filter, Reservation, Session, Style};
 

@@ -449,12 +449,17 @@ fn a_bridge_with_an_address_takes_reservations_in_one_direction() {
     let (bridge, address) = deployment.rsvp_bridge().expect("it has an address");
     assert_eq!((bridge.ports.as_slice(), address.to_string()), (&[0, 1, 2][..], "10.0.0.9".into()));
     let rows: &[(&str, &str, &[&str])] = &[
-        ("'10.0.0.9'", "'fd00::9'", &["W018@d:4:11"]),
-        ("'10.0.0.9'", "'239.0.0.9'", &["W018@d:4:11"]),
+        ("'10.0.0.9'", "'fd00::9'", &["W017@d:4:11"]),
+        ("'10.0.0.9'", "'239.0.0.9'", &["W017@d:4:11"]),
         ("address = '10.0.0.9'\n", "", &["W215@d:5:13"]),
         ("direction = 'down'\n", "", &["W215@d:3:1"]),
         ("direction = 'down'", "direction = 'left'", &["W215@d:6:13"]),
-        ("['a', 'c']", "'a'", &["W215@d:3:1"]),
+        ("['a', 'c']", "'a'", &["W207@d:2:35"]),
+        (
+            "['a', 'c']\nto = 'b'",
+            "'a'\nto = 'b'\npolicy = 'places.toml'\n[direction.side]\nfrom = 'c'\nto = 'a'",
+            &["W215@d:3:1", "W211@d:15:12"],
+        ),
         ("class =", "interfaces = ['eth0']\nclass =", &["W215@d:4:11"]),
         ("c = 'eth2'", "c = { interface = 'eth2', kind = 'afxdp' }", &["W215@d:3:1"]),
         ("'reserved'", "'rest'", &["W215@d:5:9"]),

@@ -1,10 +1,10 @@
 //! `weir rsvp`: the process of reservations, started by `weir up` and by nothing else.
 //!
-//! It speaks RSVP with the neighbours of a router or bridge (`node.rs`), admits reservations, and lets each
-//! that is admitted join the link as a class (`classes.rs`), as `weir class` does. It opens no file
-//! and no socket: sockets come over a channel, and so does each connection to the control socket.
-//! Before the first message it gives up what it could do beyond that. When its keeper ends, it
-//! ends, and the classes stay until the next life of it, or nobody, refreshes them.
+//! It speaks RSVP with the neighbours of a router or bridge (`node.rs`), admits reservations, and
+//! lets each that is admitted join the link as a class (`classes.rs`), as `weir class` does. It
+//! opens no file and no socket: sockets come over a channel, and so does each connection to the
+//! control socket. Before the first message it gives up what it could do beyond that. When its
+//! keeper ends, it ends, and the classes stay until the next life of it, or nobody, refreshes them.
 
 mod classes;
 mod desk;

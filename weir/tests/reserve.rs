@@ -48,7 +48,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Rates are measured.
     arguments.test_threads = Some(1);
-    let rows = TESTS.iter().chain(bridged::TESTS).chain(group::TESTS).map(|(name, test)| Trial::test(*name, test));
+    let rows = TESTS
+        .iter()
+        .chain(bridged::TESTS)
+        .chain(group::TESTS)
+        .map(|(name, test)| Trial::test(*name, test));
     rows::run(arguments, privilege::ready_for_taps(), rows)
 }
 

@@ -14,8 +14,8 @@ use crate::status::reservations::Reservations;
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToRsvp {
     /// The first message. Its descriptors: the end of the channel by which the forwarder asks for
-    /// sessions, then the sockets ([`crate::rsvp::Descriptors::into_parts`], or those of the plan of
-    /// a bridge).
+    /// sessions, then the sockets ([`crate::rsvp::Descriptors::into_parts`], or those of the plan
+    /// of a bridge).
     Begin(Box<RsvpPlan>),
     /// A connection to the control socket of the link, as a descriptor, or why there is none.
     Connection(Result<(), String>),

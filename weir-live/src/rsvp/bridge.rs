@@ -1,10 +1,10 @@
 //! A node's network on a bridge: messages are taken out of the frames that cross it, and others are
 //! put in as frames.
 //!
-//! A bridge has no routes and asks for no Ethernet address. It learns both from what it takes out: a
-//! Path tells by which port its sender is, and to which station frames for its session go; any
-//! message tells which station stands for the hop that sent it. So a message goes on as the one did
-//! that crossed before it, and an answer goes back to the station that asked.
+//! A bridge has no routes and asks for no Ethernet address. It learns both from what it takes out:
+//! a Path tells by which port its sender is, and to which station frames for its session go; any
+//! message tells which station stands for the hop that sent it. So a message goes on as the one
+//! that came did, and an answer goes back to the station that asked.
 //!
 //! The bridge's own address belongs to no interface of the host. Whoever asks for its station gets
 //! an answer from here, with the Ethernet address of the port.
@@ -95,7 +95,8 @@ pub struct BridgeNetwork {
     sockets: Vec<OwnedFd>,
     learned: Learned,
     buffer: Vec<u8>,
-    lost: Option<String>,
+    /// By port: its interface went down, and no frame came since.
+    down: Vec<bool>,
 }
 
 impl BridgeNetwork {
@@ -122,7 +123,7 @@ impl BridgeNetwork {
             sockets,
             learned: Learned::new(plan.ports.len()),
             buffer: vec![0; FRAME_BYTES_MAX],
-            lost: None,
+            down: vec![false; plan.ports.len()],
         })
     }
 
@@ -131,9 +132,22 @@ impl BridgeNetwork {
         &self.interfaces
     }
 
-    /// Returns why it hears nothing by a port any more: its interface is gone.
-    pub fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    /// Returns whether an interface may be gone: it went down, and no frame came since. A socket is
+    /// told of the first and not of the second, so this is to be asked again.
+    pub fn is_down(&self) -> bool {
+        self.down.contains(&true)
+    }
+
+    /// Returns why it hears nothing by a port any more: its interface is gone, and no socket is
+    /// bound to it. One that is only down comes back by itself.
+    pub fn lost(&self) -> Option<String> {
+        let is_lost = |port: &usize| {
+            let bound = socket::bound_interface(self.sockets[*port].as_fd());
+            self.down[*port]
+                && bound.is_ok_and(|bound| bound as u32 != self.interfaces[*port].index)
+        };
+        let port = (0..self.sockets.len()).find(is_lost)?;
+        Some(format!("the interface `{}` is gone", self.interfaces[port].name))
     }
 
     /// Takes the next frame of a port; returns the message in it, if it is one.
@@ -142,11 +156,12 @@ impl BridgeNetwork {
         let len = match received {
             Ok((len, _)) => len,
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => return Taken::Nothing,
-            Err(error) => {
-                self.look_at(port, error.into());
+            Err(_) => {
+                self.down[port] = true;
                 return Taken::Nothing;
             }
         };
+        self.down[port] = false;
         let frame = &self.buffer[..len];
         if let Some(answer) = arp_answer(frame, self.address, self.stations[port]) {
             // Whoever misses it asks again.
@@ -168,16 +183,6 @@ impl BridgeNetwork {
             self.learned.hop(hop, interface, from);
         }
         Taken::Message(Received { interface, source, destination, ttl })
-    }
-
-    /// Notes whether a port's interface is gone: a socket is bound to it no more then. One that is
-    /// only down comes back by itself.
-    fn look_at(&mut self, port: usize, error: io::Error) {
-        let HostInterface { name, index, .. } = &self.interfaces[port];
-        let bound = socket::bound_interface(self.sockets[port].as_fd());
-        if bound.is_ok_and(|bound| bound as u32 != *index) {
-            self.lost = Some(format!("the interface `{name}` is gone ({error})"));
-        }
     }
 
     /// Returns the station to which a message goes.
@@ -247,8 +252,8 @@ impl Routes for BridgeNetwork {
     }
 }
 
-/// What frames told. Both tables are bounded: when one is full, it is learned anew, within a refresh
-/// period of the neighbours.
+/// What frames told. Both tables are bounded: when one is full, it is learned anew, within a
+/// refresh period of the neighbours.
 struct Learned {
     ports: usize,
     /// By destination and source of packets with router alert: the port by which they came, and the

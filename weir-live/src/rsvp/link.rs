@@ -29,8 +29,13 @@ impl LinkNetwork {
         }
     }
 
+    /// Returns whether [`LinkNetwork::lost`] is to be asked again, though nothing comes.
+    pub fn is_down(&self) -> bool {
+        matches!(self, Self::Bridge(network) if network.is_down())
+    }
+
     /// Returns why it hears nothing any more by an interface that went; only other sockets do then.
-    pub fn lost(&self) -> Option<&str> {
+    pub fn lost(&self) -> Option<String> {
         match self {
             Self::Router(_) => None,
             Self::Bridge(network) => network.lost(),

@@ -202,8 +202,7 @@ impl Deployment {
     /// Returns the bridge that takes part in RSVP, and its address there.
     pub fn rsvp_bridge(&self) -> Option<(&Bridge, Ipv4Addr)> {
         let rsvp = self.rsvp.as_ref()?;
-        let to = self.directions[rsvp.direction].to;
-        let bridge = self.bridges.iter().find(|bridge| bridge.ports.contains(&to))?;
+        let bridge = self.bridges.iter().find(|bridge| bridge.ports.contains(&rsvp.to))?;
         Some((bridge, rsvp.address?))
     }
 

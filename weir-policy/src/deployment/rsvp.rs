@@ -33,6 +33,8 @@ use weir_core::units::{Duration, Rate};
 pub struct Rsvp {
     /// The index of the direction whose policy has the class.
     pub direction: usize,
+    /// The index of the port where that direction ends.
+    pub to: usize,
     /// The class whose places reservations take.
     pub class: String,
     /// What becomes of packets beyond what is reserved.
@@ -129,6 +131,7 @@ pub(super) fn read(
     }
     (!report.failed()).then_some(Rsvp {
         direction: way,
+        to: directions[way].to,
         class: class.to_owned(),
         excess,
         delay: delay.flatten(),
@@ -251,8 +254,7 @@ pub(super) fn check_bridge(
     }
     let is_xdp = |number: &&usize| deployment.ports[**number].kind.starts_with("afxdp");
     if let Some(number) = bridge.ports.iter().find(is_xdp) {
-        let message =
-            format!("port `{}` uses AF_XDP, which hides frames from RSVP", port(number));
+        let message = format!("port `{}` uses AF_XDP, which hides frames from RSVP", port(number));
         refuse(message, "write `kind = \"afpacket\"`, or leave `kind` out");
     }
 }

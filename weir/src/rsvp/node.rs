@@ -76,7 +76,9 @@ impl Router {
                 deadline = Some(Driver::<LinkNetwork>::now());
             }
             self.tell();
-            let deadline = deadline.into_iter().chain(self.former_until).min();
+            let look = self.driver.network().is_down();
+            let look = look.then(|| Driver::<LinkNetwork>::now().after(LOOK_GAP));
+            let deadline = deadline.into_iter().chain(self.former_until).chain(look).min();
             let bell = self.desk.classes().bell();
             let own = [self.keeper.as_fd(), bell.as_fd()];
             let others: Vec<_> =
@@ -86,7 +88,7 @@ impl Router {
                 return Ok(());
             }
             if let Some(why) = self.driver.network().lost() {
-                return Err(why.to_owned());
+                return Err(why);
             }
             self.desk.classes().bell().quiet();
             self.hear();
@@ -252,3 +254,5 @@ const LATENCY: Option<u32> = Some(0);
 const ETHERNET_HEADER: u32 = 14;
 const EPOCH_MAX: u32 = 0x00ff_ffff;
 const TELL_GAP: Duration = Duration::from_secs(1);
+/// How soon an interface that is gone is noticed.
+const LOOK_GAP: Duration = Duration::from_millis(500);

@@ -11,6 +11,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_live::channel::Channel;
@@ -192,7 +193,7 @@ impl Wanted {
     fn of(deployment: &Deployment) -> Result<Option<Self>, String> {
         let Some(settings) = &deployment.rsvp else { return Ok(None) };
         let interface = |port: usize| deployment.ports[port].interface.clone();
-        let to = deployment.directions[settings.direction].to;
+        let to = settings.to;
         let bridge = deployment.rsvp_bridge().map(|(bridge, address)| {
             let others = bridge.ports.iter().copied().filter(|port| *port != to);
             (address, others.map(interface).collect())
@@ -216,7 +217,7 @@ impl Wanted {
             plan.interfaces = self.interfaces()?;
             return Ok((plan, Descriptors::open(Role::Router)?.into_parts()));
         };
-        plan.interfaces = [&[self.shaped.clone()], others.as_slice()].concat();
+        plan.interfaces = [slice::from_ref(&self.shaped), others.as_slice()].concat();
         let (bridge, sockets) = BridgePlan::open(*address, &plan.interfaces)?;
         plan.bridge = Some(bridge);
         Ok((plan, sockets))

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::NetNs;
+use weir_live::rsvp::{Descriptors, KernelNetwork, Network, Role};
 use weir_live::testbed::wait_for_carrier;
+use weir_rsvp::wire::{Body, Message};
 
 pub const TESTS: &[Test] = &[
     ("a_bridge_with_an_address_makes_a_class_until_it_is_released", a_bridge_makes_a_class),
@@ -74,6 +76,7 @@ fn a_bridge_makes_a_class() -> Outcome {
     assert_eq!(one["senders"][0]["from"], "10.1.0.1", "{shown}");
     assert_eq!(one["reservations"][0]["by"], "10.1.0.3", "the hop of a Resv: {shown}");
     assert_eq!(shown["malformed"], 0, "{shown}");
+    paths_name_the_bridge(&scene)?;
     real_packets_get_the_rate(&scene, [10, 1, 0, 3].into())?;
     // Longer than state lives without a refresh.
     let start = Instant::now();
@@ -89,6 +92,25 @@ fn a_bridge_makes_a_class() -> Outcome {
     scene.until("the session is gone", |scene| {
         sessions(scene).is_ok_and(|shown| shown["sessions"] == 0)
     })
+}
+
+/// No Path of the sender's host crosses beside the bridge's own.
+fn paths_name_the_bridge(scene: &Scene) -> Outcome {
+    let host = ["host".to_owned()];
+    let sockets = scene.networks[RECEIVER].run(|| Descriptors::open(Role::Host))??;
+    let mut network = scene.networks[RECEIVER].run(|| KernelNetwork::new(sockets, &host))??;
+    let (start, mut message, mut hops) = (Instant::now(), Vec::new(), Vec::new());
+    while start.elapsed() < Duration::from_secs(3) {
+        thread::sleep(Duration::from_millis(10));
+        while network.receive(&mut message).is_some() {
+            if let Body::Path(path) = Message::parse(&message)?.body {
+                hops.push(path.hop.address);
+            }
+        }
+    }
+    let own: IpAddr = OWN.parse()?;
+    assert!(hops.len() >= 3 && hops.iter().all(|hop| *hop == own), "{hops:?}");
+    Ok(())
 }
 
 fn a_bridge_refuses() -> Outcome {
@@ -111,7 +133,8 @@ fn a_bridge_refuses() -> Outcome {
 fn an_interface_comes_back() -> Outcome {
     let mut scene = scene("back", 8)?;
     scene.start(SENDER, SEND)?;
-    scene.until("it is known", |scene| sessions(scene).is_ok_and(|shown| shown["sessions"] == 1))?;
+    scene
+        .until("it is known", |scene| sessions(scene).is_ok_and(|shown| shown["sessions"] == 1))?;
     Netlink::open_in(&scene.networks[RECEIVER])?.delete_link("host")?;
     thread::sleep(Duration::from_millis(500));
     cable(&scene.networks, RECEIVER, "right")?;
