@@ -59,7 +59,7 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 }
 
 /// One probe serves all sheets of a run.
-fn calibration() -> Result<&'static Calibration, String> {
+pub(super) fn calibration() -> Result<&'static Calibration, String> {
     static PROBED: OnceLock<Result<Calibration, String>> = OnceLock::new();
     PROBED.get_or_init(|| calibrate::probe(PROBE)).as_ref().map_err(Clone::clone)
 }
