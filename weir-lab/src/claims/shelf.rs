@@ -63,8 +63,8 @@ impl Shelf {
         Fact::parse_all(text(&paper.key, "facts.toml")?, &paper.key)
     }
 
-    /// Returns every file of a paper's folder with its path below the repository's root: its list of
-    /// facts, and sheets, policies and scenarios.
+    /// Returns every file of a paper's folder with its path below the repository's root: its list
+    /// of facts, and sheets, policies and scenarios.
     pub fn files(paper: &Paper) -> Vec<(String, &'static [u8])> {
         let (mut folders, mut files) = (Vec::from_iter(PAPERS.get_dir(&paper.key)), Vec::new());
         while let Some(folder) = folders.pop() {

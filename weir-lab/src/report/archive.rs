@@ -1,9 +1,10 @@
-//! The archive of results with what made them, so that a paper can cite a figure: a tar file in gzip.
+//! The archive of results with what made them, so that a paper can cite a figure: a tar file in
+//! gzip.
 //!
-//! It has the results as JSON, CSV, pictures and the report, the sheets, policies and scenarios that
-//! were run, how to cite Weir, and a manifest with the program's version, the command, the seed and
-//! the machine. Each file has its SHA-256 sum in the manifest and in `SHA256SUMS`. Invariant: the
-//! same results give the same bytes, since no time and no owner is written.
+//! It has the results as JSON, CSV, pictures and the report, the sheets, policies and scenarios
+//! that were run, how to cite Weir, and a manifest with the program's version, the command, the
+//! seed and the machine. Each file has its SHA-256 sum in the manifest and in `SHA256SUMS`.
+//! Invariant: the same results give the same bytes, since no time and no owner is written.
 
 use super::{About, html};
 use crate::claims::{Decided, Outcome, Shelf};
