@@ -21,7 +21,7 @@ use weir_live::ethtool::set_ipv6;
 use weir_live::netns;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
+use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness, set_realtime};
 use weir_live::status::{Board, Shape, Status};
 use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
@@ -126,6 +126,8 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
 pub(crate) enum Forwarder<'a> {
     /// The bridge of `weir up`.
     Weir(Box<BridgeConfig>),
+    /// The same with `priority = "realtime"`, where the user may have that.
+    WeirFirst(Box<BridgeConfig>),
     /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
     Kernel(&'a [String]),
 }
@@ -137,8 +139,9 @@ pub(crate) fn between<T>(
     traffic: impl FnOnce(&Testbed, Option<&Board>) -> Result<T, SystemError>,
 ) -> Result<(T, Status), SystemError> {
     let testbed = quiet_testbed()?;
+    let is_first = matches!(forwarder, Forwarder::WeirFirst(_));
     let config = match forwarder {
-        Forwarder::Weir(config) => *config,
+        Forwarder::Weir(config) | Forwarder::WeirFirst(config) => *config,
         Forwarder::Kernel(tc) => {
             testbed.weir.run(|| kernel_bridge(tc))??;
             return Ok((traffic(&testbed, None)?, Status::default()));
@@ -149,6 +152,10 @@ pub(crate) fn between<T>(
         let bridge = scope.spawn(|| {
             testbed.weir.enter()?;
             let mut bridge = Bridge::open(config)?;
+            if is_first {
+                // An ordinary user goes without.
+                drop(set_realtime());
+            }
             ready.store(true, Ordering::Relaxed);
             bridge.run(&stop, &[], &board)
         });

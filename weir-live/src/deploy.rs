@@ -163,9 +163,14 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
         Side::Wire => "wire",
     };
     let impairment = Impairment { delay: port.delay, loss: port.loss, seed: port.seed };
+    let withheld = deployment.rsvp_bridge().filter(|(bridge, _)| bridge.ports.contains(&number));
+    let withheld = withheld.map(|(_, address)| address);
+    // Packet sockets beside a port do not see what AF_XDP takes.
+    let kind = if withheld.is_some() { "afpacket" } else { kind };
     PortConfig {
         kind: kind.to_owned(),
         impairment,
+        withheld,
         ring_slots: deployment.receive_ring as usize,
         ..PortConfig::new(&port.interface)
     }

@@ -2,8 +2,10 @@
 
 use std::ffi::c_int;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 
+use crate::rsvp::filter;
 use crate::socket;
 
 /// Makes a group of this bound socket alone, and returns the group's number.
@@ -38,13 +40,28 @@ pub(crate) fn refuse_all(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &nothing)
 }
 
-/// Undoes [`refuse_all`].
-pub(crate) fn refuse_none(socket: BorrowedFd<'_>) -> io::Result<()> {
+/// Undoes [`refuse_all`], but for messages of RSVP where they are withheld
+/// ([`PortConfig::withheld`](crate::port::PortConfig::withheld)).
+pub(crate) fn refuse_only(socket: BorrowedFd<'_>, withheld: Option<Ipv4Addr>) -> io::Result<()> {
+    if let Some(own) = withheld {
+        return set_filter(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            &filter::withholding(own),
+        );
+    }
     match socket::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0) {
         // It has no filter.
         Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         outcome => outcome,
     }
+}
+
+/// Makes the socket take only what the bridge itself has to answer: messages of RSVP, and requests
+/// for its Ethernet address.
+pub(crate) fn take_rsvp(socket: BorrowedFd<'_>, own: Ipv4Addr) -> io::Result<()> {
+    set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter::taking(own))
 }
 
 fn set_filter(

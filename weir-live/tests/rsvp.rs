@@ -1,23 +1,28 @@
 //! RSVP on real sockets, through routers in private networks. Needs root or user namespaces;
 //! otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "support/groups.rs"]
+mod groups;
 #[path = "support/reserving.rs"]
 mod reserving;
 #[path = "support/rows.rs"]
 mod rows;
 
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::Duration as Wait;
 
+use groups::GroupRouter;
 use libtest_mimic::{Arguments, Failed, Trial};
-use reserving::{Row, Setting, Station, address, tspec};
+use reserving::{Row, Setting, Station, address, connect_ends, drive_on, tspec};
 use weir_core::classify::InterfaceId;
 use weir_live::netlink::Netlink;
-use weir_live::netns;
+use weir_live::netns::{self, NetNs};
 use weir_live::rsvp::{Descriptors, KernelNetwork, Role};
+use weir_rsvp::Tspec;
 use weir_rsvp::integrity::{Hash, Key, Security};
-use weir_rsvp::node::Event;
-use weir_rsvp::wire::{Filter, Session};
+use weir_rsvp::node::{Claim, Event};
+use weir_rsvp::wire::{Descriptor, Filter, Reservation, Session, Style};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -30,6 +35,7 @@ const TESTS: &[Test] = &[
     ("state_lives_by_refreshes_and_dies_without", state_dies),
     ("a_path_follows_the_route", a_path_follows_the_route),
     ("a_group_is_reached_and_not_heard_by_its_sender", a_group_is_reached),
+    ("receivers_of_a_group_behind_two_interfaces_are_merged", receivers_of_a_group_are_merged),
     ("long_messages_travel_in_fragments", long_messages),
     ("descriptors_keep_their_order", descriptors_keep_their_order),
 ];
@@ -152,6 +158,81 @@ fn a_group_is_reached() -> Outcome {
     Ok(())
 }
 
+/// A router with two receivers of a group, each behind an interface of its own, where the kernel's
+/// multicast routes lead.
+fn receivers_of_a_group_are_merged() -> Outcome {
+    const ROUTER: usize = 1;
+    let mut row = Row::new(Setting { nodes: 3, ..plain() })?;
+    row.networks.push(NetNs::new()?);
+    connect_ends(&row.networks, 2, [(ROUTER, "side"), (3, "left")])?;
+    let names = ["left", "right", "side"].map(str::to_owned);
+    let router = row.networks[ROUTER].run(|| drive_on(&names, Role::Router, ROUTER, plain()))??;
+    row.stations[ROUTER].driver = router;
+    let side = row.networks[3].run(|| {
+        Netlink::open()?.set_up("lo", true)?;
+        Netlink::open()?.add_route(address(true, 0, usize::MAX), 24, address(true, 2, ROUTER))?;
+        drive_on(&["left".to_owned()], Role::Host, 3, plain())
+    })??;
+    row.stations.push(Station { driver: side, events: Vec::new() });
+    let (source, group) = (Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(239, 1, 2, 3));
+    let mut near = Netlink::open_in(&row.networks[0])?;
+    near.add_route("224.0.0.0".parse()?, 4, address(true, 0, ROUTER))?;
+    for receiver in [2, 3] {
+        let network = row.stations[receiver].driver.network_mut();
+        network.join(group.into(), InterfaceId(0), true)?;
+    }
+    let (session, sender) = (Session::udp(group.into(), 5004), Filter::new(source.into(), 4000));
+    row.announce_to(session, sender);
+    // The kernel has no route for the group as yet.
+    row.run(Wait::from_millis(300));
+    assert!(!row.stations[2].has(|_| true) && !row.stations[3].has(|_| true));
+    let router = row.networks[ROUTER].run(|| GroupRouter::open(&["left", "right", "side"]))??;
+    router.route((source, group), 0, &[1, 2])?;
+    row.until("a Path at both", |stations| has_path(&stations[2]) && has_path(&stations[3]))?;
+    let view = row.stations[ROUTER].driver.node().session(&session).ok_or("it has state")?;
+    assert_eq!(view.senders[0].outgoing, [InterfaceId(1), InterfaceId(2)]);
+    // Half of what the other one wants.
+    let less = Tspec { rate: tspec().rate / 2.0, ..tspec() };
+    reserve_wildcard(&mut row, (2, session), less);
+    row.until("a Resv", |stations| reserved_rate(&stations[0]) == Some(less.rate))?;
+    reserve_wildcard(&mut row, (3, session), tspec());
+    row.until("the larger one", |stations| reserved_rate(&stations[0]) == Some(tspec().rate))?;
+    let view = row.stations[ROUTER].driver.node().session(&session).ok_or("it has state")?;
+    let mut hops: Vec<_> = view.reservations.iter().filter_map(|one| one.hop).collect();
+    hops.sort_unstable();
+    let wanted = [(1, address(true, 1, 2)), (2, address(true, 2, 3))];
+    assert_eq!(hops, wanted.map(|(port, address)| (InterfaceId(port), address)));
+    let driver = &mut row.stations[3].driver;
+    assert_eq!(driver.call(|node, now, routes| node.release(now, session, routes)), Ok(()));
+    row.until("the smaller one is left", |stations| {
+        reserved_rate(&stations[0]) == Some(less.rate)
+    })?;
+    // Without its route the group goes nowhere.
+    router.route((source, group), 0, &[1])?;
+    row.until("one way is left", |stations| {
+        let view = stations[ROUTER].driver.node().session(&session);
+        view.is_some_and(|view| view.senders[0].outgoing == [InterfaceId(1)])
+    })
+}
+
+fn reserve_wildcard(row: &mut Row, (station, session): (usize, Session), tspec: Tspec) {
+    let flowspec = Some(weir_rsvp::Flowspec::ControlledLoad(tspec));
+    let descriptors = vec![Descriptor { flowspec, filters: Vec::new() }];
+    let reservation = Reservation { style: Style::Wildcard, descriptors };
+    let claim = Claim { session, reservation, confirm: None, priority: None };
+    let driver = &mut row.stations[station].driver;
+    assert_eq!(driver.call(|node, now, routes| node.reserve(now, claim, routes)), Ok(()));
+}
+
+/// The rate that the sender was told last.
+fn reserved_rate(station: &Station) -> Option<f32> {
+    let told = station.events.iter().rev().find_map(|event| match event {
+        Event::Reserved { reservation, .. } => Some(reservation.clone()),
+        _ => None,
+    });
+    Some(told??.descriptors.first()?.flowspec?.tspec().rate)
+}
+
 /// What two reservations of many senders say is longer than a packet of the cable.
 fn long_messages() -> Outcome {
     for v4 in [true, false] {
@@ -177,8 +258,6 @@ fn long_messages() -> Outcome {
 }
 
 fn reserve_each(row: &mut Row, session: Session, senders: &[Filter]) {
-    use weir_rsvp::node::Claim;
-    use weir_rsvp::wire::{Descriptor, Reservation, Style};
     let flowspec = Some(weir_rsvp::Flowspec::ControlledLoad(tspec()));
     let descriptor = |sender: &Filter| Descriptor { flowspec, filters: vec![*sender] };
     let descriptors = senders.iter().map(descriptor).collect();

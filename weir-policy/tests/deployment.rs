@@ -427,6 +427,7 @@ fn reservations_have_a_class_with_places_where_a_router_sends() {
     }
     let bridge = format!("{HEAD}{WAYS}[deployment.rsvp]\nclass = 'a'\n");
     check(&bridge, &["W215@d:11:1"]);
+    check(&sound.replace("class =", "address = '10.0.0.9'\nclass ="), &["W215@d:4:11"]);
     let least = "[deployment]\nports = { host = 'eth1' }\n[deployment.rsvp]\nclass = 'reserved'\n\
                  [direction.out]\nfrom = 'host'\nto = 'wire'\npolicy = 'curves.toml'\n";
     let rsvp = check(least, &[]).plan.and_then(|plan| plan.rsvp).expect("it is written");
@@ -435,6 +436,39 @@ fn reservations_have_a_class_with_places_where_a_router_sends() {
         (rsvp.delay, rsvp.neighbour, rsvp.sessions),
         (None, NeighbourLimit::default(), 65_536)
     );
+}
+
+#[test]
+fn a_bridge_with_an_address_takes_reservations_in_one_direction() {
+    let sound = "[deployment]\nports = { a = 'eth0', b = 'eth1', c = 'eth2' }\n\
+                 [deployment.rsvp]\naddress = '10.0.0.9'\nclass = 'reserved'\n\
+                 direction = 'down'\n\
+                 [direction.down]\nfrom = ['a', 'c']\nto = 'b'\npolicy = 'places.toml'\n\
+                 [direction.up]\nfrom = 'b'\nto = 'a'\npolicy = 'places.toml'\n";
+    let deployment = check(sound, &[]).plan.expect("it is sound");
+    let (bridge, address) = deployment.rsvp_bridge().expect("it has an address");
+    assert_eq!((bridge.ports.as_slice(), address.to_string()), (&[0, 1, 2][..], "10.0.0.9".into()));
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("'10.0.0.9'", "'fd00::9'", &["W017@d:4:11"]),
+        ("'10.0.0.9'", "'239.0.0.9'", &["W017@d:4:11"]),
+        ("address = '10.0.0.9'\n", "", &["W215@d:5:13"]),
+        ("direction = 'down'\n", "", &["W215@d:3:1"]),
+        ("direction = 'down'", "direction = 'left'", &["W215@d:6:13"]),
+        ("['a', 'c']", "'a'", &["W207@d:2:35"]),
+        (
+            "['a', 'c']\nto = 'b'",
+            "'a'\nto = 'b'\npolicy = 'places.toml'\n[direction.side]\nfrom = 'c'\nto = 'a'",
+            &["W215@d:3:1", "W211@d:15:12"],
+        ),
+        ("class =", "interfaces = ['eth0']\nclass =", &["W215@d:4:11"]),
+        ("c = 'eth2'", "c = { interface = 'eth2', kind = 'afxdp' }", &["W215@d:3:1"]),
+        ("'reserved'", "'rest'", &["W215@d:5:9"]),
+    ];
+    for (old, new, wanted) in rows {
+        assert!(sound.contains(old), "{old}");
+        check(&sound.replacen(old, new, 1), wanted);
+    }
+    assert_eq!(check(&sound.replace("address = '10.0.0.9'\n", ""), &["W215@d:5:13"]).plan, None);
 }
 
 #[test]

@@ -240,6 +240,36 @@ fn a_lost_confirmation_is_sent_again() {
     assert!(medians[1] <= 6_000 && medians[0] > 20_000, "{medians:?}");
 }
 
+/// A ResvErr comes again with the next refresh of what was refused. Where messages are
+/// acknowledged, it is sent again before that.
+#[test]
+fn a_lost_error_is_sent_again() {
+    let mut late = Vec::new();
+    for reduction in [false, true] {
+        let mut times = Vec::new();
+        for seed in 0..60 {
+            let (mut net, session, sender) = chain(Setup { seed, reduction, ..PLAIN });
+            net.announce(0, session, sender, 1000.0);
+            net.run_until(seconds(1));
+            // The last router has no room.
+            net.capacity.insert((LAST - 1, 1), 100.0);
+            let claim = reservation(Style::Fixed, 800.0, &[sender]);
+            assert_eq!(net.reserve(LAST, session, claim), Ok(()));
+            // The Resv passes, and half of what comes after it does not.
+            let sent = net.sent;
+            assert!(net.run(seconds(2), |net| net.sent > sent));
+            net.loss = 500;
+            let start = net.now;
+            net.run(start.after(Duration::from_secs(150)), |net| !errors_at(net, LAST).is_empty());
+            times.push(net.now.since(start).as_nanos() / 1_000_000);
+        }
+        times.sort_unstable();
+        late.push(times[times.len() * 3 / 4]);
+    }
+    println!("a quarter of errors under 50 % loss comes after {late:?} ms, plain and reliable");
+    assert!(late[1] <= 2_000 && late[0] > 10_000, "{late:?}");
+}
+
 /// [rfc2961 §4.6] A tear that was lost is sent again; by then its state may be there anew.
 #[test]
 fn a_tear_that_comes_late_leaves_newer_state() {

@@ -1,10 +1,10 @@
 //! `weir rsvp`: the process of reservations, started by `weir up` and by nothing else.
 //!
-//! It speaks RSVP with the neighbours of a router (`node.rs`), admits reservations, and lets each
-//! that is admitted join the link as a class (`classes.rs`), as `weir class` does. It opens no file
-//! and no socket: sockets come over a channel, and so does each connection to the control socket.
-//! Before the first message it gives up what it could do beyond that. When its keeper ends, it
-//! ends, and the classes stay until the next life of it, or nobody, refreshes them.
+//! It speaks RSVP with the neighbours of a router or bridge (`node.rs`), admits reservations, and
+//! lets each that is admitted join the link as a class (`classes.rs`), as `weir class` does. It
+//! opens no file and no socket: sockets come over a channel, and so does each connection to the
+//! control socket. Before the first message it gives up what it could do beyond that. When its
+//! keeper ends, it ends, and the classes stay until the next life of it, or nobody, refreshes them.
 
 mod classes;
 mod desk;
@@ -18,12 +18,13 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_live::channel::Channel;
+use weir_live::error::SystemError;
 use weir_live::keeper::messages::PROTOCOL;
 use weir_live::keeper::process::inherited;
 use weir_live::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
 use weir_live::keeper::watch::Bell;
 use weir_live::precedence::set_niceness;
-use weir_live::rsvp::{Descriptors, KernelNetwork};
+use weir_live::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
 use weir_live::sandbox::{self, SandboxConfig, User};
 
 /// Takes reservations for a `weir up`, which starts it.
@@ -41,7 +42,7 @@ pub struct Rsvp {
 /// What the process has once it has given up every right.
 struct Prepared {
     plan: RsvpPlan,
-    network: KernelNetwork,
+    network: LinkNetwork,
     /// The forwarder asks for sessions here.
     questions: Channel,
     /// What the thread of classes wakes the loop by: made before no socket can be.
@@ -76,7 +77,7 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     if protocol != PROTOCOL {
         return Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"));
     }
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: SystemError| error.to_string();
     let Some((ToRsvp::Begin(plan), mut descriptors)) = keeper.receive(PATIENCE).map_err(text)?
     else {
         return Err("the keeper does not say what to run".to_owned());
@@ -92,11 +93,18 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     let own = User::OfLink(std::process::id());
     let user = plan.user.as_deref().map_or(own, User::Named);
     sandbox::drop_capabilities(user, false).map_err(text)?;
-    let descriptors = Descriptors::from_parts(descriptors).map_err(text)?;
-    let network = KernelNetwork::new(descriptors, &plan.interfaces).map_err(text)?;
+    let network = network(&plan, descriptors).map_err(text)?;
     let bell = Arc::new(Bell::new().map_err(text)?);
     sandbox::enter(&SandboxConfig { locks_memory: false }).map_err(text)?;
     Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), bell })
+}
+
+fn network(plan: &RsvpPlan, sockets: Vec<OwnedFd>) -> Result<LinkNetwork, SystemError> {
+    if let Some(bridge) = &plan.bridge {
+        return BridgeNetwork::new(bridge, sockets).map(LinkNetwork::Bridge);
+    }
+    let sockets = Descriptors::from_parts(sockets)?;
+    KernelNetwork::new(sockets, &plan.interfaces).map(LinkNetwork::Router)
 }
 
 /// How long the keeper may take to say what to run.

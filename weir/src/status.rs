@@ -36,21 +36,22 @@ pub struct Status {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Show the last second, again and again, until the link ends: for pipes. With `--format json`
-    /// a line is a whole status.
+    /// Show the last second, or reservations, again and again, until Ctrl-C or the link ends: on a
+    /// terminal in place, in a pipe one after the other. With `--format json` a line is a whole
+    /// status.
     #[arg(long, group = "repeated")]
     watch: bool,
     /// Look at the link for a while and draw what each class sent, what waited and was dropped, and
     /// how long packets took, as .svg, .png or .html, by the name; then show it as it is.
     #[arg(long, value_name = "FILE.svg|png|html", group = "repeated",
-        value_parser = picture_file())]
+        conflicts_with = "reservations", value_parser = picture_file())]
     plot: Option<PathBuf>,
     /// With --plot: for how long; Ctrl-C ends it earlier, with what was seen [default: 10s].
     #[arg(long = "for", value_name = "TIME", value_parser = interval, requires = "plot")]
     length: Option<Duration>,
     /// Show reservations by RSVP instead: sessions, who reserved what, and how long each lives
     /// without a refresh.
-    #[arg(long, group = "repeated", conflicts_with_all = ["class", "top", "sort"])]
+    #[arg(long, conflicts_with_all = ["class", "top", "sort"])]
     reservations: bool,
     /// The time between two of them, or between two points [default: 1s, with --plot 250ms].
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "repeated")]
@@ -123,10 +124,15 @@ impl Run for Status {
         if let Err(error) = query.check() {
             return output.refuse(&error);
         }
+        let interval = self.interval.unwrap_or(INTERVAL);
         if self.reservations {
-            return match find() {
-                Ok(path) => sessions::show(&path, query.limit, output),
-                Err(error) => output.refuse(&error),
+            let look = || sessions::fetch(&find()?, query.limit);
+            return match self.watch {
+                true => watch::watch(look, |seen| sessions::text(seen), interval, output),
+                false => look().map_or_else(
+                    |error| output.refuse(&error),
+                    |reservations| sessions::show(&reservations, output),
+                ),
             };
         }
         if let Some(path) = &self.plot {
@@ -143,7 +149,7 @@ impl Run for Status {
             };
         }
         if self.watch {
-            return watch::watch(find, &query, self.interval.unwrap_or(INTERVAL), output);
+            return watch::watch(|| fetch(find, &query), watch::text, interval, output);
         }
         match fetch(find, &query) {
             Ok(status) => show(&status, &query, output),

@@ -1,8 +1,15 @@
 //! `weir reserve` on two hosts with a router of `weir up` between them, in private networks: a
 //! reservation by two commands is a class on the router, real packets get its rate, one that does
-//! not fit says why, and `release` takes it back at once. Needs root, as host ports do; otherwise
+//! not fit says why, and `release` takes it back at once; also with a bridge in place of the router
+//! (`reserve/bridged.rs`), and with a group (`reserve/groups.rs`). Needs root, as host ports do; otherwise
 //! the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
 
+#[path = "reserve/bridged.rs"]
+mod bridged;
+#[path = "reserve/groups.rs"]
+mod group;
+#[path = "../../weir-live/tests/support/groups.rs"]
+mod groups;
 #[path = "common/processes.rs"]
 mod processes;
 #[path = "../../weir-live/tests/support/reserving.rs"]
@@ -15,7 +22,7 @@ use processes::signal;
 use reserving::{PATIENCE, address, connect, route_to_all};
 use serde_json::Value;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -41,7 +48,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Rates are measured.
     arguments.test_threads = Some(1);
-    let rows = TESTS.iter().map(|(name, test)| Trial::test(*name, test));
+    let rows = TESTS
+        .iter()
+        .chain(bridged::TESTS)
+        .chain(group::TESTS)
+        .map(|(name, test)| Trial::test(*name, test));
     rows::run(arguments, privilege::ready_for_taps(), rows)
 }
 
@@ -77,6 +88,22 @@ impl Scene {
         for (node, network) in networks.iter().enumerate() {
             network.run(|| route_to_all(node, NODES))??;
         }
+        let deployment = format!(
+            "[deployment]\nports = {{ host = \"right\" }}\ncontrol = \"{}\"\n\
+             [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"500 ms\"\n{more}\
+             [direction.out]\nfrom = \"host\"\nto = \"wire\"\npolicy = \"out.toml\"\n",
+            folder.join("r.sock").display()
+        );
+        Self::of(folder, networks, &deployment, reserved)
+    }
+
+    /// A link of this deployment in the network in the middle.
+    fn of(
+        folder: PathBuf,
+        networks: Vec<NetNs>,
+        deployment: &str,
+        reserved: u32,
+    ) -> Result<Self, Failed> {
         let policy = format!(
             "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"hfsc\"\noverhead = \"ethernet\"\n\
              [class.reserved]\nrate = \"{reserved} Mbit/s\"\n\
@@ -86,12 +113,6 @@ impl Scene {
              [class.rest]\nrate = \"1 Mbit/s\"\ndefault = true\n"
         );
         fs::write(folder.join("out.toml"), policy)?;
-        let deployment = format!(
-            "[deployment]\nports = {{ host = \"right\" }}\ncontrol = \"{}\"\n\
-             [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"500 ms\"\n{more}\
-             [direction.out]\nfrom = \"host\"\nto = \"wire\"\npolicy = \"out.toml\"\n",
-            folder.join("r.sock").display()
-        );
         fs::write(folder.join("r.toml"), deployment)?;
         fs::write(folder.join("keys"), KEY)?;
         // The router takes only keys that nobody else may read.
@@ -212,7 +233,7 @@ fn two_commands_make_a_class() -> Outcome {
     assert_eq!((&asked["service"], &asked["rate"]), (&"controlled-load".into(), &1e5.into()));
     scene.until("the sender hears it", |scene| scene.told(sender, "reserved").is_some())?;
     scene.until("it is a class", |scene| scene.has(&[CLASS]))?;
-    real_packets_get_the_rate(&scene)?;
+    real_packets_get_the_rate(&scene, address(true, ROUTER, RECEIVER))?;
 
     // A second command does not disturb the first one's.
     let other = scene.start(SENDER, "send 10.2.0.3:6000 --rate 80kbit/s --packet-max 500B")?;
@@ -242,11 +263,11 @@ fn two_commands_make_a_class() -> Outcome {
 }
 
 /// While another flow fills the link, packets within the reservation all arrive.
-fn real_packets_get_the_rate(scene: &Scene) -> Outcome {
+fn real_packets_get_the_rate(scene: &Scene, receiver: IpAddr) -> Outcome {
     const PAYLOAD: usize = 972;
     const COUNT: usize = 150;
     let [from, to] = [SENDER, RECEIVER].map(|node| &scene.networks[node]);
-    let target: SocketAddr = (address(true, ROUTER, RECEIVER), 5004).into();
+    let target: SocketAddr = (receiver, 5004).into();
     let receiver = to.run(|| UdpSocket::bind(target))??;
     receiver.set_read_timeout(Some(Duration::from_secs(2)))?;
     let sender = from.run(|| UdpSocket::bind((address(true, 0, 0), 4000)))??;

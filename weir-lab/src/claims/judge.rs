@@ -104,8 +104,10 @@ fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
         measured: why,
         holds: false,
     });
+    let missing = measured.ok().and_then(|measured| claim.missing(measured)).map(str::to_owned);
     let verdict = match (held.holds, &claim.because) {
         (true, _) => Verdict::Holds,
+        (false, _) if missing.is_some() => Verdict::NotReproduced,
         (false, Some(_)) => Verdict::FailsBecause,
         (false, None) => Verdict::Fails,
     };
@@ -120,7 +122,7 @@ fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
         measured: held.measured,
         from: claim.from.clone(),
         verdict,
-        because: claim.because.clone().filter(|_| verdict != Verdict::Holds),
+        because: missing.or(claim.because.clone()).filter(|_| verdict != Verdict::Holds),
         shown_by: claim.shown_by.clone().filter(|_| verdict != Verdict::Holds),
         sound_too: None,
     }
@@ -137,6 +139,17 @@ pub fn judge_on_sound(sheet: &Sheet, historic: &mut [Judged], sound: &Measured) 
 }
 
 impl Claim {
+    /// Returns why a figure that it needs cannot be measured here, if that is so.
+    fn missing<'a>(&self, measured: &'a Measured) -> Option<&'a str> {
+        let targets =
+            [&self.value, &self.at_least, &self.at_most, &self.more_than, &self.less_than];
+        let named = targets.into_iter().filter_map(|target| match target {
+            Some(Target::Figure(name)) => Some(name),
+            _ => None,
+        });
+        self.figure.iter().chain(named).find_map(|name| measured.missing(name))
+    }
+
     /// # Errors
     /// When a figure or series was not measured.
     fn hold(&self, measured: &Measured) -> Result<Held, String> {
@@ -301,6 +314,29 @@ mod tests {
         check("series = \"z\"\nvalues = [1]\nwithin = 0", Fails);
         check("series = \"z\"\nat_most = 2", Holds);
         check("series = \"z\"\nat_most = 1.5", Fails);
+    }
+
+    #[test]
+    fn a_claim_about_a_missing_figure_cannot_be_tested() {
+        let sheet = |claim: &str| {
+            let text = format!(
+                "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\n\
+                 id = \"a\"\nsays = \"a\"\nera = \"sound\"\nfrom = \"a\"\nkind = \"check\"\n{claim}"
+            );
+            Sheet::parse(&text, "p", "i").unwrap_or_else(|error| panic!("{error}"))
+        };
+        let mut measured = Measured::default();
+        measured.figure("x", 1.0, "");
+        measured.missing.insert("iperf3.".to_owned(), "it is not installed".to_owned());
+        for claim in
+            ["figure = \"iperf3.x\"\nat_least = 1", "figure = \"x\"\nat_least = \"iperf3.x\""]
+        {
+            let rows = judge(&sheet(claim), Era::Sound, Ok(&measured));
+            assert_eq!(rows[0].verdict, Verdict::NotReproduced);
+            assert_eq!(rows[0].because.as_deref(), Some("it is not installed"));
+        }
+        let other = judge(&sheet("figure = \"y\"\nat_least = 1"), Era::Sound, Ok(&measured));
+        assert_eq!(other[0].verdict, Verdict::Fails);
     }
 
     #[test]

@@ -18,6 +18,10 @@ pub struct Measured {
     pub tables: Vec<Table>,
     /// The set-up, which the report draws.
     pub setup: Option<Setup>,
+    /// Why figures whose names begin with a key were not measured here, such as a program that is
+    /// not installed; claims about them cannot be tested.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
 }
 
 /// A number with its unit.
@@ -69,6 +73,12 @@ impl Measured {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         self.tables.push(Table { title: title.to_owned(), columns, rows });
         self
+    }
+
+    /// Returns why the figure of this name cannot be measured here, if it cannot.
+    pub fn missing(&self, name: &str) -> Option<&str> {
+        let mut missing = self.missing.iter();
+        missing.find(|(key, _)| name.starts_with(key.as_str())).map(|(_, why)| why.as_str())
     }
 
     /// Returns the figure of this name.

@@ -1,10 +1,11 @@
-//! The link of the demo: `weir up`, as a user starts it, between two private networks.
+//! The link of the demo, and of live experiments that change their link: `weir up`, as a user
+//! starts it, between two private networks.
 //!
 //! Everything after the start goes over its control socket, as the verbs do it. Invariant: however
 //! the demo ends, the link ends with it, and its folder goes.
 
 use super::Failure;
-use super::mix::{NAME, POLICY};
+use super::mix::NAME;
 use crate::rig;
 use serde_json::Value;
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -20,29 +22,29 @@ use weir_control::client;
 use weir_control::protocol::{Answer, Request};
 use weir_live::error::SystemError;
 use weir_live::keeper::process::same_program;
-use weir_live::signals::{self, StopSignal};
+use weir_live::signals;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
 use weir_live::testbed::{LEFT, RIGHT, Testbed};
 
 /// See the module.
-pub(super) struct Link {
+pub(crate) struct Link {
     keeper: Option<Child>,
     /// Holds the deployment, the policy and the control socket.
     folder: TempDir,
 }
 
 impl Link {
-    /// Starts the link, its loop on this CPU, and waits until it forwards.
-    pub(super) fn start<'scope>(
+    /// Starts the link, its loop on this CPU and with this policy, and waits until it forwards.
+    pub(crate) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         testbed: &'scope Testbed,
-        cpu: Option<usize>,
-        stop: &StopSignal,
+        (cpu, policy): (Option<usize>, &str),
+        stop: &AtomicBool,
     ) -> Result<Self, Failure> {
         let failed = |cause| SystemError::new("start `weir up` for the demo", cause);
         let folder = tempfile::tempdir().map_err(failed)?;
-        write_files(folder.path(), cpu).map_err(failed)?;
+        write_files(folder.path(), cpu, policy).map_err(failed)?;
         let mut errors = tempfile::tempfile().map_err(failed)?;
         let command = command(folder.path(), errors.try_clone().map_err(failed)?);
         let (told, lines) = mpsc::channel();
@@ -64,11 +66,11 @@ impl Link {
         }
     }
 
-    fn await_start(&self, lines: &Receiver<Told>, stop: &StopSignal) -> Result<(), Failure> {
+    fn await_start(&self, lines: &Receiver<Told>, stop: &AtomicBool) -> Result<(), Failure> {
         let start = Instant::now();
         let mut said = String::new();
         while start.elapsed() < START_PATIENCE {
-            if stop.requested() {
+            if stop.load(Ordering::Relaxed) {
                 return Err(Failure::Interrupted);
             }
             match lines.recv_timeout(LOOK) {
@@ -90,18 +92,18 @@ impl Link {
     }
 
     /// Returns the status.
-    pub(super) fn status(&self) -> Result<Status, Failure> {
+    pub(crate) fn status(&self) -> Result<Status, Failure> {
         client::status(&self.socket(), &Query::default()).map_err(Failure::System)
     }
 
     /// Lets the measurement of delays restart; returns the status at that instant.
-    pub(super) fn mark(&self) -> Result<Status, Failure> {
+    pub(crate) fn mark(&self) -> Result<Status, Failure> {
         self.ask(&Request::Mark {})?;
         self.status()
     }
 
     /// Sends a request as the verbs do.
-    pub(super) fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+    pub(crate) fn ask(&self, request: &Request) -> Result<Answer, Failure> {
         match client::call(&self.socket(), request) {
             Ok(Answer::Error(why)) | Err(why) => Err(Failure::System(why)),
             Ok(answer) => Ok(answer),
@@ -124,8 +126,14 @@ impl Link {
         })
     }
 
+    /// Replaces the policy's file, which the link does not read unasked.
+    pub(crate) fn rewrite(&self, policy: &str) -> Result<(), Failure> {
+        let failed = |cause| SystemError::new("write the policy of the link", cause);
+        Ok(std::fs::write(self.folder.path().join(POLICY), policy).map_err(failed)?)
+    }
+
     /// Stops the link, as SIGTERM does.
-    pub(super) fn stop(mut self) -> Result<(), Failure> {
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
         self.end().map_err(Failure::System)
     }
 
@@ -209,16 +217,16 @@ fn command(folder: &Path, errors: File) -> Command {
     command
 }
 
-fn write_files(folder: &Path, cpu: Option<usize>) -> std::io::Result<()> {
+fn write_files(folder: &Path, cpu: Option<usize>, policy: &str) -> std::io::Result<()> {
     let cpu = cpu.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
     let deployment = format!(
         "[deployment]\nname = \"{NAME}\"\nports = {{ client = \"{LEFT}\", server = \"{RIGHT}\" }}\n\
          control = \"{}\"\npriority = \"realtime\"\npool = \"{} packets\"\n{cpu}\n\
-         [direction.{WAY}]\nfrom = \"client\"\nto = \"server\"\npolicy = \"policy.toml\"\n",
+         [direction.{WAY}]\nfrom = \"client\"\nto = \"server\"\npolicy = \"{POLICY}\"\n",
         folder.join(SOCKET).display(),
         rig::FRAMES_MAX
     );
-    std::fs::write(folder.join("policy.toml"), POLICY)?;
+    std::fs::write(folder.join(POLICY), policy)?;
     std::fs::write(folder.join(DEPLOYMENT), deployment)
 }
 
@@ -228,6 +236,7 @@ pub(super) const WAY: &str = "forth";
 const RECORD_MAX: u64 = 1 << 29;
 const SOCKET: &str = "weir.sock";
 const DEPLOYMENT: &str = "demo.toml";
+const POLICY: &str = "policy.toml";
 const START_PATIENCE: Duration = Duration::from_secs(20);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::later::{self, Trial};
 use super::link::{self, Link};
-use super::mix::{Class, WARMUP};
+use super::mix::{Class, POLICY, WARMUP};
 use super::tcp::{self, WebTransfer};
 use super::udp::{self, Heard};
 use crate::rig;
@@ -66,7 +66,7 @@ pub(super) fn run(
         // end; and the link with it.
         let _ending = Ending(&flags);
         let (forward_cpu, traffic_cpu) = rig::cpus();
-        let link = Link::start(scope, &testbed, forward_cpu, stop)?;
+        let link = Link::start(scope, &testbed, (forward_cpu, POLICY), stop.flag())?;
         let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
         let whole = WARMUP + measured + later::DURATION;
         let recording = is_kept.then(|| link.record(scope, whole));

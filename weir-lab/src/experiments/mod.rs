@@ -99,6 +99,8 @@ experiments! {
     explain,
     score,
     papers_live,
+    cost_live,
+    second_live,
 }
 
 #[cfg(test)]

@@ -139,18 +139,26 @@ impl Pair {
     /// When the networks cannot be made or traffic cannot be sent.
     pub fn live(&self) -> Result<LiveRun, String> {
         let run = || -> Result<LiveRun, SystemError> {
-            let back = rig::policy(
-                "[link]\nrate = \"10 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
-            )?;
-            let lanes = [rig::policy_lane(0, &self.policy)?, rig::policy_lane(1, &back)?];
-            let config = rig::bridge_config(lanes, rig::cpus().0);
-            let forwarder = Forwarder::Weir(Box::new(config));
-            let (run, _) = rig::between(forwarder, |testbed, board| {
+            let (run, _) = rig::between(self.forwarder()?, |testbed, board| {
                 self.drive(testbed, board.expect("the bridge has a board"))
             })?;
             Ok(run)
         };
         run().map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    /// Returns the bridge that follows the policy.
+    pub(crate) fn forwarder(&self) -> Result<Forwarder<'static>, SystemError> {
+        let back = rig::policy(
+            "[link]\nrate = \"10 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
+        )?;
+        let lanes = [rig::policy_lane(0, &self.policy)?, rig::policy_lane(1, &back)?];
+        Ok(Forwarder::Weir(Box::new(rig::bridge_config(lanes, rig::cpus().0))))
+    }
+
+    /// Returns the policy.
+    pub(crate) fn policy(&self) -> &weir_policy::Policy {
+        &self.policy
     }
 
     /// Returns whether the kernel can shape alike.
@@ -175,7 +183,8 @@ impl Pair {
         Ok(received)
     }
 
-    fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
+    /// Sends the traffic of the scenario through a bridge that runs.
+    pub(crate) fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
         let (watched, received) = self.send(testbed, || self.watch(board))?;
         let (classes, backlog_max) = watched;
         Ok(LiveRun { classes, backlog_max, received })

@@ -219,6 +219,7 @@ fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
         ("priority", one.priority == other.priority),
         ("log", one.log == other.log),
         ("ring", one.ring == other.ring),
+        ("rsvp.address", old.rsvp_bridge() == new.rsvp_bridge()),
     ];
     let differing = keys.into_iter().find(|(_, same)| !same);
     differing.map(|(key, _)| format!("deployment.{key}"))

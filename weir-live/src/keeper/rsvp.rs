@@ -7,13 +7,15 @@ use super::messages::{Secret, tame_text};
 use crate::events::write::Form;
 use crate::events::{About, Event, Kind};
 use crate::printable::fit;
+use crate::rsvp::BridgePlan;
 use crate::status::reservations::Reservations;
 
 /// What the keeper tells the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToRsvp {
     /// The first message. Its descriptors: the end of the channel by which the forwarder asks for
-    /// sessions, then the sockets ([`crate::rsvp::Descriptors::into_parts`]).
+    /// sessions, then the sockets ([`crate::rsvp::Descriptors::into_parts`], or those of the plan
+    /// of a bridge).
     Begin(Box<RsvpPlan>),
     /// A connection to the control socket of the link, as a descriptor, or why there is none.
     Connection(Result<(), String>),
@@ -29,6 +31,8 @@ pub struct RsvpPlan {
     pub user: Option<String>,
     /// The interfaces by which RSVP is spoken; the first is the one that the link shapes.
     pub interfaces: Vec<String>,
+    /// The bridge that speaks RSVP, in place of a router: its ports are those interfaces.
+    pub bridge: Option<BridgePlan>,
     /// The text of the file of keys.
     pub keys: Option<Secret>,
     /// The time at which it is started, in nanoseconds of CLOCK_REALTIME: numbers of messages grow

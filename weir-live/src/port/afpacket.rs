@@ -324,7 +324,11 @@ impl Port for AfPacket {
 
     fn set_intake(&mut self, open: bool) -> Result<()> {
         self.intake = open;
-        let set = if open { fanout::refuse_none } else { fanout::refuse_all };
+        let withheld = self.config.withheld;
+        let set = |socket| match open {
+            true => fanout::refuse_only(socket, withheld),
+            false => fanout::refuse_all(socket),
+        };
         let mut sockets = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let outcome = sockets.try_for_each(set);
         let verb = if open { "open" } else { "close" };

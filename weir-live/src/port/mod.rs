@@ -6,6 +6,7 @@
 //!
 //! Invariant: each frame that reaches a port is delivered, or counted once in [`PortCounters`].
 
+use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
 use weir_core::classify::InterfaceId;
@@ -348,6 +349,9 @@ pub struct PortConfig {
     pub promiscuous: bool,
     /// Begin with the intake open; see [`Port::set_intake`].
     pub intake: bool,
+    /// Frames with messages of RSVP for this address, or for every hop on their way, do not come
+    /// in: [`crate::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
+    pub withheld: Option<Ipv4Addr>,
     /// The way to the port's authority; without it, the authority is in this process.
     pub through: Option<Courier>,
 }
@@ -363,6 +367,7 @@ impl PortConfig {
             ring_slots: RING_SLOTS,
             promiscuous: true,
             intake: true,
+            withheld: None,
             through: None,
         }
     }

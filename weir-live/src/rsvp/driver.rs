@@ -32,9 +32,7 @@ pub struct Received {
 
 /// What carries messages, and where they go.
 ///
-/// [`super::KernelNetwork`] is that of a host or router. A bridge that has no address of its own
-/// implements it over the frames that it forwards: it takes packets of protocol 46 out of them
-/// ([`super::ip::read`]), and sends others as frames ([`super::ip::write`]).
+/// [`super::KernelNetwork`] is that of a host or router, [`super::BridgeNetwork`] that of a bridge.
 pub trait Network: Routes {
     /// Returns the next message that waits, in `message`; none if none does.
     fn receive(&mut self, message: &mut Vec<u8>) -> Option<Received>;

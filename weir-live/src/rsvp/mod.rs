@@ -2,6 +2,7 @@
 //!
 //! [`Descriptors::open`] needs CAP_NET_RAW and opens all sockets. [`KernelNetwork`] uses them, and
 //! opens nothing, so it also works behind [`crate::sandbox`] in a process that got the descriptors.
+//! A bridge has a [`BridgeNetwork`] instead, over the frames that cross it.
 //! [`Driver`] joins it with a node and a clock. Traffic control is the caller's ([`Admission`]).
 //!
 //! What the kernel does that one would not expect:
@@ -22,16 +23,21 @@
 //! - A socket is in 20 multicast groups of IPv4 at most (`net.ipv4.igmp_max_memberships`).
 //! - When a link goes down, its IPv4 routes go, and no notice tells of them (`routing.rs`).
 
+mod bridge;
 mod datagram;
 mod driver;
+pub(crate) mod filter;
 pub mod host;
 pub mod ip;
 mod kernel;
 pub mod keys;
+mod link;
 mod open;
 mod routing;
 
+pub use bridge::{BridgeNetwork, BridgePlan};
 pub use driver::{Admission, AdmitAll, Driver, Network, Received, SendFailure, Turn};
 pub use kernel::KernelNetwork;
+pub use link::LinkNetwork;
 pub use open::{Descriptors, Role};
 pub use routing::{Changes, HostInterface, host_interfaces};

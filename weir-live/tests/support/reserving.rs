@@ -172,8 +172,17 @@ pub fn tspec() -> Tspec {
 }
 
 pub fn connect(networks: &[NetNs], cable: usize) -> Result<(), Failed> {
-    let ends = [(cable, "right"), (cable + 1, "left")];
-    let mut netlink = Netlink::open_in(&networks[cable])?;
+    connect_ends(networks, cable, [(cable, "right"), (cable + 1, "left")])
+}
+
+/// A cable between two interfaces that it makes, each with its node.
+pub fn connect_ends(
+    networks: &[NetNs],
+    cable: usize,
+    ends: [(usize, &str); 2],
+) -> Result<(), Failed> {
+    let [(first, _), _] = ends;
+    let mut netlink = Netlink::open_in(&networks[first])?;
     let mac = |node: usize| Mac([2, 0, 0, 0, cable as u8, node as u8]);
     let [near, far] =
         ends.map(|(node, name)| VethEnd { name, namespace: &networks[node], mac: mac(node) });
@@ -221,7 +230,17 @@ pub fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>, Fai
         _ if is_end => vec!["left".to_owned()],
         _ => vec!["left".to_owned(), "right".to_owned()],
     };
-    let network = KernelNetwork::new(Descriptors::open(role)?, &names)?;
+    drive_on(&names, role, node, setting)
+}
+
+/// A node on these interfaces of this thread's network.
+pub fn drive_on(
+    names: &[String],
+    role: Role,
+    node: usize,
+    setting: Setting,
+) -> Result<Driver<KernelNetwork>, Failed> {
+    let network = KernelNetwork::new(Descriptors::open(role)?, names)?;
     let interfaces = network.interfaces().iter().map(|interface| {
         let mut params = InterfaceParams::plain(interface.addresses.clone(), 1e6, interface.mtu);
         params.reduction = setting.reduction;

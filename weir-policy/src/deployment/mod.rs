@@ -39,7 +39,7 @@ use crate::policy::Policy;
 use crate::reader::{self, Node, Table};
 use directions::Policies;
 use sojourn::SojournMax;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
@@ -199,6 +199,13 @@ impl Deployment {
         self.directions.iter().find(|way| way.to == to && way.from.contains(&from))
     }
 
+    /// Returns the bridge that takes part in RSVP, and its address there.
+    pub fn rsvp_bridge(&self) -> Option<(&Bridge, Ipv4Addr)> {
+        let rsvp = self.rsvp.as_ref()?;
+        let bridge = self.bridges.iter().find(|bridge| bridge.ports.contains(&rsvp.to))?;
+        Some((bridge, rsvp.address?))
+    }
+
     /// Returns the interface by which this machine's own traffic is shaped, in place of a bridge.
     pub fn host_interface(&self) -> Option<&str> {
         let host = self.ports.iter().find(|port| port.side == Side::Host)?;
@@ -229,14 +236,19 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
         }
         let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
-        let rsvp = rsvp
-            .and_then(|node| rsvp::read(&node, (&settings.deployment, &directions), name, report));
+        let all = (&settings.deployment, directions.as_slice());
+        let rsvp_settings = rsvp.as_ref().and_then(|node| rsvp::read(node, all, name, report));
         if report.failed() {
             // A direction that is missing would leave its ports alone.
             return None;
         }
         let bridges = bridges::join(&settings, &directions, report)?;
         service::check(&settings, &bridges, report);
+        if let Some((node, rsvp)) = rsvp.as_ref().zip(rsvp_settings.as_ref()) {
+            let bridges = (&settings.deployment, bridges.as_slice());
+            rsvp::check_bridge(rsvp, bridges, &directions, node, report);
+        }
+        let rsvp = rsvp_settings;
         Some(Deployment { directions, bridges, alarms, api, web, rsvp, ..settings.deployment })
     });
     policies.merge_into(&mut outcome);

@@ -1,4 +1,4 @@
-//! Reservations by RSVP on a routing machine: `[deployment.rsvp]`.
+//! Reservations by RSVP on a routing machine, or on a bridge: `[deployment.rsvp]`.
 //!
 //! ```toml
 //! [deployment.rsvp]
@@ -13,14 +13,16 @@
 //! sessions = 65536
 //! interfaces = ["eth0", "eth1"]                   # default: all that have an address
 //! key_file = "rsvp.keys"                          # default: messages are not signed
+//! address = "192.0.2.9"                           # on a bridge: its own in RSVP, and only there
 //! ```
 
 use super::service::{path, within};
-use super::{Deployment, Direction, Side, ports};
+use super::{Bridge, Deployment, Direction, Side, ports};
 use crate::codes;
 use crate::finding::{Draft, Report};
 use crate::policy::Policy;
 use crate::reader::{Node, Table, list};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use weir_core::parameter::Params;
 use weir_core::sched::{self, Descriptor};
@@ -31,6 +33,8 @@ use weir_core::units::{Duration, Rate};
 pub struct Rsvp {
     /// The index of the direction whose policy has the class.
     pub direction: usize,
+    /// The index of the port where that direction ends.
+    pub to: usize,
     /// The class whose places reservations take.
     pub class: String,
     /// What becomes of packets beyond what is reserved.
@@ -52,6 +56,8 @@ pub struct Rsvp {
     pub interfaces: Vec<String>,
     /// The file of the keys that sign messages.
     pub key_file: Option<PathBuf>,
+    /// The address of a bridge as a hop of RSVP; a router has addresses of its own.
+    pub address: Option<Ipv4Addr>,
 }
 
 /// What becomes of packets beyond what is reserved.
@@ -99,7 +105,9 @@ pub(super) fn read(
     let sessions = table.field("sessions").map(|node| node.number(1, SESSIONS_MAX.into(), report));
     let interfaces = table.field("interfaces").map(|node| interfaces(&node, report));
     let key_file = table.field("key_file").map(|node| path(&node, file, report));
+    let address_node = table.field("address");
     table.finish(report);
+    let address = address_node.as_ref().map(|node| address(node, report));
     let excess = excess_node.as_ref().map(|node| node.choice(&["best-effort", "police"], report));
     let excess = match excess.unwrap_or(Some("best-effort"))? {
         "police" => Excess::Police,
@@ -110,7 +118,11 @@ pub(super) fn read(
     if report.failed() {
         return None;
     }
-    let way = way(direction.as_ref().unwrap_or(node), direction.is_some(), deployment, directions);
+    let at = (direction.as_ref().unwrap_or(node), direction.is_some());
+    let way = match &address_node {
+        Some(node) => bridged_way(at, (node, interfaces.is_some()), deployment, directions),
+        None => way(at, deployment, directions),
+    };
     let way = way.map_err(|draft| report.push(draft)).ok()?;
     let policy = &directions[way].policy;
     check_class(&class_node, class, policy, report);
@@ -119,6 +131,7 @@ pub(super) fn read(
     }
     (!report.failed()).then_some(Rsvp {
         direction: way,
+        to: directions[way].to,
         class: class.to_owned(),
         excess,
         delay: delay.flatten(),
@@ -129,21 +142,35 @@ pub(super) fn read(
         sessions: sessions.unwrap_or(Some(SESSIONS_DEFAULT.into()))? as u32,
         interfaces: interfaces.unwrap_or(Some(Vec::new()))?,
         key_file: key_file.flatten(),
+        address: address.flatten(),
     })
+}
+
+/// Reads an address that one interface of a network may have.
+fn address(node: &Node<'_>, report: &mut Report) -> Option<Ipv4Addr> {
+    let text = node.name(report)?;
+    let is_host = |it: &Ipv4Addr| !it.is_unspecified() && !it.is_multicast() && !it.is_loopback();
+    let address = text.parse().ok().filter(|it| is_host(it) && !it.is_broadcast());
+    if address.is_none() {
+        let message = format!("{text:?} is not an IPv4 address of a machine");
+        let cure = "write one of the network that is bridged, which nothing else has";
+        report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
+    }
+    address
 }
 
 /// Returns the direction in which this machine sends, or the finding.
 fn way(
-    node: &Node<'_>,
-    is_named: bool,
+    (node, is_named): (&Node<'_>, bool),
     deployment: &Deployment,
     directions: &[Direction],
 ) -> Result<usize, Draft> {
     let draft = |message: String, cure: &str| node.draft(&codes::BAD_RSVP, message).cure(cure);
     if deployment.host_interface().is_none() {
-        let message = "messages of RSVP pass a bridge unread".to_owned();
-        let cure = "write it where a router sends: `ports = { host = \"eth1\" }`, `from = \
-                    \"host\"`, `to = \"wire\"`";
+        let message = "messages of RSVP pass a bridge without an address unread".to_owned();
+        let cure = "write `address`, one of the network that is bridged; or write it where a \
+                    router sends: `ports = { host = \"eth1\" }`, `from = \"host\"`, `to = \
+                    \"wire\"`";
         return Err(draft(message, cure));
     }
     let sends = |way: &Direction| deployment.ports[way.to].side == Side::Wire;
@@ -160,6 +187,76 @@ fn way(
         let message = format!("no direction `{name}` ends at `wire`");
         draft(message, &format!("write one of {}", list(&known)))
     })
+}
+
+/// Returns the direction of a bridge in which flows are reserved, or the finding.
+fn bridged_way(
+    (node, is_named): (&Node<'_>, bool),
+    (address, names_interfaces): (&Node<'_>, bool),
+    deployment: &Deployment,
+    directions: &[Direction],
+) -> Result<usize, Draft> {
+    let draft = |node: &Node<'_>, message: String, cure: &str| {
+        Err(node.draft(&codes::BAD_RSVP, message).cure(cure))
+    };
+    if deployment.host_interface().is_some() {
+        let message = "a router has addresses of its own".to_owned();
+        return draft(address, message, "leave `address` out");
+    }
+    if names_interfaces {
+        let message = "a bridge speaks RSVP on all of its ports".to_owned();
+        return draft(address, message, "leave `interfaces` out");
+    }
+    let known: Vec<_> = directions.iter().map(|way| way.name.as_str()).collect();
+    let found = match (is_named, directions) {
+        (true, _) => {
+            let name = node.value().as_str().unwrap_or_default();
+            directions.iter().position(|way| way.name == name)
+        }
+        (false, [_]) => Some(0),
+        (false, _) => None,
+    };
+    let cure = format!("write `direction`, one of {}", list(&known));
+    match found {
+        Some(way) => Ok(way),
+        None => draft(node, "it is not said in which direction flows are reserved".into(), &cure),
+    }
+}
+
+/// Reports what keeps a bridge from taking part: frames into the direction that its policy does not
+/// shape, and ports whose frames only AF_XDP sees. `node` is that of the table.
+pub(super) fn check_bridge(
+    rsvp: &Rsvp,
+    (deployment, bridges): (&Deployment, &[Bridge]),
+    directions: &[Direction],
+    node: &Node<'_>,
+    report: &mut Report,
+) {
+    if rsvp.address.is_none() {
+        return;
+    }
+    let Direction { name, from, to, .. } = &directions[rsvp.direction];
+    let Some(bridge) = bridges.iter().find(|bridge| bridge.ports.contains(to)) else { return };
+    let mut refuse = |message: String, cure: &str| {
+        report.push(node.draft(&codes::BAD_RSVP, message).cure(cure));
+    };
+    let port = |number: &usize| deployment.ports[*number].name.as_str();
+    let others = bridge.ports.iter().filter(|port| *port != to && !from.contains(port));
+    let others: Vec<_> = others.map(port).collect();
+    if !others.is_empty() {
+        let message = format!(
+            "flows from {} to `{}` could not be reserved, since direction `{name}` does not begin \
+             there",
+            list(&others),
+            port(to)
+        );
+        refuse(message, "have the direction begin at all other ports of its bridge");
+    }
+    let is_xdp = |number: &&usize| deployment.ports[**number].kind.starts_with("afxdp");
+    if let Some(number) = bridge.ports.iter().find(is_xdp) {
+        let message = format!("port `{}` uses AF_XDP, which hides frames from RSVP", port(number));
+        refuse(message, "write `kind = \"afpacket\"`, or leave `kind` out");
+    }
 }
 
 /// Reports a class under which no reservation finds a place.

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
+use weir_core::units::Instant;
 
 use super::action::{Action, Control, FlowId, Police, Removal, Request};
 use super::outbox::{Call, Outbox};
@@ -144,7 +145,7 @@ impl SessionState {
             }
             Err(cause) => {
                 flow.refused = Some(Box::new((request, generation)));
-                self.refuse(place, generation, cause, out);
+                self.refuse(call.now, place, generation, cause, out);
             }
         }
         self.reconcile(call, out);
@@ -164,6 +165,7 @@ impl SessionState {
     /// (`InPlace`), and what is new goes.
     fn refuse(
         &mut self,
+        now: Instant,
         (interface, sender): (InterfaceId, Option<Filter>),
         generation: u64,
         cause: Cause,
@@ -178,7 +180,7 @@ impl SessionState {
             let failed = reserved.wanted.clone();
             reserved.confirm = None;
             let former = reserved.admitted.clone();
-            self.refuse_reservation(reserved, &failed, (cause, former.is_some()), out);
+            self.refuse_reservation(now, (reserved, &failed), (cause, former.is_some()), out);
             former.map(|former: Wanted| reserved.wanted = former).is_some()
         });
         self.reservations = reservations;
@@ -192,7 +194,8 @@ impl SessionState {
         reservations.retain(|reserved| {
             let hit = reserved.is_at(interface, sender);
             if hit {
-                self.refuse_reservation(reserved, &reserved.wanted, (cause, false), out);
+                let failed = (reserved, &reserved.wanted);
+                self.refuse_reservation(call.now, failed, (cause, false), out);
             }
             !hit
         });

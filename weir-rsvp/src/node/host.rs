@@ -124,7 +124,7 @@ impl SessionState {
             let mut reserved = Reserved::new(None, *style, wanted);
             reserved.confirm = claim.confirm;
             reserved.luggage.policies = claim.priority.map(Priority::policy).into_iter().collect();
-            self.put(reserved, out);
+            self.put(call.now, reserved, out);
         }
         self.reconcile(call, out);
         Ok(())

@@ -275,7 +275,8 @@ impl Node {
             Body::Path(path) => {
                 let session = path.session;
                 if let Some(cause) = self.path_refused(&session) {
-                    path::refuse_path(path, arrival.interface, cause, &mut self.out);
+                    let came = (path, arrival.interface);
+                    path::refuse_path(call.now, came, cause, &mut self.out);
                     return;
                 }
                 self.on_session(session, |state, out| {
@@ -320,7 +321,9 @@ impl Node {
             (Body::ResvTear(tear), Some(from)) => {
                 state.resv_tear(call, from, (tear, id), out);
             }
-            (Body::PathErr(error), _) => state.path_error(error, &message.carried, out),
+            (Body::PathErr(error), _) => {
+                state.path_error(call.now, error, &message.carried, out);
+            }
             (Body::ResvErr(error), _) => state.resv_error(call, arrival, error, out),
             _ => {}
         });

@@ -22,7 +22,7 @@ impl SessionState {
     ) {
         let filter = path.sender.template;
         if let Some(cause) = self.path_fault(path, message.refused) {
-            refuse_path(path, arrival.interface, cause, out);
+            refuse_path(call.now, (path, arrival.interface), cause, out);
             return;
         }
         let route = call.route(self.key.destination, filter.source);
@@ -167,7 +167,13 @@ impl SessionState {
     }
 
     /// Takes a PathErr, which goes on to the sender's previous hop [rfc2205 §3.1.7].
-    pub fn path_error(&self, error: &PathError, carried: &[Carried], out: &mut Outbox) {
+    pub fn path_error(
+        &self,
+        now: Instant,
+        error: &PathError,
+        carried: &[Carried],
+        out: &mut Outbox,
+    ) {
         let named = error.sender.as_ref().map(|sender| sender.template);
         let sender = named.and_then(|named| self.senders.get(&named));
         let Some(sender) = sender else {
@@ -180,7 +186,7 @@ impl SessionState {
             return;
         };
         if let Some(to) = out.neighbour(from.interface, from.hop.address) {
-            out.send(to, Body::PathErr(error.clone()), carried);
+            out.send_news(now, to, (Body::PathErr(error.clone()), carried), Owner::Once);
         }
     }
 
@@ -435,13 +441,18 @@ fn new_sender(
 }
 
 /// Sends a PathErr to the hop that a Path came from.
-pub fn refuse_path(path: &Path, interface: InterfaceId, cause: Cause, out: &mut Outbox) {
+pub fn refuse_path(
+    now: Instant,
+    (path, interface): (&Path, InterfaceId),
+    cause: Cause,
+    out: &mut Outbox,
+) {
     out.counts.refused += 1;
     let Some(to) = out.neighbour(interface, path.hop.address) else { return };
     let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
     let sender = Some(path.sender.clone());
     let error = PathError { session: path.session, error, policies: Vec::new(), sender };
-    out.send(to, Body::PathErr(error), &[]);
+    out.send_news(now, to, (Body::PathErr(error), &[]), Owner::Once);
 }
 
 /// This node as the previous hop of what leaves by an interface.

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use weir_core::units::Instant;
+
 use super::action::{Arrival, Event};
 use super::outbox::{Call, Outbox, Owner, To};
 use super::params::Limits;
@@ -17,7 +19,7 @@ impl SessionState {
         let Body::Resv(resv) = &message.body else { return };
         let style = resv.reservation.style;
         if let Some(cause) = self.resv_fault(from, style, message.refused) {
-            self.refuse_resv(from, resv, cause, out);
+            self.refuse_resv(call.now, (from, resv), cause, out);
             return;
         }
         let lifetime = out.params.timers.lifetime(period(resv.period));
@@ -31,9 +33,10 @@ impl SessionState {
             reserved.expires = Some(call.now.after(lifetime));
             reserved.came_as = message.id.map(|id| id.id);
             match verdict {
-                Ok(()) => self.put(reserved, out),
+                Ok(()) => self.put(call.now, reserved, out),
                 Err(cause) => {
-                    self.refuse_reservation(&reserved, &reserved.wanted, (cause, false), out);
+                    let failed = (&reserved, &reserved.wanted);
+                    self.refuse_reservation(call.now, failed, (cause, false), out);
                 }
             }
         }
@@ -42,7 +45,13 @@ impl SessionState {
     }
 
     /// Refuses a whole Resv: a ResvErr for each descriptor.
-    fn refuse_resv(&self, from: Neighbour, resv: &Resv, cause: Cause, out: &mut Outbox) {
+    fn refuse_resv(
+        &self,
+        now: Instant,
+        (from, resv): (Neighbour, &Resv),
+        cause: Cause,
+        out: &mut Outbox,
+    ) {
         let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
         let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
         let hop = Hop { address: to.source, handle: from.hop.handle };
@@ -53,7 +62,7 @@ impl SessionState {
             let reservation = Reservation { style, descriptors: vec![descriptor.clone()] };
             let session = self.key;
             let error = ResvError { session, hop, error, scope, policies, reservation };
-            out.send(to, Body::ResvErr(error), &[]);
+            out.send_news(now, to, (Body::ResvErr(error), &[]), Owner::Once);
         }
     }
 
@@ -106,7 +115,7 @@ impl SessionState {
 
     /// Puts a reservation into the table, in place of the one that it refreshes or changes. With FF
     /// a neighbour has one for each sender; else one.
-    pub fn put(&mut self, mut reserved: Reserved, out: &mut Outbox) {
+    pub fn put(&mut self, now: Instant, mut reserved: Reserved, out: &mut Outbox) {
         let style = reserved.style;
         // The receiver changed its style: its reservations of before are gone.
         let from = reserved.from;
@@ -118,7 +127,8 @@ impl SessionState {
         let Some(known) = self.reservations.iter_mut().find(same) else {
             if self.is_full(&out.params.limits) {
                 out.counts.full += 1;
-                self.refuse_reservation(&reserved, &reserved.wanted, (Cause::SYSTEM, false), out);
+                let failed = (&reserved, &reserved.wanted);
+                self.refuse_reservation(now, failed, (Cause::SYSTEM, false), out);
                 return;
             }
             self.generation += 1;
@@ -143,19 +153,25 @@ impl SessionState {
     /// Tells a next hop that its reservation failed.
     pub fn refuse_reservation(
         &self,
-        reserved: &Reserved,
-        failed: &Wanted,
+        now: Instant,
+        (reserved, failed): (&Reserved, &Wanted),
         (cause, in_place): (Cause, bool),
         out: &mut Outbox,
     ) {
         out.counts.refused += 1;
         let Some(node) = out.own_address(self.key.destination) else { return };
         let error = ErrorSpec { node, in_place, not_guilty: false, cause };
-        self.tell_error(reserved, failed, error, out);
+        self.tell_error(now, (reserved, failed), error, out);
     }
 
     /// Sends a ResvErr to a next hop, or tells the receiver of this host.
-    fn tell_error(&self, reserved: &Reserved, failed: &Wanted, error: ErrorSpec, out: &mut Outbox) {
+    fn tell_error(
+        &self,
+        now: Instant,
+        (reserved, failed): (&Reserved, &Wanted),
+        error: ErrorSpec,
+        out: &mut Outbox,
+    ) {
         let filters = failed.filters.clone();
         let descriptors = vec![Descriptor { flowspec: Some(failed.flowspec), filters }];
         let reservation = Reservation { style: reserved.style, descriptors };
@@ -168,7 +184,7 @@ impl SessionState {
         let hop = Hop { address: to.source, handle: from.hop.handle };
         let (scope, policies) = (failed.scope.clone(), Vec::new());
         let error = ResvError { session, hop, error, scope, policies, reservation };
-        out.send(to, Body::ResvErr(error), &[]);
+        out.send_news(now, to, (Body::ResvErr(error), &[]), Owner::Once);
     }
 
     /// Takes a ResvTear: what it names goes.
@@ -239,7 +255,7 @@ impl SessionState {
             if error.error.cause.is_admission() {
                 self.blockade(call, from, style, &failed, out);
             }
-            self.spread_error(from, (style, &failed), error.error, out);
+            self.spread_error(call.now, from, (style, &failed), error.error, out);
         }
         self.reconcile(call, out);
     }
@@ -274,6 +290,7 @@ impl SessionState {
     /// less is told that it is not guilty [rfc2205 §3.1.8].
     fn spread_error(
         &self,
+        now: Instant,
         from: Neighbour,
         (style, failed): (Style, &Wanted),
         error: ErrorSpec,
@@ -296,7 +313,8 @@ impl SessionState {
                 continue;
             }
             let not_guilty = error.not_guilty || less;
-            self.tell_error(reserved, failed, ErrorSpec { not_guilty, ..error }, out);
+            let error = ErrorSpec { not_guilty, ..error };
+            self.tell_error(now, (reserved, failed), error, out);
         }
     }
 

@@ -8,7 +8,7 @@ use weir_core::units::{Duration, Instant};
 use weir_live::channel::Channel;
 use weir_live::error::SystemError;
 use weir_live::keeper::rsvp::{AskSessions, FromRsvp, Happening, RsvpPlan, What};
-use weir_live::rsvp::{Driver, HostInterface, KernelNetwork, keys};
+use weir_live::rsvp::{Driver, HostInterface, LinkNetwork, keys};
 use weir_live::status::reservations::SESSIONS_MAX;
 use weir_policy::deployment::Rsvp;
 use weir_rsvp::Admission;
@@ -26,7 +26,7 @@ use super::{policy, shown};
 
 /// The process at work.
 struct Router {
-    driver: Driver<KernelNetwork>,
+    driver: Driver<LinkNetwork>,
     desk: Desk,
     keeper: Channel,
     /// When classes of a life before go.
@@ -61,7 +61,7 @@ pub fn run(prepared: Prepared, keeper: Channel) -> Result<(), String> {
     let lifetime = params.timers.lifetime(params.timers.period);
     let driver = Driver::new(params, network);
     let desk = Desk::new(admission, classes, SHAPED, present);
-    let former_until = Some(Driver::<KernelNetwork>::now().after(lifetime));
+    let former_until = Some(Driver::<LinkNetwork>::now().after(lifetime));
     let (untold, told_at) = (BTreeMap::new(), BTreeMap::new());
     let mut router = Router { driver, desk, keeper: speaker, former_until, untold, told_at };
     router.work(Some(questions))
@@ -73,10 +73,12 @@ impl Router {
             let turn = self.driver.turn(&mut self.desk);
             let mut deadline = turn.deadline;
             if self.settle() {
-                deadline = Some(Driver::<KernelNetwork>::now());
+                deadline = Some(Driver::<LinkNetwork>::now());
             }
             self.tell();
-            let deadline = deadline.into_iter().chain(self.former_until).min();
+            let look = self.driver.network().is_down();
+            let look = look.then(|| Driver::<LinkNetwork>::now().after(LOOK_GAP));
+            let deadline = deadline.into_iter().chain(self.former_until).chain(look).min();
             let bell = self.desk.classes().bell();
             let own = [self.keeper.as_fd(), bell.as_fd()];
             let others: Vec<_> =
@@ -84,6 +86,9 @@ impl Router {
             self.driver.wait(deadline, &others).map_err(|error| error.to_string())?;
             if is_closed(&self.keeper) {
                 return Ok(());
+            }
+            if let Some(why) = self.driver.network().lost() {
+                return Err(why);
             }
             self.desk.classes().bell().quiet();
             self.hear();
@@ -97,7 +102,7 @@ impl Router {
         let Some((ask, _)) = questions.receive::<AskSessions>(std::time::Duration::ZERO)? else {
             return Ok(());
         };
-        let now = Driver::<KernelNetwork>::now();
+        let now = Driver::<LinkNetwork>::now();
         let limit = ask.limit.min(SESSIONS_MAX) as usize;
         let shown = shown::describe(self.driver.node(), &self.desk, limit, now);
         // A forwarder that has ended misses nothing.
@@ -108,7 +113,7 @@ impl Router {
     /// Tells the node which flows lost their place, and lets old classes go; returns whether a turn
     /// has to follow.
     fn settle(&mut self) -> bool {
-        let now = Driver::<KernelNetwork>::now();
+        let now = Driver::<LinkNetwork>::now();
         if self.former_until.is_some_and(|until| until <= now) {
             self.former_until = None;
             self.desk.drop_former();
@@ -175,7 +180,7 @@ impl Router {
 
     /// Tells the keeper what happened, once a second of each kind.
     fn tell(&mut self) {
-        let now = Driver::<KernelNetwork>::now();
+        let now = Driver::<LinkNetwork>::now();
         for (what, detail) in std::mem::take(&mut self.desk.happened) {
             let untold = self.untold.entry(what).or_default();
             if self.told_at.get(&what).is_some_and(|at| now < at.after(TELL_GAP)) {
@@ -249,3 +254,5 @@ const LATENCY: Option<u32> = Some(0);
 const ETHERNET_HEADER: u32 = 14;
 const EPOCH_MAX: u32 = 0x00ff_ffff;
 const TELL_GAP: Duration = Duration::from_secs(1);
+/// How soon an interface that is gone is noticed.
+const LOOK_GAP: Duration = Duration::from_millis(500);

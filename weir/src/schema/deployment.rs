@@ -258,8 +258,10 @@ pub fn rsvp() -> Value {
                 them.",
         },
         "direction": {
-            "type": "string", "minLength": 1, "default": "the first that ends at `wire`",
-            "description": "The direction whose policy has the class.",
+            "type": "string", "minLength": 1,
+            "default": "the first that ends at `wire`, or the only one of a bridge",
+            "description": "The direction whose policy has the class. On a bridge it begins at all \
+                ports but the one where it ends.",
         },
         "excess": word(
             &["best-effort", "police"],
@@ -293,6 +295,11 @@ pub fn rsvp() -> Value {
             "type": "string", "minLength": 1, "default": "none: messages are not signed",
             "description": "A file with the keys that sign messages, which others may not read. \
                 Relative to the folder of the deployment.",
+        },
+        "address": {
+            "type": "string", "format": "ipv4", "default": "none: `host` has its own",
+            "description": "On a bridge, and only there: its IPv4 address as a hop of RSVP. One of \
+                the network that is bridged, which nothing else has.",
         },
     })
 }

@@ -1,32 +1,36 @@
 //! `weir status --reservations`: what is reserved, by whom, and until when.
 
 use crate::output::{Exit, Format, Output};
+use std::fmt::Write;
 use std::path::Path;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Reservations};
 use weir_live::status::reservations::{ReservationStatus, SessionStatus};
 use weir_sim::shown::Table;
 
-/// Shows the sessions of the link at this socket, at most `limit` of them.
-pub fn show(path: &Path, limit: Option<u32>, output: &Output) -> Exit {
+/// Returns the sessions of the link at this socket, at most `limit` of them.
+pub fn fetch(path: &Path, limit: Option<u32>) -> Result<Box<Reservations>, String> {
     match client::call(path, &Request::Reservations { limit }) {
-        Ok(Answer::Reservations(reservations)) => {
-            if output.format == Format::Json {
-                output.json(&reservations);
-            } else {
-                print(&reservations, output);
-            }
-            Exit::Clean
-        }
-        Ok(Answer::Error(why)) | Err(why) => output.refuse(&why),
-        Ok(_) => output.refuse("the link gives another answer than its reservations"),
+        Ok(Answer::Reservations(reservations)) => Ok(reservations),
+        Ok(Answer::Error(why)) | Err(why) => Err(why),
+        Ok(_) => Err("the link gives another answer than its reservations".to_owned()),
     }
 }
 
-fn print(reservations: &Reservations, output: &Output) {
+/// Shows sessions.
+pub fn show(reservations: &Reservations, output: &Output) -> Exit {
+    match output.format {
+        Format::Json => output.json(reservations),
+        Format::Text => output.text(&text(reservations)),
+    }
+    Exit::Clean
+}
+
+/// Formats sessions for people.
+pub fn text(reservations: &Reservations) -> String {
     let Reservations { sessions, admitted, reserved, room, shown, .. } = reservations;
     let mega = |bits: u64| bits as f64 / 1e6;
-    output.text(&format!(
+    let mut text = format!(
         "{sessions} sessions, {admitted} reservations with {:.3} of {:.3} Mbit/s; messages: {} in, \
          {} out, {} malformed, {} insecure; {} refused\n",
         mega(*reserved),
@@ -36,9 +40,9 @@ fn print(reservations: &Reservations, output: &Output) {
         reservations.malformed,
         reservations.insecure,
         reservations.refused,
-    ));
+    );
     if shown.is_empty() {
-        return;
+        return text;
     }
     let heads =
         ["session", "senders", "reserved by", "style", "service", "kB/s", "class", "lives s"];
@@ -46,11 +50,12 @@ fn print(reservations: &Reservations, output: &Output) {
     for session in shown {
         rows(session).into_iter().for_each(|row| table.row(row));
     }
-    output.table(&table);
+    let _ = writeln!(text, "{table}");
     let more = sessions - (shown.len() as u64).min(*sessions);
     if more > 0 {
-        output.text(&format!("{more} more are left out; --limit shows them\n"));
+        let _ = writeln!(text, "{more} more are left out; --limit shows them");
     }
+    text
 }
 
 /// Returns a row for each reservation, or one that says that there is none.

@@ -8,8 +8,10 @@ use super::running::Running as Forwarder;
 use super::told;
 use crate::output::Output;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_live::channel::Channel;
@@ -19,7 +21,7 @@ use weir_live::keeper::messages::PROTOCOL;
 use weir_live::keeper::process::{self, Process};
 use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use weir_live::keeper::rsvp::{FromRsvp, Happening, RsvpPlan, ToRsvp};
-use weir_live::rsvp::{Descriptors, Role, host_interfaces};
+use weir_live::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
 use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Rsvp};
 
@@ -40,6 +42,8 @@ struct Wanted {
     settings: Rsvp,
     /// The interface that the link shapes.
     shaped: String,
+    /// On a bridge: its address, and the interfaces of its other ports.
+    bridge: Option<(Ipv4Addr, Vec<String>)>,
     plan: RsvpPlan,
 }
 
@@ -87,7 +91,7 @@ impl Reservations {
     fn start(&mut self) -> Result<(), SystemError> {
         self.stop();
         let Some(wanted) = &self.wanted else { return Ok(()) };
-        let sockets = Descriptors::open(Role::Router)?.into_parts();
+        let (plan, sockets) = wanted.open()?;
         let (channel, theirs) = Channel::pair()?;
         let (questions, answers) = Channel::pair()?;
         let mut program = process::same_program();
@@ -96,8 +100,7 @@ impl Reservations {
         let process = Process::start(program, &[theirs.as_fd()])?;
         let (is_silent, failure, happened) = (false, None, Vec::new());
         let running = Running { process, channel, questions, is_silent, failure, happened };
-        let (interfaces, at_ns) = (wanted.interfaces()?, realtime_ns());
-        let begin = ToRsvp::Begin(Box::new(RsvpPlan { interfaces, at_ns, ..wanted.plan.clone() }));
+        let begin = ToRsvp::Begin(Box::new(plan));
         let given: Vec<_> =
             [answers.as_fd()].into_iter().chain(sockets.iter().map(AsFd::as_fd)).collect();
         let sent = running.channel.send(&begin, &given);
@@ -139,7 +142,10 @@ impl Reservations {
         let mut is_new = false;
         let failed = self.due.filter(|due| now >= *due).and_then(|_| {
             is_new = true;
-            self.start().err().map(|error| error.to_string())
+            let failed = self.start().err()?;
+            // An interface may be away for a while.
+            self.due = self.restarts.allow(now).then(|| now + PAUSE);
+            Some(failed.to_string())
         });
         let died = died.into_iter().chain(failed);
         told.extend(died.map(|why| journal.tell(Kind::RsvpDied, &why)));
@@ -186,15 +192,35 @@ impl Drop for Reservations {
 impl Wanted {
     fn of(deployment: &Deployment) -> Result<Option<Self>, String> {
         let Some(settings) = &deployment.rsvp else { return Ok(None) };
-        let shaped = deployment.host_interface().unwrap_or_default().to_owned();
+        let interface = |port: usize| deployment.ports[port].interface.clone();
+        let to = settings.to;
+        let bridge = deployment.rsvp_bridge().map(|(bridge, address)| {
+            let others = bridge.ports.iter().copied().filter(|port| *port != to);
+            (address, others.map(interface).collect())
+        });
         let plan = RsvpPlan {
             name: deployment.name.clone(),
             user: deployment.service.user.clone(),
             interfaces: Vec::new(),
+            bridge: None,
             keys: settings.key_file.as_deref().map(secret).transpose()?,
             at_ns: 0,
         };
-        Ok(Some(Self { settings: settings.clone(), shaped, plan }))
+        Ok(Some(Self { settings: settings.clone(), shaped: interface(to), bridge, plan }))
+    }
+
+    /// Opens the sockets; returns also what the process is told.
+    fn open(&self) -> Result<(RsvpPlan, Vec<OwnedFd>), SystemError> {
+        let (mut plan, at_ns) = (self.plan.clone(), realtime_ns());
+        plan.at_ns = at_ns;
+        let Some((address, others)) = &self.bridge else {
+            plan.interfaces = self.interfaces()?;
+            return Ok((plan, Descriptors::open(Role::Router)?.into_parts()));
+        };
+        plan.interfaces = [slice::from_ref(&self.shaped), others.as_slice()].concat();
+        let (bridge, sockets) = BridgePlan::open(*address, &plan.interfaces)?;
+        plan.bridge = Some(bridge);
+        Ok((plan, sockets))
     }
 
     /// Returns the interfaces by which RSVP is spoken, first the one that the link shapes.

@@ -1,5 +1,5 @@
 //! `weir top` in a real terminal: tmux runs it beside a link that forwards, and what it draws is
-//! read from the screen. Also `weir status --watch` in a pipe.
+//! read from the screen. Also `weir status --watch`, there and in a pipe.
 
 use super::{Host, Outcome, PATIENCE, Scene, Test, children, signal};
 use libtest_mimic::Failed;
@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("a_terminal_shows_the_link_and_follows_keys", a_terminal_shows_the_link),
     ("a_terminal_is_given_back_when_the_program_is_ended", a_terminal_is_given_back),
     ("a_pipe_gets_a_line_a_second_until_the_link_ends", a_pipe_gets_lines),
+    ("a_terminal_is_watched_in_place_until_a_key", a_terminal_is_watched),
 ];
 
 const TREE: &str = r#"
@@ -52,13 +53,18 @@ struct Screen {
 }
 
 impl Screen {
-    /// Runs the program in a shell, which says how it ended.
+    /// Runs `weir top` in a shell, which says how it ended.
     fn start(scene: &Scene) -> Result<Self, Failed> {
+        Self::run(scene, "top")
+    }
+
+    fn run(scene: &Scene, words: &str) -> Result<Self, Failed> {
         // A server that was ended may still hold its socket.
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
         let screen = Self { socket: scene.folder.join(format!("tmux-{number}.sock")) };
         let weir = env!("CARGO_BIN_EXE_weir");
-        let line = format!("'{weir}' top --control weir.sock; echo It ended with $?; sleep 600");
+        let line =
+            format!("'{weir}' {words} --control weir.sock; echo It ended with $?; sleep 600");
         let mut command = screen.tmux(&["-u", "-f", "/dev/null", "new-session", "-d"]);
         command.args(["-x", "80", "-y", "24", &line]).current_dir(&scene.folder);
         command.env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").env_remove("TMUX");
@@ -240,5 +246,33 @@ fn a_pipe_gets_lines() -> Outcome {
     scene.stop()?;
     let rest = lines.map_while(Result::ok).count();
     assert!(watch.wait()?.success() && rest < 50, "it ends with the link: {rest}");
+    Ok(())
+}
+
+fn a_terminal_is_watched() -> Outcome {
+    let mut scene = Scene::new("watched", TREE)?;
+    scene.start()?;
+    let screen = Screen::run(&scene, "status --watch --interval 200ms")?;
+    let seconds = |text: &str| -> Option<f64> {
+        text.lines().next()?.strip_prefix("up ")?.split_once(" s,")?.0.parse().ok()
+    };
+    screen.until("a look", |text| seconds(text).is_some() && text.contains("voice"))?;
+    let first = seconds(&screen.text()?).ok_or("a look begins with its time")?;
+    screen.until("another one", |text| seconds(text).is_some_and(|now| now > first + 1.0))?;
+    let text = screen.text()?;
+    assert_eq!(text.matches("up ").count(), 1, "in place of the first: {text}");
+    screen.press(&["C-c"])?;
+    let ended = |text: &str| text.contains("stopped watching; the link goes on");
+    screen.until("its end", |text| ended(text) && text.contains("It ended with 0"))?;
+    let watch = ["status", "--control", "weir.sock", "--watch", "--interval", "100ms"];
+    let mut watch = scene.weir(&watch).spawn()?;
+    let mut lines = BufReader::new(watch.stdout.take().ok_or("it is piped")?).lines();
+    let looks = lines.by_ref().map_while(Result::ok).filter(|line| line.starts_with("up "));
+    assert_eq!(looks.take(3).count(), 3, "one after the other");
+    scene.stop()?;
+    assert!(lines.map_while(Result::ok).count() < 500, "it ends with the link");
+    let ended = watch.wait_with_output()?;
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && said.contains("the link has ended"), "{said}");
     Ok(())
 }

@@ -4,8 +4,10 @@
 //! A row is one run of the experiment's scenario with a weight for the third queue and a dropper;
 //! the first queue has weight 100. Historic runs have a card that reports to the driver only when a
 //! whole chain of packets is sent, sound ones a card that reports each packet [algorithms §13.4].
-//! With the setting `switches` the rows are one run, in which weight and dropper are switched.
+//! With the setting `switches` the rows are one run, in which weight and dropper are switched; a
+//! live sheet switches a running `weir up`.
 
+mod live;
 mod switches;
 mod taken;
 
@@ -66,7 +68,8 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let rows: Vec<Row> = run.setting("row")?;
     let mut measured = Measured::default();
     if let Ok(seconds) = run.setting("switches") {
-        switches::measure(run, &rows, seconds, &mut measured)?;
+        let measure = if run.sheet.live { live::measure } else { switches::measure };
+        measure(run, &rows, seconds, &mut measured)?;
         measured.setup = Some(setup(run));
         return Ok(measured);
     }

@@ -9,11 +9,11 @@ use weir_sim::{Fate, Watch};
 
 /// What was counted of a phase, of each queue.
 #[derive(Clone, Copy, Default)]
-struct Phase {
-    sent: [u64; 2],
-    dropped: [u64; 2],
+pub(super) struct Phase {
+    pub sent: [u64; 2],
+    pub dropped: [u64; 2],
     /// The sum of what packets that were sent waited, in nanoseconds.
-    waited: [u64; 2],
+    pub waited: [u64; 2],
 }
 
 /// Measures a run whose phases last so many seconds; adds `PHASE.sent1`, `PHASE.ratio` and so on.
@@ -53,7 +53,7 @@ pub(super) fn measure(
     weir_sim::run_watched(&scenario, watch, &mut |_| {}).map_err(|error| error.to_string())?;
     let mut table = Vec::new();
     for (row, phase) in rows.iter().zip(&phases) {
-        table.push(phase.figures(&row.name, seconds, measured));
+        table.push(phase.figures(&row.name, seconds * (1.0 - LEFT_OUT), measured));
     }
     let title = format!("{}: {}", run.sheet.id, run.sheet.title);
     let shown = [("packets a second", "sent"), ("ms", "mean delay in the queue")];
@@ -75,7 +75,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn count(phases: &mut [Phase], seconds: f64, fate: &Fate<'_>) {
+pub(super) fn count(phases: &mut [Phase], seconds: f64, fate: &Fate<'_>) {
     let at = fate.at.as_nanos() as f64 / 1e9 / seconds;
     let Some(queue) = NAMES.iter().position(|name| *name == fate.class) else { return };
     let Some(phase) = phases.get_mut(at as usize).filter(|_| at.fract() >= LEFT_OUT) else {
@@ -90,9 +90,10 @@ fn count(phases: &mut [Phase], seconds: f64, fate: &Fate<'_>) {
 }
 
 impl Phase {
-    /// Adds its figures; returns packets sent a second, delays in ms and packets dropped a second.
-    fn figures(&self, name: &str, seconds: f64, measured: &mut Measured) -> [[f64; 2]; 3] {
-        let per_second = |count: u64| count as f64 / (seconds * (1.0 - LEFT_OUT));
+    /// Adds its figures, which are of so many seconds; returns packets sent a second, delays in ms
+    /// and packets dropped a second.
+    pub fn figures(&self, name: &str, seconds: f64, measured: &mut Measured) -> [[f64; 2]; 3] {
+        let per_second = |count: u64| count as f64 / seconds;
         let mean = |queue: usize| self.waited[queue] as f64 / self.sent[queue].max(1) as f64 / 1e6;
         let values = [self.sent.map(per_second), [mean(0), mean(1)], self.dropped.map(per_second)];
         let names = [("sent", "packets/s"), ("delay", "ms"), ("dropped", "packets/s")];
@@ -107,4 +108,4 @@ impl Phase {
 }
 
 /// The part of each phase that is left out.
-const LEFT_OUT: f64 = 0.1;
+pub(super) const LEFT_OUT: f64 = 0.1;

@@ -113,8 +113,9 @@ impl PacketAuthority {
             let option = libc::PACKET_ADD_MEMBERSHIP;
             socket::set_option(first, libc::SOL_PACKET, option, &membership)?;
         }
-        if !intake {
-            fanout::refuse_all(first)?;
+        match intake {
+            true => fanout::refuse_only(first, self.config.withheld)?,
+            false => fanout::refuse_all(first)?,
         }
         bind_to(first, index, libc::ETH_P_ALL as u16)
     }
@@ -133,7 +134,7 @@ impl PacketAuthority {
             fanout::join(*socket, group)?;
         }
         for socket in others.iter().filter(|_| intake) {
-            fanout::refuse_none(*socket)?;
+            fanout::refuse_only(*socket, self.config.withheld)?;
         }
         fanout::set_program(*first, &sorting.plan.classic(sorting.number).code)
     }

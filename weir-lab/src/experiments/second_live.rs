@@ -1,0 +1,297 @@
+//! Second opinions on a live run: what iperf3 measures of its own traffic through the same link,
+//! and what `weir measure` finds in two captures of Weir's traffic, one before the link and one
+//! behind it.
+//!
+//! Figures of each scenario of `live.toml`: `SCENARIO.goodput` and `SCENARIO.iperf3.goodput`
+//! (kbit/s of payload), and of datagrams `SCENARIO.loss` and `SCENARIO.iperf3.loss` (%), and the
+//! delays `SCENARIO.p50` and `.p99` (ms) in the link, behind `recv.` from the sender's call to the
+//! receiver and behind `captures.` between the captures, with `SCENARIO.captures.loss`. Where
+//! iperf3 is not installed its figures are missing, and the rows say so.
+
+use super::Experiment;
+use crate::claims::{Measured, Run};
+use crate::rig;
+use crate::score::{LiveRun, Pair, Side};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_live::error::SystemError;
+use weir_live::pool::FramePool;
+use weir_live::port::{self, BATCH, PortConfig};
+use weir_live::status::Board;
+use weir_live::testbed::{END, Host, LEFT, Testbed};
+use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
+use weir_sim::replay::InterfaceMap;
+use weir_traffic::measure::{MeasureOptions, MeasureReport, measure as compare};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "second-live",
+    summary: "what iperf3 and `weir measure` say of a live run",
+    measure: Some(measure),
+    own: None,
+};
+
+/// Call [`rig::prepare`] first.
+fn measure(run: &Run<'_>) -> Result<Measured, String> {
+    let seconds: u64 = run.setting("seconds")?;
+    let options: BTreeMap<String, String> = run.setting("iperf3")?;
+    let mut measured = Measured::default();
+    let mut table = Vec::new();
+    for pair in Pair::read_all(run.text("live.toml")?, Duration::from_secs(seconds))? {
+        let name = pair.name.clone();
+        let mut own = Opinion::default();
+        if pair.has_tcp() {
+            own.goodput = goodput(&pair.live()?);
+        } else {
+            let (live, captured) = captured(&pair)?;
+            own = Opinion::of(&live).ok_or_else(|| format!("{name}: nothing was received"))?;
+            delays(&name, &live, &captured, &mut measured)?;
+            measured.figure(format!("{name}.loss"), own.loss, "%");
+        }
+        measured.figure(format!("{name}.goodput"), own.goodput, "kbit/s");
+        let words = options.get(&name).map_or("", String::as_str);
+        let cells = match iperf3(&pair, words, seconds) {
+            Ok(other) => {
+                measured.figure(format!("{name}.iperf3.goodput"), other.goodput, "kbit/s");
+                measured.figure(format!("{name}.iperf3.loss"), other.loss, "%");
+                [own.goodput, other.goodput, own.loss, other.loss].map(|it| format!("{it:.2}"))
+            }
+            Err(Absent::Program) => {
+                measured.missing.insert(format!("{name}.iperf3."), NOT_INSTALLED.to_owned());
+                let own = [own.goodput, own.loss].map(|it| format!("{it:.2}"));
+                [own[0].clone(), String::new(), own[1].clone(), String::new()]
+            }
+            Err(Absent::Result(why)) => return Err(format!("{name}: {why}")),
+        };
+        table.push([vec![name], cells.to_vec()].concat());
+    }
+    let columns = ["traffic", "Weir's, kbit/s", "iperf3's", "Weir's lost %", "iperf3's"];
+    measured.table("Second opinions", &columns, table);
+    Ok(measured)
+}
+
+/// What somebody measured.
+#[derive(Default)]
+struct Opinion {
+    /// Payload in kbit/s.
+    goodput: f64,
+    /// In percent.
+    loss: f64,
+}
+
+/// Why iperf3 gave no opinion.
+enum Absent {
+    Program,
+    Result(String),
+}
+
+impl Opinion {
+    /// Returns what `weir recv` counted of the only stream of datagrams.
+    fn of(live: &LiveRun) -> Option<Self> {
+        let stream = live.received.streams.first()?;
+        let lost = stream.lost.unwrap_or(0) as f64;
+        let arrived = (stream.packets - stream.duplicated) as f64;
+        Some(Self { goodput: goodput(live), loss: 100.0 * lost / (lost + arrived).max(1.0) })
+    }
+}
+
+fn goodput(live: &LiveRun) -> f64 {
+    live.received.streams.iter().map(|stream| stream.goodput_mbit_s * 1e3).sum()
+}
+
+/// Adds what the link, the receiver and the captures say of delays.
+fn delays(
+    name: &str,
+    live: &LiveRun,
+    captured: &MeasureReport,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    let link: &Side = live.classes.values().next().ok_or("no class had traffic")?;
+    let stream = live.received.streams.first().ok_or("nothing was received")?;
+    let class = captured.classes.first().ok_or("the captures have no packet in common")?;
+    measured.figure(format!("{name}.captures.loss"), class.lost_percent, "%");
+    let rows = [
+        ("", link.quantile_ms(0.5), link.quantile_ms(0.99)),
+        ("recv.", stream.delay.p50_us / 1e3, stream.delay.p99_us / 1e3),
+        ("captures.", class.delay_p50_us / 1e3, class.delay_p99_us / 1e3),
+    ];
+    let mut table = Vec::new();
+    for (who, p50, p99) in rows {
+        measured.figure(format!("{name}.{who}p50"), p50, "ms");
+        measured.figure(format!("{name}.{who}p99"), p99, "ms");
+        let whose = if who.is_empty() { "link" } else { who.trim_end_matches('.') };
+        table.push(vec![whose.to_owned(), format!("{p50:.3}"), format!("{p99:.3}")]);
+    }
+    measured.table(&format!("Delays of {name}"), &["measured by", "p50 ms", "p99 ms"], table);
+    Ok(())
+}
+
+/// Runs a scenario live with a capture on each side of the link; returns what `weir measure` finds
+/// in them.
+fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
+    let run = || -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
+        Ok(rig::between(pair.forwarder()?, |testbed, board| drive(pair, testbed, board))?.0)
+    };
+    let told = |why: &dyn std::fmt::Display| format!("{}: {why}", pair.name);
+    let (live, captures) = run().map_err(|error| told(&error))?;
+    let mut readers = Vec::new();
+    for bytes in &captures {
+        readers.push(CaptureReader::new(bytes.as_slice()).map_err(|error| told(&error))?);
+    }
+    let [before, behind] = readers.as_mut_slice() else { return Err(told(&"a capture is gone")) };
+    let map = InterfaceMap::new(pair.policy(), &[]).map_err(|error| told(&error))?;
+    let report = compare(pair.policy(), &map, [before, behind], &MeasureOptions::default());
+    match report.faults.first() {
+        Some(fault) => Err(told(fault)),
+        None => Ok((live, report)),
+    }
+}
+
+/// Sends while both ends of the link are captured.
+fn drive(
+    pair: &Pair,
+    testbed: &Testbed,
+    board: Option<&Board>,
+) -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let taps = [(&testbed.weir, LEFT), (&testbed.server, END)].map(|(network, interface)| {
+            let stop = &stop;
+            scope.spawn(move || network.run(|| capture(interface, stop))?)
+        });
+        let live = pair.drive(testbed, board.expect("the bridge has a board"));
+        stop.store(true, Ordering::Relaxed);
+        let [before, behind] = taps.map(|tap| tap.join().expect("a capture does not panic"));
+        Ok((live?, [before?, behind?]))
+    })
+}
+
+/// Captures what an interface of this thread's network receives, until stopped.
+fn capture(interface: &str, stop: &AtomicBool) -> Result<Vec<u8>, SystemError> {
+    let failed = |cause| SystemError::new("write a capture", cause);
+    let config = PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(interface) };
+    let mut port = port::open(config)?;
+    let mut pool = FramePool::for_mtu(BATCH as u32, port.mtu());
+    let mut frames = Vec::with_capacity(BATCH);
+    let mut writer = CaptureWriter::new(Vec::new()).map_err(failed)?;
+    let name = interface.to_owned();
+    let described = Interface { link_type: CaptureLink::ETHERNET, name, snap_length: SNAPPED };
+    writer.describe(&[described]).map_err(failed)?;
+    let (mut room, mut is_last) = (PACKETS_MAX, false);
+    loop {
+        port.receive(0, BATCH, &mut pool, &mut frames);
+        if frames.is_empty() {
+            if is_last {
+                return writer.finish().map_err(failed);
+            }
+            // What is in the ring when it ends is captured, too.
+            is_last = stop.load(Ordering::Relaxed);
+            thread::sleep(PAUSE);
+        }
+        for received in frames.drain(..) {
+            let bytes = pool.bytes(received.frame);
+            let record = CaptureRecord {
+                timestamp: received.at_ns,
+                interface: 0,
+                original_length: bytes.len() as u32,
+                bytes: &bytes[..bytes.len().min(SNAPPED as usize)],
+                comment: "",
+            };
+            if room > 0 {
+                writer.write(&record).map_err(failed)?;
+                room -= 1;
+            }
+            pool.release(received.frame);
+        }
+    }
+}
+
+/// Returns what iperf3 measures of its own traffic through the link of a scenario, with these
+/// further options.
+fn iperf3(pair: &Pair, words: &str, seconds: u64) -> Result<Opinion, Absent> {
+    if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status().is_err() {
+        return Err(Absent::Program);
+    }
+    let told = |error: SystemError| Absent::Result(error.to_string());
+    let drive = |testbed: &Testbed, _: Option<&_>| {
+        let failed = |cause| SystemError::new("run iperf3", cause);
+        let mut serve = Command::new(PROGRAM);
+        serve.args(["--server", "--one-off"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Ended(testbed.server.run(|| serve.spawn())?.map_err(failed)?);
+        thread::sleep(START);
+        let mut output = tempfile::tempfile().map_err(failed)?;
+        let out = output.try_clone().map_err(failed)?;
+        let mut send = Command::new(PROGRAM);
+        send.args(["--json", "--connect-timeout", "2000", "--time", &seconds.to_string()]);
+        send.args(["--client", &Host::Server.ip4().to_string()]).args(words.split_whitespace());
+        send.stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
+        let mut client = Ended(testbed.client.run(|| send.spawn())?.map_err(failed)?);
+        let end = Instant::now() + Duration::from_secs(seconds) + PATIENCE;
+        while client.0.try_wait().map_err(failed)?.is_none() && Instant::now() < end {
+            thread::sleep(PAUSE);
+        }
+        drop((client, server));
+        let mut text = String::new();
+        output.rewind().and_then(|()| output.read_to_string(&mut text)).map_err(failed)?;
+        Ok(text)
+    };
+    let text = rig::between(pair.forwarder().map_err(told)?, drive).map_err(told)?.0;
+    read(&text).map_err(|why| Absent::Result(format!("iperf3: {why}")))
+}
+
+/// Reads what `iperf3 --json` printed.
+fn read(text: &str) -> Result<Opinion, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if let Some(why) = value["error"].as_str() {
+        return Err(why.to_owned());
+    }
+    let received = &value["end"]["sum_received"];
+    let bits = received["bits_per_second"].as_f64().ok_or("it says nothing of the receiver")?;
+    // TCP has no such figure.
+    let loss = received["lost_percent"].as_f64().unwrap_or(0.0);
+    Ok(Opinion { goodput: bits / 1e3, loss })
+}
+
+/// A program that ends with this.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ended: io::Result<_> = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+const PROGRAM: &str = "iperf3";
+const NOT_INSTALLED: &str = "iperf3 is not installed: install the package `iperf3` for a second \
+                             opinion.";
+/// What `weir measure` compares of a packet, and its Ethernet header.
+const SNAPPED: u32 = 160;
+const RING_SLOTS: usize = 1 << 14;
+/// 200 MB.
+const PACKETS_MAX: u64 = 1_000_000;
+const PAUSE: Duration = Duration::from_millis(2);
+const START: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_iperf3_printed_is_read() {
+        let udp = r#"{"end": {"sum_received": {"bits_per_second": 29e6, "lost_percent": 25.5}}}"#;
+        let opinion = read(udp).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!((opinion.goodput, opinion.loss), (29_000.0, 25.5));
+        let tcp = r#"{"end": {"sum_received": {"bits_per_second": 28e6}}}"#;
+        assert_eq!(read(tcp).map(|it| (it.goodput, it.loss)), Ok((28_000.0, 0.0)));
+        let refused = r#"{"end": {}, "error": "unable to connect"}"#;
+        assert_eq!(read(refused).err().as_deref(), Some("unable to connect"));
+        assert!(read("{}").is_err() && read("").is_err());
+    }
+}

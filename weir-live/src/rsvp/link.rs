@@ -1,0 +1,90 @@
+//! The network of a node beside a link: that of a routing machine, or of a bridge.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use weir_core::classify::InterfaceId;
+use weir_rsvp::node::{Packet, Route, Routes};
+
+use super::bridge::BridgeNetwork;
+use super::driver::{Network, Received};
+use super::kernel::KernelNetwork;
+use super::routing::{Changes, HostInterface};
+
+/// See the module.
+pub enum LinkNetwork {
+    /// The kernel forwards packets, and hands over those with router alert.
+    Router(KernelNetwork),
+    /// Weir forwards frames.
+    Bridge(BridgeNetwork),
+}
+
+impl LinkNetwork {
+    /// Returns the interfaces as they are now; the first is `InterfaceId(0)`.
+    pub fn interfaces(&self) -> &[HostInterface] {
+        match self {
+            Self::Router(network) => network.interfaces(),
+            Self::Bridge(network) => network.interfaces(),
+        }
+    }
+
+    /// Returns whether [`LinkNetwork::lost`] is to be asked again, though nothing comes.
+    pub fn is_down(&self) -> bool {
+        matches!(self, Self::Bridge(network) if network.is_down())
+    }
+
+    /// Returns why it hears nothing any more by an interface that went; only other sockets do then.
+    pub fn lost(&self) -> Option<String> {
+        match self {
+            Self::Router(_) => None,
+            Self::Bridge(network) => network.lost(),
+        }
+    }
+
+    fn network(&self) -> &dyn Network {
+        match self {
+            Self::Router(network) => network,
+            Self::Bridge(network) => network,
+        }
+    }
+
+    fn network_mut(&mut self) -> &mut dyn Network {
+        match self {
+            Self::Router(network) => network,
+            Self::Bridge(network) => network,
+        }
+    }
+}
+
+impl Network for LinkNetwork {
+    fn receive(&mut self, message: &mut Vec<u8>) -> Option<Received> {
+        self.network_mut().receive(message)
+    }
+
+    fn send(&mut self, packet: &Packet) -> io::Result<()> {
+        self.network_mut().send(packet)
+    }
+
+    fn hear(&mut self) -> bool {
+        self.network_mut().hear()
+    }
+
+    fn look(&mut self) -> Changes {
+        self.network_mut().look()
+    }
+
+    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
+        self.network().addresses(interface)
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.network().descriptors()
+    }
+}
+
+impl Routes for LinkNetwork {
+    fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
+        self.network().route(destination, source)
+    }
+}
