@@ -7,6 +7,7 @@ import fnmatch
 import importlib
 import math
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
@@ -61,7 +62,10 @@ class Knob:
 def library(name: str) -> Any:
     """Returns a library that only tuning needs."""
     try:
-        return importlib.import_module(name)
+        with warnings.catch_warnings():
+            # Such as tqdm's, which Optuna uses and this module does not.
+            warnings.simplefilter("ignore")
+            return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(f"tuning needs {name}: `pip install weir-python[tune]`") from error
 

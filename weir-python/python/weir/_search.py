@@ -9,7 +9,7 @@ import statistics
 import struct
 import warnings
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Container, Mapping, Sequence, Union
 
 from . import _weir
 from ._engines import Engine
@@ -33,8 +33,9 @@ DEVIATIONS = 2.5
 """How many standard deviations of theirs have to be left."""
 STEPS = (1.5, 1.2, 1.08, 1.03)
 """What values are multiplied with and divided by when they are polished."""
-MOST_SPARE = 0.9
-"""The most that is wanted to spare, as a part of the limit."""
+MOST_SPARE = 0.25
+"""The most that is wanted to spare for other seeds: what is far from a limit varies more than what
+is near."""
 HALVES = 4
 """How often the way back to the value of the policy is halved."""
 SLACK = 0.001
@@ -109,7 +110,7 @@ class Search:
         self.tried: list[Candidate] = []
         self.known: dict[tuple[str, ...], Candidate] = {}
 
-    def best(self) -> Candidate:
+    def best(self, without: Container[int] = ()) -> Candidate:
         """Returns the best one: by the first objective, or by what is broken least."""
 
         def rank(candidate: Candidate) -> tuple[bool, float, float]:
@@ -118,7 +119,7 @@ class Search:
                 return True, -spare, candidate.change
             return False, -candidate.scores[0], candidate.change
 
-        return min(self.tried, key=rank)
+        return min((one for one in self.tried if one.number not in without), key=rank)
 
     def spare(self, candidate: Candidate) -> float:
         """Returns by how much it keeps its conditions with what is wanted besides, at the least."""
@@ -126,9 +127,9 @@ class Search:
                    default=min(candidate.margins, default=0.0))
 
     def learn(self, candidate: Candidate, proof: Proof) -> None:
-        """Wants so much more to spare as other seeds were worse."""
+        """Wants so much more to spare as other seeds were worse, up to a part of the limit."""
         rows = zip(proof.wanted, candidate.margins, proof.found.margins)
-        self.spares = [max(wanted, min(MOST_SPARE, wanted + margin - other))
+        self.spares = [max(self.wanted, min(MOST_SPARE, wanted + margin - other))
                        for wanted, margin, other in rows]
 
     def proved(self) -> tuple[Candidate, Candidate]:
@@ -137,7 +138,13 @@ class Search:
         Returns the best one that keeps its conditions with fresh seeds, and its proof.
         """
         proofs: dict[int, tuple[Candidate, Proof]] = {}
-        while (pick := self.best()).number not in proofs and len(proofs) < PROOFS:
+        while len(proofs) < min(PROOFS, len(self.tried)):
+            pick = self.best()
+            if pick.number in proofs:
+                if proofs[pick.number][1].spare() >= 0:
+                    break
+                # It looks best with the seeds of the search only.
+                pick = self.best(proofs)
             proofs[pick.number] = pick, self.prove(pick.values, len(proofs))
             self.learn(*proofs[pick.number])
 
