@@ -1,5 +1,6 @@
 //! `weir lab`: runs the papers' experiments and Weir's own, and checks their claims.
 
+mod archive;
 mod own;
 mod papers;
 mod report;
@@ -35,6 +36,8 @@ enum Task {
     Run(Request),
     /// Runs them, and writes the results as one HTML file, or as tables in Markdown.
     Report(report::Report),
+    /// Runs them, and writes results and what made them into one archive that a paper can cite.
+    Archive(archive::Archive),
 }
 
 /// The experiments to run, and how.
@@ -104,6 +107,7 @@ impl Run for Lab {
             Task::Facts { paper } => papers::facts(&shelf, paper.as_deref(), output),
             Task::Run(request) => request.run(&shelf, output),
             Task::Report(report) => report.run(&shelf, output),
+            Task::Archive(archive) => archive.run(&shelf, output),
         }
     }
 }

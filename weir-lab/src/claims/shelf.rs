@@ -63,6 +63,18 @@ impl Shelf {
         Fact::parse_all(text(&paper.key, "facts.toml")?, &paper.key)
     }
 
+    /// Returns every file of a paper's folder with its path below the repository's root: its list
+    /// of facts, and sheets, policies and scenarios.
+    pub fn files(paper: &Paper) -> Vec<(String, &'static [u8])> {
+        let (mut folders, mut files) = (Vec::from_iter(PAPERS.get_dir(&paper.key)), Vec::new());
+        while let Some(folder) = folders.pop() {
+            folders.extend(folder.dirs());
+            let path = |file: &include_dir::File<'_>| format!("papers/{}", file.path().display());
+            files.extend(folder.files().map(|file| (path(file), file.contents())));
+        }
+        files
+    }
+
     /// Returns the row at `SHEET/ID`.
     pub fn row(&self, place: &str) -> Option<&Claim> {
         let (sheet, id) = place.split_once('/')?;

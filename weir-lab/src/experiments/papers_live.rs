@@ -107,3 +107,83 @@ const COLUMNS: [&str; 9] = [
     "lost %",
     "simulated",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig;
+    use weir_import::export::{self, Filters};
+    use weir_import::import::{self, Options};
+    use weir_sim::Host;
+
+    const BENITA: &str = include_str!("../../../papers/benita/benita-live/live.toml");
+    const MEASURED: Duration = Duration::from_secs(2);
+
+    /// Reads lines of `tc` for a link of 1 Gbit/s, as the policies of the sheet have it.
+    fn imported(lines: &str) -> String {
+        let tc = import::find("tc").unwrap_or_else(|| panic!("tc is a language"));
+        let options = Options { rate: "1 Gbit/s".parse().ok() };
+        let outcome = import::read(tc, lines.as_bytes(), "kernel", &options);
+        let import = outcome.plan.unwrap_or_else(|| panic!("{lines}: {:?}", outcome.findings));
+        let lost = import.lines.iter().filter(|line| line.fate == import::Fate::Lost);
+        assert_eq!(lost.count(), 0, "{lines}: {:?}", import.lines);
+        import.policies[0].policy.clone()
+    }
+
+    fn exported(policy: &str) -> String {
+        let read = rig::policy(policy).unwrap_or_else(|error| panic!("{error}"));
+        let exported = export::to_tc(&read, "RIGHT", Filters::U32);
+        let exported = exported.unwrap_or_else(|error| panic!("{error}"));
+        assert!(exported.lost.is_empty(), "{policy}: {:?}", exported.lost);
+        exported.batch()
+    }
+
+    /// Returns the scenario with a policy in the place of its own.
+    fn with(scenario: &toml::Value, policy: &str) -> Pair {
+        let mut scenario = scenario.clone();
+        let policy: toml::Table = policy.parse().unwrap_or_else(|error| panic!("{error}"));
+        let table = scenario.as_table_mut().unwrap_or_else(|| panic!("a scenario is a table"));
+        table.insert("policy".to_owned(), policy.into());
+        let text = toml::to_string(&toml::Table::from_iter([(
+            "scenario".to_owned(),
+            toml::Value::from(vec![scenario]),
+        )]));
+        let text = text.unwrap_or_else(|error| panic!("{error}"));
+        let pairs = Pair::read_all(&text, MEASURED).unwrap_or_else(|error| panic!("{error}"));
+        pairs[0].clone()
+    }
+
+    fn sides(pair: &Pair) -> Vec<Side> {
+        let classes = pair.simulate(&Host::default()).unwrap_or_else(|error| panic!("{error}"));
+        classes.into_values().collect()
+    }
+
+    /// What stands beside a policy for the kernel is imported as that policy, and the export of that
+    /// is imported alike.
+    #[test]
+    fn the_kernels_lines_of_benita_are_the_policies_beside_them() {
+        let top: toml::Table = BENITA.parse().unwrap_or_else(|error| panic!("{error}"));
+        let scenarios = top["scenario"].as_array().unwrap_or_else(|| panic!("there are some"));
+        let own = Pair::read_all(BENITA, MEASURED).unwrap_or_else(|error| panic!("{error}"));
+        let mut tried = 0;
+        for (scenario, own) in scenarios.iter().zip(&own) {
+            let Some(lines) = scenario.get("kernel").and_then(toml::Value::as_str) else {
+                continue;
+            };
+            let policy = imported(lines);
+            // The export writes what tc leaves out; a further one changes nothing.
+            let again = imported(&exported(&policy));
+            assert_eq!(imported(&exported(&again)), again, "{}", own.name);
+            assert_eq!(sides(&with(scenario, &again)), sides(&with(scenario, &policy)));
+            let (own_sides, other) = (sides(own), sides(&with(scenario, &policy)));
+            assert_eq!(own_sides.len(), other.len(), "{}: {policy}", own.name);
+            for (one, other) in own_sides.iter().zip(&other) {
+                let part = other.rate_bps / one.rate_bps;
+                assert!((part - 1.0).abs() < 0.001, "{}: {part}\n{policy}", own.name);
+                assert!((other.loss - one.loss).abs() < 0.001, "{}: {policy}", own.name);
+            }
+            tried += 1;
+        }
+        assert!(tried >= 9, "every scenario of HTB was tried: {tried}");
+    }
+}

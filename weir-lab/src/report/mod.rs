@@ -1,11 +1,13 @@
 //! Reports the outcomes of the papers' experiments: one HTML file that needs no other file, and the
 //! claims as tables in Markdown.
 
+mod archive;
 mod facts;
 mod html;
 mod markdown;
 mod overview;
 
+pub use archive::{More, archive};
 pub use facts::{Headline, fact_line, fact_row};
 pub use html::html;
 pub use markdown::{INDEX, Page, head, index_row, markdown, section, table};
