@@ -71,8 +71,9 @@ pub struct Tune {
     control: Option<PathBuf>,
 }
 
-const EXAMPLE: &str = "Example:\n  weir tune examples/walk/uplink.toml --goal 'web.delay.p99 < 60 ms' \
-    --keep 'rest.rate > 3 Mbit/s' --over examples/walk/evening.toml --free 'class.*.rate'";
+const EXAMPLE: &str = "Example, in the folder examples/walk:
+  weir tune uplink.toml --goal 'web.delay.p99 < 60 ms' --keep 'rest.rate > 3 Mbit/s' \\
+      --over evening.toml --free 'class.*.rate'";
 
 /// How long a trial on a link lasts unless `--confirm` says it.
 const TRIAL: Duration = Duration::from_secs(60);
