@@ -78,6 +78,9 @@ fn a_bridge_makes_a_class() -> Outcome {
     assert_eq!(shown["malformed"], 0, "{shown}");
     paths_name_the_bridge(&scene)?;
     real_packets_get_the_rate(&scene, [10, 1, 0, 3].into())?;
+    let restart = scene.weir(&["restart", "--control", "r.sock"]).output()?;
+    assert!(restart.status.success(), "{restart:?} {}", scene.logs());
+    paths_name_the_bridge(&scene)?;
     // Longer than state lives without a refresh.
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(4) {
