@@ -16,6 +16,7 @@ use crate::rig;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use weir_control::protocol::{Answer, Request, Setting, Terms};
+use weir_live::precedence::set_realtime;
 use weir_live::status::{ClassStatus, Status};
 use weir_live::testbed::Testbed;
 use weir_sim::scenario::{Scenario, Source};
@@ -130,7 +131,12 @@ impl Steps<'_> {
         let receiver = testbed.server.run(|| Receiver::start(&ReceivePlan::ports(&ports)))??;
         let duration = Duration::from_secs_f64(self.rows.len() as f64 * self.seconds) + SLACK;
         let plan = SendPlan { duration, ..SendPlan::new(sources.to_vec()) };
-        let sender = testbed.client.run(|| Sender::start(&plan))??;
+        let start = || {
+            // As the demo's traffic; an ordinary user goes without.
+            drop(set_realtime());
+            Sender::start(&plan)
+        };
+        let sender = testbed.client.run(start)??;
         let counted = self.phases(&link);
         sender.stop();
         sender.finish();
