@@ -11,5 +11,6 @@ failed=0
 "$python" -B bench/sweep/binding.py "$weir" examples/walk/evening.toml || failed=1
 "$python" -B bench/sweep/kills.py "$weir" examples/walk/evening.toml || failed=1
 "$python" -B weir-python/tests/ray_nodes.py 400 || failed=1
+"$python" -B bench/sweep/tasks.py examples/walk/evening.toml || failed=1
 "$python" -B bench/sweep/measure.py "$weir" examples/walk/evening.toml "${1:-10000}" || failed=1
 exit "$failed"

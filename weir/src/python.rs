@@ -45,7 +45,8 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
         Some(2) => Exit::Usage,
         Some(130) => Exit::Interrupted,
         Some(code) => return Err(failed(format!("exited with {code}"))),
-        None => return Err(failed("was killed".to_owned())),
+        // By a signal, which whoever sent it knows.
+        None => Exit::Interrupted,
     };
     Ok(Ended { text: String::from_utf8_lossy(&ended.stdout).into_owned(), exit })
 }

@@ -10,7 +10,8 @@ use crate::{Run, python, whole_file};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_control::protocol::Request;
+use weir_control::protocol::{Answer, Request};
+use weir_policy::reader::suggest;
 
 /// Searches values of a policy that meet goals, proves them with other seeds, and explains them.
 ///
@@ -93,6 +94,11 @@ impl Tune {
         let inputs: Vec<_> = std::iter::once(&self.policy).chain(&self.over).collect();
         let inputs: Vec<_> = inputs.into_iter().map(PathBuf::as_path).collect();
         whole_file::distinct(&[("--out", &self.out), ("--plot", &self.plot)], &inputs)?;
+        for input in inputs {
+            let cannot = |error| whole_file::cannot("read", &input.display().to_string(), &error);
+            std::fs::File::open(input).map_err(cannot)?;
+        }
+        self.find_link()?;
         let picture = Files::open(self.plot.as_deref(), None)?;
         let ended = python::run(self.words(), &[], "weir-python[tune]")?;
         if ended.exit != Exit::Clean {
@@ -103,8 +109,13 @@ impl Tune {
         if self.plot.is_some() {
             picture.write_picture(&found.picture())?;
         }
-        if let Some(out) = &self.out {
-            whole_file::write(out, &found.policy)?;
+        match &self.out {
+            Some(out) if found.met => whole_file::write(out, &found.policy)?,
+            Some(out) => {
+                let out = out.display();
+                output.warn(&format!("{out} was not written: a condition is broken"));
+            }
+            None => {}
         }
         match output.format {
             Format::Json => output.json(&found),
@@ -141,6 +152,26 @@ impl Tune {
         }
         words.push("--json".into());
         words
+    }
+
+    /// Finds out before the search whether the values can be handed over after it.
+    fn find_link(&self) -> Result<(), String> {
+        let Some(name) = &self.canary else { return Ok(()) };
+        let answer = change::ask(name, self.control.as_ref(), &Request::Policy {})?;
+        let Answer::Policy(found) = answer else { return Err(change::OTHER.to_owned()) };
+        let names: Vec<&str> = found.directions.iter().map(|row| row.direction.as_str()).collect();
+        let several = found.directions.iter().any(|row| row.file != found.directions[0].file);
+        match &self.direction {
+            Some(direction) if !names.contains(&direction.as_str()) => {
+                Err(format!("no direction is called `{direction}`; {}", suggest(direction, &names)))
+            }
+            None if several => Err(format!(
+                "the directions of `{name}` have different policies; say which one is tuned: \
+                 --direction {}",
+                names.join(", or ")
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Sets what was found on a running link, on trial.

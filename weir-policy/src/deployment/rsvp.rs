@@ -219,6 +219,10 @@ fn bridged_way(
     let cure = format!("write `direction`, one of {}", list(&known));
     match found {
         Some(way) => Ok(way),
+        None if is_named => {
+            let name = node.value().as_str().unwrap_or_default();
+            draft(node, format!("no direction is called `{name}`"), &cure)
+        }
         None => draft(node, "it is not said in which direction flows are reserved".into(), &cure),
     }
 }

@@ -100,6 +100,9 @@ def knobs_of(policy: Mapping[str, Any], patterns: Sequence[str]) -> list[Knob]:
         if unit in WHOLE:
             low = max(1.0, low)
         knobs.append(Knob(key, path, value, number, unit, low, high))
+    for written, pattern in zip(patterns, wanted):
+        if not any(fnmatch.fnmatchcase(knob.key, pattern) for knob in knobs):
+            raise ValueError(f"no number or quantity of the policy has a key that matches `{written}`")
     return knobs
 
 

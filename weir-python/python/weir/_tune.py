@@ -141,14 +141,14 @@ def tune(
     if not over:
         raise ValueError("there is no scenario to tune over")
     search = Search(policy, goals, keep, list(zip(over, folders)), engine_of(engine, None, None))
+    if "link" not in search.table:
+        raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
     errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
     if errors:
         raise ValueError(f"the policy has errors: {errors[0]['message']}")
     search.seed, search.seeds, search.fresh = seed, seeds, fresh
     search.wanted, search.spares = spare, [spare] * len(search.conditions)
     search.knobs = knobs_of(search.table, list(free) or ["class.*"])
-    if not search.knobs:
-        raise ValueError("no number or quantity of the policy has a key that matches `free`")
     bar = Bar(0, trials, sys.stderr.isatty() if progress is None else progress, "tuning")
     with search.engine:
         return _tuned(search, goals, trials, bar)

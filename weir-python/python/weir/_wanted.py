@@ -9,11 +9,24 @@ from typing import Sequence
 OBJECTIVE = re.compile(r"^\s*(min|max)\s+(\S+)\s*$")
 CONDITION = re.compile(r"^\s*(\S+)\s*(<=?|>=?)\s*([0-9.]+)\s*(\S*)\s*$")
 UNITS = {
-    "": 1.0, "%": 0.01, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "bit/s": 1.0, "kbit/s": 1e3,
+    "%": 0.01, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "bit/s": 1.0, "kbit/s": 1e3,
     "Mbit/s": 1e6, "Gbit/s": 1e9, "packets": 1.0,
 }
+KINDS = {"delay": ("us", "µs", "ms", "s"), "rate": ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"),
+         "part": ("%",), "count": ("packets",)}
+"""The units of each kind of metric."""
 REFUSED = -1e15
 """The score of what cannot be run."""
+
+
+def kind_of(metric: str) -> str:
+    """Returns the kind of a metric, by the end of its name."""
+    end = metric.rpartition(".")[2]
+    if ".delay." in metric:
+        return "delay"
+    if end in ("rate", "goodput"):
+        return "rate"
+    return "count" if end in ("drops", "backlog") else "part"
 
 
 @dataclass
@@ -30,8 +43,12 @@ class Condition:
     def of(cls, text: str) -> Condition:
         """Reads a condition."""
         found = CONDITION.match(text)
-        if not found or found[4] not in UNITS:
+        if not found:
             raise ValueError(f"`{text}` is no condition; write one as `voice.delay.p99 < 10 ms`")
+        units = KINDS[kind_of(found[1])]
+        if found[4] not in units:
+            raise ValueError(f"`{text}`: `{found[1]}` has the unit {' or '.join(units)}, "
+                             f"and not `{found[4]}`")
         limit = float(found[3]) * UNITS[found[4]]
         if limit <= 0:
             raise ValueError(f"`{text}`: the limit is not above 0")
@@ -76,12 +93,7 @@ class Objective:
     @property
     def unit(self) -> str:
         """The unit in which its metric is told."""
-        end = self.metric.rpartition(".")[2]
-        if end in ("rate", "goodput"):
-            return "Mbit/s"
-        if ".delay." in self.metric:
-            return "ms"
-        return "%" if end in ("loss", "utilisation") else "packets"
+        return {"rate": "Mbit/s", "delay": "ms", "part": "%", "count": "packets"}[kind_of(self.metric)]
 
     def told(self, score: float) -> float | None:
         """Returns the metric of a score, in its unit."""

@@ -56,6 +56,10 @@ pub struct Timers {
     pub retransmit: Duration,
     /// How often a message is sent at most until it is acknowledged, Rl: 3 [rfc2961 §6.2].
     pub attempts_max: u32,
+    /// Until then a reservation without its sender is passed over, not refused: a node that begins
+    /// while its neighbours hold state hears of senders with their next refresh, and a receiver
+    /// that is refused gives up.
+    pub learns_until: Instant,
 }
 
 /// Bounds of a node's tables.
@@ -80,6 +84,7 @@ impl Default for Timers {
             blockade_periods: 2,
             retransmit: Duration::from_millis(500),
             attempts_max: 3,
+            learns_until: Instant::default(),
         }
     }
 }

@@ -18,7 +18,11 @@ impl SessionState {
     pub fn resv(&mut self, call: Call<'_>, from: Neighbour, message: &Message, out: &mut Outbox) {
         let Body::Resv(resv) = &message.body else { return };
         let style = resv.reservation.style;
+        let learns = call.now < out.params.timers.learns_until;
         if let Some(cause) = self.resv_fault(from, style, message.refused) {
+            if learns && cause == Cause::NO_PATH {
+                return;
+            }
             self.refuse_resv(call.now, (from, resv), cause, out);
             return;
         }
@@ -34,6 +38,7 @@ impl SessionState {
             reserved.came_as = message.id.map(|id| id.id);
             match verdict {
                 Ok(()) => self.put(call.now, reserved, out),
+                Err(Cause::NO_SENDER) if learns => {}
                 Err(cause) => {
                     let failed = (&reserved, &reserved.wanted);
                     self.refuse_reservation(call.now, failed, (cause, false), out);

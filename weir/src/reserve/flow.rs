@@ -20,7 +20,10 @@ pub struct Ending {
 pub fn run(plan: HostPlan, ending: &Ending, output: &Output) -> Exit {
     output.json_by_line();
     match prepare(plan) {
-        Ok((host, stop)) => Flow { host, stop, output, begun: Instant::now() }.run(ending),
+        Ok((host, stop)) => {
+            let now = Instant::now();
+            Flow { host, stop, output, begun: now, waits_since: now }.run(ending)
+        }
         Err(why) => output.refuse(&why),
     }
 }
@@ -28,22 +31,24 @@ pub fn run(plan: HostPlan, ending: &Ending, output: &Output) -> Exit {
 fn prepare(plan: HostPlan) -> Result<(Host, StopSignal), String> {
     let session = plan.session;
     let role = if plan.wish.style().is_some() { Role::Receiver } else { Role::Sender };
+    let running = host::list().map_err(|error| error.to_string())?;
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
+    let host = Host::open(plan).map_err(|error| error.to_string())?;
+    // Of a session a host has one receiver, and one sender at an address and port.
+    let senders = host.status().senders;
     let same = |other: &host::HostStatus| {
         (other.destination, other.protocol, other.port)
             == (session.destination, session.protocol, session.port)
             && other.role == role
+            && (role == Role::Receiver || other.senders == senders)
     };
-    let running = host::list().map_err(|error| error.to_string())?;
-    if let Some((_, other)) = running.iter().find(|(_, other)| same(other))
-        && role == Role::Receiver
-    {
+    if let Some((_, other)) = running.iter().find(|(_, other)| same(other)) {
+        let does = if role == Role::Receiver { "reserves for" } else { "announces" };
         return Err(format!(
-            "process {} reserves for this flow already; `weir reserve release` ends it",
+            "process {} {does} this flow already; `weir reserve release` ends it",
             other.process
         ));
     }
-    let stop = StopSignal::install().map_err(|error| error.to_string())?;
-    let host = Host::open(plan).map_err(|error| error.to_string())?;
     Ok((host, stop))
 }
 
@@ -52,6 +57,8 @@ struct Flow<'a> {
     stop: StopSignal,
     output: &'a Output,
     begun: Instant,
+    /// When it began to wait for an answer: at first, or when what was reserved ended.
+    waits_since: Instant,
 }
 
 impl Flow<'_> {
@@ -61,12 +68,18 @@ impl Flow<'_> {
             for one in &told {
                 self.print(one);
             }
+            if self.is_decided() {
+                self.waits_since = Instant::now();
+            }
             if let Some(exit) = self.over(ending) {
                 break exit;
             }
-            let limits = [ending.lasts, ending.wait.filter(|_| !self.is_decided())];
-            let left = limits.into_iter().flatten().min().map(|limit| {
-                let left = limit.saturating_sub(self.begun.elapsed());
+            let wait = ending.wait.filter(|_| !self.is_decided());
+            let limits = [
+                ending.lasts.map(|limit| limit.saturating_sub(self.begun.elapsed())),
+                wait.map(|limit| limit.saturating_sub(self.waits_since.elapsed())),
+            ];
+            let left = limits.into_iter().flatten().min().map(|left| {
                 let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
                 Host::now().after(weir_core::units::Duration::from_nanos(nanos))
             });
@@ -95,8 +108,10 @@ impl Flow<'_> {
         if ending.lasts.is_some_and(|lasts| elapsed >= lasts) && was_asked {
             return Some(Exit::Clean);
         }
-        let wait = [ending.wait, ending.lasts].into_iter().flatten().min();
-        (!was_asked && wait.is_some_and(|wait| elapsed >= wait)).then(|| self.unanswered(elapsed))
+        let waited = self.waits_since.elapsed();
+        let gives_up = ending.wait.is_some_and(|wait| waited >= wait)
+            || ending.lasts.is_some_and(|lasts| elapsed >= lasts);
+        (!was_asked && gives_up).then(|| self.unanswered(waited))
     }
 
     fn is_decided(&self) -> bool {
@@ -109,8 +124,9 @@ impl Flow<'_> {
         let what = match (self.host.state(), self.host.failure()) {
             (_, Some(why)) => format!("messages do not leave this host: {why}"),
             (State::Waiting, _) => {
-                "nobody announced the flow; run `weir reserve send` on the sender's host, and see \
-                 that routers on the way forward protocol 46"
+                "nobody announced the flow; run `weir reserve send` on the sender's host, see that \
+                 routers on the way forward protocol 46, and wait for 45 s and more: a sender may \
+                 announce no sooner again"
                     .to_owned()
             }
             _ => {

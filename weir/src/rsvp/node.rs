@@ -57,11 +57,13 @@ pub fn run(prepared: Prepared, keeper: Channel) -> Result<(), String> {
     let shaped = network.interfaces().first().cloned().ok_or("there is no interface")?;
     let params = AdmissionParams::of(&settings, shaped.mtu, ETHERNET_HEADER);
     let admission = Admission::new(policy, params)?;
-    let params = node_params(&plan, &settings, network.interfaces(), &admission)?;
+    let mut params = node_params(&plan, &settings, network.interfaces(), &admission)?;
     let lifetime = params.timers.lifetime(params.timers.period);
+    let learned = Driver::<LinkNetwork>::now().after(lifetime);
+    params.timers.learns_until = learned;
     let driver = Driver::new(params, network);
     let desk = Desk::new(admission, classes, SHAPED, present);
-    let former_until = Some(Driver::<LinkNetwork>::now().after(lifetime));
+    let former_until = Some(learned);
     let (untold, told_at) = (BTreeMap::new(), BTreeMap::new());
     let mut router = Router { driver, desk, keeper: speaker, former_until, untold, told_at };
     router.work(Some(questions))

@@ -71,7 +71,11 @@ impl Found {
         let listed = self.front.iter().any(|row| row.number == self.pick);
         let pick = self.tried.iter().filter(|row| !listed && row.number == self.pick);
         for row in self.front.iter().chain(pick) {
-            let chosen = if row.number == self.pick { " (picked)" } else { "" };
+            let chosen = match (row.number == self.pick, self.met) {
+                (true, true) => " (picked)",
+                (true, false) => " (nearest)",
+                (false, _) => "",
+            };
             let figures = row.results.iter().chain(&row.objectives).map(|value| figure(*value));
             let cells = std::iter::once(format!("{}{chosen}", row.number))
                 .chain(keys.iter().map(|key| plain(&row.values[*key])))
