@@ -184,7 +184,7 @@ pub struct Counts {
     pub received: u64,
     /// Messages that were sent.
     pub sent: u64,
-    /// Messages that were no RSVP.
+    /// Messages that were no RSVP, named a hop that is none, or were longer than 8 KiB.
     pub malformed: u64,
     /// Messages whose digest or number was wrong.
     pub insecure: u64,
@@ -192,7 +192,8 @@ pub struct Counts {
     pub stray: u64,
     /// State that a full table did not take.
     pub full: u64,
-    /// Messages that could not be sent, for the interface has no address of that family.
+    /// Messages that could not be sent, for the interface has no address of that family, or they
+    /// were longer than a packet.
     pub unaddressed: u64,
     /// Messages sent again, for no acknowledgement came.
     pub retransmitted: u64,

@@ -72,8 +72,8 @@ impl SessionState {
         let mut all = Luggage::default();
         for (reserved, _) in self.behind(from).flat_map(|filter| self.reserved_for(filter)) {
             let Luggage { policies, carried } = &reserved.luggage;
-            add_some(&mut all.policies, policies);
-            add_some(&mut all.carried, carried);
+            add_some(&mut all.policies, policies, Vec::len);
+            add_some(&mut all.carried, carried, |one| one.bytes.len());
         }
         all
     }
@@ -142,10 +142,13 @@ impl SessionState {
     }
 }
 
-/// Adds what is not there yet, up to the bound.
-fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T]) {
+/// Adds what is not there yet, up to the bounds.
+fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T], size: impl Fn(&T) -> usize) {
+    let mut bytes: usize = all.iter().map(&size).sum();
     for one in some {
-        if !all.contains(one) && all.len() < LUGGAGE_MAX {
+        let fits = all.len() < LUGGAGE_MAX && bytes + size(one) <= LUGGAGE_BYTES_MAX;
+        if fits && !all.contains(one) {
+            bytes += size(one);
             all.push(one.clone());
         }
     }
@@ -153,6 +156,8 @@ fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T]) {
 
 /// Objects of a kind that travel with a Resv unread.
 const LUGGAGE_MAX: usize = 16;
+/// Their bytes together: as many as one message may bring.
+const LUGGAGE_BYTES_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {

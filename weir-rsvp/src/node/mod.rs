@@ -71,7 +71,8 @@ impl Node {
             self.out.counts.stray += 1;
             return;
         }
-        let Ok(message) = Message::parse(arrival.bytes) else {
+        let parsed = Some(arrival.bytes).filter(|bytes| bytes.len() <= MESSAGE_BYTES_MAX);
+        let Some(Ok(message)) = parsed.map(Message::parse) else {
             self.out.counts.malformed += 1;
             return;
         };
@@ -263,9 +264,15 @@ impl Node {
 
     /// Takes a message whose digest is right.
     fn take(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
-        let neighbour = neighbour_of(message).unwrap_or(arrival.source);
-        if is_mixed(message) {
+        let hop = neighbour_of(message);
+        let neighbour = hop.unwrap_or(arrival.source);
+        if is_mixed(message) || hop.is_some_and(|hop| !is_station(hop)) {
             self.out.counts.malformed += 1;
+            return;
+        }
+        // Its own messages, or what somebody says of it: state that would renew itself.
+        if hop.is_some_and(|hop| self.out.is_own(hop)) {
+            self.out.counts.stray += 1;
             return;
         }
         if self.acknowledge(arrival, message, neighbour) {
@@ -498,6 +505,16 @@ fn neighbour_of(message: &Message) -> Option<IpAddr> {
         _ => None,
     }
 }
+
+/// Returns whether an address can be that of a neighbour.
+fn is_station(address: IpAddr) -> bool {
+    let everybody = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(everybody || address.is_unspecified() || address.is_loopback() || address.is_multicast())
+}
+
+/// The longest message that it takes. So what it keeps of one is bounded, and so is what it sends:
+/// an answer that repeats parts of a message, and a reservation that is merged from several.
+const MESSAGE_BYTES_MAX: usize = 8192;
 
 /// Returns whether session, hop and sender are of different address families, so that no such
 /// flow can be.

@@ -421,6 +421,10 @@ impl Outbox {
             Some(guard) => guard.sign(message),
             None => message.build(),
         };
+        if bytes.len() > PACKET_BYTES_MAX {
+            self.counts.unaddressed += 1;
+            return;
+        }
         self.counts.sent += 1;
         let To { interface, source, destination, ttl, alert, .. } = to;
         let packet = Packet { interface, source, destination, ttl, alert, bytes };
@@ -428,6 +432,8 @@ impl Outbox {
     }
 }
 
+/// What a packet has room for behind its header with options.
+const PACKET_BYTES_MAX: usize = 65_535 - 60;
 /// Steps of a period at which refreshes leave.
 const PLAIN_STEPS: u64 = 300;
 const REDUCED_STEPS: u64 = 4;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
-use weir_core::units::Duration;
+use weir_core::units::{Duration, Instant};
 
 use crate::integrity::Security;
 use crate::intserv::Characterization;

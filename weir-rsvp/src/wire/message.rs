@@ -238,7 +238,8 @@ impl Message {
         if let Body::Bundle(messages) = &self.body {
             messages.iter().for_each(|message| bytes.extend(message.build()));
         }
-        let length = u16::try_from(bytes.len()).expect("messages are bounded below 64 KiB");
+        // A longer one is no message, which a length of 0 says, and is not sent.
+        let length = u16::try_from(bytes.len()).unwrap_or(0);
         bytes[6..8].copy_from_slice(&length.to_be_bytes());
         if self.integrity.is_none() {
             let sum = checksum(&bytes);

@@ -221,8 +221,9 @@ runs on a thread of its own. Frames between two ports of a bridge that no direct
 once. Two ports without any direction are a bridge that shapes nothing.";
 const API: &str = "The control API on a TCP address, which programs call with a token; docs/api.md \
                    describes it. On an address that others can reach it takes a certificate.";
-const RSVP: &str = "Reservations by RSVP on a routing machine, with `ports = { host = ... }`, or on \
-a bridge with an `address`: each that is admitted is a class at a place. [reservations.md](../reservations.md) explains it.";
+const RSVP: &str = "Reservations by RSVP on a routing machine, with `ports = { host = ... }`, or \
+on a bridge with an `address`: each that is admitted is a class at a place. \
+[reservations.md](../reservations.md) explains it.";
 const ALARMS: &str = "What is watched while the deployment runs. An alarm that is raised, and one \
 that ends, is an event; `run` and `webhook` tell others of it. At most 64.";
 const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \
