@@ -258,6 +258,8 @@ fn restarted() -> Outcome {
         let output = restart(&scene)?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
+    // The last one is told of after it is answered.
+    thread::sleep(Duration::from_millis(500));
     let text = scene.stop()?;
     assert_eq!(text.matches("forwards for `link` from now on").count(), 8, "{text}");
     Ok(())
