@@ -56,7 +56,8 @@ impl Questions {
     }
 }
 
-const NONE: &str = "the link takes no reservations; write [deployment.rsvp] and use `weir restart`";
+const NONE: &str = "the link takes no reservations, or has just begun; write [deployment.rsvp] and \
+                    use `weir restart`, or ask again";
 const SILENT: &str = "the process of reservations does not answer; it is started again if it died";
 /// How long the process may take: it does nothing that waits.
 const PATIENCE: Duration = Duration::from_secs(2);
