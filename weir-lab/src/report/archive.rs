@@ -177,7 +177,7 @@ fn series_csv(outcomes: &[Outcome<'_>]) -> String {
     text
 }
 
-/// A line of CSV [rfc4180].
+/// A line of CSV `[rfc4180]`.
 fn row(cells: &[&str]) -> String {
     let quoted = |cell: &&str| match cell.contains([',', '"', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -328,7 +328,7 @@ fn station(frame: &[u8], at: usize) -> Option<Station> {
     frame.get(at..at + 6)?.try_into().ok()
 }
 
-/// Returns the answer to a frame that asks for the station of `own`, if it does [rfc826].
+/// Returns the answer to a frame that asks for the station of `own`, if it does `[rfc826]`.
 fn arp_answer(frame: &[u8], own: Ipv4Addr, station: Station) -> Option<Vec<u8>> {
     let asker: Station = self::station(frame, 22)?;
     let (asked, asking) = (frame.get(38..42)?, frame.get(28..32)?);
