@@ -126,7 +126,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
 pub(crate) enum Forwarder<'a> {
     /// The bridge of `weir up`.
     Weir(Box<BridgeConfig>),
-    /// The same with `priority = "realtime"`, where the user may have that.
+    /// The same with `priority = "realtime"`, if the user may have that priority.
     WeirFirst(Box<BridgeConfig>),
     /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
     Kernel(&'a [String]),

@@ -4,7 +4,7 @@
 //! lets each that is admitted join the link as a class (`classes.rs`), as `weir class` does. It
 //! opens no file and no socket: sockets come over a channel, and so does each connection to the
 //! control socket. Before the first message it gives up what it could do beyond that. When its
-//! keeper ends, it ends, and the classes stay until the next life of it, or nobody, refreshes them.
+//! keeper ends, it ends, and the classes stay: the next process takes them over, or lets them go.
 
 mod classes;
 mod desk;

@@ -75,7 +75,7 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     Ok(measured)
 }
 
-/// What somebody measured.
+/// What one way of measuring gives.
 #[derive(Default)]
 struct Opinion {
     /// Payload in kbit/s.

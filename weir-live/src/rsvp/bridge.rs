@@ -6,7 +6,7 @@
 //! message tells which station stands for the hop that sent it. So a message goes on as the one
 //! that came did, and an answer goes back to the station that asked.
 //!
-//! The bridge's own address belongs to no interface of the host. Whoever asks for its station gets
+//! The bridge's own address belongs to no interface of the host. Who asks for it by ARP gets
 //! an answer from here, with the Ethernet address of the port.
 
 use std::collections::BTreeMap;

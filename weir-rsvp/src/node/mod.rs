@@ -270,7 +270,7 @@ impl Node {
             self.out.counts.malformed += 1;
             return;
         }
-        // Its own messages, or what somebody says of it: state that would renew itself.
+        // With itself as a neighbour, a node would refresh its own state for ever.
         if hop.is_some_and(|hop| self.out.is_own(hop)) {
             self.out.counts.stray += 1;
             return;

@@ -21,8 +21,8 @@ pub fn run(plan: HostPlan, ending: &Ending, output: &Output) -> Exit {
     output.json_by_line();
     match prepare(plan) {
         Ok((host, stop)) => {
-            let now = Instant::now();
-            Flow { host, stop, output, begun: now, waits_since: now }.run(ending)
+            let begun = Instant::now();
+            Flow { host, stop, output, begun, waits_since: Some(begun) }.run(ending)
         }
         Err(why) => output.refuse(&why),
     }
@@ -57,8 +57,9 @@ struct Flow<'a> {
     stop: StopSignal,
     output: &'a Output,
     begun: Instant,
-    /// When it began to wait for an answer: at first, or when what was reserved ended.
-    waits_since: Instant,
+    /// When it began to wait for an answer: at first, or when what was reserved ended. `None` while
+    /// there is one.
+    waits_since: Option<Instant>,
 }
 
 impl Flow<'_> {
@@ -68,16 +69,17 @@ impl Flow<'_> {
             for one in &told {
                 self.print(one);
             }
-            if self.is_decided() {
-                self.waits_since = Instant::now();
-            }
+            self.waits_since = match self.is_decided() {
+                true => None,
+                false => self.waits_since.or_else(|| Some(Instant::now())),
+            };
             if let Some(exit) = self.over(ending) {
                 break exit;
             }
-            let wait = ending.wait.filter(|_| !self.is_decided());
+            let wait = ending.wait.zip(self.waits_since);
             let limits = [
                 ending.lasts.map(|limit| limit.saturating_sub(self.begun.elapsed())),
-                wait.map(|limit| limit.saturating_sub(self.waits_since.elapsed())),
+                wait.map(|(limit, since)| limit.saturating_sub(since.elapsed())),
             ];
             let left = limits.into_iter().flatten().min().map(|left| {
                 let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
@@ -108,7 +110,7 @@ impl Flow<'_> {
         if ending.lasts.is_some_and(|lasts| elapsed >= lasts) && was_asked {
             return Some(Exit::Clean);
         }
-        let waited = self.waits_since.elapsed();
+        let waited = self.waits_since.map_or(Duration::ZERO, |since| since.elapsed());
         let gives_up = ending.wait.is_some_and(|wait| waited >= wait)
             || ending.lasts.is_some_and(|lasts| elapsed >= lasts);
         (!was_asked && gives_up).then(|| self.unanswered(waited))
