@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_plot::Plot;
 
 /// Which parts of an experiment to run, and for how long.
 #[derive(Clone, Debug)]
@@ -30,6 +31,23 @@ pub struct Row {
     pub limit: f64,
     /// Whether the claim holds.
     pub holds: bool,
+}
+
+/// The results of an experiment.
+#[derive(Default)]
+pub struct Results {
+    /// All rows.
+    pub rows: Vec<Row>,
+    /// What they look like; most experiments have none.
+    pub plots: Vec<Plot>,
+    /// What stands below the plots.
+    pub notes: Vec<String>,
+}
+
+impl From<Vec<Row>> for Results {
+    fn from(rows: Vec<Row>) -> Self {
+        Self { rows, ..Self::default() }
+    }
 }
 
 impl Options {

@@ -33,7 +33,8 @@ pub fn ask<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let request: Request = serde_json::from_str(request)
         .map_err(|error| PyValueError::new_err(format!("not a request of docs/api.md: {error}")))?;
-    let answered = py.detach(|| client::call(&socket(name, control)?, &request));
+    let name = name.to_owned();
+    let answered = interrupt::run(py, move |_| client::call(&socket(&name, control)?, &request))?;
     match answered.map_err(PyOSError::new_err)? {
         Answer::Error(why) => Err(answer::error(py, why, &[])),
         answer => answer::of(py, &answer),

@@ -99,7 +99,11 @@ fn simulated(scenario: &Scenario, asked: Asked, stop: &Stop) -> Result<Given, St
     let run = weir_sim::run_watched(scenario, watch, &mut |_| stop.look());
     let report = run.map_err(|error: RunError| error.to_string())?;
     let packets = packets.map(|packets| packets.cells(scenario.duration)).transpose()?;
-    Ok(Given { report, packets, series: lines.map(|lines| series(&lines.finish())) })
+    let series = lines.map(|lines| {
+        let names = lines.names();
+        series(&lines.finish(), &names)
+    });
+    Ok(Given { report, packets, series })
 }
 
 /// The rows of packets, with the columns of `weir sim --packets`.
@@ -173,14 +177,12 @@ impl Packets {
     }
 }
 
-/// Returns a row for each class and bin.
-fn series(all: &[Tracks]) -> Cells {
+/// Returns a row for each link, class and bin.
+fn series(all: &[Tracks], links: &[String]) -> Cells {
     let (mut start, mut p50, mut p99) = (Vec::new(), Vec::new(), Vec::new());
     let (mut link, mut class, mut names) = (Vec::new(), Vec::new(), Vec::<String>::new());
     let mut figures: [Vec<f64>; 4] = Default::default();
-    for tracks in all {
-        let title = names.len() as u32;
-        names.push(tracks.title.clone());
+    for (tracks, title) in all.iter().zip(0..) {
         for track in &tracks.classes {
             let name = names.len() as u32;
             names.push(track.name.clone());
@@ -197,7 +199,7 @@ fn series(all: &[Tracks]) -> Cells {
     }
     let mut cells = Cells::default();
     cells.numbers("start_s", start.into_iter().map(Some).collect());
-    cells.words("link", link, &names);
+    cells.words("link", link, links);
     cells.words("class", class, &names);
     let heads = ["offered_bps", "sent_bps", "backlog_bytes", "dropped_pps"];
     for (head, figures) in heads.into_iter().zip(figures) {

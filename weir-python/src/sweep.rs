@@ -26,11 +26,15 @@ impl SweepRuns {
     fn new(py: Python<'_>, spec: &str, folder: Option<PathBuf>) -> PyResult<Self> {
         let spec: Spec = serde_json::from_str(spec)
             .map_err(|error| PyValueError::new_err(format!("no specification: {error}")))?;
+        let is_driver = folder.is_some();
         let made = py.detach(|| {
             let spec = folder.map_or(Ok(spec.clone()), |folder| spec.gather(&folder))?;
             Sweep::new(spec)
         });
         let sweep = made.map_err(|why| answer::error(py, why, &[]))?;
+        if is_driver && !sweep.warnings().is_empty() {
+            answer::warn(py, sweep.warnings())?;
+        }
         Ok(Self { sweep: Arc::new(sweep), stop: Stop::default() })
     }
 

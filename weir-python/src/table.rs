@@ -5,13 +5,16 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::UInt32Type;
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
-    RecordBatchIterator, StringArray, UInt32Array,
+    RecordBatchIterator, RecordBatchOptions, StringArray, UInt32Array,
 };
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyList, PyString};
 use std::sync::Arc;
+
+/// The arguments with which a table is made again.
+type Lists<'py> = (Bound<'py, pyo3::types::PyDict>,);
 
 /// The columns of a table that is being made.
 #[derive(Default)]
@@ -28,12 +31,23 @@ impl Cells {
         self.0.push((name.to_owned(), Arc::new(Float64Array::from(values))));
     }
 
-    /// Adds a column of words, each the place of one in `words`.
-    pub fn words(&mut self, name: &str, places: Vec<u32>, words: &[String]) {
-        let words = StringArray::from_iter_values(words);
+    /// Adds a column of words, each the place of one in `words`. Its dictionary has the words that
+    /// occur, each once: pandas takes them for the categories.
+    pub fn words(&mut self, name: &str, mut places: Vec<u32>, words: &[String]) {
+        let mut own: Vec<&str> = Vec::new();
+        let mut moved: Vec<Option<u32>> = vec![None; words.len()];
+        for place in &mut places {
+            let word = &words[*place as usize];
+            *place = *moved[*place as usize].get_or_insert_with(|| {
+                own.iter().position(|known| known == word).unwrap_or_else(|| {
+                    own.push(word);
+                    own.len() - 1
+                }) as u32
+            });
+        }
         let made = DictionaryArray::<UInt32Type>::try_new(
             UInt32Array::from(places),
-            Arc::new(words) as ArrayRef,
+            Arc::new(StringArray::from(own)) as ArrayRef,
         );
         self.0.push((name.to_owned(), Arc::new(made.expect("each place is one of the words"))));
     }
@@ -48,7 +62,10 @@ impl Cells {
         let all = |is: fn(&Bound<'_, PyAny>) -> bool| {
             values.iter().filter(|value| !value.is_none()).all(|value| is(&value))
         };
-        let array: ArrayRef = if all(|value| value.is_instance_of::<PyBool>()) {
+        let array: ArrayRef = if all(|_| false) {
+            // Of None alone: numbers of which none is known.
+            Arc::new(Float64Array::new_null(values.len()))
+        } else if all(|value| value.is_instance_of::<PyBool>()) {
             Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?))
         } else if all(|value| value.is_instance_of::<PyInt>()) {
             Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?))
@@ -68,8 +85,8 @@ impl Cells {
 
 /// Columns of equal length, in Arrow's layout.
 ///
-/// `pyarrow.table(t)`, `polars.DataFrame(t)` and `pandas.DataFrame.from_arrow(t)` take it without a
-/// copy; `to_dict()` needs none of them.
+/// `pyarrow.table(t)` takes it without a copy, `polars.DataFrame(t)` copies columns of words only,
+/// `pandas.DataFrame.from_arrow(t)` may copy all; `to_dict()` needs none of them.
 #[pyclass(frozen, module = "weir")]
 pub struct Table(RecordBatch);
 
@@ -82,8 +99,12 @@ impl Table {
         let field =
             |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
         let schema = Schema::new(cells.0.iter().map(field).collect::<Vec<_>>());
-        let columns = cells.0.into_iter().map(|(_, array)| array).collect();
-        RecordBatch::try_new(Arc::new(schema), columns).map(Self).map_err(refused)
+        let columns: Vec<ArrayRef> = cells.0.into_iter().map(|(_, array)| array).collect();
+        // Without columns there are no rows; otherwise the columns say how many.
+        let rows = if columns.is_empty() { Some(0) } else { None };
+        let options = RecordBatchOptions::new().with_row_count(rows);
+        let made = RecordBatch::try_new_with_options(Arc::new(schema), columns, &options);
+        made.map(Self).map_err(refused)
     }
 }
 
@@ -130,6 +151,12 @@ impl Table {
             columns.set_item(field.name(), listed(py, array)?)?;
         }
         Ok(columns)
+    }
+
+    /// Lets it be pickled and copied; columns of words become plain texts.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Lists<'py>)> {
+        let columns = slf.get().to_dict(slf.py())?;
+        Ok((slf.get_type().into_any(), (columns,)))
     }
 
     fn __repr__(&self) -> String {

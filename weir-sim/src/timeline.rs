@@ -377,29 +377,40 @@ impl<'a> Timelines<'a> {
         link.timeline.add(Passage { class, arrived, at, bytes, dropped });
     }
 
+    /// Returns the names of the links: in a network where each begins and ends, else the scenario's.
+    pub fn names(&self) -> Vec<String> {
+        let network = self.scenario.network.as_ref();
+        let name = |link: &Link<'_>| network.map(|network| {
+            let (name, from) = network.outlet_names(link.outlet);
+            format!("{name} from {from}")
+        });
+        let names = self.links.iter().map(name);
+        names.map(|name| name.unwrap_or_else(|| self.scenario.name.clone())).collect()
+    }
+
     /// Returns the tracks of each link.
     pub fn finish(self) -> Vec<Tracks> {
         let (scenario, end) = (self.scenario, Instant::ZERO.after(self.scenario.duration));
-        let tracks = |link: Link<'_>| {
+        let names = self.names();
+        let tracks = |(link, name): (Link<'_>, String)| {
             let rate = |row: &(Instant, &LinkPlan)| {
                 (row.0.as_nanos() as f64 / 1e9, row.1.tree.rate().bits_per_second() as f64)
             };
             let rate_bps = link.plans.iter().map(rate).collect();
             let scheduler = link.plans[0].1.scheduler;
-            let place = scenario.network.as_ref().map(|network| {
-                let (name, from) = network.outlet_names(link.outlet);
-                format!("{name} from {from}, ")
-            });
+            let place = match &scenario.network {
+                Some(_) => format!("{name}, "),
+                None => String::new(),
+            };
             let about = format!(
-                "{}{scheduler} at {}, seed {}",
-                place.unwrap_or_default(),
+                "{place}{scheduler} at {}, seed {}",
                 link.plans[0].1.tree.rate(),
                 scenario.seed
             );
             let title = scenario.name.clone();
             Tracks { title, about, rate_bps, ..link.timeline.finish(end) }
         };
-        self.links.into_iter().map(tracks).collect()
+        self.links.into_iter().zip(names).map(tracks).collect()
     }
 }
 

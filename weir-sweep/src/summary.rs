@@ -101,24 +101,28 @@ impl Result {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads: Vec<&str> = self
-            .keys
-            .iter()
-            .map(String::as_str)
-            .chain(self.metrics.iter().map(String::as_str))
-            .collect();
+        // The first point differs from itself by nothing.
+        let compares = self.points.len() > 1;
+        let of = |metric: &String| {
+            let to_first = compares.then(|| "to first".to_owned());
+            std::iter::once(metric.clone()).chain(to_first)
+        };
+        let heads: Vec<String> =
+            self.keys.iter().cloned().chain(self.metrics.iter().flat_map(of)).collect();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         let rows = self.points.iter().map(|point| {
             let word =
                 |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let result = |result: &Option<Result>| match result {
-                None => "-".to_owned(),
-                Some(Result { mean, within: None, .. }) => figure(*mean),
-                Some(Result { mean, within: Some(within), .. }) => {
-                    format!("{} ± {}", figure(*mean), figure(*within))
-                }
+            let result = |result: &Option<Result>| {
+                let mean = result.map_or_else(missing, |row| within(figure(row.mean), row.within));
+                let to_first = result.and_then(|row| Some((row.to_first?, row.to_first_within)));
+                let to_first = to_first.map_or_else(missing, |(difference, of)| {
+                    within(format!("{}{}", sign(difference), figure(difference)), of)
+                });
+                std::iter::once(mean).chain(compares.then_some(to_first))
             };
             let values = point.values.iter().map(word);
-            values.chain(point.results.iter().map(result)).collect::<Vec<_>>()
+            values.chain(point.results.iter().flat_map(result)).collect::<Vec<_>>()
         });
         write!(f, "{}", number_table(&heads, rows))?;
         for point in self.points.iter().filter(|point| point.error.is_some()).take(ERRORS_SHOWN) {
@@ -128,6 +132,20 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
+}
+
+/// Formats a figure with the interval that it is in, if that is known.
+fn within(figure_of: String, within: Option<f64>) -> String {
+    within.map_or(figure_of.clone(), |within| format!("{figure_of} ± {}", figure(within)))
+}
+
+fn missing() -> String {
+    "-".to_owned()
+}
+
+/// Negative figures have a sign of their own.
+fn sign(difference: f64) -> &'static str {
+    if difference < 0.0 { "" } else { "+" }
 }
 
 /// Formats a figure with about five digits.

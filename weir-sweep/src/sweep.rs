@@ -3,14 +3,15 @@
 use crate::design::Design;
 use crate::edit::Edited;
 use crate::metric::Metric;
+use crate::table;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use weir_policy::finding::Outcome;
+use weir_policy::finding::{Outcome, Severity};
 use weir_policy::{file, render};
 use weir_sim::{Scenario, read};
 
@@ -75,6 +76,7 @@ pub struct Sweep {
     metrics: Vec<Metric>,
     seed: u64,
     identity: String,
+    warnings: String,
 }
 
 impl Spec {
@@ -114,13 +116,14 @@ impl Sweep {
     /// Numbers the runs.
     ///
     /// # Errors
-    /// When the design, a metric or the first point cannot be used; the text has the findings.
+    /// When the design or a metric cannot be used, or no point; the text has the findings.
     pub fn new(spec: Spec) -> Result<Self, String> {
         if spec.replications == 0 || spec.metrics.is_empty() {
             return Err("a sweep has one replication and one metric, or more".to_owned());
         }
         let metrics: Vec<Metric> =
             spec.metrics.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
+        named_once(&spec)?;
         let points = spec.design.points()?;
         let runs = points.len().checked_mul(spec.replications as usize);
         if runs.is_none_or(|runs| runs > RUNS_MAX) {
@@ -130,11 +133,27 @@ impl Sweep {
         let base = Edited::of(&spec.scenario, &read)?;
         let identity = identity(&spec);
         let seed = spec.seed;
-        let mut sweep = Self { spec, base, points, metrics, seed: 0, identity };
-        let first = sweep.scenario(0)?;
+        let warnings = String::new();
+        let mut sweep = Self { spec, base, points, metrics, seed: 0, identity, warnings };
+        let (first, warnings) = sweep.first()?;
         sweep.metrics.iter().try_for_each(|metric| metric.check(&first))?;
         sweep.seed = seed.unwrap_or(first.seed);
+        sweep.warnings = warnings;
         Ok(sweep)
+    }
+
+    /// Returns the scenario of the first point that can be run, with its warnings: a design may
+    /// have points that cannot, which then have an error for their result.
+    fn first(&self) -> Result<(Scenario, String), String> {
+        let mut tried = (0..self.points.len()).take(FIRST_MAX).map(|point| self.checked(point));
+        let first = tried.next().unwrap_or_else(|| Err("the design has no point".to_owned()));
+        first.or_else(|why| tried.find_map(Result::ok).ok_or(why))
+    }
+
+    /// Returns the warnings on the first point that can be run, each with its place; empty if there
+    /// are none.
+    pub fn warnings(&self) -> &str {
+        &self.warnings
     }
 
     /// Returns the number of runs.
@@ -209,14 +228,39 @@ impl Sweep {
 
     /// Returns the scenario of a point.
     fn scenario(&self, point: usize) -> Result<Scenario, String> {
+        self.checked(point).map(|(scenario, _)| scenario)
+    }
+
+    /// Returns the scenario of a point with the warnings on it.
+    fn checked(&self, point: usize) -> Result<(Scenario, String), String> {
         let mut edited = self.base.clone();
         for (axis, value) in self.spec.design.axes.iter().zip(&self.points[point]) {
             edited.set(&axis.key, value)?;
         }
         let Outcome { plan, mut findings, sources } =
             parse(&edited, &|path: &Path| held(&self.spec.files, path));
-        findings.retain(|finding| finding.severity == weir_policy::finding::Severity::Error);
-        plan.ok_or_else(|| render::render(&findings, &sources, false).trim_end().to_owned())
+        let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
+        findings.retain(|finding| finding.severity >= least);
+        let told = render::render(&findings, &sources, false).trim_end().to_owned();
+        match plan {
+            Some(scenario) => Ok((scenario, told)),
+            None => Err(told),
+        }
+    }
+}
+
+/// Refuses a design whose table would have two columns of one name.
+fn named_once(spec: &Spec) -> Result<(), String> {
+    let keys = spec.design.axes.iter().map(|axis| &axis.key);
+    if keys.clone().any(|key| key == "seed") {
+        return Err("`seed` is no key to vary: every replication has a seed of its own, from \
+                    `seed` on; write `replications`"
+            .to_owned());
+    }
+    let mut names: BTreeSet<&str> = table::OWN.into_iter().collect();
+    match keys.chain(&spec.metrics).find(|name| !names.insert(name)) {
+        Some(twice) => Err(format!("`{twice}` would be two columns of the table; name it once")),
+        None => Ok(()),
     }
 }
 
@@ -261,5 +305,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: &str = env!("WEIR_COMMIT");
 /// The most runs: each has a row, which stays in memory until the end.
 pub const RUNS_MAX: usize = 10_000_000;
+/// How many points are tried in search of one that can be run.
+const FIRST_MAX: usize = 100;
 /// The name of the scenario in findings.
 const SCENARIO_NAME: &str = "scenario.toml";

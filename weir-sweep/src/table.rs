@@ -213,4 +213,6 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
 }
 
 /// The key of what tells a sweep from others.
+/// The columns that every table has.
+pub(crate) const OWN: [&str; 5] = ["run", "point", "replication", "seed", "error"];
 const IDENTITY: &str = "weir.sweep";

@@ -167,7 +167,7 @@ fn a_table_with_a_missing_run_is_not_written() {
 #[test]
 fn a_point_that_cannot_be_run_has_its_findings_and_the_others_their_figures() {
     let axes = [("policy.link.scheduler", json!(["drr", "nosuch"]))];
-    let sweep = Sweep::new(spec(&axes, 2, &["voice.rate"])).expect("its first point can be run");
+    let sweep = Sweep::new(spec(&axes, 2, &["voice.rate"])).expect("one point can be run");
     let done = all(&sweep);
     assert_eq!(done.len(), 4);
     for run in 0..2 {
@@ -180,8 +180,39 @@ fn a_point_that_cannot_be_run_has_its_findings_and_the_others_their_figures() {
 }
 
 #[test]
+fn the_first_point_need_not_be_one_that_can_be_run() {
+    let axes = [("policy.link.scheduler", json!(["nosuch", "drr"]))];
+    let sweep = Sweep::new(spec(&axes, 1, &["voice.rate"])).expect("one point can be run");
+    let done = all(&sweep);
+    assert!(done[&0].error.is_some() && done[&1].values[0].is_some());
+    let axes = [("policy.link.scheduler", json!(["nosuch", "neither"]))];
+    let refused = Sweep::new(spec(&axes, 1, &["voice.rate"])).err().unwrap_or_default();
+    assert!(refused.contains("nosuch"), "{refused}");
+}
+
+#[test]
+fn warnings_are_told_once() {
+    let axes = [("policy.class.voice.queue.limit", json!(["20 packets", "100 B"]))];
+    let warnings = |spec| Sweep::new(spec).expect("it can be run").warnings().to_owned();
+    assert_eq!(warnings(spec(&axes, 1, &["voice.rate"])), "");
+    let axes = [("policy.class.voice.queue.limit", json!(["100 B"]))];
+    let told = warnings(spec(&axes, 1, &["voice.rate"]));
+    assert!(told.contains("100"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_swept_is_refused() {
-    let rows: [(Spec, &str); 5] = [
+    let rows: [(Spec, &str); 8] = [
+        (spec(&[("seed", json!([1, 2]))], 1, &["voice.rate"]), "`seed` is no key to vary"),
+        (spec(&[], 1, &["voice.rate", "voice.rate"]), "two columns"),
+        (
+            spec(
+                &[("source.call.dport", json!([1])), ("source.call.dport", json!([2]))],
+                1,
+                &["voice.rate"],
+            ),
+            "two columns",
+        ),
         (spec(&[], 1, &["nosuch.rate"]), "no class `nosuch`"),
         (spec(&[], 1, &["voice.speed"]), "is no metric"),
         (spec(&[], 0, &["voice.rate"]), "one replication"),

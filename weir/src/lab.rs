@@ -7,6 +7,7 @@ mod report;
 
 use crate::Run;
 use crate::output::{Exit, Output};
+use crate::picture::{Files, picture_file};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,6 +75,9 @@ struct Request {
     /// With `ns2-cbq`: run the scenario of this file instead of ns-2's own.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// With `score` and `tcp-kernel`: a picture of the results.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
+    plot: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -114,22 +118,31 @@ impl Run for Lab {
 
 impl Request {
     fn run(self, shelf: &Shelf, output: &Output) -> Exit {
+        let found = experiments::find(&self.which.name);
+        let own = found.and_then(|found| Some((found, found.own?)));
+        if self.plot.is_some() && (self.live || !own.is_some_and(|(_, own)| own.draws)) {
+            return output.refuse("`--plot` draws `score` or `tcp-kernel`; `weir lab report` has the rest");
+        }
         if self.live {
             return self.run_live(shelf, output);
         }
-        let own = experiments::find(&self.which.name).and_then(|found| found.own);
-        if self.file.is_some() && !own.is_some_and(|own| own.takes_file) {
+        if self.file.is_some() && !own.is_some_and(|(_, own)| own.takes_file) {
             return output.refuse(&format!("`{}` runs no scenario from a file", self.which.name));
         }
         let sheets = shelf.select(&self.which.name);
         if self.file.is_none() && !sheets.is_empty() {
             return papers::run(shelf, &sheets, &self.which, self.only.as_deref(), output);
         }
-        let Some(found) = own else {
+        let Some((found, own)) = own else {
             return self.which.unknown(shelf, output);
         };
+        let files = match Files::open(self.plot.as_deref(), None) {
+            Ok(files) => files,
+            Err(error) => return output.refuse(&error),
+        };
         let duration = Duration::from_secs(self.seconds);
-        own::run(output, found, &Options { duration, only: self.only, file: self.file })
+        let options = Options { duration, only: self.only, file: self.file };
+        own::run(output, found, own, &options, files)
     }
 
     /// One after the other: each measures this machine.

@@ -59,6 +59,9 @@ impl Run for Sweep {
             Ok(runs) => runs,
             Err(why) => return output.fault(&format!("{}: {why}", self.file.display())),
         };
+        if !runs.warnings().is_empty() {
+            output.warn(&format!("the first point that can be run:\n{}", runs.warnings()));
+        }
         let done = match self.engine {
             Engine::Local => self.local(runs, &out, output),
             Engine::Ray => self.python(&runs, &out, output),

@@ -9,7 +9,7 @@
 use super::flooded::{Flooded, losses, passed};
 use super::{Experiment, Own};
 use crate::rig;
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "api",
     summary: "frames lost at 300 000 a second while clients of the API hang, send too much, scrape",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// What clients do until they are told to stop.
@@ -44,7 +44,7 @@ const STRAINS: [Strain; 5] = [
     Strain { name: "a scrape a second", work: scrape },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for strain in STRAINS.iter().filter(|strain| options.wants(strain.name)) {
@@ -52,7 +52,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
         made.iter().for_each(&mut *progress);
         rows.extend(made);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Measures one strain; returns its rows.

@@ -5,7 +5,7 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Setup};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, Sharing};
 use std::time::Duration;
 use weir_import::export::{self, Filters};
@@ -16,7 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-export",
     summary: "exported policies in the kernel's HTB against Weir's simulation of them",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// The limit in percent.
@@ -25,7 +25,7 @@ const LIMIT: f64 = 2.0;
 const LINKS: [(u64, u32); 2] = [(10, 512), (30, 1500)];
 const WARMUP: Duration = Duration::from_secs(1);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (mbit, ip) in LINKS {
@@ -38,7 +38,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             }
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 fn measure(

@@ -10,7 +10,7 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Measured, Setup};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-kernel",
     summary: "the tree of sharing-live through the kernel's HTB and through Weir's, class by class",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// The limit in percent, between Weir and the kernel and between the kernel and the ideal.
@@ -34,7 +34,7 @@ const LINKS: [(u64, u32, usize); 4] =
 /// are.
 const SPACING_NS: f64 = 400_000.0;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (mbit, ip, cases) in LINKS {
@@ -47,7 +47,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             }
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// The rate of each flow in bit/s, by port, and of all together.

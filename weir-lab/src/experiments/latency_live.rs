@@ -10,7 +10,7 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Forwarder};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "latency-live",
     summary: "delay of 1000 packets/s on an idle link, by policy of waiting, beside the kernel",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// What forwards, and the most that the median may be, in µs.
@@ -47,7 +47,7 @@ struct Sample {
     processor_percent: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (name, wait, limit) in ROWS {
@@ -59,7 +59,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
         made.iter().for_each(&mut *progress);
         rows.extend(made);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 fn measure(wait: Option<WaitPolicy>, duration: Duration) -> Result<Sample, SystemError> {

@@ -4,7 +4,7 @@
 //! measures all sheets that name it. Weir's own need no sheet: they measure and judge rows.
 
 use crate::claims::{self, Measured, Outcome, Request, Run, Sheet};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 
 /// The registry's entry for an experiment.
 pub struct Experiment {
@@ -28,12 +28,26 @@ pub struct Own {
     pub live: bool,
     /// Whether it runs scenarios from files.
     pub takes_file: bool,
-    /// Measures, passes each row to the caller at once, and returns all rows.
+    /// Whether it has plots.
+    pub draws: bool,
+    /// Runs it.
     pub run: RunOwn,
 }
 
-/// Measures, passes each row to the caller at once, and returns all rows.
-pub type RunOwn = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String>;
+impl Own {
+    /// One on real packets.
+    const fn live(run: RunOwn) -> Self {
+        Self { live: true, ..Self::simulated(run) }
+    }
+
+    /// One in virtual time.
+    const fn simulated(run: RunOwn) -> Self {
+        Self { live: false, takes_file: false, draws: false, run }
+    }
+}
+
+/// Measures, passes each row to the caller at once, and returns all of them, and plots.
+pub type RunOwn = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Results, String>;
 
 /// Returns the experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
@@ -98,6 +112,7 @@ experiments! {
     nieminen,
     explain,
     score,
+    tcp_kernel,
     papers_live,
     cost_live,
     second_live,

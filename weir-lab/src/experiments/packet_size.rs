@@ -4,7 +4,7 @@
 //! §6.3, Figure 22].
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
@@ -15,7 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "packet-size",
     summary: "one cbq class of a quarter of the link, 64 to 9180-byte packets: its share",
     measure: None,
-    own: Some(Own { live: false, takes_file: false, run }),
+    own: Some(Own::simulated(run)),
 };
 
 /// The limit in percent of the share.
@@ -43,7 +43,7 @@ const SHARE: f64 = 500e3;
 /// Long enough that a packet of 9180 bytes is 0.04 % of the bytes sent.
 const SECONDS: u64 = 400;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let mut rows = Vec::new();
     for size in SIZES {
         let subject = format!("{size} B");
@@ -53,7 +53,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             rows.push(row);
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Returns the rate of the class when it is always backlogged, in bit/s.

@@ -7,7 +7,7 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Flow, Forwarder, Setup};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "records",
     summary: "records of a link under load: replayed to the bit, and what recording costs the loop",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// The records of all schedulers together, or more, so that each has one.
@@ -39,7 +39,7 @@ const COST_PERCENT: f64 = 15.0;
 const PAIRS: u32 = 5;
 const FRAME: usize = 60;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     let mut tell = |row: Row| {
@@ -57,7 +57,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     if options.wants(COST) {
         cost(options.duration)?.into_iter().for_each(tell);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Returns a policy of this scheduler that it takes: with rates, with shares, or with neither.

@@ -6,11 +6,12 @@
 
 use super::{Experiment, Own};
 use crate::rig;
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use crate::score::calibrate::{self, Calibration};
 use crate::score::{Pair, SCENARIOS, Side};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use weir_plot::{Kind, Plot};
 use weir_sim::Host;
 
 /// See the module.
@@ -18,25 +19,27 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "score",
     summary: "20 scenarios live and simulated, with what this host adds and without: delays, rates",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own { draws: true, ..Own::live(run) }),
 };
 
 type Classes = BTreeMap<String, Side>;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let calibration = calibrate::probe(options.duration.clamp(PROBE_MIN, PROBE_MAX))?;
     let mut rows = vec![Row::shown("calibration".to_owned(), calibrated(&calibration))];
+    let mut pictures = Pictures::default();
     progress(&rows[0]);
     for pair in Pair::read_all(SCENARIOS, options.duration)? {
         if !options.wants(&pair.name) {
             continue;
         }
-        let made = measure(&pair, &calibration.host)?;
+        let made = measure(&pair, &calibration.host, &mut pictures)?;
         made.iter().for_each(&mut *progress);
         rows.extend(made);
     }
-    Ok(rows)
+    let (plots, notes) = pictures.done();
+    Ok(Results { rows, plots, notes })
 }
 
 fn calibrated(calibration: &Calibration) -> String {
@@ -48,7 +51,7 @@ fn calibrated(calibration: &Calibration) -> String {
     )
 }
 
-fn measure(pair: &Pair, host: &Host) -> Result<Vec<Row>, String> {
+fn measure(pair: &Pair, host: &Host, pictures: &mut Pictures) -> Result<Vec<Row>, String> {
     let live = pair.live()?.classes;
     let with = pair.simulate(host)?;
     let without = pair.simulate(&Host::default())?;
@@ -58,6 +61,7 @@ fn measure(pair: &Pair, host: &Host) -> Result<Vec<Row>, String> {
         rows.extend(judged(&format!("{}: {class}", pair.name), measured, &simulated));
     }
     let (better, worse) = (score(&live, &with), score(&live, &without));
+    pictures.add(&pair.name, [worse, better], &rows);
     let parts = [
         ("window", Host { window: host.window, ..Host::default() }),
         ("path", Host { forward: host.forward, back: host.back, ..Host::default() }),
@@ -69,10 +73,51 @@ fn measure(pair: &Pair, host: &Host) -> Result<Vec<Row>, String> {
     }
     let subject = format!("{}: score", pair.name);
     rows.push(match pair.has_tcp() {
-        true => Row::off(subject, (text, format!("<= {worse:.2}")), better, worse),
+        true => Row {
+            holds: better < worse,
+            ..Row::off(subject, (text, format!("< {worse:.2}")), better, worse)
+        },
         false => Row::shown(subject, text),
     });
     Ok(rows)
+}
+
+/// What the picture shows of each scenario: both scores, and the furthest class of each figure.
+#[derive(Default)]
+struct Pictures {
+    names: Vec<String>,
+    scores: [Vec<f64>; 2],
+    furthest: [Vec<f64>; 3],
+}
+
+impl Pictures {
+    fn add(&mut self, name: &str, scores: [f64; 2], rows: &[Row]) {
+        self.names.push(name.to_owned());
+        self.scores.iter_mut().zip(scores).for_each(|(all, score)| all.push(score));
+        for (all, figure) in self.furthest.iter_mut().zip(FIGURES) {
+            let of = rows.iter().filter(|row| row.subject.ends_with(figure));
+            all.push(of.map(|row| row.deviation).fold(0.0, f64::max));
+        }
+    }
+
+    /// Returns the plots, and which scenario each number is.
+    fn done(self) -> (Vec<Plot>, Vec<String>) {
+        let numbers: Vec<String> = (1..=self.names.len()).map(|number| number.to_string()).collect();
+        let plot = |title: &str| {
+            let plot = Plot::new(Kind::Bars, title, "scenario", "parts of what is allowed");
+            plot.named(numbers.iter().map(String::as_str))
+        };
+        let [without, with] = self.scores;
+        let score = plot("Score: all deviations, mean");
+        let score = score.with_values("not calibrated", &without).with_values("calibrated", &with);
+        let figures = ["Median delay", "99th percentile of the delay", "Rate"];
+        let figures = figures.iter().zip(&self.furthest).map(|(title, furthest)| {
+            plot(&format!("{title}, furthest class")).with_values("calibrated", furthest)
+        });
+        let plots = std::iter::once(score).chain(figures).collect();
+        let notes = self.names.iter().zip(&numbers).map(|(name, number)| format!("{number}: {name}"));
+        (plots, notes.collect())
+    }
 }
 
 /// The three figures of a class beside the simulated ones.
@@ -121,6 +166,8 @@ fn score(live: &Classes, simulated: &Classes) -> f64 {
 const P50: (f64, f64) = (0.15, 0.3);
 const P99: (f64, f64) = (0.25, 1.0);
 const RATE: f64 = 0.01;
+/// The ends of the subjects of [`judged`].
+const FIGURES: [&str; 3] = [" p50", " p99", " rate"];
 const PROBE_MIN: Duration = Duration::from_secs(6);
 const PROBE_MAX: Duration = Duration::from_secs(30);
 
@@ -141,6 +188,23 @@ mod tests {
         assert_eq!(holds(side(100.0, 1e6), side(410.0, 1.011e6)), [false, true, false, true]);
         assert_eq!(holds(side(10_000.0, 1e6), side(11_400.0, 1e6)), [true; 4]);
         assert_eq!(holds(side(10_000.0, 1e6), side(12_600.0, 1e6)), [false, false, true, true]);
+    }
+
+    #[test]
+    fn the_picture_shows_the_furthest_class_of_each_scenario() {
+        let mut pictures = Pictures::default();
+        let near = judged("one: a", &side(100.0, 1e6), &side(400.0, 1e6));
+        let far = judged("one: b", &side(100.0, 1e6), &side(100.0, 2e6));
+        pictures.add("one", [3.0, 0.5], &[near, far].concat());
+        let (plots, notes) = pictures.done();
+        assert_eq!(notes, ["1: one"]);
+        let heights = |plot: &Plot| -> Vec<f64> {
+            let points = plot.series.iter().flat_map(|series| &series.points);
+            points.map(|point| (point.1 * 1e6).round() / 1e6).collect()
+        };
+        assert_eq!(heights(&plots[0]), [3.0, 0.5]);
+        assert_eq!(heights(&plots[1]), [1.0]);
+        assert_eq!(heights(&plots[3]), [100.0]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use weir_live::error::SystemError;
 use weir_live::pool::FramePool;
@@ -131,14 +131,18 @@ fn delays(
     Ok(())
 }
 
-/// Runs a scenario live with a capture on each side of the link; returns what `weir measure` finds
-/// in them.
-fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
+/// Runs a scenario live with a capture before the link and one behind it.
+pub(super) fn captures(pair: &Pair) -> Result<(LiveRun, [Vec<u8>; 2]), String> {
     let run = || -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
         Ok(rig::between(pair.forwarder()?, |testbed, board| drive(pair, testbed, board))?.0)
     };
+    run().map_err(|error| format!("{}: {error}", pair.name))
+}
+
+/// Runs a scenario live; returns what `weir measure` finds in captures on both sides of the link.
+fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
+    let (live, captures) = captures(pair)?;
     let told = |why: &dyn std::fmt::Display| format!("{}: {why}", pair.name);
-    let (live, captures) = run().map_err(|error| told(&error))?;
     let mut readers = Vec::new();
     for bytes in &captures {
         readers.push(CaptureReader::new(bytes.as_slice()).map_err(|error| told(&error))?);
@@ -158,12 +162,16 @@ fn drive(
     testbed: &Testbed,
     board: Option<&Board>,
 ) -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
-    let stop = AtomicBool::new(false);
+    let (stop, open) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let taps = [(&testbed.weir, LEFT), (&testbed.server, END)].map(|(network, interface)| {
-            let stop = &stop;
-            scope.spawn(move || network.run(|| capture(interface, stop))?)
+            let (stop, open) = (&stop, &open);
+            scope.spawn(move || network.run(|| capture(interface, open, stop))?)
         });
+        let is_ready = || open.load(Ordering::Relaxed) == taps.len();
+        while !is_ready() && !taps.iter().any(ScopedJoinHandle::is_finished) {
+            thread::sleep(PAUSE);
+        }
         let live = pair.drive(testbed, board.expect("the bridge has a board"));
         stop.store(true, Ordering::Relaxed);
         let [before, behind] = taps.map(|tap| tap.join().expect("a capture does not panic"));
@@ -171,11 +179,17 @@ fn drive(
     })
 }
 
-/// Captures what an interface of this thread's network receives, until stopped.
-fn capture(interface: &str, stop: &AtomicBool) -> Result<Vec<u8>, SystemError> {
+/// Captures what an interface of this thread's network receives, until stopped; counts itself as
+/// open once it misses nothing.
+fn capture(
+    interface: &str,
+    open: &AtomicUsize,
+    stop: &AtomicBool,
+) -> Result<Vec<u8>, SystemError> {
     let failed = |cause| SystemError::new("write a capture", cause);
     let config = PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(interface) };
     let mut port = port::open(config)?;
+    open.fetch_add(1, Ordering::Relaxed);
     let mut pool = FramePool::for_mtu(BATCH as u32, port.mtu());
     let mut frames = Vec::with_capacity(BATCH);
     let mut writer = CaptureWriter::new(Vec::new()).map_err(failed)?;

@@ -10,7 +10,7 @@
 use super::{Experiment, Own};
 use crate::busy::Busy;
 use crate::rig::{self, Flow, Measured, Setup};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use std::time::Duration;
 use weir_core::units::Rate;
 use weir_live::testbed::RIGHT;
@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "shaping-live",
     summary: "one htb class, 1 Mbit/s to 1 Gbit/s, 64 to 1500 B: the rate, beside the kernel's HTB",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// The limits in percent of the rate: beside one packet, and under load.
@@ -38,7 +38,7 @@ const PACKETS_PER_SECOND_MAX: u64 = 500_000;
 /// Bytes that the policy counts beside the IP packet.
 const HEADER: u32 = 14;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     let mut measure = |point: &Point, side: Side| {
@@ -56,7 +56,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     for (mbit, ip) in LOADED {
         measure(&Point { bits: mbit * 1_000_000, ip }, Side::WeirLoaded)?;
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Every rate with every length that it needs few enough packets for.

@@ -5,7 +5,7 @@
 
 use super::{Experiment, Own};
 use crate::rig::{self, Setup};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
 
 /// See the module.
@@ -13,13 +13,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-live",
     summary: "a three-level tree at 30 and 100 Mbit/s with idle leaves: each class at the receiver",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// The limit in percent of the expected rate, for every class.
 const LIMIT: f64 = 1.0;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (scheduler, mbit, ip) in links() {
@@ -32,7 +32,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             }
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Returns every scheduler at every rate with every length.

@@ -2,7 +2,7 @@
 //! 100 Gbit/s. Without timer and machine, any error is due to the rules.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
 
 /// See the module.
@@ -10,7 +10,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-sim",
     summary: "the same tree in virtual time, 1 kbit/s to 100 Gbit/s, against the fluid ideal",
     measure: None,
-    own: Some(Own { live: false, takes_file: false, run }),
+    own: Some(Own::simulated(run)),
 };
 
 /// The limit in percent of the fluid ideal, for every class.
@@ -31,7 +31,7 @@ const LINKS: [(u64, [u32; 2]); 8] = [
 /// as in the ideal: `htb` divides it by quanta of leaves, `hfsc` as `cbq`.
 const SUBJECTS: [(&str, usize); 3] = [("cbq", CASES.len()), ("htb", 1), ("hfsc", CASES.len())];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let links = LINKS.into_iter().flat_map(|(bits, lengths)| lengths.map(|ip| (bits, ip)));
     let mut rows = Vec::new();
     for link in links {
@@ -46,7 +46,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             }
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 fn worst(

@@ -9,7 +9,7 @@ use super::flooded::{Flooded, losses, lost, passed};
 use super::processes::{children, processor_ns, runs};
 use super::{Experiment, Own};
 use crate::rig;
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "viewers",
     summary: "frames lost and processor time at 300 000 frames a second while ten viewers look",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// Who looks.
@@ -49,7 +49,7 @@ const LOOKS: [Look; 2] = [
     Look { name: "a scrape a second", classes: 1000, extra: "", each: &[scraper] },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for look in LOOKS.iter().filter(|look| options.wants(look.name)) {
@@ -57,7 +57,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
         made.iter().for_each(&mut *progress);
         rows.extend(made);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// What the link has done and spent so far.

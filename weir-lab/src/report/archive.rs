@@ -70,6 +70,7 @@ pub fn archive(
     add("claims.csv", claims_csv(outcomes).into());
     add("figures.csv", figures_csv(outcomes).into());
     add("series.csv", series_csv(outcomes).into());
+    add("bench/profile.json", PROFILE.into());
     for (name, bytes) in more {
         add(&format!("more/{name}"), bytes.clone());
     }
@@ -196,6 +197,8 @@ fn sum(bytes: &[u8]) -> String {
 }
 
 const FOLDER: &str = "weir-lab";
+/// What a packet costs, in instructions, of which the models of machines are made.
+const PROFILE: &str = include_str!("../../../bench/profile.json");
 const CITATION: &str = include_str!("../../../CITATION.cff");
 const README: &str = "\
 Results of the lab of Weir, with what made them.
@@ -211,6 +214,7 @@ of manifest.json with the same version: simulated results do not depend on the m
   figures.csv    what was measured, by experiment and era; series.csv: the same of series
   plots/         a picture a plot; manifest.json has their titles
   papers/        facts, sheets, policies and scenarios, as they were run
+  bench/         the instructions that a packet takes, of which the models of machines are made
   more/          files that the user added, such as results of live runs
 ";
 

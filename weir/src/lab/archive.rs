@@ -8,7 +8,7 @@ use crate::whole_file::{WholeFile, cannot};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_lab::claims::{Shelf, decide};
+use weir_lab::claims::Shelf;
 use weir_lab::report::{About, Headline, More, archive};
 
 /// Exits 1 if a claim fails without a reason; the archive is written in any case, but not after
@@ -42,7 +42,7 @@ impl Archive {
             Err(error) => return output.refuse(&error),
         };
         if outcomes.len() == asked {
-            let written = decide(shelf, &outcomes).and_then(|facts| {
+            let written = papers::decided(shelf, &sheets, &outcomes).and_then(|facts| {
                 let bytes = archive(shelf, (&outcomes, &facts), &self.about(), &more);
                 self.write(&bytes.map_err(|error| error.to_string())?)?;
                 Ok(Headline::of(&facts, &outcomes).to_string())

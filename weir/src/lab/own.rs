@@ -1,18 +1,21 @@
 //! Weir's own experiments: prints rows as they are measured.
 
 use crate::output::{Exit, Format, Output};
-use weir_lab::experiments::Own;
-use weir_lab::rows::{Options, Row};
+use crate::picture::Files;
+use weir_lab::experiments::{Experiment, Own};
+use weir_lab::rows::{Options, Results, Row};
+use weir_plot::{Content, Part, Picture};
 
-/// Runs an experiment; exits 1 if a claim does not hold.
-pub fn run(output: &Output, experiment: Own, options: &Options) -> Exit {
+/// Runs an experiment and draws what it has to show into these files; exits 1 if a claim does not
+/// hold.
+pub fn run(output: &Output, found: &Experiment, own: Own, options: &Options, files: Files) -> Exit {
     let mut print = |row: &Row| {
         if output.format == Format::Text {
             output.text(&line(row));
         }
     };
-    let rows = match (experiment.run)(options, &mut print) {
-        Ok(rows) => rows,
+    let Results { rows, plots, notes } = match (own.run)(options, &mut print) {
+        Ok(results) => results,
         Err(error) => return output.refuse(&error),
     };
     if rows.is_empty() {
@@ -20,6 +23,14 @@ pub fn run(output: &Output, experiment: Own, options: &Options) -> Exit {
     }
     if output.format == Format::Json {
         output.json(&rows);
+    }
+    if files.any() {
+        let content = Content::Plots(plots);
+        let part = Part { title: String::new(), keys: Vec::new(), content, notes };
+        let (title, about) = (found.name.to_owned(), found.summary.to_owned());
+        if let Err(error) = files.write_picture(&Picture { title, about, parts: vec![part] }) {
+            return output.refuse(&error);
+        }
     }
     if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
 }

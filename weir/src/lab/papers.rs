@@ -118,16 +118,12 @@ pub fn run(
         Err(error) => return output.refuse(&error),
     };
     if asked == 0 {
-        return output
-            .refuse("no claim matches; `--only` must be part of a claim's id or sentence");
+        return output.refuse(NO_CLAIM);
     }
-    let mut facts = match decide(shelf, &outcomes) {
+    let facts = match decided(shelf, sheets, &outcomes) {
         Ok(facts) => facts,
         Err(error) => return output.refuse(&error),
     };
-    // Facts that no row reads are told only where the whole paper runs.
-    let whole = |paper: &str| shelf.select(paper).iter().all(|sheet| has(sheets, &sheet.id));
-    facts.retain(|decided| !decided.readings.is_empty() || whole(&decided.paper));
     match output.format {
         Format::Json => output.json(&Told { facts: &facts, experiments: &outcomes }),
         Format::Text => {
@@ -142,29 +138,55 @@ pub fn run(
     ended(&outcomes, asked, output)
 }
 
-/// Runs these experiments on real packets; exits as [`run`] does.
+/// Runs these experiments on real packets, and prints each as it ends; exits as [`run`] does.
 pub fn run_live(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output) -> Exit {
-    let prepared = weir_lab::rig::prepare().and_then(|_first| measure(sheets, which, only));
-    let Measurement { outcomes, asked } = match prepared {
-        Ok(measurement) => measurement,
+    let _first = match weir_lab::rig::prepare() {
+        Ok(first) => first,
         Err(error) => return output.refuse(&error),
     };
-    match output.format {
-        Format::Json => output.json(&outcomes),
-        Format::Text => {
-            for outcome in &outcomes {
-                let Outcome { id, sheet, .. } = outcome;
-                output.text(&format!("{id}, on real packets: {}\n", sheet.title));
+    let (mut all, mut asked) = (Vec::new(), 0);
+    for (place, sheet) in sheets.iter().enumerate() {
+        let measurement = match measure(&sheets[place..=place], which, only) {
+            Ok(measurement) => measurement,
+            Err(error) => return output.refuse(&error),
+        };
+        asked += measurement.asked;
+        if output.format == Format::Text {
+            for outcome in &measurement.outcomes {
+                output.text(&format!("{}, on real packets: {}\n", outcome.id, sheet.title));
                 output.text(&rows(outcome));
             }
-            output.text(&format!("{}.\n", Tally::of(&outcomes)));
+        }
+        all.extend(measurement.outcomes);
+        if all.len() < asked {
+            break;
         }
     }
-    ended(&outcomes, asked, output)
+    if asked == 0 {
+        return output.refuse(NO_CLAIM);
+    }
+    match output.format {
+        Format::Json => output.json(&all),
+        Format::Text => output.text(&format!("{}.\n", Tally::of(&all))),
+    }
+    ended(&all, asked, output)
 }
 
-fn has(sheets: &[&Sheet], id: &str) -> bool {
-    sheets.iter().any(|sheet| sheet.id == id)
+/// Decides the facts of these experiments; those that no row reads are told only where the whole
+/// paper runs.
+///
+/// # Errors
+/// As [`decide`].
+pub fn decided(
+    shelf: &Shelf,
+    sheets: &[&Sheet],
+    outcomes: &[Outcome<'_>],
+) -> Result<Vec<Decided>, String> {
+    let has = |id: &str| sheets.iter().any(|sheet| sheet.id == id);
+    let whole = |paper: &str| shelf.select(paper).iter().all(|sheet| has(&sheet.id));
+    let mut facts = decide(shelf, outcomes)?;
+    facts.retain(|decided| !decided.readings.is_empty() || whole(&decided.paper));
+    Ok(facts)
 }
 
 /// Returns the exit code.
@@ -244,3 +266,5 @@ fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len}  {eta} left  {msg}");
     ProgressBar::new(0).with_style(style.expect("the template is well formed"))
 }
+
+const NO_CLAIM: &str = "no claim matches; `--only` must be part of a claim's id or sentence";

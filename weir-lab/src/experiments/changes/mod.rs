@@ -13,7 +13,7 @@ mod scene;
 
 use super::{Experiment, Own};
 use crate::rig;
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -21,7 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     summary: "10 000 random changes of a running link under load, 50 000 classes read anew, and \
               classes that join and leave a thousand a second",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// A part: the beginning of its rows' subjects, and what measures it.
@@ -30,7 +30,7 @@ type Part = (&'static str, fn(&Options) -> Result<Vec<Row>, String>);
 const PARTS: &[Part] =
     &[(random::NAME, random::run), (many::NAME, many::run), (joins::NAME, joins::run)];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (name, run) in PARTS {
@@ -40,7 +40,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             rows.extend(new);
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// A count that must be zero.

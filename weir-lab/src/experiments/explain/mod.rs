@@ -9,7 +9,7 @@ mod oracle;
 mod staged;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use oracle::Grid;
 use staged::{Case, cases};
 use std::time::Duration;
@@ -19,10 +19,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "explain",
     summary: "the change that explain proposes on staged faults, beside the smallest there is",
     measure: None,
-    own: Some(Own { live: false, takes_file: false, run }),
+    own: Some(Own::simulated(run)),
 };
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let grid = if options.duration < DENSE_FROM { Grid::Coarse } else { Grid::Dense };
     let mut rows = Vec::new();
     for case in cases()?.iter().filter(|case| options.wants(&case.name)) {
@@ -30,7 +30,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
         progress(&row);
         rows.push(row);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 fn row(case: &Case, grid: Grid) -> Row {

@@ -18,14 +18,14 @@ mod told;
 
 use super::{Experiment, Own};
 use crate::rig;
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "faults",
     summary: "a link of `weir up` while interfaces vanish, processes die and disks fill up",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// A part: the beginning of its rows' subjects, and what measures it.
@@ -38,7 +38,7 @@ const PARTS: &[Part] = &[
     (soak::NAME, soak::run),
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     let mut tell = |row: Row| {
@@ -56,7 +56,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             tell(row(format!("{name}: measured"), why, "measured", false));
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// A row whose claim holds or does not, without a number.

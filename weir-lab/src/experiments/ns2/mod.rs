@@ -11,7 +11,7 @@ mod tests;
 
 use super::{Experiment, Own};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use network::Sent;
 use scenario::{Claim, Claimed, Scenario};
 
@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "ns2-cbq",
     summary: "the reference CBQ: ns-2's own tests (`weir lab run ns2`), others with --file",
     measure: Some(measure),
-    own: Some(Own { live: false, takes_file: true, run: run_file }),
+    own: Some(Own { takes_file: true, ..Own::simulated(run_file) }),
 };
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
@@ -85,7 +85,7 @@ fn setup(scenario: &Scenario) -> Setup {
 }
 
 /// Runs another scenario of the family, from a file.
-fn run_file(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run_file(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let file = options.file.as_ref().ok_or("name a scenario with --file")?;
     let shown = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|error| format!("{shown}: {error}"))?;
@@ -93,7 +93,7 @@ fn run_file(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row
     let rows = rows(&bytes, &shown, &stem)?;
     let rows: Vec<Row> = rows.into_iter().filter(|row| options.wants(&row.subject)).collect();
     rows.iter().for_each(progress);
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Returns the series and the claims of another scenario of the family; all its errors if it has

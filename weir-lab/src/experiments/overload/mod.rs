@@ -15,7 +15,7 @@ mod traffic;
 use super::{Experiment, Own};
 use crate::busy::Busy;
 use crate::rig::{self, Forwarder};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use std::thread;
 use std::time::Duration;
 use traffic::{Bulk, Counted, Traffic};
@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "overload",
     summary: "loss and delay of a guaranteed class while bulk floods the bridge, case by case",
     measure: None,
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// The least part of its maximum that is forwarded.
@@ -81,7 +81,7 @@ impl Case {
     }
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     let mut tell = |row: Row| {
@@ -110,7 +110,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
             tell(slow_output(case, &sample));
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// The cases beside those of the loads.

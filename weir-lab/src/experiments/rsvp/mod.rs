@@ -15,14 +15,14 @@ mod sessions;
 
 use super::{Experiment, Own};
 use crate::rig;
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rsvp",
     summary: "reservations on live routers: what sessions cost, changes under load, lost messages",
     measure: Some(paper::measure),
-    own: Some(Own { live: true, takes_file: false, run }),
+    own: Some(Own::live(run)),
 };
 
 /// A part: the beginning of its rows, and what measures it.
@@ -31,7 +31,7 @@ type Part = (&'static str, fn(&Options) -> Result<Vec<Row>, String>);
 const PARTS: [Part; 3] =
     [(sessions::NAME, sessions::run), (churn::NAME, churn::run), (loss::NAME, loss::run)];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for (_, measure) in PARTS.iter().filter(|(name, _)| options.wants(name)) {
@@ -39,7 +39,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
         made.iter().for_each(&mut *progress);
         rows.extend(made);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// A count that has to be 0.

@@ -13,7 +13,7 @@
 mod peer;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Row};
+use crate::rows::{Options, Results, Row};
 use peer::{Peer, Program};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "simulator-speed",
     summary: "delivered packets per wall second beside ns-2's, which must be installed, and ns-3's",
     measure: None,
-    own: Some(Own { live: false, takes_file: false, run }),
+    own: Some(Own::simulated(run)),
 };
 
 /// A scheduler, a peer, and the claimed ratio of speeds.
@@ -50,7 +50,7 @@ struct Timing {
     cpu: Duration,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, String> {
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let mut rows = Vec::new();
     let mut finish = |row: Row| {
         progress(&row);
@@ -62,7 +62,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Vec<Row>, St
     if options.wants(REPLICATIONS) {
         finish(on_two_cores()?);
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// Measures both alternately.

@@ -1,0 +1,247 @@
+//! The course of a bulk transfer, as a packet trace before and behind a link shows it.
+
+use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A segment with payload where the link takes it up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segment {
+    /// When, in ns.
+    pub at_ns: u64,
+    /// The sequence number of its first byte.
+    pub sequence: u32,
+    /// Its payload in bytes.
+    pub bytes: u32,
+}
+
+/// A segment, and when it left the link; `None` if it was dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// The segment.
+    pub segment: Segment,
+    /// When it left, in ns.
+    pub left: Option<u64>,
+}
+
+/// What a trace shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    /// Payload that left the link in order or as a repair, without what left twice, in bit/s.
+    pub rate_bps: f64,
+    /// The part of all segments that was dropped.
+    pub lost: f64,
+    /// The part of all segments that was sent again although an earlier copy was not dropped.
+    pub in_vain: f64,
+    /// Segments before the first that was dropped.
+    pub until_loss: f64,
+    /// Segments dropped in one flight: the mean over all but the first time.
+    pub at_once: f64,
+    /// The mean time from one flight with losses to the next, in s.
+    pub period_s: f64,
+    /// The least under way between two flights with losses as a part of what was under way when
+    /// the first loss came: the median.
+    pub kept: f64,
+    /// The longest time in which no segment left the link, in ms.
+    pub silence_ms: f64,
+    /// Segments in the link over time in s, thinned.
+    pub under_way: Vec<(f64, f64)>,
+}
+
+/// A flight in which segments were dropped.
+struct Flight {
+    began_ns: u64,
+    dropped: u32,
+    under_way: u32,
+    least: u32,
+}
+
+/// Reads a segment with payload to this port from an IP packet, of which the end may be missing.
+pub fn segment(at_ns: u64, packet: &[u8], port: u16) -> Option<Segment> {
+    let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
+    let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { return None };
+    let Some(LaxNetSlice::Ipv4(ip)) = &sliced.net else { return None };
+    let headers = usize::from(ip.header().ihl()) * 4 + tcp.header_slice().len();
+    let bytes = usize::from(ip.header().total_len()).checked_sub(headers)?;
+    let is_ours = tcp.destination_port() == port && bytes > 0;
+    is_ours.then(|| Segment { at_ns, sequence: tcp.sequence_number(), bytes: bytes as u32 })
+}
+
+/// Finds which segments left a link that keeps their order; what only the second trace has is left
+/// out.
+pub fn matched(offered: &[Segment], left: &[Segment]) -> Vec<Sent> {
+    let known: BTreeSet<u32> = offered.iter().map(|segment| segment.sequence).collect();
+    let mut left = left.iter().filter(|out| known.contains(&out.sequence)).peekable();
+    let fate = |segment: &Segment| {
+        let found = left.next_if(|out| out.sequence == segment.sequence);
+        Sent { segment: *segment, left: found.map(|out| out.at_ns) }
+    };
+    offered.iter().map(fate).collect()
+}
+
+impl Course {
+    /// Counts what a trace shows; segments are in the order in which the link took them up.
+    ///
+    /// # Errors
+    /// When there are too few segments to say anything.
+    pub fn of(sent: &[Sent]) -> Result<Self, String> {
+        let [first, .., last] = sent else { return Err("the trace has no segments".to_owned()) };
+        let ends = departures(sent);
+        let (Some(begin), Some(end)) = (ends.first(), ends.last()) else {
+            return Err("no segment left the link".to_owned());
+        };
+        let span_s = (end - begin).max(1) as f64 / 1e9;
+        let base = first.segment.sequence;
+        let mut course = Self { under_way: Vec::new(), ..Self::default() };
+        let (mut highest, mut gone, mut dropped, mut in_vain) = (0, 0_usize, 0_u32, 0_u32);
+        let mut delivered = BTreeMap::new();
+        let mut flights: Vec<Flight> = Vec::new();
+        // A loss behind this sequence number is one of the next flight.
+        let mut recovered = 0;
+        for (place, one) in sent.iter().enumerate() {
+            let Segment { at_ns, sequence, bytes } = one.segment;
+            let sequence = unwrapped(base, sequence, highest);
+            let is_new = sequence + u64::from(bytes) > highest;
+            highest = highest.max(sequence + u64::from(bytes));
+            gone += ends[gone..].iter().take_while(|end| **end <= at_ns).count();
+            let under_way = (place as u32 - dropped).saturating_sub(gone as u32);
+            in_vain += u32::from(!is_new && delivered.contains_key(&sequence));
+            let now_s = at_ns.saturating_sub(first.segment.at_ns) as f64 / 1e9;
+            if course.under_way.last().is_none_or(|point| now_s - point.0 > STEP_S) {
+                course.under_way.push((now_s, f64::from(under_way)));
+            }
+            if one.left.is_some() {
+                delivered.insert(sequence, bytes);
+                if let Some(flight) = flights.last_mut() {
+                    flight.least = flight.least.min(under_way);
+                }
+                continue;
+            }
+            if dropped == 0 {
+                course.until_loss = place as f64;
+            }
+            dropped += 1;
+            match flights.last_mut() {
+                Some(flight) if sequence < recovered => flight.dropped += 1,
+                _ => {
+                    let least = under_way;
+                    flights.push(Flight { began_ns: at_ns, dropped: 1, under_way, least });
+                    // All that may be under way by then: the sender learns of it a round trip later.
+                    recovered = highest + u64::from(under_way) * u64::from(bytes);
+                }
+            }
+        }
+        let all = sent.len() as f64;
+        let payload: u64 = delivered.values().map(|bytes| u64::from(*bytes)).sum();
+        course.rate_bps = payload as f64 * 8.0 / span_s;
+        course.lost = f64::from(dropped) / all;
+        course.in_vain = f64::from(in_vain) / all;
+        let gaps = ends.windows(2).map(|pair| pair[1] - pair[0]);
+        course.silence_ms = gaps.max().unwrap_or(0) as f64 / 1e6;
+        course.count(&flights, last.segment.at_ns);
+        Ok(course)
+    }
+
+    /// Takes over what the flights with losses have in common.
+    fn count(&mut self, flights: &[Flight], end_ns: u64) {
+        let [first, later @ ..] = flights else {
+            self.period_s = end_ns as f64 / 1e9;
+            return;
+        };
+        let Some(last) = later.last() else { return };
+        let count = later.len() as f64;
+        self.period_s = (last.began_ns - first.began_ns) as f64 / 1e9 / count;
+        self.at_once = later.iter().map(|flight| f64::from(flight.dropped)).sum::<f64>() / count;
+        let part = |flight: &Flight| f64::from(flight.least) / f64::from(flight.under_way.max(1));
+        // The last one may not have come to its least yet.
+        let mut parts: Vec<f64> = flights[..flights.len() - 1].iter().map(part).collect();
+        parts.sort_by(f64::total_cmp);
+        self.kept = parts.get(parts.len() / 2).copied().unwrap_or(0.0);
+    }
+}
+
+/// Returns when segments left, in order.
+fn departures(sent: &[Sent]) -> Vec<u64> {
+    let mut ends: Vec<u64> = sent.iter().filter_map(|one| one.left).collect();
+    ends.sort_unstable();
+    ends
+}
+
+/// Returns the distance of a sequence number from the first, which may be more than 32 bits hold.
+fn unwrapped(base: u32, sequence: u32, near: u64) -> u64 {
+    let low = u64::from(sequence.wrapping_sub(base));
+    let turn = 1 << 32;
+    let candidates = [0, 1].map(|further| (near / turn + further) * turn + low);
+    let before = candidates[0].checked_sub(turn);
+    let all = before.into_iter().chain(candidates);
+    all.min_by_key(|candidate| candidate.abs_diff(near)).unwrap_or(low)
+}
+
+/// The distance between two points of a picture.
+const STEP_S: f64 = 0.02;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(at_ms: u64, number: u32, left_ms: Option<u64>) -> Sent {
+        let segment = Segment { at_ns: at_ms * 1_000_000, sequence: number * 1000, bytes: 1000 };
+        Sent { segment, left: left_ms.map(|at| at * 1_000_000) }
+    }
+
+    #[test]
+    fn a_dropped_segment_is_one_that_does_not_leave() {
+        let offered: Vec<Segment> = [0, 1, 2, 1, 3].map(|number| sent(0, number, None).segment).into();
+        let left: Vec<Segment> = [9, 0, 2, 1, 3].map(|number| sent(9, number, None).segment).into();
+        let fates = matched(&offered, &left);
+        let fates: Vec<bool> = fates.iter().map(|one| one.left.is_some()).collect();
+        assert_eq!(fates, [true, false, true, true, true]);
+    }
+
+    #[test]
+    fn losses_of_one_flight_count_as_one_and_a_copy_too_many_as_in_vain() {
+        // Four under way; 3 and 4 are lost, repaired, 2 comes once more; then 20 and 21 are lost.
+        let mut trace = vec![
+            sent(0, 0, Some(10)),
+            sent(0, 1, Some(20)),
+            sent(0, 2, Some(30)),
+            sent(0, 3, None),
+            sent(10, 4, None),
+            sent(20, 5, Some(40)),
+            sent(40, 3, Some(50)),
+            sent(41, 4, Some(60)),
+            sent(42, 2, Some(70)),
+        ];
+        trace.extend((6..20).map(|number| {
+            let at = 70 + u64::from(number - 6) * 10;
+            sent(at, number, Some(at + 10))
+        }));
+        trace.push(sent(210, 20, None));
+        trace.push(sent(220, 21, Some(230)));
+        let course = Course::of(&trace).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!((course.until_loss, course.at_once), (3.0, 1.0), "{course:?}");
+        assert!((course.lost - 3.0 / 25.0).abs() < 1e-9, "{course:?}");
+        assert!((course.in_vain - 1.0 / 25.0).abs() < 1e-9, "{course:?}");
+        assert!((course.period_s - 0.21).abs() < 1e-9, "{course:?}");
+        assert_eq!(course.kept, 0.0, "the queue ran empty: {course:?}");
+        assert_eq!(course.silence_ms, 20.0, "{course:?}");
+        // 21 numbers arrived in 220 ms.
+        assert!((course.rate_bps - 21_000.0 * 8.0 / 0.22).abs() < 1.0, "{course:?}");
+    }
+
+    #[test]
+    fn sequence_numbers_begin_again_at_4_gb() {
+        let base = 4_000_000_000;
+        assert_eq!(unwrapped(base, base, 0), 0);
+        assert_eq!(unwrapped(base, base.wrapping_add(500_000_000), 499_000_000), 500_000_000);
+        let far = (1_u64 << 32) + 5;
+        assert_eq!(unwrapped(base, base.wrapping_add(5), (1 << 32) - 10), far);
+        assert_eq!(unwrapped(base, base.wrapping_sub(10), far), (1 << 32) - 10);
+    }
+
+    #[test]
+    fn a_trace_without_segments_says_so() {
+        assert!(Course::of(&[]).is_err());
+        assert!(Course::of(&[sent(0, 0, None), sent(1, 1, None)]).is_err());
+        assert_eq!(segment(0, &[0x45, 0, 0], 5004), None);
+    }
+}
