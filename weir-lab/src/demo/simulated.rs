@@ -137,7 +137,6 @@ pub(super) const WEB_PREFIX: &str = "web ";
 /// The delay of a hop between two private networks and of waking the receiver.
 const WIRE_DELAY: Duration = Duration::from_micros(50);
 /// 90 segments, of the 100 that the queue of the class holds: always backlogged, and without a
-/// loss. smoltcp has no selective acknowledgements; after a loss in such a long queue it stalls,
-/// which the kernel's TCP does not.
+/// loss.
 const BULK_WINDOW: u64 = 128 << 10;
 const FIRST_PORT: u16 = 40_000;
