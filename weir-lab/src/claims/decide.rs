@@ -235,6 +235,7 @@ fn undecided(paper: &Paper) -> Result<Vec<Undecided>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet::Target;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -294,6 +295,16 @@ mod tests {
         assert_eq!(decision(&readings, &holds_under), expected, "{rows:?}");
     }
 
+    /// Returns the numbers with which a claim compares.
+    fn numbers(claim: &Claim) -> Vec<f64> {
+        let Claim { value, at_least, at_most, more_than, less_than, .. } = claim;
+        let number = |target: &Option<Target>| match target {
+            Some(Target::Number(number)) => Some(*number),
+            _ => None,
+        };
+        [value, at_least, at_most, more_than, less_than].into_iter().filter_map(number).collect()
+    }
+
     /// Facts in numbers of which no row compares with one of the numbers, and why.
     const WITHOUT_NUMBER: [(&str, &str, &str); 1] =
         [("benita", "formula", "its rows are ratios to what the formula gives at each rate")];
@@ -309,9 +320,8 @@ mod tests {
             for fact in facts.iter().filter(|fact| !fact.values.is_empty()) {
                 let mut read = rows().filter(|claim| claim.facts.contains(&fact.id)).peekable();
                 let is_read = read.peek().is_some();
-                let compares = |claim: &Claim| {
-                    claim.numbers().any(|number| fact.values.contains(&number))
-                };
+                let is_one = |number: &f64| fact.values.contains(number);
+                let compares = |claim: &Claim| numbers(claim).iter().any(is_one);
                 if is_read && !read.any(compares) {
                     without.push((paper.key.clone(), fact.id.clone()));
                 }
@@ -324,7 +334,6 @@ mod tests {
     /// A row that is called the paper's number compares with a number that facts.toml holds.
     #[test]
     fn a_papers_number_is_one_of_its_fact() {
-        use super::super::sheet::Target;
         let shelf = shelf();
         for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
             let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
