@@ -7,6 +7,7 @@
 
 mod decide;
 mod fact;
+mod fifo;
 mod judge;
 mod kind;
 mod measured;
@@ -16,7 +17,7 @@ mod shelf;
 
 pub use decide::{Decided, Decision, Reading, decide};
 pub use fact::{Fact, FactKind};
-pub use judge::{Judged, Verdict, judge};
+pub use judge::{Judged, Verdict, judge, judge_on_sound};
 pub use kind::RowKind;
 pub use measured::{Figure, Measured, Table};
 pub use run::{MeasureRun, NEVER, Outcome, Request, Run, count, run};

@@ -1,5 +1,6 @@
 //! Runs experiments on all cores; the results do not depend on the number of cores.
 
+use super::fifo;
 use super::judge::{Judged, judge, judge_on_sound};
 use super::measured::Measured;
 use super::sheet::{Era, Eras, Sheet};
@@ -20,6 +21,9 @@ pub struct Run<'a> {
     pub era: Era,
     /// The seed of its random numbers.
     pub seed: u64,
+    /// Whether its links have a FIFO in place of their schedulers: what is claimed and holds then,
+    /// too, is true of every scheduler.
+    pub fifo: bool,
 }
 
 /// The runs to make, and how.
@@ -84,6 +88,7 @@ impl<'a> Run<'a> {
             text = text.replace(&format!("${name}"), value);
         }
         match text.find('$') {
+            None if self.fifo => Ok(fifo::instead(&text)),
             None => Ok(text),
             Some(at) => {
                 let left: String = text[at..].chars().take(16).collect();
@@ -153,7 +158,7 @@ pub fn run<'a>(
     let mut runs = Vec::new();
     for &(sheet, era) in &rows {
         let seeds = (0..sheet.seeds).map(|number| request.seed.wrapping_add(number));
-        runs.extend(seeds.map(|seed| Run { sheet, era, seed }));
+        runs.extend(seeds.map(|seed| Run { sheet, era, seed, fifo: false }));
     }
     let mut measured = measure_all(&runs, request, measure, progress).into_iter();
     let outcome = |(sheet, era): (&'a Sheet, Era)| {

@@ -7,6 +7,8 @@
 //! time with a FIFO, with a time for each instruction chosen so that one figure of the paper is
 //! matched; all other figures follow. Historic runs have the paper's CBQ, whose filter for one
 //! destination is found directly by a hash of it [algorithms §11.1], sound ones `cbq` and tables.
+//! The paper speaks of a search for each packet's class [risso99 §6.2]; by number of classes both
+//! are reckoned, the hash as `pps.N` and a search through a filter of each class as `search.N`.
 
 use super::Experiment;
 use crate::bench::profile::{Profile, Row};
@@ -29,8 +31,16 @@ enum Model {
     Operations,
     /// Throughput of each scheduler: `bare_us` with a FIFO, `anchor_us` with CBQ.
     Schedulers { bare_us: f64, anchor_us: f64, frame: f64 },
-    /// Packets per second by packet size, with and without CBQ.
-    Sizes { fixed_us: f64, cell_us: f64, anchor_us: f64, anchor_ip: u32, ips: Vec<u32> },
+    /// Packets per second by packet size, with and without CBQ; `table` has the paper's own, CBQ
+    /// and FIFO, for what the paper computes from them.
+    Sizes {
+        fixed_us: f64,
+        cell_us: f64,
+        anchor_us: f64,
+        anchor_ip: u32,
+        ips: Vec<u32>,
+        table: Vec<[f64; 2]>,
+    },
     /// Packets per second by number of classes; the first is the paper's.
     Classes { anchor_us: f64, bare_us: f64 },
 }
@@ -46,7 +56,8 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
             let costs = counts.costs(bare_us, anchor_us, FOUR)?;
             schedulers(&counts, &costs, frame, &title, &mut measured)
         }
-        Model::Sizes { fixed_us, cell_us, anchor_us, anchor_ip, ips } => {
+        Model::Sizes { fixed_us, cell_us, anchor_us, anchor_ip, ips, table } => {
+            losses_of(&table, &mut measured);
             let bare = |ip: u32| fixed_us + cell_us * cells(ip);
             let costs = counts.costs(bare(anchor_ip), anchor_us, ONE)?;
             sizes(&counts, &costs, bare, &ips, (&title, &mut measured))
@@ -111,11 +122,14 @@ impl Counts {
     /// Returns the instructions to find the class of a packet among as many rules as there are
     /// classes.
     fn search(&self, era: Era, classes: usize) -> Result<f64, String> {
-        let (classifier, rules) = match era {
+        match era {
             // Filters of other destinations are in other buckets.
-            Era::Historic => ("linear", 1),
-            Era::Sound => ("tuple-space", classes),
-        };
+            Era::Historic => self.classify("linear", 1),
+            Era::Sound => self.classify("tuple-space", classes),
+        }
+    }
+
+    fn classify(&self, classifier: &str, rules: usize) -> Result<f64, String> {
         let mut searches = self.profile.classifiers.iter();
         let search = searches.find(|row| row.classifier == classifier && row.rules == rules);
         let search = search.ok_or_else(|| format!("no count of {classifier}"))?;
@@ -192,6 +206,15 @@ fn schedulers(
     Ok(())
 }
 
+/// Adds what the paper computes from its own table: `table.least` and `table.most`, by how much
+/// CBQ forwards less than FIFO.
+fn losses_of(table: &[[f64; 2]], measured: &mut Measured) {
+    let losses = table.iter().map(|[cbq, fifo]| 100.0 * (1.0 - cbq / fifo));
+    let (least, most) =
+        losses.fold((f64::MAX, f64::MIN), |(least, most), one| (least.min(one), most.max(one)));
+    measured.figure("table.least", least, "%").figure("table.most", most, "%");
+}
+
 fn sizes(
     counts: &Counts,
     costs: &Costs,
@@ -224,14 +247,25 @@ fn classes(
     title: &str,
     measured: &mut Measured,
 ) -> Result<(), String> {
-    let mut points = Vec::new();
+    let (mut points, mut searched) = (Vec::new(), Vec::new());
     for row in counts.profile.schedulers.iter().filter(|row| row.scheduler == counts.cbq) {
         if row.active == 1 && row.parts == row.leaves {
-            let instructions = counts.cbq((row.leaves, 1))?;
+            let leaves = row.leaves;
+            let instructions = counts.cbq((leaves, 1))?;
             let rate = 1e6 / costs.takes(instructions);
-            measured.figure(format!("pps.{}", row.leaves), rate, "pps");
-            measured.figure(format!("instructions.{}", row.leaves), instructions, "");
-            points.push((row.leaves as f64, rate));
+            let with = row.instructions() + counts.classify("linear", leaves)?;
+            let with = 1e6 / costs.takes(with);
+            measured.figure(format!("pps.{leaves}"), rate, "pps");
+            measured.figure(format!("search.{leaves}"), with, "pps");
+            measured.figure(format!("instructions.{leaves}"), instructions, "");
+            points.push((leaves as f64, rate));
+            searched.push((leaves as f64, with));
+        }
+    }
+    for (name, points) in [("pps", &points), ("search", &searched)] {
+        if let [Some(first), Some(last)] = [points.first(), points.last()] {
+            let fall = 100.0 * (1.0 - last.1 / first.1);
+            measured.figure(format!("{name}.fall"), fall, "%");
         }
     }
     // A class with the whole link never borrows, so compare one class whose rate is that of one in
@@ -248,7 +282,9 @@ fn classes(
     let plot = Plot::new(Kind::Lines, title, "classes", "packets per second");
     let paper = [(1, 20513), (5, 20353), (10, 20245), (20, 19871), (50, 18718), (100, 15918)];
     let paper = paper.map(|(x, y)| (f64::from(x), f64::from(y))).to_vec();
-    let plot = plot.with(counts.cbq, points).with("paper: Table 5", paper);
+    let searches = format!("{}, a search through all filters", counts.cbq);
+    let plot = plot.with(counts.cbq, points).with(searches, searched);
+    let plot = plot.with("paper: Table 5", paper);
     measured.plot(plot);
     Ok(())
 }

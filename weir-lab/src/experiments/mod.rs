@@ -69,7 +69,10 @@ pub fn run<'a>(
 }
 
 /// Measures a run with the experiment that its sheet names.
-fn measure(run: &Run<'_>) -> Result<Measured, String> {
+///
+/// # Errors
+/// When it cannot be read or run: why.
+pub fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let name = &run.sheet.measure;
     let measure = find(name).and_then(|experiment| experiment.measure);
     measure.ok_or_else(|| format!("no experiment called `{name}` measures sheets"))?(run)

@@ -116,7 +116,7 @@ fn simulated(run: &Run<'_>) -> Result<Measured, String> {
     let shelf = Shelf::open()?;
     let sheet = shelf.sheets.iter().find(|sheet| sheet.id == id);
     let sheet = sheet.ok_or_else(|| format!("there is no sheet `{id}`"))?;
-    crate::experiments::measure(&Run { sheet, era: Era::Sound, seed: run.seed })
+    crate::experiments::measure(&Run { sheet, era: Era::Sound, seed: run.seed, fifo: false })
 }
 
 /// The scene, and what its hosts did so far.
