@@ -1,8 +1,10 @@
-//! What becomes of each fact of a paper: `holds`, `fails` with its cause, `cannot be decided here`,
-//! `not tried yet`.
+//! What becomes of each fact of a paper: `holds`, `holds under one reading`, `fails` with its cause
+//! or without one, `cannot be decided here`, `not tried yet`.
 //!
-//! A fact is decided by the historic rows of the sheets that name it; all of them have to hold. Of
-//! a fact without such a row, `papers/PAPER/undecided.toml` says why.
+//! A fact is decided by the historic rows of the sheets that name it; all of them have to hold.
+//! Where the source can be read in several ways, rows say which reading they test: the fact holds
+//! under a reading if all rows of it hold and all that name none. Of a fact without a row,
+//! `papers/PAPER/undecided.toml` says why.
 
 use super::fact::Fact;
 use super::judge::{Judged, Verdict};
@@ -25,6 +27,8 @@ pub struct Decided {
     pub readings: Vec<Reading>,
     /// Whether all of them hold in the sound run, too: then they are no evidence of a fault.
     pub sound_too: bool,
+    /// The readings of the source under which it holds, where it does not hold under all.
+    pub holds_under: Vec<String>,
     /// Why it fails, or is not decided.
     pub because: Vec<String>,
     /// The rows that show the causes.
@@ -40,6 +44,8 @@ pub struct Reading {
     pub is_check: bool,
     /// Its verdict.
     pub verdict: Verdict,
+    /// The reading of the source that it tests, where there are several.
+    pub under: Option<String>,
     /// Whether it holds in the sound run, too.
     pub sound_too: Option<bool>,
 }
@@ -50,8 +56,12 @@ pub struct Reading {
 pub enum Decision {
     /// Every row that reads it holds.
     Holds,
+    /// It holds under one reading of the source and fails under another.
+    HoldsUnderOne,
     /// A row fails; the sheet says why, and which run shows it.
     Fails,
+    /// A row fails, and the cause is not known; the sheet says what was tried.
+    FailsCauseUnknown,
     /// A row fails without a reason.
     FailsUnexplained,
     /// It cannot be decided from what is at hand.
@@ -81,7 +91,9 @@ impl Decision {
     pub const fn words(self) -> &'static str {
         match self {
             Decision::Holds => "holds",
+            Decision::HoldsUnderOne => "holds under one reading",
             Decision::Fails => "fails, because",
+            Decision::FailsCauseUnknown => "fails, cause unknown",
             Decision::FailsUnexplained => "FAILS",
             Decision::Undecidable => "cannot be decided here",
             Decision::Untried => "not tried yet",
@@ -125,6 +137,7 @@ fn left_open(paper: &Paper, fact: Fact, row: &Undecided) -> Decided {
         decision: row.verdict,
         readings: Vec::new(),
         sound_too: false,
+        holds_under: Vec::new(),
         because: vec![row.because.clone()],
         shown_by: Vec::new(),
     }
@@ -149,17 +162,38 @@ fn by_rows(shelf: &Shelf, paper: &Paper, fact: Fact, outcomes: &[Outcome<'_>]) -
             }
         }
     }
-    let is = |verdict| readings.iter().any(|reading: &Reading| reading.verdict == verdict);
-    let decision = match () {
-        () if readings.is_empty() => Decision::Untried,
-        () if is(Verdict::Fails) => Decision::FailsUnexplained,
-        () if is(Verdict::FailsBecause) => Decision::Fails,
-        () => Decision::Holds,
-    };
+    let holds_under = holds_under(&readings);
+    let decision = decision(&readings, &holds_under);
     let sound_too = decision == Decision::Holds
         && readings.iter().all(|reading| reading.is_check || reading.sound_too == Some(true));
     let paper = paper.key.clone();
-    Some(Decided { paper, fact, decision, readings, sound_too, because, shown_by })
+    Some(Decided { paper, fact, decision, readings, sound_too, holds_under, because, shown_by })
+}
+
+fn decision(readings: &[Reading], holds_under: &[String]) -> Decision {
+    let is = |verdict| readings.iter().any(|reading| reading.verdict == verdict);
+    match () {
+        () if readings.is_empty() => Decision::Untried,
+        () if is(Verdict::Fails) => Decision::FailsUnexplained,
+        () if !holds_under.is_empty() => Decision::HoldsUnderOne,
+        () if is(Verdict::FailsCauseUnknown) => Decision::FailsCauseUnknown,
+        () if is(Verdict::FailsBecause) => Decision::Fails,
+        () => Decision::Holds,
+    }
+}
+
+/// Returns the readings of the source under which a fact holds; none if it holds under all, or the
+/// rows name none.
+fn holds_under(readings: &[Reading]) -> Vec<String> {
+    let mut named = Vec::new();
+    readings.iter().for_each(|reading| push_new(&mut named, reading.under.as_ref()));
+    let holds = |name: &String| {
+        let own = |row: &&Reading| row.under.as_ref().is_none_or(|under| under == name);
+        readings.iter().filter(own).all(|row| row.verdict == Verdict::Holds)
+    };
+    let all = named.len();
+    named.retain(holds);
+    if named.len() == all { Vec::new() } else { named }
 }
 
 fn push_new(list: &mut Vec<String>, one: Option<&String>) {
@@ -174,6 +208,7 @@ impl Judged {
             row: shelf::place(sheet, &self.id),
             is_check: self.kind == RowKind::Check,
             verdict: self.verdict,
+            under: self.reading.clone(),
             sound_too: self.sound_too,
         }
     }
@@ -230,6 +265,62 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_fact_holds_under_the_readings_whose_rows_all_hold() {
+        use Verdict::{FailsBecause, FailsCauseUnknown, Holds};
+        check(&[("", Holds), ("", Holds)], Decision::Holds, &[]);
+        check(&[("", Holds), ("", FailsBecause)], Decision::Fails, &[]);
+        check(&[("", FailsCauseUnknown), ("", FailsBecause)], Decision::FailsCauseUnknown, &[]);
+        check(&[("x", Holds), ("y", FailsBecause)], Decision::HoldsUnderOne, &["x"]);
+        check(&[("x", Holds), ("y", FailsBecause), ("", FailsBecause)], Decision::Fails, &[]);
+        check(&[("x", Holds), ("y", Holds), ("", Holds)], Decision::Holds, &[]);
+        check(&[("x", FailsBecause), ("x", Holds)], Decision::Fails, &[]);
+        check(&[("x", Holds), ("y", Verdict::Fails)], Decision::FailsUnexplained, &["x"]);
+        check(&[], Decision::Untried, &[]);
+    }
+
+    /// Checks the decision on rows, each under a reading, or under each where it is empty.
+    fn check(rows: &[(&str, Verdict)], expected: Decision, under: &[&str]) {
+        let reading = |&(under, verdict): &(&str, Verdict)| Reading {
+            row: String::new(),
+            is_check: false,
+            verdict,
+            under: Some(under.to_owned()).filter(|under| !under.is_empty()),
+            sound_too: None,
+        };
+        let readings: Vec<Reading> = rows.iter().map(reading).collect();
+        let holds_under = holds_under(&readings);
+        assert_eq!(holds_under, under, "{rows:?}");
+        assert_eq!(decision(&readings, &holds_under), expected, "{rows:?}");
+    }
+
+    /// Facts in numbers of which no row compares with one of the numbers, and why.
+    const WITHOUT_NUMBER: [(&str, &str, &str); 1] =
+        [("benita", "formula", "its rows are ratios to what the formula gives at each rate")];
+
+    #[test]
+    fn a_fact_in_numbers_is_read_by_a_row_that_compares_with_one() {
+        let shelf = shelf();
+        let mut without = Vec::new();
+        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+            let historic = |claim: &&Claim| claim.era != Eras::Sound;
+            let rows = || shelf.of(paper).flat_map(|sheet| sheet.claims.iter().filter(historic));
+            for fact in facts.iter().filter(|fact| !fact.values.is_empty()) {
+                let mut read = rows().filter(|claim| claim.facts.contains(&fact.id)).peekable();
+                let is_read = read.peek().is_some();
+                let compares = |claim: &Claim| {
+                    claim.numbers().any(|number| fact.values.contains(&number))
+                };
+                if is_read && !read.any(compares) {
+                    without.push((paper.key.clone(), fact.id.clone()));
+                }
+            }
+        }
+        let excused = WITHOUT_NUMBER.map(|(paper, fact, _)| (paper.to_owned(), fact.to_owned()));
+        assert_eq!(without, excused);
+    }
+
     /// A row that is called the paper's number compares with a number that facts.toml holds.
     #[test]
     fn a_papers_number_is_one_of_its_fact() {
@@ -251,17 +342,28 @@ mod tests {
         }
     }
 
+    /// Only a run that varies what is said to be the cause shows it: a row of kind `cause`.
     #[test]
     fn the_row_that_shows_a_cause_is_there() {
         let shelf = shelf();
+        let mut faults = Vec::new();
         for sheet in &shelf.sheets {
             for claim in &sheet.claims {
                 let Some(shown_by) = &claim.shown_by else { continue };
                 let place = shelf::place(&sheet.id, shown_by);
                 let found = shelf.row(&place);
                 let found = found.unwrap_or_else(|| panic!("{} {}: {place}", sheet.id, claim.id));
-                assert!(found.because.is_none(), "{place} fails itself");
+                let fails = found.because.is_some() || found.cause_unknown.is_some();
+                assert!(!fails, "{place} fails itself");
+                // A row of another reading shows that the reading is the cause.
+                let other = found.reading.is_some()
+                    && found.reading != claim.reading
+                    && found.facts.iter().any(|fact| claim.facts.contains(fact));
+                if found.kind != RowKind::Cause && !other {
+                    faults.push(format!("{}/{}: {place}", sheet.id, claim.id));
+                }
             }
         }
+        assert!(faults.is_empty(), "shown by a row of another kind: {faults:#?}");
     }
 }

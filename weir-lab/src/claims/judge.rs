@@ -15,6 +15,8 @@ pub enum Verdict {
     Fails,
     /// It is false, and the sheet gives a reason.
     FailsBecause,
+    /// It is false, and the sheet says what was tried to find the reason.
+    FailsCauseUnknown,
     /// It cannot be tested, and the sheet gives a reason.
     NotReproduced,
 }
@@ -42,10 +44,12 @@ pub struct Judged {
     pub from: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it fails, or cannot be tested.
+    /// Why it fails, or what was tried to find that, or why it cannot be tested.
     pub because: Option<String>,
     /// The row whose run shows that reason.
     pub shown_by: Option<String>,
+    /// The reading of the source under which it is tested, where there are two.
+    pub reading: Option<String>,
     /// Whether the claim holds in the sound run, too; then it is no evidence of a fault. None where
     /// that was not judged: rows of the sound run, rows of no paper.
     pub sound_too: Option<bool>,
@@ -65,6 +69,7 @@ impl Verdict {
             Verdict::Holds => "holds",
             Verdict::Fails => "FAILS",
             Verdict::FailsBecause => "fails, explained",
+            Verdict::FailsCauseUnknown => "fails, cause unknown",
             Verdict::NotReproduced => "not reproduced",
         }
     }
@@ -91,6 +96,7 @@ pub fn judge(sheet: &Sheet, era: Era, measured: Result<&Measured, &str>) -> Vec<
             verdict: Verdict::NotReproduced,
             because: Some(row.reason.clone()),
             shown_by: None,
+            reading: None,
             sound_too: None,
         }));
     }
@@ -109,8 +115,10 @@ fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
         (true, _) => Verdict::Holds,
         (false, _) if missing.is_some() => Verdict::NotReproduced,
         (false, Some(_)) => Verdict::FailsBecause,
+        (false, None) if claim.cause_unknown.is_some() => Verdict::FailsCauseUnknown,
         (false, None) => Verdict::Fails,
     };
+    let why = claim.because.clone().or(claim.cause_unknown.clone());
     Judged {
         id: claim.id.clone(),
         kind: claim.kind,
@@ -122,8 +130,9 @@ fn held(claim: &Claim, era: Era, measured: Result<&Measured, &str>) -> Judged {
         measured: held.measured,
         from: claim.from.clone(),
         verdict,
-        because: missing.or(claim.because.clone()).filter(|_| verdict != Verdict::Holds),
+        because: missing.or(why).filter(|_| verdict != Verdict::Holds),
         shown_by: claim.shown_by.clone().filter(|_| verdict != Verdict::Holds),
+        reading: claim.reading.clone(),
         sound_too: None,
     }
 }
@@ -294,12 +303,14 @@ mod tests {
 
     #[test]
     fn a_claim_is_compared_with_the_figure_it_names() {
-        use Verdict::{Fails, FailsBecause, Holds};
+        use Verdict::{Fails, FailsBecause, FailsCauseUnknown, Holds};
         check("figure = \"x\"\nvalue = 25.2\nwithin = \"1 %\"", Holds);
         check("figure = \"x\"\nvalue = 25.2\nwithin = \"0.3 %\"", Fails);
         check("figure = \"x\"\nvalue = 25.2\nwithin = 0.1", Holds);
         check("figure = \"x\"\nvalue = 25.2\nwithin = 0.09", Fails);
         check("figure = \"x\"\nvalue = 25.2\nwithin = 0\nbecause = \"why\"", FailsBecause);
+        let unknown = "figure = \"x\"\nvalue = 25.2\nwithin = 0\ncause_unknown = \"tried\"";
+        check(unknown, FailsCauseUnknown);
         check("figure = \"x\"\nvalue = 25.3\nwithin = 0\nbecause = \"why\"", Holds);
         check("figure = \"x\"\nat_least = \"y\"\ntimes = 2.5", Holds);
         check("figure = \"x\"\nat_least = \"y\"\ntimes = 2.6", Fails);

@@ -79,6 +79,9 @@ impl RowKind {
         if !self.may_read_a_fact() && !claim.facts.is_empty() {
             return Some("`facts` are those of a paper; this row is of another kind");
         }
+        if !self.may_read_a_fact() && claim.reading.is_some() {
+            return Some("`reading` is of a row that reads a fact");
+        }
         if claim.because.is_some() && self.is_of_a_paper() && claim.shown_by.is_none() {
             return Some("`because` needs `shown_by`, the row whose run shows the cause");
         }

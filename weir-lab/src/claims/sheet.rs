@@ -130,6 +130,13 @@ pub struct Claim {
     /// The row whose run shows that reason: an id of this sheet, or `SHEET/ID`.
     #[serde(default)]
     pub shown_by: Option<String>,
+    /// Of a claim that fails without a known cause: what was tried. In place of `because`.
+    #[serde(default)]
+    pub cause_unknown: Option<String>,
+    /// Under which reading of the source it is tested, where the source can be read in two ways;
+    /// in words. Rows without it belong to every reading.
+    #[serde(default)]
+    pub reading: Option<String>,
     /// Why the sound run has no such figure. Any other historic row of a paper is judged on the
     /// sound run, too.
     #[serde(default)]
@@ -292,6 +299,17 @@ impl Claim {
         claim
     }
 
+    /// Returns the numbers with which it compares.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = f64> {
+        let targets =
+            [&self.value, &self.at_least, &self.at_most, &self.more_than, &self.less_than];
+        let number = |target: &Option<Target>| match target {
+            Some(Target::Number(number)) => Some(*number),
+            _ => None,
+        };
+        targets.into_iter().filter_map(number).chain(self.values.iter().flatten().copied())
+    }
+
     /// Returns an error if this claim cannot be judged.
     fn check(&self) -> Result<(), String> {
         let bounds = [&self.at_least, &self.at_most, &self.more_than, &self.less_than];
@@ -310,6 +328,12 @@ impl Claim {
             "`from` must say where the tolerance or bound comes from"
         } else if self.because.as_ref().is_some_and(|because| because.trim().is_empty()) {
             "`because` must say why it fails"
+        } else if self.cause_unknown.as_ref().is_some_and(|tried| tried.trim().is_empty()) {
+            "`cause_unknown` must say what was tried"
+        } else if self.cause_unknown.is_some() && self.because.is_some() {
+            "write one of `because` and `cause_unknown`"
+        } else if self.shown_by.is_some() && self.because.is_none() {
+            "`shown_by` shows what `because` says"
         } else if let Some(fault) = self.kind.check(self) {
             fault
         } else {
@@ -392,6 +416,12 @@ mod tests {
             "kind = \"number\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1\nbecause = \"why\"";
         check(fails, "needs `shown_by`");
         check(&format!("{fails}\nshown_by = \"b\""), "");
+        check(&format!("{fails}\nshown_by = \"b\"\ncause_unknown = \"x\""), "one of `because`");
+        let unknown = "kind = \"number\"\nfacts = [\"f\"]\nfigure = \"x\"\nat_least = 1";
+        check(&format!("{unknown}\ncause_unknown = \"tried y\""), "");
+        check(&format!("{unknown}\ncause_unknown = \"\""), "what was tried");
+        check(&format!("{unknown}\nshown_by = \"b\""), "`shown_by` shows");
+        check("figure = \"x\"\nat_least = 1\nreading = \"x\"", "reads a fact");
         check("kind = \"opinion\"\nfigure = \"x\"\nat_least = 1", "unknown variant");
         let twice = "figure = \"x\"\nat_least = 1\n[[claim]]\nid = \"a\"\nsays = \"a\"\nfrom = \"a\"\n\
                      era = \"both\"\nkind = \"goal\"\nfigure = \"x\"\nat_least = 1";

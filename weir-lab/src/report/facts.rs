@@ -11,8 +11,12 @@ pub struct Headline {
     pub holds: usize,
     /// Those of them that hold in the sound run, too, and so are no evidence of a fault.
     pub sound_too: usize,
+    /// Facts that hold under one reading of the source and fail under another.
+    pub under_one: usize,
     /// Facts that fail, with a cause.
     pub fails: usize,
+    /// Facts that fail, and the cause is not known.
+    pub cause_unknown: usize,
     /// Facts of which a row fails without a reason.
     pub unexplained: usize,
     /// Facts that cannot be decided here.
@@ -34,7 +38,9 @@ impl Headline {
             headline.sound_too += usize::from(decided.sound_too);
             *match decided.decision {
                 Decision::Holds => &mut headline.holds,
+                Decision::HoldsUnderOne => &mut headline.under_one,
                 Decision::Fails => &mut headline.fails,
+                Decision::FailsCauseUnknown => &mut headline.cause_unknown,
                 Decision::FailsUnexplained => &mut headline.unexplained,
                 Decision::Undecidable => &mut headline.undecidable,
                 Decision::Untried => &mut headline.untried,
@@ -52,19 +58,22 @@ impl Headline {
 
     /// Returns the number of facts.
     pub const fn facts(&self) -> usize {
-        self.holds + self.fails + self.unexplained + self.undecidable + self.untried
+        let open = self.undecidable + self.untried;
+        self.holds + self.under_one + self.fails + self.cause_unknown + self.unexplained + open
     }
 }
 
 impl fmt::Display for Headline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { holds, sound_too, fails, undecidable, untried, .. } = self;
+        let Self { holds, sound_too, under_one, fails, cause_unknown, .. } = self;
+        let Self { undecidable, untried, .. } = self;
         if self.facts() > 0 {
             write!(
                 f,
                 "Of {} facts of papers {holds} hold ({sound_too} of them in the sound run, too), \
-                 {fails} fail with a cause, {undecidable} cannot be decided here, {untried} are \
-                 not tried yet",
+                 {under_one} hold under one reading of the text and fail under another, {fails} \
+                 fail with a cause that a run shows, {cause_unknown} fail for an unknown cause, \
+                 {undecidable} cannot be decided here, {untried} are not tried yet",
                 self.facts()
             )?;
             if self.unexplained > 0 {
@@ -92,6 +101,9 @@ pub fn fact_line(decided: &Decided) -> String {
         fact.at,
         readings(decided)
     );
+    for reading in &decided.holds_under {
+        text += &format!("  {:<22} holds where {reading}\n", "");
+    }
     for because in &decided.because {
         text += &format!("  {:<22} {because}\n", "");
     }
@@ -103,8 +115,9 @@ pub fn fact_line(decided: &Decided) -> String {
 
 /// Returns a row of a table in Markdown.
 pub fn fact_row(decided: &Decided) -> String {
-    let Decided { fact, decision, because, shown_by, .. } = decided;
-    let mut why = because.join(" ");
+    let Decided { fact, decision, holds_under, because, shown_by, .. } = decided;
+    let under = holds_under.iter().map(|reading| format!("Holds where {reading}."));
+    let mut why = under.chain(because.iter().cloned()).collect::<Vec<_>>().join(" ");
     if !shown_by.is_empty() {
         why += &format!(" Shown by {}.", shown_by.join(", "));
     }

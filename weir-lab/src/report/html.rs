@@ -51,8 +51,9 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>], facts: &[Decided]) -> M
         div.scroll { table.contents {
             thead { tr {
                 th { "paper" } th { "question" } th { "facts that hold" }
-                th { "in the sound run, too" } th { "fail" } th { "cannot be decided here" }
-                th { "not tried yet" }
+                th { "in the sound run, too" } th { "hold under one reading" }
+                th { "fail, with a cause" } th { "fail, cause unknown" }
+                th { "cannot be decided here" } th { "not tried yet" }
             } }
             tbody {
                 @for paper in papers {
@@ -64,7 +65,9 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>], facts: &[Decided]) -> M
                         td { (paper.question) }
                         td { (headline.holds) " of " (headline.facts()) }
                         td { (headline.sound_too) }
-                        td { (headline.fails + headline.unexplained) }
+                        td { (headline.under_one) }
+                        td { (headline.fails) }
+                        td { (headline.cause_unknown + headline.unexplained) }
                         td { (headline.undecidable) }
                         td { (headline.untried) }
                     }
@@ -158,7 +161,7 @@ fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Dec
 fn fact(decided: &Decided) -> Markup {
     let class = match decided.decision {
         Decision::Holds => "holds",
-        Decision::Fails => "explained",
+        Decision::HoldsUnderOne | Decision::Fails | Decision::FailsCauseUnknown => "explained",
         Decision::FailsUnexplained => "fails",
         Decision::Undecidable | Decision::Untried => "absent",
     };
@@ -168,6 +171,9 @@ fn fact(decided: &Decided) -> Markup {
                 span class=(class) { (decided.decision.words()) } " "
                 (prose(&decided.fact.says)) " [" (decided.fact.at) "]"
                 @if decided.sound_too { " (in the sound run, too: no evidence of a fault)" }
+            }
+            @for reading in &decided.holds_under {
+                p.because { "Holds where " (prose(reading)) "." }
             }
             @for because in &decided.because { p.because { (prose(because)) } }
             @if !decided.shown_by.is_empty() {
@@ -332,7 +338,7 @@ fn claim_row(claim: &Judged) -> Markup {
     let class = match claim.verdict {
         Verdict::Holds => "holds",
         Verdict::Fails => "fails",
-        Verdict::FailsBecause => "explained",
+        Verdict::FailsBecause | Verdict::FailsCauseUnknown => "explained",
         Verdict::NotReproduced => "absent",
     };
     page! {

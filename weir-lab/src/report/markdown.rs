@@ -31,13 +31,14 @@ pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided]) -> V
 /// Returns a paper's row in the table of the index.
 pub fn index_row(paper: &Paper, headline: &Headline) -> String {
     let key = &paper.key;
-    let Headline { holds, sound_too, fails, unexplained, undecidable, untried, others } = headline;
+    let Headline { holds, sound_too, under_one, fails, undecidable, untried, others, .. } =
+        headline;
     let [good, all] = others.values().fold([0, 0], |sum, row| [sum[0] + row[0], sum[1] + row[1]]);
     let facts = headline.facts();
+    let unknown = headline.cause_unknown + headline.unexplained;
     format!(
-        "| [{key}]({key}.md) | {facts} | {holds} | {sound_too} | {} | {undecidable} | {untried} | \
-         {good} of {all} |\n",
-        fails + unexplained
+        "| [{key}]({key}.md) | {facts} | {holds} | {sound_too} | {under_one} | {fails} | \
+         {unknown} | {undecidable} | {untried} | {good} of {all} |\n"
     )
 }
 
@@ -116,9 +117,9 @@ fn note(claim: &Judged) -> Option<String> {
 pub const INDEX: &str = "README.md";
 
 const INDEX_COLUMNS: &str = "\
-| paper | facts | hold | in the sound run, too | fail, with a cause | cannot be decided here \
-| not tried yet | other rows that hold |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| paper | facts | hold | in the sound run, too | hold under one reading | fail, with a cause \
+| fail, cause unknown | cannot be decided here | not tried yet | other rows that hold |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 const HEAD: &str = "\
@@ -126,7 +127,11 @@ const HEAD: &str = "\
 
 Written by `weir lab report --markdown docs/lab`; a test runs the experiments again and compares.
 *Historic* is the scheduler and machine of the paper, faults and all; *sound* the scheduler as it
-should have been. A *fact* is a result sentence or number of a paper; the list was made before
-anything was run. A fact that holds in the sound run, too, is no evidence of a fault. How an
-experiment is written down is in [lab-format.md](../lab-format.md).
+should have been. A *fact* is a result sentence or number of a paper; each has one verdict, a
+failure also says whether a run shows its cause. A fact that holds in the sound run, too, is no
+evidence of a fault. The list of facts was written from the papers' texts on 24 November 2026. By
+then experiments that chose their own claims had run for days; the list was committed before the
+rows that decide its facts. Sentences that it had missed were added on 27 November 2026, after those
+runs; each file says which. How an experiment is written down is in
+[lab-format.md](../lab-format.md).
 ";

@@ -41,6 +41,8 @@ pub struct Tally {
     pub holds: usize,
     /// Claims that fail with a reason in the sheet.
     pub explained: usize,
+    /// Claims that fail, and the sheet says that the cause is unknown.
+    pub cause_unknown: usize,
     /// Claims that fail without a reason.
     pub fails: usize,
     /// Claims that cannot be tested.
@@ -55,6 +57,7 @@ impl Tally {
             match claim.verdict {
                 Verdict::Holds => tally.holds += 1,
                 Verdict::FailsBecause => tally.explained += 1,
+                Verdict::FailsCauseUnknown => tally.cause_unknown += 1,
                 Verdict::Fails => tally.fails += 1,
                 Verdict::NotReproduced => tally.not_reproduced += 1,
             }
@@ -64,18 +67,18 @@ impl Tally {
 
     /// Returns the number of claims that can be judged.
     pub const fn judged(&self) -> usize {
-        self.holds + self.explained + self.fails
+        self.holds + self.explained + self.cause_unknown + self.fails
     }
 }
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { holds, explained, fails, not_reproduced } = self;
+        let Self { holds, explained, cause_unknown, fails, not_reproduced } = self;
         let judged = self.judged();
         write!(
             f,
-            "{holds} of {judged} claims hold, {explained} fail with a reason, {fails} without; \
-             {not_reproduced} cannot be reproduced"
+            "{holds} of {judged} claims hold, {explained} fail with a reason, {cause_unknown} for \
+             an unknown one, {fails} without; {not_reproduced} cannot be reproduced"
         )
     }
 }
