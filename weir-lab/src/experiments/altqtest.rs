@@ -173,7 +173,8 @@ impl Row {
     }
 
     /// Adds `ROW.before_a` and `ROW.before_b` in kbit/s of IP packets, of the time until the later
-    /// class begins, and `ROW.mirror`, the correlation of the rates of both.
+    /// class begins, `ROW.mirror`, the correlation of the rates of both, and `ROW.varies_a` and
+    /// `ROW.varies_b`, the standard deviation as a percentage of the mean.
     fn courses(&self, report: &Report, measured: &mut Measured) {
         let Some(bins) = &report.bins else { return };
         let warmup = (report.warmup.as_nanos() / BIN.as_nanos()) as usize;
@@ -194,6 +195,9 @@ impl Row {
         if self.course {
             let [a, b] = &rates;
             measured.figure(format!("{}.mirror", self.name), correlation(a, b), "");
+            for (class, rates) in CLASSES.into_iter().zip(&rates) {
+                measured.figure(format!("{}.varies_{class}", self.name), deviation(rates), "%");
+            }
         }
     }
 }
@@ -209,6 +213,14 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
         [pairs().map(|(x, _)| x * x).sum::<f64>(), pairs().map(|(_, y)| y * y).sum::<f64>()];
     let spread = (square * other_square).sqrt();
     if spread > 0.0 { both / spread } else { 0.0 }
+}
+
+/// Returns the standard deviation as a percentage of the mean; 0 if that is 0.
+fn deviation(rates: &[f64]) -> f64 {
+    let count = rates.len().max(1) as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    if mean > 0.0 { 100.0 * variance.sqrt() / mean } else { 0.0 }
 }
 
 fn setup(scenario: &Scenario) -> Setup {

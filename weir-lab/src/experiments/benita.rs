@@ -29,6 +29,9 @@ struct Row {
     x: f64,
     /// The length of the generator's frames.
     frame: u32,
+    /// That of each source's, where they differ.
+    #[serde(default)]
+    frames: Vec<u32>,
     /// The class's rate in Mbit/s.
     rate: f64,
     /// The rate of each source, in Mbit/s of the generator's frames.
@@ -85,23 +88,33 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
 
 impl Row {
     fn scenario(&self, run: &Run<'_>) -> Result<Scenario, String> {
-        let size = format!("{} B", self.frame - CHECK_SEQUENCE);
-        let interval = |mbit: &f64| format!("{:.0} ns", f64::from(self.frame) * 8e3 / mbit);
-        let intervals: Vec<String> = self.offered.iter().map(interval).collect();
+        let size = |frame: u32| format!("{} B", frame - CHECK_SEQUENCE);
+        let interval = |(source, mbit): (usize, &f64)| {
+            format!("{:.0} ns", f64::from(self.frame(source)) * 8e3 / mbit)
+        };
+        let intervals: Vec<String> = self.offered.iter().enumerate().map(interval).collect();
+        let sizes = (0..self.offered.len()).map(|source| size(self.frame(source)));
+        let sizes: Vec<String> = sizes.collect();
         let rate = format!("{} kbit/s", self.rate * 1e3);
-        let names = ["interval1", "interval2", "interval3", "interval4"];
+        let plain = size(self.frame);
         let mut values = vec![
-            ("size", size.as_str()),
+            ("size", plain.as_str()),
             ("burst", &self.burst),
             ("rate", &rate),
             ("kernel", &self.kernel),
         ];
-        values.extend(names.into_iter().zip(intervals.iter().map(String::as_str)));
+        values.extend(INTERVALS.into_iter().zip(intervals.iter().map(String::as_str)));
+        values.extend(SIZES.into_iter().zip(sizes.iter().map(String::as_str)));
         values.push(("cpu", &self.cpu));
         let turns = self.turns();
         values.extend(turns.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let file = self.file.clone().unwrap_or_else(|| format!("{}.toml", run.era.name()));
         run.scenario(&file, &values)
+    }
+
+    /// Returns the length of the frames of a source.
+    fn frame(&self, source: usize) -> u32 {
+        self.frames.get(source).copied().unwrap_or(self.frame)
     }
 
     /// Returns `interval`, that of the packets of all sources, and `on1`, `off1`, `start1` and so
@@ -130,9 +143,10 @@ impl Row {
     fn figures(&self, report: &Report, scenario: &Scenario, measured: &mut Measured) -> f64 {
         let seconds =
             scenario.duration.as_nanos().saturating_sub(scenario.warmup.as_nanos()) as f64 / 1e9;
-        let mbit = |packets: u64| packets as f64 * f64::from(self.frame) * 8.0 / seconds / 1e6;
         let mut out = 0.0;
-        for source in &report.sources {
+        for (index, source) in report.sources.iter().enumerate() {
+            let bits = f64::from(self.frame(index)) * 8.0;
+            let mbit = |packets: u64| packets as f64 * bits / seconds / 1e6;
             let rate = mbit(source.received.packets);
             measured.figure(format!("{}.{}", self.name, source.name), rate, "Mbit/s");
             let offered = mbit(source.sent.packets);
@@ -154,5 +168,8 @@ fn setup(scenario: &Scenario) -> Setup {
     setup.edge("Linux, eth0", "generator, port 2", &label).tree(&scenario.link.tree)
 }
 
+/// What the interval of each source's packets replaces, and their length.
+const INTERVALS: [&str; 4] = ["interval1", "interval2", "interval3", "interval4"];
+const SIZES: [&str; 4] = ["size1", "size2", "size3", "size4"];
 /// Bytes of a frame that the kernel does not see.
 const CHECK_SEQUENCE: u32 = 4;

@@ -4,6 +4,12 @@
 //! A run has each scheduler at each load; the load is the offered rate divided by the line's, as in
 //! the paper. The CBQ of historic runs is ALTQ's, that of sound ones this program's, both with
 //! deficit round robin. Figures are `LOAD.SCHEDULER.CLASS.QUANTITY`, where CBQ is `cbq`.
+//! `LOAD.SCHEDULER.reversed` counts neighbouring classes of which the first has the longer median,
+//! `LOAD.SCHEDULER.CLASS.near` is the part of half seconds in which a class has its guarantee
+//! within 5 %.
+//!
+//! With the setting `variant` the sheet varies what the paper leaves open: each has its load, and
+//! other texts of sources or another safety margin of the delay bound; its name replaces `LOAD`.
 //!
 //! With the setting `overhead_us` packets pass a stage behind the scheduler that takes this time
 //! for each, and twice for one that was sent on loan [algorithms §13.5]; it delays no other packet.
@@ -12,6 +18,7 @@
 
 use super::Experiment;
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use weir_core::units::Duration;
 use weir_sim::report::ClassReport;
@@ -24,6 +31,26 @@ pub const EXPERIMENT: Experiment = Experiment {
     measure: Some(measure),
     own: None,
 };
+
+/// What the schedulers are run with.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    /// Figures begin with it.
+    name: String,
+    /// The offered rate as a percentage of the line's.
+    load: u32,
+    /// Other texts of sources, without their ending: the file that replaces each of [`SOURCES`].
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// Replaces `$margin`, the safety margin of the delay bound.
+    #[serde(default = "none")]
+    margin: String,
+}
+
+fn none() -> String {
+    "0 ms".to_owned()
+}
 
 /// The results of each class in one run.
 struct Classes {
@@ -39,33 +66,53 @@ struct Classes {
 }
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
-    let loads: Vec<u32> = run.setting("loads")?;
     let mut measured = Measured::default();
-    for load in loads {
+    for variant in variants(run)? {
         let mut all = Vec::new();
         for scheduler in SCHEDULERS {
-            let classes = Classes::measure(run, load, scheduler)?;
-            classes.figures(load, &mut measured);
+            let classes = Classes::measure(run, &variant, scheduler)?;
+            classes.figures(&variant, &mut measured);
             if let Ok(overhead) = run.setting("overhead_us") {
-                classes.raised(load, overhead, &mut measured);
+                classes.raised(&variant, overhead, &mut measured);
             }
             all.push(classes);
         }
-        show(run, load, &all, &mut measured);
+        show(run, &variant, &all, &mut measured);
     }
     measured.setup = Some(setup(run));
     Ok(measured)
 }
 
+/// Returns the loads of the sheet as they are, and its variants.
+fn variants(run: &Run<'_>) -> Result<Vec<Variant>, String> {
+    let loads: Vec<u32> = run.setting("loads")?;
+    let plain = |load: u32| Variant {
+        name: load.to_string(),
+        load,
+        files: BTreeMap::new(),
+        margin: none(),
+    };
+    let mut variants: Vec<Variant> = loads.into_iter().map(plain).collect();
+    if run.sheet.settings.contains_key("variant") {
+        variants.extend(run.setting::<Vec<Variant>>("variant")?);
+    }
+    Ok(variants)
+}
+
 impl Classes {
-    fn measure(run: &Run<'_>, load: u32, scheduler: &'static str) -> Result<Self, String> {
-        let scenario = scenario(run, load, scheduler)?;
+    fn measure(
+        run: &Run<'_>,
+        variant: &Variant,
+        scheduler: &'static str,
+    ) -> Result<Self, String> {
+        let scenario = scenario(run, variant, scheduler)?;
         let slowest = run.setting::<f64>("overhead_us").is_ok().then_some(0);
         let watch = Watch { bins: Some(BIN), slowest, ..Watch::default() };
         let report = weir_sim::run_watched(&scenario, watch, &mut |_| {});
         let report = report.map_err(|error| error.to_string())?;
         if !report.conservation.holds {
-            return Err(format!("{scheduler} at {load} %: packets are not all accounted for"));
+            let name = &variant.name;
+            return Err(format!("{scheduler}, {name}: packets are not all accounted for"));
         }
         Self::of(&report, scheduler)
     }
@@ -95,8 +142,8 @@ impl Classes {
         Ok(this)
     }
 
-    fn figures(&self, load: u32, measured: &mut Measured) {
-        let name = format!("{load}.{}", self.scheduler);
+    fn figures(&self, variant: &Variant, measured: &mut Measured) {
+        let (name, load) = (format!("{}.{}", variant.name, self.scheduler), variant.load);
         for (index, class) in CLASSES.into_iter().enumerate() {
             for (quantity, delay) in QUANTITIES.into_iter().zip(self.delays[index]) {
                 measured.figure(format!("{name}.{class}.{quantity}"), delay, "ms");
@@ -104,9 +151,13 @@ impl Classes {
             measured.figure(format!("{name}.{class}.rate"), self.rates[index], "Mbit/s");
             let peak = peak(&self.bins[index], guarantee(index, load));
             measured.figure(format!("{name}.{class}.peak"), peak, "");
+            let near = near(&self.bins[index], guarantee(index, load));
+            measured.figure(format!("{name}.{class}.near"), near, "%");
             let varies = 100.0 * deviation(&self.bins[index]);
             measured.figure(format!("{name}.{class}.varies"), varies, "%");
         }
+        let reversed = self.delays.windows(2).filter(|pair| pair[0][0] > pair[1][0]).count();
+        measured.figure(format!("{name}.reversed"), reversed as f64, "");
         let [voip, video, http, ftp] = self.rates;
         let (real, rest) = (voip + video, http + ftp);
         measured.figure(format!("{name}.rt.rate"), real, "Mbit/s");
@@ -117,8 +168,8 @@ impl Classes {
 
 impl Classes {
     /// Adds the effect of the stage that takes `overhead` µs.
-    fn raised(&self, load: u32, overhead: f64, measured: &mut Measured) {
-        let (name, (delay, lent)) = (format!("{load}.{}", self.scheduler), self.all);
+    fn raised(&self, variant: &Variant, overhead: f64, measured: &mut Measured) {
+        let (name, (delay, lent)) = (format!("{}.{}", variant.name, self.scheduler), self.all);
         let raised = overhead / 1e3 * (1.0 + lent) / delay;
         measured.figure(format!("{name}.delay"), delay, "ms");
         measured.figure(format!("{name}.lent"), 100.0 * lent, "%");
@@ -160,6 +211,12 @@ fn peak(bins: &[f64], guarantee: f64) -> f64 {
     best.1
 }
 
+/// Returns the percentage of bins whose rate is within a twentieth of the guarantee.
+fn near(bins: &[f64], guarantee: f64) -> f64 {
+    let within = |rate: &&f64| (*rate / guarantee - 1.0).abs() <= 0.05;
+    100.0 * bins.iter().filter(within).count() as f64 / bins.len().max(1) as f64
+}
+
 /// Returns the standard deviation of rates as a part of their mean.
 fn deviation(rates: &[f64]) -> f64 {
     let count = rates.len().max(1) as f64;
@@ -168,7 +225,7 @@ fn deviation(rates: &[f64]) -> f64 {
     if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
 }
 
-fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, String> {
+fn scenario(run: &Run<'_>, variant: &Variant, scheduler: &str) -> Result<Scenario, String> {
     let mut sources = String::new();
     let counts: BTreeMap<String, u32> = match run.sheet.settings.get("sources") {
         Some(_) => run.setting("sources")?,
@@ -176,6 +233,7 @@ fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, Strin
     };
     for (file, count) in SOURCES {
         let count = counts.get(file).copied().unwrap_or(count);
+        let file = variant.files.get(file).map_or(file, String::as_str);
         let file = &format!("{file}.toml");
         for number in 0..count {
             let start = format!("{} ms", number * 7);
@@ -183,7 +241,7 @@ fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, Strin
             sources.push('\n');
         }
     }
-    let rate = |percent: u64| format!("{} bit/s", OFFERED / u64::from(load.max(1)) * percent);
+    let rate = |percent: u64| format!("{} bit/s", OFFERED / u64::from(variant.load.max(1)) * percent);
     let rates = [100, 30, 70, 10, 20, 40].map(rate);
     let cbq = match run.era {
         Era::Historic => "cbq-altq",
@@ -202,6 +260,7 @@ fn scenario(run: &Run<'_>, load: u32, scheduler: &str) -> Result<Scenario, Strin
         ("http", &rates[5]),
         ("cbq", cbq),
         ("words", words),
+        ("margin", &variant.margin),
         ("sources", &sources),
     ];
     run.scenario(&format!("{scheduler}.toml"), &values)
@@ -212,8 +271,10 @@ fn guarantee(class: usize, load: u32) -> f64 {
     [10.0, 20.0, 40.0, 30.0][class] * OFFERED as f64 / 1e6 / f64::from(load.max(1))
 }
 
-fn show(run: &Run<'_>, load: u32, all: &[Classes], measured: &mut Measured) {
-    let title = format!("{}: {} % load", run.sheet.id, load);
+fn show(run: &Run<'_>, variant: &Variant, all: &[Classes], measured: &mut Measured) {
+    let Variant { name, load, .. } = variant;
+    let which = if *name == load.to_string() { String::new() } else { format!("{name}, ") };
+    let title = format!("{}: {which}{load} % load", run.sheet.id);
     let mut plot =
         Plot::new(Kind::Bars, &format!("{title}: mean delay in the queue"), "class", "ms")
             .named(CLASSES);

@@ -5,6 +5,8 @@
 //! A sheet with `live = true` has its scenarios in `live.toml`, in the form of the score's.
 //! Figures: `SCENARIO.CLASS.rate` (kbit/s by charged length), `.p50`, `.p99`, `.max` (ms in the
 //! link) and `.loss` (%), the same behind `simulated.`, and `SCENARIO.rate` of all classes.
+//! `SCENARIO.CLASS.apart` is the largest distance between the measured and the simulated
+//! distribution of delays (0 to 1), `SCENARIO.apart` the mean of all classes'.
 //! `rates` is the series of all classes' rates, each as a percentage of the simulated. Where the
 //! scenario has lines for the kernel, `SCENARIO.goodput` and `SCENARIO.kernel.goodput` (kbit/s of
 //! payload) compare both.
@@ -37,11 +39,16 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         let simulated = pair.simulate(&host)?;
         figures(&pair.name, &live.classes, &mut measured);
         figures(&format!("simulated.{}", pair.name), &simulated, &mut measured);
+        let mut apart = 0.0;
         for (class, side) in &live.classes {
             let beside = simulated.get(class).cloned().unwrap_or_default();
+            let distance = side.distance(&beside);
+            apart += distance / live.classes.len() as f64;
+            measured.figure(format!("{}.{class}.apart", pair.name), distance, "");
             rates.push(100.0 * side.rate_bps / beside.rate_bps.max(f64::MIN_POSITIVE));
             rows.push(row(&format!("{}: {class}", pair.name), side, &beside));
         }
+        measured.figure(format!("{}.apart", pair.name), apart, "");
         if pair.has_kernel() {
             let kernel = pair.live_in_kernel()?;
             measured.figure(format!("{}.goodput", pair.name), goodput(&live.received), "kbit/s");

@@ -73,7 +73,11 @@ impl Pair {
         let name = text("name")?.as_str().unwrap_or_default().to_owned();
         let policy = toml::to_string(text("policy")?).map_err(|error| error.to_string())?;
         let policy = rig::policy(&policy).map_err(|error| format!("{name}: {error}"))?;
-        let mut sources = text("source")?.as_array().cloned().unwrap_or_default();
+        let written = text("source")?.as_array().cloned().unwrap_or_default();
+        let mut sources = Vec::new();
+        for source in &written {
+            sources.extend(copies(source).map_err(|error| format!("{name}: {error}"))?);
+        }
         for source in sources.iter_mut().filter_map(toml::Value::as_table_mut) {
             source.insert("dst".to_owned(), End::Server.ip4().to_string().into());
         }
@@ -229,6 +233,24 @@ impl Pair {
     }
 }
 
+/// Returns `count` copies of a source; each starts `every` so many milliseconds after the one
+/// before, and has its number behind the name.
+fn copies(source: &toml::Value) -> Result<Vec<toml::Value>, String> {
+    let mut plain = source.as_table().cloned().ok_or("a source is a table")?;
+    let Some(count) = plain.remove("count") else { return Ok(vec![plain.into()]) };
+    let every = plain.remove("every_ms").map_or(Some(0), |every| every.as_integer());
+    let (count, every) =
+        count.as_integer().zip(every).ok_or("`count` and `every_ms` are numbers")?;
+    let name = plain.get("name").and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+    let copy = |number: i64| {
+        let mut copy = plain.clone();
+        copy.insert("name".to_owned(), format!("{name}{number}").into());
+        copy.insert("start".to_owned(), format!("{} ms", number * every).into());
+        copy.into()
+    };
+    Ok((0..count).map(copy).collect())
+}
+
 fn backlog(status: &Status) -> u64 {
     status.lanes[0].classes.iter().map(|class| class.backlog.bytes).sum()
 }
@@ -304,6 +326,22 @@ mod tests {
             assert!(!classes.is_empty(), "{}", pair.name);
             assert!(classes.values().all(|side| side.rate_bps > 0.0), "{}", pair.name);
         }
+    }
+
+    #[test]
+    fn a_source_with_a_count_stands_for_as_many() {
+        let source: toml::Table = "name = \"call\"\ncount = 3\nevery_ms = 7\ndport = 5004"
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let all = copies(&source.into()).unwrap_or_else(|error| panic!("{error}"));
+        let text = |key: &str| -> Vec<String> {
+            all.iter().map(|one| one[key].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(text("name"), ["call0", "call1", "call2"]);
+        assert_eq!(text("start"), ["0 ms", "7 ms", "14 ms"]);
+        assert!(all.iter().all(|one| one["dport"].as_integer() == Some(5004)));
+        let wrong: toml::Table = "count = \"x\"".parse().unwrap_or_else(|error| panic!("{error}"));
+        assert!(copies(&wrong.into()).is_err());
     }
 
     #[test]
