@@ -299,17 +299,6 @@ impl Claim {
         claim
     }
 
-    /// Returns the numbers with which it compares.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = f64> {
-        let targets =
-            [&self.value, &self.at_least, &self.at_most, &self.more_than, &self.less_than];
-        let number = |target: &Option<Target>| match target {
-            Some(Target::Number(number)) => Some(*number),
-            _ => None,
-        };
-        targets.into_iter().filter_map(number).chain(self.values.iter().flatten().copied())
-    }
-
     /// Returns an error if this claim cannot be judged.
     fn check(&self) -> Result<(), String> {
         let bounds = [&self.at_least, &self.at_most, &self.more_than, &self.less_than];
