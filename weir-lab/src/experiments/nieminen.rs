@@ -100,11 +100,7 @@ fn variants(run: &Run<'_>) -> Result<Vec<Variant>, String> {
 }
 
 impl Classes {
-    fn measure(
-        run: &Run<'_>,
-        variant: &Variant,
-        scheduler: &'static str,
-    ) -> Result<Self, String> {
+    fn measure(run: &Run<'_>, variant: &Variant, scheduler: &'static str) -> Result<Self, String> {
         let scenario = scenario(run, variant, scheduler)?;
         let slowest = run.setting::<f64>("overhead_us").is_ok().then_some(0);
         let watch = Watch { bins: Some(BIN), slowest, ..Watch::default() };
@@ -241,7 +237,8 @@ fn scenario(run: &Run<'_>, variant: &Variant, scheduler: &str) -> Result<Scenari
             sources.push('\n');
         }
     }
-    let rate = |percent: u64| format!("{} bit/s", OFFERED / u64::from(variant.load.max(1)) * percent);
+    let rate =
+        |percent: u64| format!("{} bit/s", OFFERED / u64::from(variant.load.max(1)) * percent);
     let rates = [100, 30, 70, 10, 20, 40].map(rate);
     let cbq = match run.era {
         Era::Historic => "cbq-altq",
