@@ -124,6 +124,40 @@ class Tune(unittest.TestCase):
         if importlib.util.find_spec("matplotlib"):
             self.assertEqual(found.plot().get_ylabel(), "max bulk.rate, Mbit/s")
 
+    @needs("optuna", "tomlkit")
+    def test_the_policys_own_promises_stay_kept(self):
+        promises = ["bulk.rate > 1.5 Mbit/s", "call.rate <= 30 % of bulk.rate"]
+        rows = "".join(f'[[promise]]\nthat = "{that}"\nunder = "evening.toml"\n' for that in promises)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(OSError, "evening.toml.*policy_dir"):
+                weir.tune(TUNED + rows, ["max call.rate"], [EVENING], policy_dir=folder)
+            (Path(folder) / "evening.toml").write_text(EVENING)
+            found = weir.tune(TUNED + rows, ["max call.rate", "call.delay.p99 < 9 s"], [EVENING],
+                              free=["class.*.weight"], policy_dir=folder, trials=12, seeds=1, fresh=2)
+            self.assertTrue(found.met, found.words)
+            tested = weir.test(found.policy, folder, runs=3)
+        self.assertEqual(tested["kept"], 2, "2 to 1 would give the call more, and break both")
+        self.assertIn("(the policy's promise under evening.toml)", found.words)
+        self.assertEqual(found.guards(), ["call.delay.p99 < 9 s", promises[0]])
+        self.assertEqual([row["after"] for row in found.promises], ["kept"])
+        # A bound decides the delay: its queue at its part of the line. None decides a rate.
+        delay, rate = found.to_dict()["conditions"]
+        self.assertTrue(2 < delay["bound"] < 9, delay)
+        self.assertEqual((delay["under"], rate["under"], rate["bound"]), (None, "evening.toml", None))
+        self.assertIn("for any traffic within the declared arrivals", found.words)
+
+    @needs("optuna", "tomlkit")
+    def test_a_promise_that_only_a_test_decides_breaks_the_pick(self):
+        promise = '[[promise]]\nthat = "call.rate < 10 % of bulk.rate"\nunder = "evening.toml"\n'
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "evening.toml").write_text(EVENING)
+            found = weir.tune(TUNED + promise, ["call.delay.p99 < 9 s"], [EVENING],
+                              free=["class.call.weight"], policy_dir=folder, trials=4, seeds=1, fresh=2)
+        self.assertTrue(found.proof.kept())
+        self.assertFalse(found.met, found.words)
+        self.assertIn("broken, BROKEN by `weir test`", found.words)
+        self.assertIn("not kept in 2 runs", found.policy)
+
     def test_a_policy_that_is_refused_is_told(self):
         with self.assertRaisesRegex(ValueError, "the policy has errors"):
             weir.tune(TUNED.replace("weight = 4", "weight = 0"), ["max bulk.rate"], [EVENING])

@@ -176,7 +176,8 @@ impl Tune {
 
     /// Sets what was found on a running link, on trial.
     fn hand_over(&self, name: &str, found: &Found, output: &Output) -> Exit {
-        let guards = found.conditions.iter().map(|row| row.condition.clone()).collect();
+        let guards = found.conditions.iter().filter(|row| row.guard);
+        let guards = guards.map(|row| row.condition.clone()).collect();
         let reason = format!("tuned for {}", self.goal.join(", "));
         let trial = self.confirm.unwrap_or(TRIAL);
         let options = Options::trial(self.control.clone(), trial, guards, reason);

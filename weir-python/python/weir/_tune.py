@@ -15,6 +15,7 @@ from ._knobs import knobs_of, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
 from ._wanted import Condition, Objective
+from ._words import Found
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -44,21 +45,30 @@ class Tuned:
     """How many runs the search had."""
     words: str
     """What changed, what it does to each class, and which condition binds."""
+    bounds: list[float | None]
+    """The longest delay of any traffic within the declared arrivals, in s, of each condition that
+    it decides."""
+    promises: list[dict[str, str]]
+    """The policy's promises that are no conditions, with their verdicts `before` and `after`."""
     front: list[Candidate] = field(default_factory=list)
     """Candidates that keep all conditions and that no other one exceeds in every figure."""
 
     @property
     def met(self) -> bool:
-        """Whether the pick keeps every condition with fresh seeds, too."""
-        return self.pick.kept() and self.proof.kept()
+        """Whether the pick keeps every condition with fresh seeds, too, and the policy's promises."""
+        kept = all(row["after"] == "kept" for row in self.promises)
+        return self.pick.kept() and self.proof.kept() and kept
 
     def settings(self) -> dict[str, Any]:
         """The changes, for `Link.set`."""
         return dict(self.changes)
 
     def guards(self) -> list[str]:
-        """The conditions, for `Link.set`: the link undoes a change that breaks one."""
-        return [condition.text for condition in self.conditions]
+        """The conditions, for `Link.set`: the link undoes a change that breaks one.
+
+        A link knows rates, delays, drops and losses of classes; other conditions are left out.
+        """
+        return [condition.text for condition in self.conditions if condition.guard]
 
     def table(self) -> _weir.Table:
         """The Pareto front: values and results of each candidate."""
@@ -79,12 +89,14 @@ class Tuned:
                 "condition": condition.text, "spare": self.proof.margins[place],
                 "before": condition.in_unit(self.before.results[place]),
                 "after": condition.in_unit(self.proof.results[place]),
+                "under": condition.under, "guard": condition.guard,
+                "bound": condition.in_unit(self.bounds[place]),
             }
             for place, condition in enumerate(self.conditions)
         ]
         return {
             "met": self.met, "words": self.words, "policy": self.policy, "changes": self.changes,
-            "conditions": conditions, "objectives": [f"{one.text}, {one.unit}" for one in self.objectives],
+            "conditions": conditions, "promises": self.promises, "objectives": [f"{one.text}, {one.unit}" for one in self.objectives],
             "runs": self.runs, "search_runs": self.search_runs, "pick": self.pick.number,
             "front": [one.to_dict(self.conditions, self.objectives) for one in self.front],
             "tried": [one.to_dict(self.conditions, self.objectives) for one in self.tried],
@@ -111,6 +123,7 @@ def tune(
     *,
     free: Sequence[str] = (),
     base_dir: PathLike | Sequence[PathLike] = "",
+    policy_dir: PathLike = "",
     trials: int = 100,
     seeds: int = 3,
     fresh: int = 20,
@@ -125,7 +138,8 @@ def tune(
     own, and finds its files relative to `base_dir`, one folder for all or one for each. A goal is a
     condition, such as `voice.delay.p99 < 10 ms`, or an objective, such as `max bulk.rate`, which is
     a mean over all runs; without an objective the policy changes as little as can be. `keep` are
-    further conditions. A condition holds if it does in every run; the search wants `spare` of the
+    further conditions, and so are the policy's own promises, each under its scenario, which is found
+    relative to `policy_dir`. A condition holds if it does in every run; the search wants `spare` of the
     limit besides, or more where other seeds show to be worse. `free` are patterns of keys that may
     change, such as `class.*.rate`; by default all numbers and quantities of classes. Each trial runs
     all scenarios with `seeds` seeds, and the pick is proved with `fresh` others.
@@ -146,6 +160,7 @@ def tune(
     errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
     if errors:
         raise ValueError(f"the policy has errors: {errors[0]['message']}")
+    search.promise(policy_dir)
     search.seed, search.seeds, search.fresh = seed, seeds, fresh
     search.wanted, search.spares = spare, [spare] * len(search.conditions)
     search.knobs = knobs_of(search.table, list(free) or ["class.*"])
@@ -166,14 +181,17 @@ def _tuned(search: Search, goals: Sequence[str], trials: int, bar: Bar) -> Tuned
     spent = search.runs
     chosen, proof = search.proved()
     before = search.prove({knob.key: knob.old for knob in search.knobs}, PROOFS).found
-    runs = search.fresh * len(search.scenarios)
+    found = Found.of(search, before, proof)
     changes = {knob.key: chosen.values[knob.key] for knob in search.knobs
                if chosen.values[knob.key] != knob.old}
+    promises = [{"that": row["that"], "under": row["under"], "before": was, "after": now}
+                for row, (was, now) in zip(search.promises, found.verdicts)]
     return Tuned(
-        policy=written(search.policy, search.knobs, chosen.values, (goals, runs, proof.kept())),
+        policy=written(search.policy, search.knobs, chosen.values, (goals, found.runs, found.kept())),
         conditions=search.conditions, objectives=search.objectives, tried=search.tried, pick=chosen,
-        before=before, proof=proof, changes=changes, runs=runs, search_runs=spent,
-        words=search.explain(before, proof, runs), front=front_of(search.tried),
+        before=before, proof=proof, changes=changes, runs=found.runs, search_runs=spent,
+        words=found.explain(search), bounds=found.bounds, promises=promises,
+        front=front_of(search.tried),
     )
 
 
