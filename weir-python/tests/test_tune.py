@@ -84,6 +84,7 @@ class Tune(unittest.TestCase):
         values = found.pick.values
         part = values["class.call.weight"] / sum(values.values())
         self.assertTrue(0.35 <= part <= 0.5, values)
+        self.assertEqual(found.settings(), values, "those that stay, too: a link may have others")
         self.assertIn("# tuned, was", found.policy)
         self.assertEqual(weir.check(found.policy), weir.check(TUNED))
         self.assertIn("bulk: ", found.words)

@@ -60,8 +60,12 @@ class Tuned:
         return self.pick.kept() and self.proof.kept() and kept
 
     def settings(self) -> dict[str, Any]:
-        """The changes, for `Link.set`."""
-        return dict(self.changes)
+        """The values of the pick, also those that stay, for `Link.set`.
+
+        So the link gets what was tried, also where it has other values than the policy. That all
+        else of its policy is the same, `weir tune --canary` checks, and `weir.diff` can.
+        """
+        return dict(self.pick.values)
 
     def guards(self) -> list[str]:
         """The conditions, for `Link.set`: the link undoes a change that breaks one.
