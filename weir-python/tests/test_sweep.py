@@ -89,6 +89,27 @@ class Sweeps(Folder):
         self.assertIn("± all.rate", done._repr_html_())
         self.assertEqual(len(done.summary["points"]), 4)
 
+    @needs("matplotlib")
+    def test_a_plot_has_one_unit_or_labels(self):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        self.write("home.toml", POLICY)
+
+        def drawn(grid):
+            done = weir.sweep(SCENARIO % "1 s", grid, metrics=["all.rate"], base_dir=self.folder)
+            axes = done.plot("all.rate")
+            return list(axes.lines[0].get_xdata()), axes.get_xlabel()
+
+        rates = ["900 kbit/s", "1 Mbit/s", "2Mbit/s"]
+        self.assertEqual(drawn({"policy.link.rate": rates}),
+                         ([900, 1000, 2000], "policy.link.rate, kbit/s"))
+        sizes = ["100 B", "1 KB"]
+        self.assertEqual(drawn({"source.arrivals.size": sizes}),
+                         ([100, 1000], "source.arrivals.size, B"))
+        self.assertEqual(drawn({"policy.class.all.queue.limit": ["5 packets", "10 KB"]}),
+                         (["5 packets", "10 KB"], "policy.class.all.queue.limit"))
+
     @needs("pyarrow")
     def test_pyarrow_reads_the_file_and_its_provenance(self):
         import pyarrow.parquet
