@@ -10,6 +10,7 @@ import ast
 import doctest
 import inspect
 import os
+import re
 import shutil
 import signal
 import struct
@@ -352,6 +353,17 @@ def required(parameters):
     """Arguments for the parameters without a default."""
     own = [each for each in parameters if each.kind != inspect.Parameter.VAR_KEYWORD]
     return [[] if each.name == "schedulers" else "" for each in own if each.default is each.empty]
+
+
+class Project(unittest.TestCase):
+    def test_the_extras_that_messages_name_exist(self):
+        project = _weir.parse_toml((PYTHON.parent / "pyproject.toml").read_text())
+        extras = project["project"]["optional-dependencies"]
+        named = set()
+        for path in [PYTHON.parent / "README.md", *PYTHON.glob("weir/*.py")]:
+            named |= set(re.findall(r"weir-python\[(\w+)\]", path.read_text()))
+        self.assertEqual(named, set(extras))
+        self.assertEqual(set(project["tool"]["maturin"]), {"python-source", "module-name"})
 
 
 class Effects(Folder):
