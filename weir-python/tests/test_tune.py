@@ -91,6 +91,23 @@ class Tune(unittest.TestCase):
         self.assertTrue(found.table().to_dict()["candidate"])
 
     @needs("optuna", "tomlkit")
+    def test_files_and_objects_are_tuned(self):
+        promise = '[[promise]]\nthat = "bulk.rate > 1 Mbit/s"\nunder = "evening.toml"\n'
+        with tempfile.TemporaryDirectory() as name:
+            policy, scenario = Path(name) / "policy.toml", Path(name) / "evening.toml"
+            policy.write_text(TUNED + promise)
+            scenario.write_text(EVENING)
+            given = [
+                (policy, scenario, {}),
+                (weir.Policy.from_toml(TUNED + promise), weir.Scenario.from_toml(EVENING),
+                 {"policy_dir": name, "base_dir": name}),
+            ]
+            found = [weir.tune(one, ["call.delay.p99 < 9 s"], [over], free=["class.*.weight"],
+                               trials=4, seeds=1, fresh=2, **folders) for one, over, folders in given]
+        self.assertEqual(found[0].words, found[1].words)
+        self.assertEqual(found[0].runs, 2, "the promise's scenario is the one that is tuned over")
+
+    @needs("optuna", "tomlkit")
     def test_a_goal_that_nothing_meets_is_told(self):
         found = weir.tune(TUNED, ["call.delay.p99 < 1 us"], [EVENING],
                           free=["class.*.weight"], trials=4, seeds=1, fresh=1)

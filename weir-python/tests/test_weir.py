@@ -459,6 +459,57 @@ class Runs(Folder):
         timer.join()
 
 
+class Given(Folder):
+    """Texts, files and objects are taken alike."""
+
+    def setUp(self):
+        super().setUp()
+        self.policy = self.write("home.toml", POLICY)
+        self.scenario = self.write("mix.toml", SCENARIO % "1 s")
+
+    def test_a_file_is_read_with_what_lies_beside_it(self):
+        report = weir.simulate(SCENARIO % "1 s", self.folder)
+        self.assertEqual(weir.simulate(self.scenario), report)
+        self.assertEqual(weir.check(self.scenario), [])
+        self.write("home.toml", FAULTY)
+        (found,) = weir.check(self.policy)
+        self.assertEqual((found["file"], found["code"]), (str(self.policy), "W016"))
+        self.assertIn("W016", [row["code"] for row in weir.check(self.scenario)])
+        with self.assertRaises(FileNotFoundError):
+            weir.check(self.folder / "none.toml")
+        with self.assertRaisesRegex(TypeError, "a Policy or a Scenario is wanted, and not int"):
+            weir.simulate(7)
+
+    def test_objects_are_taken_as_their_texts_are(self):
+        policy = weir.Policy.from_toml(POLICY)
+        scenario = weir.Scenario.from_toml(SCENARIO % "1 s")
+        scenario.policy = policy
+        self.assertEqual(weir.check(policy), weir.check(POLICY))
+        self.assertEqual((weir.check(scenario), scenario.check()), ([], []))
+        self.assertEqual(weir.bounds(policy), weir.bounds(self.policy))
+        self.assertTrue(weir.diff(policy, self.policy)["settings"] == [])
+        self.assertEqual(weir.convert(policy, "drr")["scheduler"], "drr")
+        self.assertEqual(weir.simulate(scenario)["classes"], weir.simulate(self.scenario)["classes"])
+        rows = weir.compare(scenario, ["drr"])["rows"]
+        self.assertEqual(rows, weir.compare(self.scenario, ["drr"])["rows"])
+        capture_path = self.write("in.pcap", capture(5))
+        self.assertEqual(weir.replay(policy, capture_path)["capture"]["frames"], 5)
+        grid = {"policy.link.rate": ["1 Mbit/s", "2 Mbit/s"]}
+        tables = [weir.sweep(given, grid, metrics=["all.rate"], progress=False).rows.to_dict()
+                  for given in (scenario, self.scenario)]
+        self.assertEqual(*tables)
+
+    @needs("numpy")
+    def test_numbers_of_numpy_are_values(self):
+        import numpy
+
+        scenario = weir.Scenario.from_toml(SCENARIO % "1 s")
+        scenario.policy = weir.Policy.from_toml(POLICY.replace("fifo", "wf2q+"))
+        grid = {"policy.class.all.weight": numpy.arange(1, 4), "seed": numpy.array([5])}
+        done = weir.sweep(scenario, grid, metrics=["all.rate"], progress=False)
+        self.assertEqual(done.rows.to_dict()["policy.class.all.weight"], [1, 2, 3])
+
+
 class Tables(Folder):
     def report(self):
         self.write("home.toml", POLICY)

@@ -210,6 +210,10 @@ class Scenario(Keys):
         """Returns the scenario as a text."""
         return _weir.write_toml(json.dumps(self._written()))
 
+    def check(self, name: str = "scenario.toml") -> list[dict[str, Any]]:
+        """Returns the findings, as `weir.check` does; files that it names lie beside `name`."""
+        return [dict(found) for found in _weir.check(self.to_toml(), name)]
+
     def simulate(
         self,
         base_dir: PathLike | None = None,

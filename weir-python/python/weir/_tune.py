@@ -11,6 +11,7 @@ from typing import Any, Sequence, Union
 
 from . import _weir
 from ._engines import Engine
+from ._given import Given, folder_of, text_of
 from ._knobs import knobs_of, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
@@ -120,14 +121,14 @@ class Tuned:
 
 
 def tune(
-    policy: str,
+    policy: Given,
     goals: Sequence[str],
-    over: Sequence[str],
+    over: Sequence[Given],
     keep: Sequence[str] = (),
     *,
     free: Sequence[str] = (),
-    base_dir: PathLike | Sequence[PathLike] = "",
-    policy_dir: PathLike = "",
+    base_dir: PathLike | Sequence[PathLike] | None = None,
+    policy_dir: PathLike | None = None,
     trials: int = 100,
     seeds: int = 3,
     fresh: int = 20,
@@ -138,12 +139,13 @@ def tune(
 ) -> Tuned:
     """Searches values of a policy that meet the goals, with Optuna (`pip install weir-python[tune]`).
 
-    `policy` and each scenario of `over` are texts; a scenario runs with this policy instead of its
-    own, and finds its files relative to `base_dir`, one folder for all or one for each. A goal is a
+    `policy` and each scenario of `over` are texts, files (`pathlib.Path`) or objects; a scenario runs
+    with this policy instead of its own, and finds its files relative to `base_dir`, one folder for
+    all or one for each, by default that of its own file. A goal is a
     condition, such as `voice.delay.p99 < 10 ms`, or an objective, such as `max bulk.rate`, which is
     a mean over all runs; without an objective the policy changes as little as can be. `keep` are
     further conditions, and so are the policy's own promises, each under its scenario, which is found
-    relative to `policy_dir`. A condition holds if it does in every run; the search wants `spare` of the
+    relative to `policy_dir`, by default the folder of the policy's file. A condition holds if it does in every run; the search wants `spare` of the
     limit besides, or more where other seeds show to be worse. `free` are patterns of keys that may
     change, such as `class.*.rate`; by default all numbers and quantities of classes. Each trial runs
     all scenarios with `seeds` seeds, and the pick is proved with `fresh` others.
@@ -153,18 +155,24 @@ def tune(
     for name, count in (("trials", trials), ("seeds", seeds), ("fresh", fresh)):
         if not 1 <= count <= RUNS_MAX:
             raise ValueError(f"`{name}` is {count}; write 1 to {RUNS_MAX}")
-    folders = [base_dir] * len(over) if isinstance(base_dir, (str, os.PathLike)) else list(base_dir)
-    if len(folders) != len(over):
-        raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
     if not over:
         raise ValueError("there is no scenario to tune over")
-    search = Search(policy, goals, keep, list(zip(over, folders)), engine_of(engine, None, None))
+    folders: list[PathLike | None]
+    if base_dir is None or isinstance(base_dir, (str, os.PathLike)):
+        folders = [base_dir] * len(over)
+    else:
+        folders = list(base_dir)
+    if len(folders) != len(over):
+        raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
+    scenarios = [(text_of(each), folder_of(each, folder)) for each, folder in zip(over, folders)]
+    folder, policy = folder_of(policy, policy_dir), text_of(policy)
+    search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
     if "link" not in search.table:
         raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
     errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
     if errors:
         raise ValueError(f"the policy has errors: {errors[0]['message']}")
-    search.promise(policy_dir)
+    search.promise(folder)
     search.seed, search.seeds, search.fresh = seed, seeds, fresh
     search.wanted, search.spares = spare, [spare] * len(search.conditions)
     search.knobs = knobs_of(search.table, list(free) or ["class.*"])
