@@ -10,7 +10,7 @@ from pathlib import Path
 
 import weir
 from weir import _weir
-from weir._knobs import knobs_of
+from weir._knobs import knobs_of, written
 from weir._wanted import Condition
 
 from common import needs
@@ -66,6 +66,26 @@ class Tune(unittest.TestCase):
         self.assertEqual((limit.low, limit.high), (6.25, 400.0))
         self.assertEqual([knob.key for knob in knobs_of(_weir.parse_toml(TUNED), ["queue.limit"])],
                          ["class.bulk.queue.limit"])
+
+    @needs("tomlkit")
+    def test_each_changed_value_has_a_comment(self):
+        def check(policy, change, *lines):
+            knobs = knobs_of(_weir.parse_toml(policy), ["class.*"])
+            values = {knob.key: knob.write(knob.number * 2 if knob.key in change else knob.number)
+                      for knob in knobs}
+            text = written(policy, knobs, values, "head")
+            self.assertEqual([line for line in text.splitlines() if "tuned" in line], list(lines))
+            self.assertEqual(text.splitlines()[0], "# head")
+            _weir.parse_toml(text)
+
+        check(TUNED, ["class.call.weight"], "weight = 2                  # tuned, was 1; of how many")
+        check(TUNED, ["class.bulk.queue.limit"],
+              'queue = { limit = "100 packets" } # tuned, limit was 50 packets')
+        inline = 'class = { a = { weight = 3, queue = { limit = "5 packets" } } } # mine\n'
+        head = '[link]\nrate = "2 Mbit/s"\nscheduler = "wf2q+"\n'
+        check(inline + head, ["class.a.weight", "class.a.queue.limit"],
+              'class = { a = { weight = 6, queue = { limit = "10 packets" } } } '
+              "# tuned, a.queue.limit was 5 packets; tuned, a.weight was 3; mine")
 
     def test_what_is_asked_for_wrongly_is_told(self):
         with self.assertRaisesRegex(ValueError, "no goal"):
@@ -158,6 +178,9 @@ class Tune(unittest.TestCase):
         self.assertIn("(the policy's promise under evening.toml)", found.words)
         self.assertEqual(found.guards(), ["call.delay.p99 < 9 s", promises[0]])
         self.assertEqual([row["after"] for row in found.promises], ["kept"])
+        head, _, _ = found.policy.partition("\n")
+        self.assertEqual(head, "# Tuned for `max call.rate`, `call.delay.p99 < 9 s`, with the promises "
+                         f"`{promises[0]}`, `{promises[1]}`: kept in 4 runs with fresh seeds.")
         # A bound decides the delay: its queue at its part of the line. None decides a rate.
         delay, rate = found.to_dict()["conditions"]
         self.assertTrue(2 < delay["bound"] < 9, delay)

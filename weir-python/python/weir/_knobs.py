@@ -132,24 +132,33 @@ def changed_table(policy: Mapping[str, Any], knobs: Sequence[Knob],
     return made
 
 
-def written(policy: str, knobs: Sequence[Knob], values: Mapping[str, Any],
-            proof: tuple[Sequence[str], int, bool]) -> str:
-    """Writes the values into the text, each with a comment; the rest stays as it is."""
+def written(policy: str, knobs: Sequence[Knob], values: Mapping[str, Any], head: str) -> str:
+    """Writes the values into the text, each with a comment; the rest stays as it is.
+
+    An inline table has no place for comments inside, so they stand at the end of its line.
+    """
     tomlkit: Any = library("tomlkit")
-    goals, runs, kept = proof
     document = tomlkit.parse(policy)
     for knob in knobs:
         if values[knob.key] == knob.old:
             continue
         place: Any = document
-        for key in knob.path[:-1]:
+        line, rest = None, ""
+        for depth, key in enumerate(knob.path[:-1]):
             place = place[key]
+            if line is None and isinstance(place, tomlkit.items.InlineTable):
+                line, rest = place, ".".join(knob.path[depth + 1:])
         item = tomlkit.item(values[knob.key])
-        if not isinstance(place, tomlkit.items.InlineTable):
-            own = place.item(knob.path[-1]).trivia.comment.lstrip("# ")
-            item.comment(f"tuned, was {knob.old}" + (f"; {own}" if own else ""))
+        if line is None:
+            comment(item, f"tuned, was {knob.old}", place.item(knob.path[-1]))
+        else:
+            comment(line, f"tuned, {rest} was {knob.old}", line)
         place[knob.path[-1]] = item
-    wanted = ", ".join(f"`{goal}`" for goal in goals)
-    verdict = "kept" if kept else "not kept"
-    head = f"# Tuned for {wanted}: {verdict} in {runs} runs with fresh seeds.\n"
-    return head + str(tomlkit.dumps(document))
+    return f"# {head}\n{tomlkit.dumps(document)}"
+
+
+def comment(item: Any, text: str, before: Any) -> None:
+    """Sets the comment of a line, in front of the one that it has."""
+    own = before.trivia.comment.lstrip("# ")
+    item.trivia.comment_ws = before.trivia.comment_ws or " "
+    item.comment(text + (f"; {own}" if own else ""))

@@ -178,10 +178,19 @@ def tune(
     search.knobs = knobs_of(search.table, list(free) or ["class.*"])
     bar = Bar(0, trials, sys.stderr.isatty() if progress is None else progress, "tuning")
     with search.engine:
-        return _tuned(search, goals, trials, bar)
+        return _tuned(search, aims(search, goals, keep), trials, bar)
 
 
-def _tuned(search: Search, goals: Sequence[str], trials: int, bar: Bar) -> Tuned:
+def aims(search: Search, goals: Sequence[str], keep: Sequence[str]) -> str:
+    """Says what is wanted: goals, conditions besides, and promises of the policy."""
+    promises = [one.text for one in search.conditions if one.under]
+    promises += [row["that"] for row in search.promises]
+    rows = [("", goals), ("keeping ", keep), ("with the promises ", promises)]
+    return ", ".join(what + ", ".join(f"`{one.strip()}`" for one in each)
+                     for what, each in rows if each)
+
+
+def _tuned(search: Search, aims: str, trials: int, bar: Bar) -> Tuned:
     """Searches twice: the second time knowing how much worse other seeds are. Then it proves."""
     search.search(math.ceil(trials / 2), bar)
     search.learn(search.best(), search.check(search.best().values))
@@ -198,8 +207,10 @@ def _tuned(search: Search, goals: Sequence[str], trials: int, bar: Bar) -> Tuned
                if chosen.values[knob.key] != knob.old}
     promises = [{"that": row["that"], "under": row["under"], "before": was, "after": now}
                 for row, (was, now) in zip(search.promises, found.verdicts)]
+    verdict = f"{'kept' if found.kept() else 'not kept'} in {found.runs} runs with fresh seeds."
+    head = f"Tuned for {aims}: {verdict}"
     return Tuned(
-        policy=written(search.policy, search.knobs, chosen.values, (goals, found.runs, found.kept())),
+        policy=written(search.policy, search.knobs, chosen.values, head),
         conditions=search.conditions, objectives=search.objectives, tried=search.tried, pick=chosen,
         before=before, proof=proof, changes=changes, runs=found.runs, search_runs=spent,
         words=found.explain(search), bounds=found.bounds, promises=promises,
