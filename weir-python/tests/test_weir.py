@@ -596,6 +596,20 @@ class Models(Folder):
             self.assertEqual(*found, path)
         self.assertGreater(count, 15)
 
+    def test_values_of_a_wrong_form_are_kept_and_checked(self):
+        rows = [
+            ("link = 'x'", weir.Policy), ("class = 3", weir.Policy), ("class.a = 3", weir.Policy),
+            ("class.a.queue = '50 packets'", weir.Policy), ("promise = 'x'", weir.Policy),
+            ("promise = [3]", weir.Policy), ("class = []", weir.Policy), ("link = []", weir.Policy),
+            ("source = 'x'", weir.Scenario), ("source = [3]", weir.Scenario),
+            ("source = []\npolicy = 3", weir.Scenario), ("policy = { class = 3 }", weir.Scenario),
+        ]
+        for text, kind in rows:
+            made = kind.from_toml(text)
+            self.assertEqual(_weir.parse_toml(made.to_toml()), _weir.parse_toml(text), text)
+            severities = [row["severity"] for row in made.check()]
+            self.assertIn("error", severities, text)
+
     def test_objects_are_changed_and_run(self):
         scenario = weir.Scenario.from_toml((EXAMPLES / "walk/evening.toml").read_text())
         self.assertEqual(scenario.policy, "uplink.toml")

@@ -148,17 +148,11 @@ def written(policy: str, knobs: Sequence[Knob], values: Mapping[str, Any], head:
             place = place[key]
             if line is None and isinstance(place, tomlkit.items.InlineTable):
                 line, rest = place, ".".join(knob.path[depth + 1:])
-        item = tomlkit.item(values[knob.key])
-        if line is None:
-            comment(item, f"tuned, was {knob.old}", place.item(knob.path[-1]))
-        else:
-            comment(line, f"tuned, {rest} was {knob.old}", line)
-        place[knob.path[-1]] = item
+        before = line if line is not None else place.item(knob.path[-1])
+        space, own = before.trivia.comment_ws or " ", before.trivia.comment.lstrip("# ")
+        place[knob.path[-1]] = values[knob.key]
+        after = line if line is not None else place.item(knob.path[-1])
+        name = f"{rest} " if rest else ""
+        after.comment(f"tuned, {name}was {knob.old}" + (f"; {own}" if own else ""))
+        after.trivia.comment_ws = space
     return f"# {head}\n{tomlkit.dumps(document)}"
-
-
-def comment(item: Any, text: str, before: Any) -> None:
-    """Sets the comment of a line, in front of the one that it has."""
-    own = before.trivia.comment.lstrip("# ")
-    item.trivia.comment_ws = before.trivia.comment_ws or " "
-    item.comment(text + (f"; {own}" if own else ""))
