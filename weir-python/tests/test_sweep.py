@@ -1,6 +1,7 @@
 """Sweeps, by every engine, and what is left of them when they are killed."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 import unittest
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
 import weir
 
@@ -60,6 +62,33 @@ class Sweeps(Folder):
         self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
         done = [json.loads(line) for line in (self.folder / "done").read_text().splitlines()]
         self.assertEqual(len(set(done)), len(done), "no run that was kept is done again")
+
+    def test_a_worker_that_dies_is_replaced(self):
+        deaths = []
+
+        def kill():
+            end = time.monotonic() + 60
+            while len(deaths) < 2 and time.monotonic() < end:
+                time.sleep(0.05)
+                for worker in multiprocessing.active_children()[:1]:
+                    if worker.pid not in deaths:
+                        # It has begun, and others are as far.
+                        time.sleep(0.4)
+                        worker.kill()
+                        deaths.append(worker.pid)
+
+        path = self.folder / "table.parquet"
+        thread = threading.Thread(target=kill)
+        thread.start()
+        done = self.sweep(path=path, engine="processes", workers=2, duration="300 s")
+        thread.join()
+        self.assertEqual((len(done), len(deaths)), (12, 2))
+        self.sweep(path=self.folder / "whole.parquet", duration="300 s")
+        self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
+
+    def test_workers_that_die_again_and_again_end_the_sweep(self):
+        with self.assertRaises(BrokenExecutor):
+            self.sweep(engine=Mortal(), replications=1)
 
     def test_ctrl_c_keeps_what_is_done(self):
         path = self.folder / "table.parquet"
@@ -148,6 +177,17 @@ class Backwards:
 
     def __exit__(self, *error):
         pass
+
+
+class Mortal(weir.LocalEngine):
+    """Pools whose workers die at once."""
+
+    def __init__(self):
+        super().__init__(1, processes=True, retries=2)
+
+    def _begin(self, runs):
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(1, context, os._exit, (1,))
 
 
 # Notes each run that is kept, and dies after two of them, in the middle of a line.

@@ -7,6 +7,7 @@ import os
 import time
 from concurrent.futures import (
     FIRST_COMPLETED,
+    BrokenExecutor,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -36,9 +37,11 @@ class Engine(Protocol):
 class LocalEngine:
     """The cores of this machine: threads, or processes if asked for."""
 
-    def __init__(self, workers: int | None = None, processes: bool = False) -> None:
+    def __init__(self, workers: int | None = None, processes: bool = False,
+                 retries: int = 10) -> None:
         self.workers = workers or os.cpu_count() or 1
         self._processes = processes
+        self._retries = retries
         self._pool: Executor | None = None
 
     def __enter__(self) -> LocalEngine:
@@ -49,39 +52,55 @@ class LocalEngine:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def run(self, runs: SweepRuns, batches: Sequence[Sequence[int]]) -> Iterator[str]:
-        """Yields what came of each batch."""
-        if not batches:
-            return
-        if self._processes:
-            import multiprocessing
+        """Yields what came of each batch.
 
-            # A fork would copy threads of this process in whatever state they are.
-            self._pool = ProcessPoolExecutor(
-                self.workers, multiprocessing.get_context("spawn"), _begin, (runs.spec(),)
-            )
-            work: Any = _work
-        else:
-            self._pool = ThreadPoolExecutor(self.workers)
-            work = runs.run
+        A process that dies takes its pool along: what was left gets a new pool, at most `retries`
+        times while no batch is done.
+        """
+        left = [list(batch) for batch in reversed(batches)]
+        deaths = 0
         try:
-            waiting: set[Future[str]] = set()
-            for batch in batches:
-                waiting.add(self._pool.submit(work, list(batch)))
-                # A few more than workers: none waits, and little is lost after Ctrl-C.
-                while len(waiting) >= 2 * self.workers:
-                    yield from _ended(waiting)
-            while waiting:
-                yield from _ended(waiting)
+            while left:
+                self._pool = self._begin(runs)
+                try:
+                    for done in self._hand_out(runs, left):
+                        yield done
+                        deaths = 0
+                except BrokenExecutor:
+                    deaths += 1
+                    if deaths > self._retries:
+                        raise
         except BaseException:
             runs.stop()
             raise
 
+    def _begin(self, runs: SweepRuns) -> Executor:
+        """Returns a new pool of workers."""
+        if not self._processes:
+            return ThreadPoolExecutor(self.workers)
+        import multiprocessing
 
-def _ended(waiting: set[Future[str]]) -> list[str]:
-    """Takes out those that have ended."""
-    ended, _ = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-    waiting -= ended
-    return [future.result() for future in ended]
+        # A fork would copy threads of this process in whatever state they are.
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, spawn, _begin, (runs.spec(),))
+
+    def _hand_out(self, runs: SweepRuns, left: list[list[int]]) -> Iterator[str]:
+        """Has the pool do what is left, the last first; a batch is left until it is done."""
+        pool = self._pool
+        work: Any = _work if self._processes else runs.run
+        going: dict[Future[str], list[int]] = {}
+        waiting = list(left)
+        while (waiting or going) and pool is not None:
+            # A few more than workers: none waits, and little is lost after Ctrl-C.
+            while waiting and len(going) < 2 * self.workers:
+                batch = waiting.pop()
+                going[pool.submit(work, batch)] = batch
+            ended, _ = wait(going, timeout=0.5, return_when=FIRST_COMPLETED)
+            # First what was done: a broken pool has both.
+            for future in sorted(ended, key=lambda future: future.exception() is not None):
+                done = future.result()
+                left.remove(going.pop(future))
+                yield done
 
 
 _own: SweepRuns | None = None
