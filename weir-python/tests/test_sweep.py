@@ -115,7 +115,10 @@ class Sweeps(Folder):
 
     def test_jupyter_shows_means_and_intervals(self):
         done = self.sweep()
-        self.assertIn("± all.rate", done._repr_html_())
+        for head in ("± all.rate", "all.rate to first", "± all.rate to first"):
+            self.assertIn(f"<th>{head}</th>", done._repr_html_())
+        second = done.summary["points"][1]["results"][0]
+        self.assertIn(f"<td>{second['to_first']:.6g}</td>", done._repr_html_())
         self.assertEqual(len(done.summary["points"]), 4)
 
     @needs("matplotlib")
@@ -153,6 +156,14 @@ class Sweeps(Folder):
 
 
 class Ray(unittest.TestCase):
+    @needs("ray")
+    def test_where_no_cluster_is_it_says_so_at_once(self):
+        begun = time.monotonic()
+        for address in ("127.0.0.1:9", "ray://127.0.0.1:9", "127.0.0.1:99999"):
+            with self.assertRaisesRegex(ConnectionError, "no cluster of Ray listens at"):
+                weir.RayEngine(address)
+        self.assertLess(time.monotonic() - begun, 30, "importing Ray takes some")
+
     @needs("ray")
     def test_a_node_dies_and_the_table_is_complete_and_identical(self):
         told = subprocess.run(

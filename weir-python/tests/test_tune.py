@@ -52,8 +52,8 @@ class Tune(unittest.TestCase):
         self.assertIsNone(one.worst([0.001, None]), "a run without packets shows nothing")
         self.assertEqual(Condition.of("call.rate > 2 Mbit/s").margin(3e6), 0.5)
         for wrong in ("call.delay.p99 10 ms", "call.rate > 2 miles", "call.loss < 0 %",
-                      "call.delay.p99 < 60", "call.delay.p99 < 6 Mbit/s", "call.rate > 3 ms"):
-            with self.assertRaises(ValueError):
+                      "call.delay.p99 < 60", "call.delay.p99 < 1.2.3 ms", "call.delay.p99 < 6 Mbit/s", "call.rate > 3 ms"):
+            with self.assertRaisesRegex(ValueError, f"`{wrong}`"):
                 Condition.of(wrong)
 
     def test_values_are_written_as_the_policy_writes_them(self):
@@ -64,6 +64,9 @@ class Tune(unittest.TestCase):
         self.assertEqual((weight.write(3.4), limit.write(77.3), limit.write(50.0)),
                          (3, "77 packets", "50 packets"))
         self.assertEqual((limit.low, limit.high), (6.25, 400.0))
+        close = _weir.parse_toml(TUNED.replace("50 packets", "50packets"))
+        (limit,) = knobs_of(close, ["queue.limit"])
+        self.assertEqual((limit.write(77.3), limit.write(50)), ("77packets", "50packets"))
         self.assertEqual([knob.key for knob in knobs_of(_weir.parse_toml(TUNED), ["queue.limit"])],
                          ["class.bulk.queue.limit"])
 
@@ -188,6 +191,18 @@ class Tune(unittest.TestCase):
         self.assertIn("for any traffic within the declared arrivals", found.words)
 
     @needs("optuna", "tomlkit")
+    def test_the_first_objective_decides_and_the_words_say_so(self):
+        words = {}
+        for goals in (["max call.rate", "max bulk.rate"], ["max bulk.rate", "max call.rate"]):
+            found = weir.tune(TUNED, goals, [EVENING], free=["class.*.weight"],
+                              trials=12, seeds=1, fresh=1)
+            self.assertIn(f"`{goals[0]}` decides the pick", found.words)
+            best = max(row.scores[0] for row in found.tried)
+            self.assertAlmostEqual(found.pick.scores[0], best, delta=0.01 * best)
+            words[goals[0]] = found.words
+        self.assertNotEqual(*words.values())
+
+    @needs("optuna", "tomlkit")
     def test_a_promise_that_only_a_test_decides_breaks_the_pick(self):
         promise = '[[promise]]\nthat = "call.rate < 10 % of bulk.rate"\nunder = "evening.toml"\n'
         with tempfile.TemporaryDirectory() as folder:
@@ -199,9 +214,16 @@ class Tune(unittest.TestCase):
         self.assertIn("broken, BROKEN by `weir test`", found.words)
         self.assertIn("not kept in 2 runs", found.policy)
 
-    def test_a_policy_that_is_refused_is_told(self):
-        with self.assertRaisesRegex(ValueError, "the policy has errors"):
-            weir.tune(TUNED.replace("weight = 4", "weight = 0"), ["max bulk.rate"], [EVENING])
+    def test_a_policy_that_is_refused_is_told_with_its_findings(self):
+        rows = [(TUNED.replace("weight = 4", "weight = 0"), "the policy has errors"),
+                (TUNED + "[", "the policy is no TOML")]
+        for policy, why in rows:
+            with self.assertRaisesRegex(weir.Error, why) as caught:
+                weir.tune(policy, ["max bulk.rate"], [EVENING])
+            self.assertTrue(caught.exception.findings, why)
+        with self.assertRaisesRegex(weir.Error, "the scenario is no TOML") as caught:
+            weir.tune(TUNED, ["max bulk.rate"], [EVENING + "["])
+        self.assertEqual([row["code"] for row in caught.exception.findings], ["W003"])
 
     @unittest.skipUnless(os.environ.get("WEIR"), "the command is not built beside the module")
     def test_the_command_tunes_or_says_what_it_needs(self):

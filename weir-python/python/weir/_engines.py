@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import time
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -17,6 +18,10 @@ from concurrent.futures import (
 from typing import Any, Iterator, Protocol, Sequence
 
 from ._weir import SweepRuns
+
+
+REACH_S = 5.0
+"""How long a cluster may take to accept a connection."""
 
 
 class Engine(Protocol):
@@ -135,6 +140,7 @@ class RayEngine:
         self._retries = retries
         self._own = not ray.is_initialized()
         if self._own:
+            _reach(address)
             ray.init(address=address, log_to_driver=False, include_dashboard=False)
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
@@ -171,6 +177,17 @@ class RayEngine:
                     left.append((batch, tries + 1))
                 else:
                     yield done
+
+
+def _reach(address: str | None) -> None:
+    """Connects to HOST:PORT, for Ray waits for more than a minute where nothing listens."""
+    host, colon, port = (address or "").replace("ray://", "").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(f"no cluster of Ray listens at {address}: {error}") from error
 
 
 _known: tuple[str, SweepRuns] | None = None

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Protocol, Union
 
+from . import _weir
+
 
 class Written(Protocol):
     """What writes itself as TOML: `Policy`, `Scenario`."""
@@ -37,6 +39,22 @@ def folder_of(given: Given, folder: PathLike | None) -> PathLike:
     if folder is not None:
         return folder
     return Path(given).parent if isinstance(given, os.PathLike) else ""
+
+
+def refused(why: str, findings: list[_weir.Finding]) -> _weir.Error:
+    """Returns an error that carries findings."""
+    error = _weir.Error(why)
+    error.findings = findings
+    return error
+
+
+def table_of(text: str, what: str) -> dict[str, Any]:
+    """Returns the tables of a text; what is no TOML raises `weir.Error` with its finding."""
+    try:
+        return _weir.parse_toml(text)
+    except ValueError as error:
+        findings = [row for row in _weir.check(text, f"{what}.toml") if row["severity"] == "error"]
+        raise refused(f"the {what} is no TOML: {error}", findings) from None
 
 
 def plain(value: Any) -> Any:

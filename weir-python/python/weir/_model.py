@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Callable, ClassVar, Mapping, TypeVar, Union
 
 from . import _weir
+from ._given import table_of
 from ._report import Report
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -149,7 +150,7 @@ class Policy(Keys):
     @classmethod
     def from_toml(cls, text: str) -> Policy:
         """Reads a policy; what is wrong with it, `check` says."""
-        return cls._of(_weir.parse_toml(text))
+        return cls._of(table_of(text, "policy"))
 
     @classmethod
     def _of(cls, row: Mapping[str, Any]) -> Policy:
@@ -223,7 +224,7 @@ class Scenario(Keys):
     @classmethod
     def from_toml(cls, text: str) -> Scenario:
         """Reads a scenario; what is wrong with it, `weir.check` says."""
-        row = _weir.parse_toml(text)
+        row = table_of(text, "scenario")
         made = cls._read(row)
         if isinstance(row.get("policy"), dict):
             made.policy = Policy._of(row["policy"])

@@ -14,6 +14,7 @@ from typing import Any, Container, Dict, List, Mapping, Optional, Sequence, Tupl
 
 from . import _weir
 from ._engines import Engine
+from ._given import table_of
 from ._knobs import Knob, changed_table, library, number_of
 from ._promises import conditions_of, scenarios_of
 from ._sweep import Bar
@@ -120,12 +121,12 @@ class Search:
 
     def __init__(self, policy: str, goals: Sequence[str], keep: Sequence[str],
                  over: Sequence[tuple[str, PathLike]], engine: Engine) -> None:
-        self.policy, self.table = policy, _weir.parse_toml(policy)
+        self.policy, self.table = policy, table_of(policy, "policy")
         objectives = [Objective.of(goal) for goal in goals]
         self.objectives = [one for one in objectives if one is not None]
         wanted = [goal for goal, one in zip(goals, objectives) if one is None]
         self.conditions = [Condition.of(text) for text in (*wanted, *keep)]
-        self.scenarios = [Stage(_weir.parse_toml(text), folder) for text, folder in over]
+        self.scenarios = [Stage(table_of(text, "scenario"), folder) for text, folder in over]
         self.promises: list[Mapping[str, Any]] = []
         self.folder: PathLike = ""
         self.engine, self.runs = engine, 0
@@ -139,7 +140,7 @@ class Search:
         self.conditions += conditions
         texts = scenarios_of(self.table, folder)
         for name in dict.fromkeys(condition.under for condition in conditions if condition.under):
-            scenario, place = _weir.parse_toml(texts[name]), Path(folder, name).parent
+            scenario, place = table_of(texts[name], "scenario"), Path(folder, name).parent
             known = [row for row in self.scenarios if row.scenario == scenario and row.under is None
                      and Path(row.folder).resolve() == place.resolve()]
             if known:

@@ -67,6 +67,10 @@ class Sweep:
             results = [point["results"][place] or {} for point in summary["points"]]
             columns[name] = [result.get("mean") for result in results]
             columns[f"± {name}"] = [result.get("within") for result in results]
+            if len(results) > 1:
+                # Of pairs of runs with the same seeds, so its interval is the narrower one.
+                columns[f"{name} to first"] = [result.get("to_first") for result in results]
+                columns[f"± {name} to first"] = [result.get("to_first_within") for result in results]
         return table_html(columns, len(summary["points"]))
 
 

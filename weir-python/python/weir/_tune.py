@@ -11,7 +11,7 @@ from typing import Any, Sequence, Union
 
 from . import _weir
 from ._engines import Engine
-from ._given import Given, folder_of, text_of
+from ._given import Given, folder_of, refused, text_of
 from ._knobs import knobs_of, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
@@ -171,7 +171,7 @@ def tune(
         raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
     errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
     if errors:
-        raise ValueError(f"the policy has errors: {errors[0]['message']}")
+        raise refused(f"the policy has errors: {errors[0]['message']}", errors)
     search.promise(folder)
     search.seed, search.seeds, search.fresh = seed, seeds, fresh
     search.wanted, search.spares = spare, [spare] * len(search.conditions)

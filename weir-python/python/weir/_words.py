@@ -55,6 +55,9 @@ class Found:
             means = (objective.told(row.scores[place]) for row in (before, after))
             told = ", ".join("none" if mean is None else f"{mean:.4g}" for mean in means)
             lines.append(f"  {objective.text}, mean: {told} {objective.unit}")
+        if len(search.objectives) > 1:
+            first = search.objectives[0].text
+            lines.append(f"  `{first}` decides the pick; what it costs in the others, the front shows")
         lines += [f"  {line}" for line in classes(search, before, after)]
         if search.conditions:
             binding = min(range(len(search.conditions)), key=lambda place: after.margins[place])
