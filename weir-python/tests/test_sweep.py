@@ -12,6 +12,7 @@ import unittest
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
 import weir
+from weir import _engines, _weir
 
 from common import HERE, POLICY, SCENARIO, Folder, needs
 
@@ -101,6 +102,21 @@ class Sweeps(Folder):
         timer.join()
         self.assertFalse(path.exists())
         self.assertTrue((self.folder / "table.parquet.runs").exists())
+
+    def test_what_another_version_did_is_refused(self):
+        self.write("home.toml", POLICY)
+        design = {"method": "grid", "axes": [], "points": 0, "seed": 0}
+        spec = {"scenario": SCENARIO % "1 s", "design": design, "replications": 2,
+                "metrics": ["all.rate"], "seed": 1}
+        runs = _weir.SweepRuns(json.dumps(spec), self.folder)
+        # As a task of Ray does it, on a node that has only the specification.
+        identity, done = _engines._task(runs.spec(), [1])
+        self.assertEqual(json.loads(done)[0]["run"], 1)
+        self.assertEqual(identity, _engines.identity_of(runs))
+        _engines.refuse_others(identity, _engines.identity_of(runs))
+        other = _weir.SweepRuns(json.dumps({**spec, "seed": 2}), self.folder)
+        with self.assertRaisesRegex(weir.Error, "another version of Weir"):
+            _engines.refuse_others(identity, _engines.identity_of(other))
 
     def test_wrong_sweeps_are_refused(self):
         with self.assertRaisesRegex(weir.Error, "no class `nosuch`"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import socket
+import tempfile
 import time
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -15,9 +17,10 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
+from pathlib import Path
 from typing import Any, Iterator, Protocol, Sequence
 
-from ._weir import SweepRuns
+from ._weir import Error, SweepRuns, SweepTable
 
 
 REACH_S = 5.0
@@ -157,6 +160,7 @@ class RayEngine:
         # Tried again here and not by Ray, which would wait for a node that is gone.
         task = ray.remote(num_cpus=1, max_retries=0)(_task)
         spec = ray.put(runs.spec())
+        own = identity_of(SweepRuns(runs.spec()))
         left = [(list(batch), 0) for batch in reversed(batches)]
         going: dict[Any, tuple[list[int], int]] = {}
         while left or going:
@@ -169,14 +173,34 @@ class RayEngine:
             for reference in ended:
                 batch, tries = going.pop(reference)
                 try:
-                    done: str = ray.get(reference)
+                    identity, done = ray.get(reference)
                 except (ray.exceptions.RayTaskError, ray.exceptions.RayError) as error:
                     if isinstance(error, ray.exceptions.RayTaskError) or tries >= self._retries:
                         raise
                     time.sleep(min(0.1 * 2**tries, 5.0))
                     left.append((batch, tries + 1))
                 else:
+                    refuse_others(own, identity)
                     yield done
+
+
+def identity_of(runs: SweepRuns) -> str:
+    """Returns what tells this sweep by this version and commit of Weir from all others.
+
+    It is the head of the sweep's journal.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "sweep.parquet")
+        SweepTable(runs, path).close()
+        head: str = json.loads(Path(f"{path}.runs").read_text().splitlines()[0])["sweep"]
+        return head
+
+
+def refuse_others(own: str, identity: str) -> None:
+    """Refuses what another version of Weir did: a table is of one version."""
+    if identity != own:
+        raise Error("a node of the cluster has another version of Weir, or one of another commit; "
+                    "install the same on every node, and run the sweep again: it goes on")
 
 
 def _reach(address: str | None) -> None:
@@ -190,12 +214,13 @@ def _reach(address: str | None) -> None:
         raise ConnectionError(f"no cluster of Ray listens at {address}: {error}") from error
 
 
-_known: tuple[str, SweepRuns] | None = None
+_known: tuple[str, SweepRuns, str] | None = None
 
 
-def _task(spec: str, batch: list[int]) -> str:
-    """Does a batch; a worker keeps the runs of its last sweep."""
+def _task(spec: str, batch: list[int]) -> tuple[str, str]:
+    """Does a batch, and says by which version; a worker keeps the runs of its last sweep."""
     global _known
     if _known is None or _known[0] != spec:
-        _known = (spec, SweepRuns(spec))
-    return _known[1].run(batch)
+        runs = SweepRuns(spec)
+        _known = (spec, runs, identity_of(runs))
+    return _known[2], _known[1].run(batch)
