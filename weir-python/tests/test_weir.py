@@ -7,8 +7,10 @@ hand, with `weir` to be found by `import`: python3 -m unittest discover -s weir-
 """
 
 import ast
+import contextlib
 import doctest
 import inspect
+import io
 import os
 import re
 import shutil
@@ -364,6 +366,29 @@ class Project(unittest.TestCase):
             named |= set(re.findall(r"weir-python\[(\w+)\]", path.read_text()))
         self.assertEqual(named, set(extras))
         self.assertEqual(set(project["tool"]["maturin"]), {"python-source", "module-name"})
+
+
+class Readme(Folder):
+    @needs("polars")
+    def test_its_python_runs(self):
+        (code,) = re.findall(r"```python\n(.*?)```", (PYTHON.parent / "README.md").read_text(), re.S)
+        # A link needs packets: test_running_link.py has one.
+        code, connect, link = code.partition("link = weir.connect(")
+        self.assertIn(".set(", connect + link)
+        text = (EXAMPLES / "walk/evening.toml").read_text()
+        self.write("mix.toml", text.replace("uplink.toml", "home.toml").replace("30 s", "1 s"))
+        policy = (EXAMPLES / "walk/uplink.toml").read_text().replace("3.5 Mbit/s", "3 Mbit/s")
+        self.write("home.toml", policy + '[class.none]\nrate = "500 kbit/s"\n')
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(compile(code, "README.md", "exec"), {})
+        self.assertIn("W", told.getvalue(), "a finding, for no rule leads to the last class")
+        self.assertIn("'voice': ", told.getvalue())
+        self.assertIn("2 Mbit/s", told.getvalue())
+        self.assertTrue((self.folder / "voice.parquet").exists())
 
 
 class Effects(Folder):
