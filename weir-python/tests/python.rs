@@ -1,6 +1,8 @@
-//! Runs `test_weir.py` in Python with the module that Cargo built for this test.
+//! Runs the tests in Python beside this file with the module that Cargo built for this test.
 //!
-//! Without Python the test prints so and passes; with `WEIR_REQUIRE_PYTHON=1` it fails.
+//! Without Python the test prints so and passes, and it prints which tests are left out for want of
+//! a library. With `WEIR_REQUIRE_PYTHON=1` it installs the libraries in an environment of its own,
+//! and fails where it cannot.
 
 use std::env;
 use std::fs;
@@ -11,19 +13,20 @@ use std::process::Command;
 #[test]
 fn the_python_tests_pass() {
     if !has_python() {
-        let required = env::var_os("WEIR_REQUIRE_PYTHON").is_some_and(|value| value == "1");
-        assert!(!required, "no {} can be run, and WEIR_REQUIRE_PYTHON=1", python());
+        assert!(!is_required(), "no {} can be run, and WEIR_REQUIRE_PYTHON=1", python());
         // Bypasses the harness, which shows a test's output only if it fails.
         let _ =
             writeln!(io::stderr(), "skipped: no {} can be run, so `weir` is not tried", python());
         return;
     }
+    let python = if is_required() { environment() } else { PathBuf::from(python()) };
     let folder = tempfile::tempdir().expect("a place for temporary files");
     install(&folder.path().join("weir"));
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/test_weir.py");
-    let mut command = Command::new(python());
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut command = Command::new(python);
     // Avoids other modules called `weir`, and writing anything beside the sources.
-    command.arg("-B").arg(tests).env("PYTHONPATH", folder.path()).current_dir(folder.path());
+    command.args(["-B", "-m", "unittest", "discover", "-v", "-s"]).arg(tests);
+    command.env("PYTHONPATH", folder.path()).current_dir(folder.path());
     if let Some(weir) = program() {
         command.env("WEIR", weir);
     }
@@ -31,6 +34,40 @@ fn the_python_tests_pass() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("\nOK"), "no test of Python's ran: {said}");
+    for (test, why) in said.lines().filter_map(|line| line.split_once(" ... skipped ")) {
+        // Bypasses the harness, as above.
+        let _ = writeln!(io::stderr(), "skipped: {test}: {why}");
+    }
+}
+
+/// Returns the interpreter of an environment with the libraries, which is made anew if the list of
+/// them is another.
+fn environment() -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own path");
+    let folder = test.with_file_name("python-libraries");
+    let (bin, list) = (if cfg!(windows) { "Scripts" } else { "bin" }, folder.join("libraries"));
+    let python = folder.join(bin).join("python");
+    let wanted = LIBRARIES.join("\n");
+    if fs::read_to_string(&list).is_ok_and(|made| made == wanted) {
+        return python;
+    }
+    let mut venv = Command::new(self::python());
+    succeed(venv.args(["-m", "venv", "--clear"]).arg(&folder));
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]);
+    succeed(pip.arg("--prefer-binary").args(LIBRARIES));
+    fs::write(list, wanted).expect("the environment can be written to");
+    python
+}
+
+/// Runs a command of which the tests need that it succeeds.
+fn succeed(command: &mut Command) {
+    let output = command.output().expect("an interpreter can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "WEIR_REQUIRE_PYTHON=1 needs the libraries of the tests, and {command:?} failed: {said}"
+    );
 }
 
 /// Makes the package of the library and of what is written in Python, as a wheel contains it.
@@ -44,6 +81,11 @@ fn install(package: &Path) {
         }
     }
     fs::copy(library(), package.join(module_file())).expect("the library can be copied");
+}
+
+/// Returns whether everything has to be tried, as in CI.
+fn is_required() -> bool {
+    env::var_os("WEIR_REQUIRE_PYTHON").is_some_and(|value| value == "1")
 }
 
 /// Returns whether a Python can be run.
@@ -78,3 +120,17 @@ fn module_file() -> &'static str {
 fn python() -> String {
     env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
+
+/// What the tests need beside Python. Ray is left out: to install it and to kill its nodes takes a
+/// minute more, and `cargo xtask figures sweep` does that.
+const LIBRARIES: &[&str] = &[
+    "matplotlib>=3.6",
+    "mypy",
+    "numpy",
+    "optuna>=3.5",
+    "pandas>=2.2",
+    "polars",
+    "pyarrow",
+    "pyright",
+    "tomlkit>=0.12",
+];

@@ -1,21 +1,20 @@
-"""The module `weir` as a user of Python sees it. Needs only the standard library; what is tried with
-pyarrow, polars, pandas, mypy and pyright is skipped where these are not installed.
+"""The module `weir` as a user of Python sees it: checks, runs, tables, objects and its stubs. Needs only
+the standard library; what is tried with pyarrow, polars, pandas, mypy and pyright is skipped where
+these are not installed.
 
-`cargo test -p weir-python` runs it against the module that it built; by hand, with `weir` to be
-found by `import`: python3 test_weir.py
+`cargo test -p weir-python` runs this and the files beside it against the module that it built; by
+hand, with `weir` to be found by `import`: python3 -m unittest discover -s weir-python/tests
 """
 
 import ast
-import ctypes
+import contextlib
 import doctest
-import faulthandler
-import importlib.util
 import inspect
-import json
+import io
 import os
+import re
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -27,22 +26,9 @@ import warnings
 from pathlib import Path
 
 import weir
-from weir._knobs import knobs_of
-from weir._wanted import Condition
 from weir import _weir
 
-from running_link import RunningLink
-
-HERE = Path(__file__).resolve().parent
-PYTHON = HERE.parent / "python"
-EXAMPLES = HERE.parent.parent / "examples"
-
-POLICY = """
-link = { rate = '1 Mbit/s', scheduler = 'fifo' }
-[class.all]
-default = true
-queue = { limit = '2 packets' }
-"""
+from common import EXAMPLES, POLICY, PYTHON, SCENARIO, Folder, needs
 
 # The error is in line 4, at the value.
 FAULTY = """
@@ -63,43 +49,11 @@ default = true
 queue = { limit = "100 B" }
 """
 
-SCENARIO = """
-policy = "home.toml"
-duration = "%s"
-[[source]]
-name = "arrivals"
-kind = "poisson"
-size = "125 B"
-rate = "800 kbit/s"
-"""
-
-
 def capture(frames):
     """A pcap file of `frames` frames of 60 bytes, all at one instant: 480 us each at 1 Mbit/s."""
     words = struct.pack("<6I", 0xA1B2C3D4, 0x00040002, 0, 0, 65535, 1)
     frame = struct.pack("<4I", 1_700_000_000, 0, 60, 60) + bytes(60)
     return words + frames * frame
-
-
-class Folder(unittest.TestCase):
-    """A test with a folder of its own, in which an unexpected warning is an error."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        caught = warnings.catch_warnings()
-        caught.__enter__()
-        self.addCleanup(caught.__exit__, None, None, None)
-        warnings.simplefilter("error")
-
-    def write(self, name, content):
-        path = self.folder / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    def names(self):
-        return sorted(path.name for path in self.folder.iterdir())
 
 
 class Check(unittest.TestCase):
@@ -354,11 +308,11 @@ class Stub(unittest.TestCase):
                 self.assertEqual(failed, 0, thing)
         self.assertGreater(count, 10)
 
-    @unittest.skipUnless(importlib.util.find_spec("mypy"), "needs mypy")
+    @needs("mypy")
     def test_mypy_finds_nothing(self):
         self.typed(["mypy", "--strict", "--cache-dir", os.devnull])
 
-    @unittest.skipUnless(importlib.util.find_spec("pyright"), "needs pyright")
+    @needs("pyright")
     def test_pyright_finds_nothing(self):
         self.typed(["pyright"])
 
@@ -401,6 +355,40 @@ def required(parameters):
     """Arguments for the parameters without a default."""
     own = [each for each in parameters if each.kind != inspect.Parameter.VAR_KEYWORD]
     return [[] if each.name == "schedulers" else "" for each in own if each.default is each.empty]
+
+
+class Project(unittest.TestCase):
+    def test_the_extras_that_messages_name_exist(self):
+        project = _weir.parse_toml((PYTHON.parent / "pyproject.toml").read_text())
+        extras = project["project"]["optional-dependencies"]
+        named = set()
+        for path in [PYTHON.parent / "README.md", *PYTHON.glob("weir/*.py")]:
+            named |= set(re.findall(r"weir-python\[(\w+)\]", path.read_text()))
+        self.assertEqual(named, set(extras))
+        self.assertEqual(set(project["tool"]["maturin"]), {"python-source", "module-name"})
+
+
+class Readme(Folder):
+    @needs("polars")
+    def test_its_python_runs(self):
+        (code,) = re.findall(r"```python\n(.*?)```", (PYTHON.parent / "README.md").read_text(), re.S)
+        # A link needs packets: test_running_link.py has one.
+        code, connect, link = code.partition("link = weir.connect(")
+        self.assertIn(".set(", connect + link)
+        text = (EXAMPLES / "walk/evening.toml").read_text()
+        self.write("mix.toml", text.replace("uplink.toml", "home.toml").replace("30 s", "1 s"))
+        policy = (EXAMPLES / "walk/uplink.toml").read_text().replace("3.5 Mbit/s", "3 Mbit/s")
+        self.write("home.toml", policy + '[class.none]\nrate = "500 kbit/s"\n')
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(compile(code, "README.md", "exec"), {})
+        self.assertIn("W", told.getvalue(), "a finding, for no rule leads to the last class")
+        self.assertIn("'voice': ", told.getvalue())
+        self.assertIn("2 Mbit/s", told.getvalue())
+        self.assertTrue((self.folder / "voice.parquet").exists())
 
 
 class Effects(Folder):
@@ -496,6 +484,57 @@ class Runs(Folder):
         timer.join()
 
 
+class Given(Folder):
+    """Texts, files and objects are taken alike."""
+
+    def setUp(self):
+        super().setUp()
+        self.policy = self.write("home.toml", POLICY)
+        self.scenario = self.write("mix.toml", SCENARIO % "1 s")
+
+    def test_a_file_is_read_with_what_lies_beside_it(self):
+        report = weir.simulate(SCENARIO % "1 s", self.folder)
+        self.assertEqual(weir.simulate(self.scenario), report)
+        self.assertEqual(weir.check(self.scenario), [])
+        self.write("home.toml", FAULTY)
+        (found,) = weir.check(self.policy)
+        self.assertEqual((found["file"], found["code"]), (str(self.policy), "W016"))
+        self.assertIn("W016", [row["code"] for row in weir.check(self.scenario)])
+        with self.assertRaises(FileNotFoundError):
+            weir.check(self.folder / "none.toml")
+        with self.assertRaisesRegex(TypeError, "a Policy or a Scenario is wanted, and not int"):
+            weir.simulate(7)
+
+    def test_objects_are_taken_as_their_texts_are(self):
+        policy = weir.Policy.from_toml(POLICY)
+        scenario = weir.Scenario.from_toml(SCENARIO % "1 s")
+        scenario.policy = policy
+        self.assertEqual(weir.check(policy), weir.check(POLICY))
+        self.assertEqual((weir.check(scenario), scenario.check()), ([], []))
+        self.assertEqual(weir.bounds(policy), weir.bounds(self.policy))
+        self.assertTrue(weir.diff(policy, self.policy)["settings"] == [])
+        self.assertEqual(weir.convert(policy, "drr")["scheduler"], "drr")
+        self.assertEqual(weir.simulate(scenario)["classes"], weir.simulate(self.scenario)["classes"])
+        rows = weir.compare(scenario, ["drr"])["rows"]
+        self.assertEqual(rows, weir.compare(self.scenario, ["drr"])["rows"])
+        capture_path = self.write("in.pcap", capture(5))
+        self.assertEqual(weir.replay(policy, capture_path)["capture"]["frames"], 5)
+        grid = {"policy.link.rate": ["1 Mbit/s", "2 Mbit/s"]}
+        tables = [weir.sweep(given, grid, metrics=["all.rate"], progress=False).rows.to_dict()
+                  for given in (scenario, self.scenario)]
+        self.assertEqual(*tables)
+
+    @needs("numpy")
+    def test_numbers_of_numpy_are_values(self):
+        import numpy
+
+        scenario = weir.Scenario.from_toml(SCENARIO % "1 s")
+        scenario.policy = weir.Policy.from_toml(POLICY.replace("fifo", "wf2q+"))
+        grid = {"policy.class.all.weight": numpy.arange(1, 4), "seed": numpy.array([5])}
+        done = weir.sweep(scenario, grid, metrics=["all.rate"], progress=False)
+        self.assertEqual(done.rows.to_dict()["policy.class.all.weight"], [1, 2, 3])
+
+
 class Tables(Folder):
     def report(self):
         self.write("home.toml", POLICY)
@@ -531,7 +570,7 @@ class Tables(Folder):
         self.assertIn("rows more", report.packets._repr_html_())
         self.assertIn("&lt;b&gt;", weir.Table({"<b>": [1]})._repr_html_())
 
-    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "needs pyarrow")
+    @needs("pyarrow")
     def test_pyarrow_opens_tables_without_a_copy(self):
         import pyarrow
 
@@ -544,7 +583,7 @@ class Tables(Folder):
         del report
         self.assertGreater(table.num_rows, 0)
 
-    @unittest.skipUnless(importlib.util.find_spec("polars"), "needs polars")
+    @needs("polars")
     def test_polars_opens_tables(self):
         import polars
 
@@ -553,7 +592,7 @@ class Tables(Folder):
         self.assertEqual(frame["class"].to_list(), report.packets.to_dict()["class"])
         self.assertEqual(polars.DataFrame(report.table())["name"].to_list(), ["all"])
 
-    @unittest.skipUnless(importlib.util.find_spec("pandas"), "needs pandas")
+    @needs("pandas")
     def test_pandas_opens_tables(self):
         import pandas
 
@@ -582,6 +621,20 @@ class Models(Folder):
             self.assertEqual(*found, path)
         self.assertGreater(count, 15)
 
+    def test_values_of_a_wrong_form_are_kept_and_checked(self):
+        rows = [
+            ("link = 'x'", weir.Policy), ("class = 3", weir.Policy), ("class.a = 3", weir.Policy),
+            ("class.a.queue = '50 packets'", weir.Policy), ("promise = 'x'", weir.Policy),
+            ("promise = [3]", weir.Policy), ("class = []", weir.Policy), ("link = []", weir.Policy),
+            ("source = 'x'", weir.Scenario), ("source = [3]", weir.Scenario),
+            ("source = []\npolicy = 3", weir.Scenario), ("policy = { class = 3 }", weir.Scenario),
+        ]
+        for text, kind in rows:
+            made = kind.from_toml(text)
+            self.assertEqual(_weir.parse_toml(made.to_toml()), _weir.parse_toml(text), text)
+            severities = [row["severity"] for row in made.check()]
+            self.assertIn("error", severities, text)
+
     def test_objects_are_changed_and_run(self):
         scenario = weir.Scenario.from_toml((EXAMPLES / "walk/evening.toml").read_text())
         self.assertEqual(scenario.policy, "uplink.toml")
@@ -595,433 +648,6 @@ class Models(Folder):
         self.assertIn("error", [row["severity"] for row in policy.check()])
 
 
-class Sweeps(Folder):
-    GRID = {"policy.link.rate": ["1 Mbit/s", "2 Mbit/s"], "source.arrivals.size": ["125 B", "500 B"]}
-
-    def sweep(self, **options):
-        self.write("home.toml", POLICY)
-        metrics = ["all.delay.p99", "all.rate", "link.utilisation"]
-        options = {"replications": 3, "metrics": metrics, "base_dir": self.folder, **options}
-        return weir.sweep(SCENARIO % options.pop("duration", "1 s"), self.GRID, **options)
-
-    def test_engines_give_one_table(self):
-        tables = []
-        for number, engine in enumerate(("local", "processes", Backwards())):
-            path = self.folder / f"{number}.parquet"
-            done = self.sweep(path=path, engine=engine, workers=2)
-            self.assertEqual((len(done), done.path), (12, path))
-            tables.append(path.read_bytes())
-        self.assertEqual(len(set(tables)), 1, "they are equal to the byte")
-        self.assertFalse(list(self.folder.glob("*.runs")))
-
-    def test_a_row_is_what_simulate_reports(self):
-        rows = self.sweep().rows.to_dict()
-        text = (SCENARIO % "1 s").replace("125 B", "500 B")
-        report = weir.simulate(text, self.folder, seed=rows["seed"][4])
-        self.assertEqual((rows["point"][4], rows["replication"][4]), (1, 1))
-        self.assertEqual(rows["all.rate"][4], report["classes"][0]["sent"]["bps"])
-        delay = report["classes"][0]["delay_us"]["p99"]
-        self.assertAlmostEqual(rows["all.delay.p99"][4] * 1e6, delay, places=3)
-
-    def test_a_killed_sweep_goes_on_and_repeats_no_run(self):
-        self.sweep(path=self.folder / "whole.parquet", duration="2 s")
-        metrics = ["all.delay.p99", "all.rate", "link.utilisation"]
-        given = {"scenario": SCENARIO % "2 s", "grid": self.GRID, "replications": 3, "metrics": metrics}
-        self.write("given.json", json.dumps(given))
-        path = self.folder / "table.parquet"
-        program = self.write("program.py", KILLED)
-        deaths = 0
-        for _ in range(50):
-            child = subprocess.run([sys.executable, program, self.folder, path], check=False)
-            if child.returncode == 0:
-                break
-            self.assertEqual(child.returncode, -signal.SIGKILL)
-            deaths += 1
-        self.assertGreater(deaths, 3)
-        self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
-        done = [json.loads(line) for line in (self.folder / "done").read_text().splitlines()]
-        self.assertEqual(len(set(done)), len(done), "no run that was kept is done again")
-
-    def test_ctrl_c_keeps_what_is_done(self):
-        path = self.folder / "table.parquet"
-        timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        begun = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
-            self.sweep(path=path, duration="100000 s", workers=2)
-        self.assertLess(time.monotonic() - begun, 10)
-        timer.join()
-        self.assertFalse(path.exists())
-        self.assertTrue((self.folder / "table.parquet.runs").exists())
-
-    def test_wrong_sweeps_are_refused(self):
-        with self.assertRaisesRegex(weir.Error, "no class `nosuch`"):
-            self.sweep(metrics=["nosuch.rate"])
-        with self.assertRaisesRegex(ValueError, "one of grid, random and latin"):
-            self.sweep(random={"duration": ["1 s", "2 s"]}, points=2)
-        with self.assertRaisesRegex(ValueError, "is not local, processes or ray"):
-            self.sweep(engine="cloud")
-        self.write("table.parquet", "mine")
-        with self.assertRaisesRegex(OSError, "of another sweep"):
-            self.sweep(path=self.folder / "table.parquet")
-
-    def test_jupyter_shows_means_and_intervals(self):
-        done = self.sweep()
-        self.assertIn("± all.rate", done._repr_html_())
-        self.assertEqual(len(done.summary["points"]), 4)
-
-    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "needs pyarrow")
-    def test_pyarrow_reads_the_file_and_its_provenance(self):
-        import pyarrow.parquet
-
-        path = self.folder / "table.parquet"
-        done = self.sweep(path=path)
-        table = pyarrow.parquet.read_table(path)
-        self.assertEqual(table.to_pydict(), done.rows.to_dict())
-        metadata = table.schema.metadata
-        for key in (b"weir.version", b"weir.commit", b"weir.seed", b"weir.scenario", b"weir.spec"):
-            self.assertTrue(metadata[key], key)
-
-
-TUNED = """[link]
-rate = "2 Mbit/s"
-scheduler = "wf2q+"
-[class.call]
-weight = 1                  # of how many
-match = [{ dport = 5004 }]
-[class.bulk]
-weight = 4
-default = true
-queue = { limit = "50 packets" }
-"""
-EVENING = """duration = "2 s"
-policy = "none.toml"
-[[source]]
-name = "call"
-kind = "cbr"
-dport = 5004
-size = "1000 B"
-rate = "700 kbit/s"
-[[source]]
-name = "flood"
-kind = "cbr"
-dport = 5005
-size = "1000 B"
-rate = "3 Mbit/s"
-"""
-
-
-class Tune(unittest.TestCase):
-    def test_a_condition_is_read(self):
-        one = Condition.of("call.delay.p99 <= 10 ms")
-        self.assertEqual((one.metric, one.below, one.limit), ("call.delay.p99", True, 0.01))
-        self.assertAlmostEqual(one.margin(0.008), 0.2)
-        self.assertEqual(one.worst([0.001, 0.02]), 0.02)
-        self.assertIsNone(one.worst([0.001, None]), "a run without packets shows nothing")
-        self.assertEqual(Condition.of("call.rate > 2 Mbit/s").margin(3e6), 0.5)
-        for wrong in ("call.delay.p99 10 ms", "call.rate > 2 miles", "call.loss < 0 %",
-                      "call.delay.p99 < 60", "call.delay.p99 < 6 Mbit/s", "call.rate > 3 ms"):
-            with self.assertRaises(ValueError):
-                Condition.of(wrong)
-
-    def test_values_are_written_as_the_policy_writes_them(self):
-        knobs = knobs_of(_weir.parse_toml(TUNED), ["class.*"])
-        self.assertEqual([knob.key for knob in knobs],
-                         ["class.call.weight", "class.bulk.weight", "class.bulk.queue.limit"])
-        weight, _, limit = knobs
-        self.assertEqual((weight.write(3.4), limit.write(77.3), limit.write(50.0)),
-                         (3, "77 packets", "50 packets"))
-        self.assertEqual((limit.low, limit.high), (6.25, 400.0))
-        self.assertEqual([knob.key for knob in knobs_of(_weir.parse_toml(TUNED), ["queue.limit"])],
-                         ["class.bulk.queue.limit"])
-
-    def test_what_is_asked_for_wrongly_is_told(self):
-        with self.assertRaisesRegex(ValueError, "no goal"):
-            weir.tune(TUNED, [], [EVENING])
-        with self.assertRaisesRegex(ValueError, "`trials` is 0; write 1"):
-            weir.tune(TUNED, ["max bulk.rate"], [EVENING], trials=0)
-        with self.assertRaisesRegex(ValueError, "matches `class.none.\\*`"):
-            weir.tune(TUNED, ["max bulk.rate"], [EVENING], free=["class.none.*"])
-
-    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
-    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
-    def test_a_goal_is_met_by_a_small_change(self):
-        found = weir.tune(TUNED, ["call.delay.p99 < 50 ms"], [EVENING], ["bulk.rate > 1 Mbit/s"],
-                          free=["class.*.weight"], trials=30, seeds=1, fresh=2)
-        self.assertTrue(found.met, found.words)
-        # 700 of 2000 kbit/s are 7 of 20 parts: a weight of 3 beside 5, or 1 beside 1 and less.
-        values = found.pick.values
-        part = values["class.call.weight"] / sum(values.values())
-        self.assertTrue(0.35 <= part <= 0.5, values)
-        self.assertIn("# tuned, was", found.policy)
-        self.assertEqual(weir.check(found.policy), weir.check(TUNED))
-        self.assertIn("bulk: ", found.words)
-        self.assertTrue(found.table().to_dict()["candidate"])
-
-    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
-    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
-    def test_a_goal_that_nothing_meets_is_told(self):
-        found = weir.tune(TUNED, ["call.delay.p99 < 1 us"], [EVENING],
-                          free=["class.*.weight"], trials=4, seeds=1, fresh=1)
-        self.assertFalse(found.met)
-        self.assertIn("BROKEN", found.words)
-        self.assertIn("not kept in 1 runs", found.policy)
-
-    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
-    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
-    def test_an_objective_is_pursued_within_conditions(self):
-        found = weir.tune(TUNED, ["max bulk.rate"], [EVENING], ["call.rate > 600 kbit/s"],
-                          free=["class.*.weight"], trials=30, seeds=1, fresh=2)
-        self.assertTrue(found.met, found.words)
-        rate = found.proof.scores[0]
-        self.assertTrue(1.25e6 < rate < 1.4e6, rate)
-
-
-    @unittest.skipUnless(importlib.util.find_spec("optuna"), "needs optuna")
-    @unittest.skipUnless(importlib.util.find_spec("tomlkit"), "needs tomlkit")
-    def test_what_it_found_is_told_drawn_and_the_same_again(self):
-        def search():
-            return weir.tune(TUNED, ["max bulk.rate"], [EVENING], ["call.delay.p99 < 60 ms"],
-                             free=["class.*.weight"], trials=16, seeds=2, fresh=2)
-
-        found = search()
-        told = found.to_dict()
-        self.assertEqual(told, search().to_dict())
-        self.assertEqual(told["objectives"], ["max bulk.rate, Mbit/s"])
-        numbers = [row["number"] for row in told["tried"]]
-        self.assertEqual(len(set(numbers)), len(numbers))
-        self.assertIn(told["pick"], numbers)
-        rates = {row["number"]: row["objectives"][0] for row in told["front"]}
-        self.assertEqual(max(rates.values()), max(
-            row["objectives"][0] for row in told["tried"] if row["kept"]))
-        if importlib.util.find_spec("matplotlib"):
-            self.assertEqual(found.plot().get_ylabel(), "max bulk.rate, Mbit/s")
-
-    def test_a_policy_that_is_refused_is_told(self):
-        with self.assertRaisesRegex(ValueError, "the policy has errors"):
-            weir.tune(TUNED.replace("weight = 4", "weight = 0"), ["max bulk.rate"], [EVENING])
-
-    @unittest.skipUnless(os.environ.get("WEIR"), "the command is not built beside the module")
-    def test_the_command_tunes_or_says_what_it_needs(self):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "policy.toml").write_text(TUNED)
-            (folder / "evening.toml").write_text(EVENING)
-            words = [os.environ["WEIR"], "tune", "policy.toml", "--goal", "call.delay.p99 < 50 ms",
-                     "--over", "evening.toml", "--free", "class.*.weight", "--trials", "12",
-                     "--seeds", "1", "--fresh", "2", "--out", "tuned.toml", "--plot", "front.svg"]
-            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False,
-                                  env={**os.environ, "WEIR_PYTHON": sys.executable})
-            if importlib.util.find_spec("optuna") and importlib.util.find_spec("tomlkit"):
-                self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertIn("(picked)", done.stdout)
-                self.assertIn("# tuned, was", (folder / "tuned.toml").read_text())
-                self.assertIn("call.delay.p99", (folder / "front.svg").read_text())
-            else:
-                self.assertEqual(done.returncode, 2, done.stdout)
-                self.assertIn("pip install weir-python[tune]", done.stderr)
-                self.assertFalse((folder / "tuned.toml").exists())
-
-
-class Ray(unittest.TestCase):
-    @unittest.skipUnless(importlib.util.find_spec("ray"), "needs ray")
-    def test_a_node_dies_and_the_table_is_complete_and_identical(self):
-        told = subprocess.run(
-            [sys.executable, HERE / "ray_nodes.py", "40"], capture_output=True, text=True, check=False
-        )
-        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
-        found = json.loads(told.stdout.splitlines()[-1])
-        self.assertEqual((found["runs"], found["identical"]), (40, True))
-
-
-class Backwards:
-    """An engine of a user's own, which does the last batch first."""
-
-    workers = 1
-
-    def run(self, runs, batches):
-        for batch in reversed(batches):
-            yield runs.run(batch[::-1])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-
-# Notes each run that is kept, and dies after two of them, in the middle of a line.
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-import weir
-
-folder, path = map(Path, sys.argv[1:])
-
-class Dying:
-    workers = 1
-
-    def run(self, runs, batches):
-        for number, batch in enumerate(batches):
-            yield runs.run(batch)
-            with open(folder / "done", "a") as noted:
-                for run in batch:
-                    print(json.dumps(run), file=noted)
-            if number == 1:
-                with open(str(path) + ".runs", "a") as journal:
-                    journal.write('[{"run": 0, "val')
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-given = json.loads((folder / "given.json").read_text())
-weir.sweep(**given, base_dir=folder, path=path, engine=Dying())
-"""
-
-
-class Live(Folder):
-    def test_without_a_link_there_is_an_error_of_the_system(self):
-        with self.assertRaises(OSError):
-            weir.connect(control=self.folder / "none")
-
-    def test_requests_are_those_of_the_interface(self):
-        requests = []
-
-        def answer(listening):
-            answers = [
-                {"status": None},
-                {"events": {"lost": 0, "events": [{"id": "1-1"}]}},
-                {"error": "`class.voice` is no class"},
-                "done",
-            ]
-            for text in answers[1:]:
-                stream, _ = listening.accept()
-                with stream, stream.makefile("rw") as lines:
-                    requests.append(json.loads(lines.readline()))
-                    lines.write(json.dumps(text) + "\n")
-                    lines.flush()
-
-        path = self.folder / "socket"
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(path))
-            listening.listen()
-            thread = threading.Thread(target=answer, args=(listening,))
-            thread.start()
-            link = weir.Link(control=path)
-            self.assertEqual(list(link.events(after="1-0")), [{"id": "1-1"}])
-            with self.assertRaisesRegex(weir.Error, "is no class"):
-                link.set({"up:class.voice.rate": "1 Mbit/s"}, dry_run=True, reason="a try")
-            self.assertIsNone(link.confirm())
-            thread.join()
-        with self.assertRaisesRegex(ValueError, "not a request"):
-            link.call("nosuch")
-        events, change, confirm = requests
-        self.assertEqual(events, {"call": "events", "after": "1-0"})
-        setting = {"direction": "up", "key": "class.voice.rate", "value": "1 Mbit/s"}
-        self.assertEqual(change["settings"], [setting])
-        self.assertEqual(confirm, {"call": "confirm"})
-
-
-class Reserve(unittest.TestCase):
-    """A sender and a receiver on both ends of a cable, each in a network namespace that is its
-    thread's, which the kernel removes with the thread."""
-
-    def test_a_flow_is_reserved_for_while_the_block_runs(self):
-        self.on_a_cable(self.receive)
-
-    def receive(self, sender):
-        with weir.reserve("10.9.0.2", 5004, options={"wait": 20.0}) as reservation:
-            status = reservation.status()
-            self.assertEqual(status["state"], "accepted")
-            self.assertEqual(status["by"], "10.9.0.1")
-            self.assertEqual((status["service"], status["rate"]), ("controlled-load", 1e5))
-            self.assertEqual(self.eventually(sender, "accepted"), "accepted")
-        self.assertIsNone(reservation.status())
-        self.assertEqual(self.eventually(sender, "waiting"), "waiting", "it was taken back")
-        with self.assertRaisesRegex(weir.Error, "nobody announced the flow"):
-            with weir.reserve("10.9.0.2", 5005, options={"wait": 0.3}):
-                self.fail("nobody sends to this port")
-        with self.assertRaisesRegex(weir.Error, "less than the 800 kbit/s"):
-            with weir.reserve("10.9.0.2", 5004, "1 kbit/s", options={"wait": 20.0}):
-                self.fail("more is sent")
-        with self.assertRaisesRegex(OSError, "the addresses of this host are 10.9.0.2"):
-            with weir.reserve("10.9.0.7", 5004):
-                self.fail("it is not an address of this host")
-
-    def test_wrong_arguments_are_told(self):
-        rows = [
-            (lambda: weir.reserve("here", 1), "no IP address"),
-            (lambda: weir.reserve("10.9.0.2", 1, options={"style": "fx"}), "ff, se or wf"),
-            (lambda: weir.reserve("10.9.0.2", 1, delay="1 ms", guaranteed="1 Mbit/s"), "not both"),
-            (lambda: weir.reserve("10.9.0.2", 1, options={"wait": -1.0}), "seconds"),
-            (lambda: weir.reserve("10.9.0.2", 1, options={"pace": 1}), "is not an option"),
-            (lambda: weir.announce("10.9.0.2", 1, "5 mbps"), "ambiguous"),
-        ]
-        for call, why in rows:
-            with self.assertRaisesRegex(ValueError, why):
-                call()
-
-    def eventually(self, reservation, state):
-        end = time.monotonic() + 20.0
-        while reservation.status()["state"] != state and time.monotonic() < end:
-            time.sleep(0.02)
-        return reservation.status()["state"]
-
-    def on_a_cable(self, receive):
-        libc = ctypes.CDLL(None, use_errno=True)
-        if os.geteuid() != 0 or libc.unshare(0) != 0 or not shutil.which("ip"):
-            self.skipTest("needs root and `ip`")
-        ready, announced, done = (threading.Event() for _ in range(3))
-        place, flow, wrong = [], [], []
-
-        def ip(words):
-            subprocess.run(["ip", *words.split()], check=True)
-
-        def send():
-            libc.unshare(CLONE_NEWNET)
-            place.append(threading.get_native_id())
-            ready.set()
-            announced.wait(30)
-            with weir.announce("10.9.0.2", 5004, "800 kbit/s", {"refresh": 0.5}) as own:
-                flow.append(own)
-                done.wait(60)
-
-        def run():
-            try:
-                libc.unshare(CLONE_NEWNET)
-                sending = threading.Thread(target=send)
-                sending.start()
-                ready.wait(30)
-                ip(f"link add wire type veth peer name wire netns {place[0]}")
-                ip("address add 10.9.0.2/24 dev wire")
-                ip("link set wire up")
-                far = f"nsenter --net=/proc/{os.getpid()}/task/{place[0]}/ns/net ip"
-                for words in ("address add 10.9.0.1/24 dev wire", "link set wire up"):
-                    subprocess.run([*far.split(), *words.split()], check=True)
-                announced.set()
-                while not flow:
-                    time.sleep(0.01)
-                receive(flow[0])
-            except BaseException as error:
-                wrong.append(error)
-            finally:
-                announced.set()
-                done.set()
-
-        receiving = threading.Thread(target=run)
-        receiving.start()
-        receiving.join()
-        if wrong:
-            raise wrong[0]
-
-
-CLONE_NEWNET = 0x40000000
-
-
 def stub():
     return ast.parse((PYTHON / "weir/_weir.pyi").read_text())
 
@@ -1032,6 +658,4 @@ def stub_class(name):
 
 
 if __name__ == "__main__":
-    # A lock that is not released ends in a trace, not in a silent hang.
-    faulthandler.dump_traceback_later(300, exit=True)
-    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
+    unittest.main()

@@ -6,11 +6,13 @@ use self::found::Found;
 use crate::change::{self, Options};
 use crate::output::{Exit, Format, Output};
 use crate::picture::{self, Files};
-use crate::{Run, python, whole_file};
+use crate::{Run, diff, input, python, whole_file};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_control::protocol::{Answer, Request};
+use weir_control::protocol::{Answer, InForce, Request, Terms};
+use weir_policy::diff::Difference;
+use weir_policy::policy;
 use weir_policy::reader::suggest;
 
 /// Searches values of a policy that meet goals, proves them with other seeds, and explains them.
@@ -128,7 +130,11 @@ impl Tune {
             }
         }
         match (&self.canary, found.met) {
-            (Some(name), true) => Ok(self.hand_over(name, &found, output)),
+            (Some(name), true) => {
+                // The link may have changed during the search.
+                self.find_link()?;
+                Ok(self.hand_over(name, &found, output))
+            }
             (Some(name), false) => {
                 output.warn(&format!("nothing was changed on `{name}`: a condition is broken"));
                 Ok(Exit::Faults)
@@ -170,13 +176,56 @@ impl Tune {
                  --direction {}",
                 names.join(", or ")
             )),
-            _ => Ok(()),
+            _ => self.compare(name, &found).and_then(|()| self.try_guards(name)),
         }
+    }
+
+    /// Refuses a link that runs another policy: the values are tried with this one only.
+    fn compare(&self, name: &str, found: &InForce) -> Result<(), String> {
+        let is_tuned = |way: &str| self.direction.as_deref().is_none_or(|own| own == way);
+        let row = found.directions.iter().find(|row| is_tuned(&row.direction));
+        let file = row.and_then(|row| found.files.iter().find(|file| file.name == row.file));
+        let Some(file) = file else { return Err(change::OTHER.to_owned()) };
+        let place = self.policy.display().to_string();
+        let text = std::fs::read(&self.policy);
+        let text = text.map_err(|error| whole_file::cannot("read", &place, &error))?;
+        let plan = |text: &[u8]| policy::parse_bytes(text, &place, None, &input::read_named).plan;
+        // The search refuses a policy with errors, and shows them.
+        let Some(own) = plan(&text) else { return Ok(()) };
+        let Some(other) = plan(file.text.as_bytes()) else {
+            return Err(format!("the policy of `{name}` cannot be compared with {place}"));
+        };
+        if Difference::between(&other, &own).is_empty() {
+            return Ok(());
+        }
+        let direction = self.direction.iter().map(|way| format!(" --direction {way}"));
+        Err(format!(
+            "`{name}` runs another policy than {place}, with which the values that are found would \
+             be untried; tune the one in force (`weir log {name} --policy{}`), or have the link \
+             reload {place}. From the one in force to {place}:\n{}",
+            direction.collect::<String>(),
+            diff::both(&other, &own).0.trim_end()
+        ))
+    }
+
+    /// Has the link read the conditions as guards, and changes nothing.
+    fn try_guards(&self, name: &str) -> Result<(), String> {
+        let first = |goal: &str| goal.split_whitespace().next().unwrap_or_default().to_owned();
+        let is_objective = |goal: &str| ["min", "max"].contains(&first(goal).as_str());
+        let goals = self.goal.iter().filter(|goal| !is_objective(goal));
+        let guards = goals.chain(&self.keep).cloned().collect();
+        let terms = Terms { dry_run: true, guards, ..Terms::default() };
+        let request = Request::Set { settings: Vec::new(), terms };
+        let answer = change::ask(name, self.control.as_ref(), &request);
+        let cure = "leave the condition out, or tune without --canary";
+        let refused = |why| format!("`{name}` cannot watch the conditions: {why}; {cure}");
+        answer.map(drop).map_err(refused)
     }
 
     /// Sets what was found on a running link, on trial.
     fn hand_over(&self, name: &str, found: &Found, output: &Output) -> Exit {
-        let guards = found.conditions.iter().map(|row| row.condition.clone()).collect();
+        let guards = found.conditions.iter().filter(|row| row.guard);
+        let guards = guards.map(|row| row.condition.clone()).collect();
         let reason = format!("tuned for {}", self.goal.join(", "));
         let trial = self.confirm.unwrap_or(TRIAL);
         let options = Options::trial(self.control.clone(), trial, guards, reason);

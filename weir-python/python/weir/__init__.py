@@ -1,7 +1,8 @@
 """Link sharing that is proved before it is deployed.
 
-Functions take texts and paths and return what the command `weir` prints with `--format json`, as
-Python's dicts and lists; `docs/` describes them.
+Functions return what the command `weir` prints with `--format json`, as Python's dicts and lists;
+`docs/` describes them. A policy or a scenario is given as a text (`str`), as a file (`pathlib.Path`),
+or as an object (`Policy`, `Scenario`).
 
 >>> import weir
 >>> report = weir.simulate('''
@@ -21,6 +22,7 @@ Python's dicts and lists; `docs/` describes them.
 [100]
 """
 
+from ._calls import bounds, check, compare, convert, diff, import_, replay, simulate, test
 from ._engines import Engine, LocalEngine, RayEngine
 from ._link import Link, connect
 from ._model import Class, LinkPlan, Policy, Promise, Queue, Scenario, Source
@@ -32,20 +34,11 @@ from ._weir import (
     Reservation,
     Table,
     announce,
-    bounds,
-    check,
-    compare,
-    convert,
-    diff,
     droppers,
     explain_record,
-    import_,
     lab,
-    replay,
     reserve,
     schedulers,
-    simulate,
-    test,
 )
 
 __all__ = [

@@ -58,9 +58,8 @@ def tune(given: argparse.Namespace) -> int:
     from ._tune import tune as search
 
     found = search(
-        given.policy.read_text(), given.goal, [path.read_text() for path in given.over], given.keep,
-        free=given.free, base_dir=[path.parent for path in given.over],
-        trials=given.trials, seeds=given.seeds, fresh=given.fresh, seed=given.seed,
+        given.policy, given.goal, given.over, given.keep, free=given.free, trials=given.trials,
+        seeds=given.seeds, fresh=given.fresh, seed=given.seed,
     )
     print(json.dumps(found.to_dict()) if given.json else f"{found}\n\n{found.policy}")
     return 0

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import socket
+import tempfile
 import time
 from concurrent.futures import (
     FIRST_COMPLETED,
+    BrokenExecutor,
     Executor,
     Future,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
+from pathlib import Path
 from typing import Any, Iterator, Protocol, Sequence
 
-from ._weir import SweepRuns
+from ._weir import Error, SweepRuns, SweepTable
+
+
+REACH_S = 5.0
+"""How long a cluster may take to accept a connection."""
 
 
 class Engine(Protocol):
@@ -36,9 +45,11 @@ class Engine(Protocol):
 class LocalEngine:
     """The cores of this machine: threads, or processes if asked for."""
 
-    def __init__(self, workers: int | None = None, processes: bool = False) -> None:
+    def __init__(self, workers: int | None = None, processes: bool = False,
+                 retries: int = 10) -> None:
         self.workers = workers or os.cpu_count() or 1
         self._processes = processes
+        self._retries = retries
         self._pool: Executor | None = None
 
     def __enter__(self) -> LocalEngine:
@@ -49,39 +60,55 @@ class LocalEngine:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def run(self, runs: SweepRuns, batches: Sequence[Sequence[int]]) -> Iterator[str]:
-        """Yields what came of each batch."""
-        if not batches:
-            return
-        if self._processes:
-            import multiprocessing
+        """Yields what came of each batch.
 
-            # A fork would copy threads of this process in whatever state they are.
-            self._pool = ProcessPoolExecutor(
-                self.workers, multiprocessing.get_context("spawn"), _begin, (runs.spec(),)
-            )
-            work: Any = _work
-        else:
-            self._pool = ThreadPoolExecutor(self.workers)
-            work = runs.run
+        A process that dies takes its pool along: what was left gets a new pool, at most `retries`
+        times while no batch is done.
+        """
+        left = [list(batch) for batch in reversed(batches)]
+        deaths = 0
         try:
-            waiting: set[Future[str]] = set()
-            for batch in batches:
-                waiting.add(self._pool.submit(work, list(batch)))
-                # A few more than workers: none waits, and little is lost after Ctrl-C.
-                while len(waiting) >= 2 * self.workers:
-                    yield from _ended(waiting)
-            while waiting:
-                yield from _ended(waiting)
+            while left:
+                self._pool = self._begin(runs)
+                try:
+                    for done in self._hand_out(runs, left):
+                        yield done
+                        deaths = 0
+                except BrokenExecutor:
+                    deaths += 1
+                    if deaths > self._retries:
+                        raise
         except BaseException:
             runs.stop()
             raise
 
+    def _begin(self, runs: SweepRuns) -> Executor:
+        """Returns a new pool of workers."""
+        if not self._processes:
+            return ThreadPoolExecutor(self.workers)
+        import multiprocessing
 
-def _ended(waiting: set[Future[str]]) -> list[str]:
-    """Takes out those that have ended."""
-    ended, _ = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-    waiting -= ended
-    return [future.result() for future in ended]
+        # A fork would copy threads of this process in whatever state they are.
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, spawn, _begin, (runs.spec(),))
+
+    def _hand_out(self, runs: SweepRuns, left: list[list[int]]) -> Iterator[str]:
+        """Has the pool do what is left, the last first; a batch is left until it is done."""
+        pool = self._pool
+        work: Any = _work if self._processes else runs.run
+        going: dict[Future[str], list[int]] = {}
+        waiting = list(left)
+        while (waiting or going) and pool is not None:
+            # A few more than workers: none waits, and little is lost after Ctrl-C.
+            while waiting and len(going) < 2 * self.workers:
+                batch = waiting.pop()
+                going[pool.submit(work, batch)] = batch
+            ended, _ = wait(going, timeout=0.5, return_when=FIRST_COMPLETED)
+            # First what was done: a broken pool has both.
+            for future in sorted(ended, key=lambda future: future.exception() is not None):
+                done = future.result()
+                left.remove(going.pop(future))
+                yield done
 
 
 _own: SweepRuns | None = None
@@ -116,6 +143,7 @@ class RayEngine:
         self._retries = retries
         self._own = not ray.is_initialized()
         if self._own:
+            _reach(address)
             ray.init(address=address, log_to_driver=False, include_dashboard=False)
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
@@ -132,6 +160,7 @@ class RayEngine:
         # Tried again here and not by Ray, which would wait for a node that is gone.
         task = ray.remote(num_cpus=1, max_retries=0)(_task)
         spec = ray.put(runs.spec())
+        own = identity_of(SweepRuns(runs.spec()))
         left = [(list(batch), 0) for batch in reversed(batches)]
         going: dict[Any, tuple[list[int], int]] = {}
         while left or going:
@@ -144,22 +173,54 @@ class RayEngine:
             for reference in ended:
                 batch, tries = going.pop(reference)
                 try:
-                    done: str = ray.get(reference)
+                    identity, done = ray.get(reference)
                 except (ray.exceptions.RayTaskError, ray.exceptions.RayError) as error:
                     if isinstance(error, ray.exceptions.RayTaskError) or tries >= self._retries:
                         raise
                     time.sleep(min(0.1 * 2**tries, 5.0))
                     left.append((batch, tries + 1))
                 else:
+                    refuse_others(own, identity)
                     yield done
 
 
-_known: tuple[str, SweepRuns] | None = None
+def identity_of(runs: SweepRuns) -> str:
+    """Returns what tells this sweep by this version and commit of Weir from all others.
+
+    It is the head of the sweep's journal.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "sweep.parquet")
+        SweepTable(runs, path).close()
+        head: str = json.loads(Path(f"{path}.runs").read_text().splitlines()[0])["sweep"]
+        return head
 
 
-def _task(spec: str, batch: list[int]) -> str:
-    """Does a batch; a worker keeps the runs of its last sweep."""
+def refuse_others(own: str, identity: str) -> None:
+    """Refuses what another version of Weir did: a table is of one version."""
+    if identity != own:
+        raise Error("a node of the cluster has another version of Weir, or one of another commit; "
+                    "install the same on every node, and run the sweep again: it goes on")
+
+
+def _reach(address: str | None) -> None:
+    """Connects to HOST:PORT, for Ray waits for more than a minute where nothing listens."""
+    host, colon, port = (address or "").replace("ray://", "").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(f"no cluster of Ray listens at {address}: {error}") from error
+
+
+_known: tuple[str, SweepRuns, str] | None = None
+
+
+def _task(spec: str, batch: list[int]) -> tuple[str, str]:
+    """Does a batch, and says by which version; a worker keeps the runs of its last sweep."""
     global _known
     if _known is None or _known[0] != spec:
-        _known = (spec, SweepRuns(spec))
-    return _known[1].run(batch)
+        runs = SweepRuns(spec)
+        _known = (spec, runs, identity_of(runs))
+    return _known[2], _known[1].run(batch)

@@ -6,16 +6,15 @@ import copy
 import fnmatch
 import importlib
 import math
-import re
 import warnings
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from . import _weir
+from ._units import Quantity
 
 SPAN = 8.0
 """A value is tried from this part of what is written up to so many times that."""
-QUANTITY = re.compile(r"^([0-9]+(?:\.[0-9]+)?) (\S+)$")
 WHOLE = ("packet", "packets", "B")
 """Units of which there are no parts."""
 
@@ -31,6 +30,8 @@ class Knob:
     unit: str | None
     low: float
     high: float
+    space: str = " "
+    """What stands between number and unit."""
 
     @property
     def whole(self) -> bool:
@@ -56,7 +57,7 @@ class Knob:
         if self.unit is None:
             return int(rounded) if self.whole else rounded
         text = f"{rounded:.{digits}f}"
-        return f"{text.rstrip('0').rstrip('.') if digits else text} {self.unit}"
+        return f"{text.rstrip('0').rstrip('.') if digits else text}{self.space}{self.unit}"
 
 
 def library(name: str) -> Any:
@@ -84,12 +85,12 @@ def knobs_of(policy: Mapping[str, Any], patterns: Sequence[str]) -> list[Knob]:
         key = ".".join(path)
         if not any(fnmatch.fnmatchcase(key, one) for one in wanted) or path[-1] not in kinds:
             continue
-        number, unit = number_of(value), None
+        number, unit, space = number_of(value), None, " "
         if isinstance(value, str):
-            found = QUANTITY.match(value)
-            if not found:
+            found = Quantity.of(value)
+            if found is None or not found.unit:
                 continue
-            unit = found[2]
+            unit, space = found.unit, found.space
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         kind = kinds[path[-1]]
@@ -99,7 +100,7 @@ def knobs_of(policy: Mapping[str, Any], patterns: Sequence[str]) -> list[Knob]:
             low = kind["min"] if number == 0 else low
         if unit in WHOLE:
             low = max(1.0, low)
-        knobs.append(Knob(key, path, value, number, unit, low, high))
+        knobs.append(Knob(key, path, value, number, unit, low, high, space))
     for written, pattern in zip(patterns, wanted):
         if not any(fnmatch.fnmatchcase(knob.key, pattern) for knob in knobs):
             raise ValueError(f"no number or quantity of the policy has a key that matches `{written}`")
@@ -113,10 +114,9 @@ def _leaves(value: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], An
 
 
 def number_of(value: Any) -> float:
-    found = QUANTITY.match(value) if isinstance(value, str) else None
-    if found:
-        return float(found[1])
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    """Returns the number of a value, without its unit; 0 where it has none."""
+    found = Quantity.of(value)
+    return 0.0 if found is None else found.number
 
 
 def changed_table(policy: Mapping[str, Any], knobs: Sequence[Knob],
@@ -132,24 +132,27 @@ def changed_table(policy: Mapping[str, Any], knobs: Sequence[Knob],
     return made
 
 
-def written(policy: str, knobs: Sequence[Knob], values: Mapping[str, Any],
-            proof: tuple[Sequence[str], int, bool]) -> str:
-    """Writes the values into the text, each with a comment; the rest stays as it is."""
+def written(policy: str, knobs: Sequence[Knob], values: Mapping[str, Any], head: str) -> str:
+    """Writes the values into the text, each with a comment; the rest stays as it is.
+
+    An inline table has no place for comments inside, so they stand at the end of its line.
+    """
     tomlkit: Any = library("tomlkit")
-    goals, runs, kept = proof
     document = tomlkit.parse(policy)
     for knob in knobs:
         if values[knob.key] == knob.old:
             continue
         place: Any = document
-        for key in knob.path[:-1]:
+        line, rest = None, ""
+        for depth, key in enumerate(knob.path[:-1]):
             place = place[key]
-        item = tomlkit.item(values[knob.key])
-        if not isinstance(place, tomlkit.items.InlineTable):
-            own = place.item(knob.path[-1]).trivia.comment.lstrip("# ")
-            item.comment(f"tuned, was {knob.old}" + (f"; {own}" if own else ""))
-        place[knob.path[-1]] = item
-    wanted = ", ".join(f"`{goal}`" for goal in goals)
-    verdict = "kept" if kept else "not kept"
-    head = f"# Tuned for {wanted}: {verdict} in {runs} runs with fresh seeds.\n"
-    return head + str(tomlkit.dumps(document))
+            if line is None and isinstance(place, tomlkit.items.InlineTable):
+                line, rest = place, ".".join(knob.path[depth + 1:])
+        before = line if line is not None else place.item(knob.path[-1])
+        space, own = before.trivia.comment_ws or " ", before.trivia.comment.lstrip("# ")
+        place[knob.path[-1]] = values[knob.key]
+        after = line if line is not None else place.item(knob.path[-1])
+        name = f"{rest} " if rest else ""
+        after.comment(f"tuned, {name}was {knob.old}" + (f"; {own}" if own else ""))
+        after.trivia.comment_ws = space
+    return f"# {head}\n{tomlkit.dumps(document)}"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Mapping, TypeVar, Union
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Callable, ClassVar, Mapping, TypeVar, Union
 
 from . import _weir
+from ._given import table_of
 from ._report import Report
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -46,6 +47,26 @@ class Keys:
                 made.keys[key] = value
         read: Own = made
         return read
+
+    def _nest(self, name: str, make: Callable[[Any], Any]) -> None:
+        """Makes objects of what the field holds; what has the wrong form goes to `keys`."""
+        value = getattr(self, name)
+        if value is None:
+            return
+        try:
+            setattr(self, name, make(value))
+        except (TypeError, AttributeError):
+            # `check` says what is wrong with it.
+            (default,) = [each for each in fields(self) if each.name == name]
+            made = default.default_factory
+            setattr(self, name, None if made is MISSING else made())
+            getattr(self, "keys")[self._text_keys.get(name, name)] = value
+
+
+def _rows(value: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        raise TypeError("it is no array of tables")
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -83,8 +104,7 @@ class Class(Keys):
     @classmethod
     def _of(cls, row: Mapping[str, Any]) -> Class:
         made = cls._read(row)
-        if "queue" in row:
-            made.queue = Queue._read(row["queue"])
+        made._nest("queue", Queue._read)
         return made
 
 
@@ -130,22 +150,28 @@ class Policy(Keys):
     @classmethod
     def from_toml(cls, text: str) -> Policy:
         """Reads a policy; what is wrong with it, `check` says."""
-        return cls._of(_weir.parse_toml(text))
+        return cls._of(table_of(text, "policy"))
 
     @classmethod
     def _of(cls, row: Mapping[str, Any]) -> Policy:
         made = cls._read(row)
-        made.link = LinkPlan._read(row.get("link", {}))
-        made.classes = {name: Class._of(each) for name, each in row.get("class", {}).items()}
-        if "promise" in row:
-            made.promises = [Promise._read(each) for each in row["promise"]]
+        if "link" in row:
+            made._nest("link", LinkPlan._read)
+        if "class" in row:
+            made._nest("classes", lambda classes: {
+                name: Class._of(each) for name, each in classes.items()
+            })
+        made._nest("promises", lambda rows: [Promise._read(each) for each in _rows(rows)])
         return made
 
     def _written(self) -> dict[str, Any]:
         written = super()._written()
-        written["class"] = {name: each._written() for name, each in self.classes.items()}
-        if not self.classes:
+        if self.classes:
+            written["class"] = {name: each._written() for name, each in self.classes.items()}
+        elif "class" not in self.keys:
             del written["class"]
+        if written["link"] == {}:
+            del written["link"]
         return written
 
     def to_toml(self) -> str:
@@ -198,17 +224,20 @@ class Scenario(Keys):
     @classmethod
     def from_toml(cls, text: str) -> Scenario:
         """Reads a scenario; what is wrong with it, `weir.check` says."""
-        row = _weir.parse_toml(text)
+        row = table_of(text, "scenario")
         made = cls._read(row)
         if isinstance(row.get("policy"), dict):
             made.policy = Policy._of(row["policy"])
-        if "source" in row:
-            made.sources = [Source._read(each) for each in row["source"]]
+        made._nest("sources", lambda rows: [Source._read(each) for each in _rows(rows)])
         return made
 
     def to_toml(self) -> str:
         """Returns the scenario as a text."""
         return _weir.write_toml(json.dumps(self._written()))
+
+    def check(self, name: str = "scenario.toml") -> list[dict[str, Any]]:
+        """Returns the findings, as `weir.check` does; files that it names lie beside `name`."""
+        return [dict(found) for found in _weir.check(self.to_toml(), name)]
 
     def simulate(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import re
 from typing import TYPE_CHECKING, Any
+
+from ._units import in_one_unit
 
 if TYPE_CHECKING:
     from ._report import Report
@@ -25,16 +26,11 @@ def axes_of(axes: Any) -> Any:
     return pyplot.subplots(figsize=(7, 4), layout="constrained")[1]
 
 
-def number_of(value: Any) -> float | None:
-    """Returns the number of a value such as "5 ms"; None if it has none."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    found = re.match(r"^\s*(-?[0-9.]+)", value) if isinstance(value, str) else None
-    return float(found[1]) if found else None
-
-
 def sweep(done: Sweep, metric: str, x: str | None, axes: Any) -> Any:
-    """Draws the means of a metric over one key, with bands of 95 %; a line for the other values."""
+    """Draws the means of a metric over one key, with bands of 95 %; a line for the other values.
+
+    Quantities are drawn in the unit of the first; other values are labels, in their order.
+    """
     summary = done.summary
     keys, metrics = summary["keys"], summary["metrics"]
     if metric not in metrics:
@@ -43,23 +39,25 @@ def sweep(done: Sweep, metric: str, x: str | None, axes: Any) -> Any:
     if over not in keys:
         raise ValueError(f"`{over}` does not vary; there are {', '.join(keys)}")
     place, column = keys.index(over), metrics.index(metric)
+    values = [point["values"][place] for point in summary["points"]]
+    numbers = in_one_unit(values)
+    places: list[Any] = [str(value) for value in values] if numbers is None else list(numbers[0])
     lines: dict[str, list[tuple[Any, float, float]]] = {}
-    for point in summary["points"]:
+    for point, at in zip(summary["points"], places):
         result = point["results"][column]
         if result is None:
             continue
-        others = [str(value) for at, value in enumerate(point["values"]) if at != place]
-        row = (point["values"][place], result["mean"], result["within"] or 0.0)
+        others = [str(value) for key, value in zip(keys, point["values"]) if key != over]
+        row = (at, result["mean"], result["within"] or 0.0)
         lines.setdefault(", ".join(others), []).append(row)
     axes = axes_of(axes)
     for name, rows in lines.items():
-        numbers = [number_of(row[0]) for row in rows]
-        at = [str(row[0]) for row in rows] if None in numbers else numbers
-        (line,) = axes.plot(at, [mean for _, mean, _ in rows], label=name or None, marker=".")
-        axes.fill_between(at, [mean - within for _, mean, within in rows],
+        xs = [at for at, _, _ in rows]
+        (line,) = axes.plot(xs, [mean for _, mean, _ in rows], label=name or None, marker=".")
+        axes.fill_between(xs, [mean - within for _, mean, within in rows],
                           [mean + within for _, mean, within in rows],
                           color=line.get_color(), alpha=0.2, linewidth=0)
-    axes.set_xlabel(over)
+    axes.set_xlabel(f"{over}, {numbers[1]}" if numbers is not None and numbers[1] else over)
     axes.set_ylabel(metric)
     if len(lines) > 1:
         axes.legend()

@@ -9,15 +9,20 @@ import statistics
 import struct
 import warnings
 from dataclasses import dataclass
-from typing import Any, Container, Mapping, Sequence, Union
+from pathlib import Path
+from typing import Any, Container, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _weir
 from ._engines import Engine
+from ._given import table_of
 from ._knobs import Knob, changed_table, library, number_of
+from ._promises import conditions_of, scenarios_of
 from ._sweep import Bar
 from ._wanted import REFUSED, Condition, Objective
 
 PathLike = Union[str, "os.PathLike[str]"]
+Columns = Dict[Tuple[Optional[str], str], List[Optional[float]]]
+"""What metrics gave, by the promise's scenario (None: all that goals are over) and the metric."""
 
 PROOFS = 10
 """The most candidates that are proved."""
@@ -86,6 +91,18 @@ class Proof:
                    default=0.0)
 
 
+@dataclass
+class Stage:
+    """A scenario that tries the policy."""
+
+    scenario: dict[str, Any]
+    folder: PathLike
+    goals: bool = True
+    """Whether goals are measured here, and not only the policy's own promises."""
+    under: str | None = None
+    """What the policy's promises call it."""
+
+
 class Search:
     """A policy, the conditions on it, the scenarios that try it, and what was tried."""
 
@@ -97,18 +114,39 @@ class Search:
     spares: list[float]
     """The same in the runs of the search, which have to keep more where other seeds are worse."""
     knobs: Sequence[Knob]
+    promises: list[Mapping[str, Any]]
+    """The policy's own promises that are no conditions: tests decide them."""
+    folder: PathLike
+    """Where scenarios of promises lie."""
 
     def __init__(self, policy: str, goals: Sequence[str], keep: Sequence[str],
                  over: Sequence[tuple[str, PathLike]], engine: Engine) -> None:
-        self.policy, self.table = policy, _weir.parse_toml(policy)
+        self.policy, self.table = policy, table_of(policy, "policy")
         objectives = [Objective.of(goal) for goal in goals]
         self.objectives = [one for one in objectives if one is not None]
         wanted = [goal for goal, one in zip(goals, objectives) if one is None]
         self.conditions = [Condition.of(text) for text in (*wanted, *keep)]
-        self.scenarios = [(_weir.parse_toml(text), folder) for text, folder in over]
+        self.scenarios = [Stage(table_of(text, "scenario"), folder) for text, folder in over]
+        self.promises: list[Mapping[str, Any]] = []
+        self.folder: PathLike = ""
         self.engine, self.runs = engine, 0
         self.tried: list[Candidate] = []
         self.known: dict[tuple[str, ...], Candidate] = {}
+
+    def promise(self, folder: PathLike) -> None:
+        """Makes the policy's own promises conditions, each under its scenario."""
+        self.folder = folder
+        conditions, self.promises = conditions_of(self.table)
+        self.conditions += conditions
+        texts = scenarios_of(self.table, folder)
+        for name in dict.fromkeys(condition.under for condition in conditions if condition.under):
+            scenario, place = table_of(texts[name], "scenario"), Path(folder, name).parent
+            known = [row for row in self.scenarios if row.scenario == scenario and row.under is None
+                     and Path(row.folder).resolve() == place.resolve()]
+            if known:
+                known[0].under = name
+            else:
+                self.scenarios.append(Stage(scenario, place, goals=False, under=name))
 
     def best(self, without: Container[int] = ()) -> Candidate:
         """Returns the best one: by the first objective, or by what is broken least."""
@@ -210,38 +248,46 @@ class Search:
             return Candidate(number, dict(values), [None] * len(conditions), margins or [REFUSED],
                              scores, changed)
         first, count = seeds
-        columns: dict[str, list[float | None]] = {}
+        columns: Columns = {}
         for begin, end in ((0, 1), (1, count)):
-            for scenario, folder in self.scenarios:
-                told = {**scenario, "policy": policy}
-                self.run(told, folder, (first + begin, end - begin), columns)
-            results = [condition.worst(columns[condition.metric]) for condition in conditions]
+            for stage in self.scenarios:
+                self.run(stage, policy, (first + begin, end - begin), columns)
+            results = [one.worst(columns[one.under, one.metric]) for one in conditions]
             margins = [one.margin(value) for one, value in zip(conditions, results)]
             if end == count or not whole and any(margin < 0 for margin in margins):
                 break
-        scores = [one.score(columns[one.metric]) for one in self.objectives] or [-changed]
+        scores = [one.score(columns[None, one.metric]) for one in self.objectives] or [-changed]
         return Candidate(number, dict(values), results, margins, scores, changed)
 
-    def run(self, scenario: Mapping[str, Any], folder: PathLike, seeds: tuple[int, int],
-            columns: dict[str, list[float | None]]) -> None:
-        """Runs a scenario with so many seeds from the first on; adds each metric to its column."""
-        names = sorted({one.metric for one in self.conditions}
-                       | {one.metric for one in self.objectives})
+    def run(self, stage: Stage, policy: Mapping[str, Any], seeds: tuple[int, int],
+            columns: Columns) -> None:
+        """Runs a scenario with so many seeds from the first on; adds each metric to its columns."""
+        wanted = [(one.under, one.metric) for one in self.conditions
+                  if (stage.goals if one.under is None else one.under == stage.under)]
+        if stage.goals:
+            wanted += [(None, one.metric) for one in self.objectives]
+        names = sorted({metric for _, metric in wanted})
         first, count = seeds
+        scenario = _weir.write_toml(json.dumps({**stage.scenario, "policy": policy}))
         design = {"method": "grid", "axes": [], "points": 0, "seed": 0}
-        spec = {"scenario": _weir.write_toml(json.dumps(scenario)), "design": design,
-                "replications": count, "metrics": names, "seed": first}
-        runs = _weir.SweepRuns(json.dumps(spec), folder)
+        spec = {"scenario": scenario, "design": design, "replications": count, "metrics": names,
+                "seed": first}
+        runs = _weir.SweepRuns(json.dumps(spec), stage.folder)
         workers = self.engine.workers
         batches = [list(range(one, count, workers)) for one in range(min(workers, count))]
         for done in self.engine.run(runs, batches):
             for row in json.loads(done):
                 if "error" in row:
                     raise ValueError(row["error"])
-                for name, bits in zip(names, row["values"]):
-                    value = None if bits is None else struct.unpack("<d", struct.pack("<Q", bits))[0]
-                    columns.setdefault(name, []).append(value)
+                values = {name: None if bits is None else struct.unpack("<d", struct.pack("<Q", bits))[0]
+                          for name, bits in zip(names, row["values"])}
+                for under, name in set(wanted):
+                    columns.setdefault((under, name), []).append(values[name])
         self.runs += count
+
+    def policy_of(self, candidate: Candidate) -> dict[str, Any]:
+        """Returns the policy with the values of a candidate, without its promises."""
+        return changed_table(self.table, self.knobs, candidate.values)
 
     def search(self, trials: int, bar: Bar) -> None:
         """Tries values until so many were; those that were tried before show where to look."""
@@ -305,50 +351,3 @@ class Search:
                     low = middle
                 if step == 0 and best is candidate:
                     break
-
-    def explain(self, before: Candidate, after: Candidate, runs: int) -> str:
-        """Says what changed, what comes of it, and which condition binds."""
-        lines = []
-        for knob in self.knobs:
-            new = after.values[knob.key]
-            if new != knob.old:
-                lines.append(f"`{knob.key}`: {new} instead of {knob.old}")
-        if not lines:
-            lines.append("Nothing changes: no values that were tried are better.")
-        lines.append(f"Worst of {runs} runs with fresh seeds, before and after:")
-        for place, condition in enumerate(self.conditions):
-            was, now = (condition.write(row.results[place]) for row in (before, after))
-            verdict = "holds" if after.margins[place] >= 0 else "BROKEN"
-            lines.append(f"  {condition.text}: {was}, {now}: {verdict}, "
-                         f"{100 * after.margins[place]:.1f} % to spare")
-        for place, objective in enumerate(self.objectives):
-            means = (objective.told(row.scores[place]) for row in (before, after))
-            told = ", ".join("none" if mean is None else f"{mean:.4g}" for mean in means)
-            lines.append(f"  {objective.text}, mean: {told} {objective.unit}")
-        lines += [f"  {line}" for line in self.classes(before, after)]
-        if self.conditions:
-            binding = min(range(len(self.conditions)), key=lambda place: after.margins[place])
-            lines.append(f"Closest to its limit: `{self.conditions[binding].text}`.")
-        return "\n".join(lines)
-
-    def classes(self, before: Candidate, after: Candidate) -> list[str]:
-        """Says what each class gains and loses, by simulation of each scenario and by bounds."""
-        lines = []
-        policies = [changed_table(self.table, self.knobs, row.values) for row in (before, after)]
-        for number, (scenario, folder) in enumerate(self.scenarios):
-            reports = [_weir.simulate(_weir.write_toml(json.dumps({**scenario, "policy": policy})),
-                                      folder, self.seed) for policy in policies]
-            for was, now in zip(*(report["classes"] for report in reports)):
-                (old, new) = (row["delay_us"]["p99"] for row in (was, now))
-                if was["sent"]["bytes"] or now["sent"]["bytes"]:
-                    change = now["sent"]["bytes"] / max(1, was["sent"]["bytes"]) - 1
-                    delays = "" if old is None or new is None else \
-                        f", p99 {old / 1e3:.1f} to {new / 1e3:.1f} ms"
-                    lines.append(f"scenario {number + 1}, {was['name']}: "
-                                 f"{100 * change:+.1f} % bytes{delays}")
-        bounds = [_weir.bounds(_weir.write_toml(json.dumps(policy))) for policy in policies]
-        for was, now in zip(*bounds):
-            if was["at_least_bps"] != now["at_least_bps"] and now["at_least_bps"]:
-                lines.append(f"{was['class']} always gets {now['at_least_bps'] / 1e6:.3f} Mbit/s, "
-                             f"{(was['at_least_bps'] or 0) / 1e6:.3f} before")
-        return lines

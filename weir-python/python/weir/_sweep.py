@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence, Union
 
 from ._engines import Engine, LocalEngine, RayEngine
+from ._given import Given, folder_of, plain, text_of
 from ._weir import SweepRuns, SweepTable, Table
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -66,11 +67,15 @@ class Sweep:
             results = [point["results"][place] or {} for point in summary["points"]]
             columns[name] = [result.get("mean") for result in results]
             columns[f"± {name}"] = [result.get("within") for result in results]
+            if len(results) > 1:
+                # Of pairs of runs with the same seeds, so its interval is the narrower one.
+                columns[f"{name} to first"] = [result.get("to_first") for result in results]
+                columns[f"± {name} to first"] = [result.get("to_first_within") for result in results]
         return table_html(columns, len(summary["points"]))
 
 
 def sweep(
-    scenario: str,
+    scenario: Given,
     grid: Mapping[str, Sequence[Any]] | None = None,
     *,
     replications: int = 1,
@@ -80,7 +85,7 @@ def sweep(
     points: int = 0,
     draw: int = 0,
     seed: int | None = None,
-    base_dir: PathLike = "",
+    base_dir: PathLike | None = None,
     path: PathLike | None = None,
     engine: str | Engine = "local",
     workers: int | None = None,
@@ -89,7 +94,8 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario with many values, each `replications` times; docs/sweeps.md has the forms.
 
-    `scenario` is a text, and files that it names are found relative to `base_dir`. `grid` has lists
+    `scenario` is a text, a `pathlib.Path` or a `Scenario`; files that it names are found relative to
+    `base_dir`, by default the folder of its file. `grid` has lists
     of values by path; `random` and `latin` have ranges, of which `points` are drawn with the seed
     `draw`. Each point has the same seeds. With `path` the table is a Parquet file, and a sweep that
     was stopped goes on where it was. `engine` is "local" (`workers` threads), "processes", "ray"
@@ -118,10 +124,10 @@ def sweep(
         raise ValueError("give one of grid, random and latin")
     method, axes = given[0] if given else ("grid", {})
     spec = {
-        "scenario": scenario,
+        "scenario": text_of(scenario),
         "design": {
             "method": method,
-            "axes": [{"key": key, "values": list(values)} for key, values in axes.items()],
+            "axes": [{"key": key, "values": [plain(value) for value in values]} for key, values in axes.items()],
             "points": points,
             "seed": draw,
         },
@@ -129,7 +135,7 @@ def sweep(
         "metrics": list(metrics),
         "seed": seed,
     }
-    runs = SweepRuns(json.dumps(spec), base_dir)
+    runs = SweepRuns(json.dumps(spec), folder_of(scenario, base_dir))
     return run(runs, engine_of(engine, workers, address), path, progress)
 
 

@@ -11,10 +11,12 @@ from typing import Any, Sequence, Union
 
 from . import _weir
 from ._engines import Engine
+from ._given import Given, folder_of, refused, text_of
 from ._knobs import knobs_of, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
 from ._wanted import Condition, Objective
+from ._words import Found
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -44,21 +46,34 @@ class Tuned:
     """How many runs the search had."""
     words: str
     """What changed, what it does to each class, and which condition binds."""
+    bounds: list[float | None]
+    """The longest delay of any traffic within the declared arrivals, in s, of each condition that
+    it decides."""
+    promises: list[dict[str, str]]
+    """The policy's promises that are no conditions, with their verdicts `before` and `after`."""
     front: list[Candidate] = field(default_factory=list)
     """Candidates that keep all conditions and that no other one exceeds in every figure."""
 
     @property
     def met(self) -> bool:
-        """Whether the pick keeps every condition with fresh seeds, too."""
-        return self.pick.kept() and self.proof.kept()
+        """Whether the pick keeps every condition with fresh seeds, too, and the policy's promises."""
+        kept = all(row["after"] == "kept" for row in self.promises)
+        return self.pick.kept() and self.proof.kept() and kept
 
     def settings(self) -> dict[str, Any]:
-        """The changes, for `Link.set`."""
-        return dict(self.changes)
+        """The values of the pick, also those that stay, for `Link.set`.
+
+        So the link gets what was tried, also where it has other values than the policy. That all
+        else of its policy is the same, `weir tune --canary` checks, and `weir.diff` can.
+        """
+        return dict(self.pick.values)
 
     def guards(self) -> list[str]:
-        """The conditions, for `Link.set`: the link undoes a change that breaks one."""
-        return [condition.text for condition in self.conditions]
+        """The conditions, for `Link.set`: the link undoes a change that breaks one.
+
+        A link knows rates, delays, drops and losses of classes; other conditions are left out.
+        """
+        return [condition.text for condition in self.conditions if condition.guard]
 
     def table(self) -> _weir.Table:
         """The Pareto front: values and results of each candidate."""
@@ -79,12 +94,14 @@ class Tuned:
                 "condition": condition.text, "spare": self.proof.margins[place],
                 "before": condition.in_unit(self.before.results[place]),
                 "after": condition.in_unit(self.proof.results[place]),
+                "under": condition.under, "guard": condition.guard,
+                "bound": condition.in_unit(self.bounds[place]),
             }
             for place, condition in enumerate(self.conditions)
         ]
         return {
             "met": self.met, "words": self.words, "policy": self.policy, "changes": self.changes,
-            "conditions": conditions, "objectives": [f"{one.text}, {one.unit}" for one in self.objectives],
+            "conditions": conditions, "promises": self.promises, "objectives": [f"{one.text}, {one.unit}" for one in self.objectives],
             "runs": self.runs, "search_runs": self.search_runs, "pick": self.pick.number,
             "front": [one.to_dict(self.conditions, self.objectives) for one in self.front],
             "tried": [one.to_dict(self.conditions, self.objectives) for one in self.tried],
@@ -104,13 +121,14 @@ class Tuned:
 
 
 def tune(
-    policy: str,
+    policy: Given,
     goals: Sequence[str],
-    over: Sequence[str],
+    over: Sequence[Given],
     keep: Sequence[str] = (),
     *,
     free: Sequence[str] = (),
-    base_dir: PathLike | Sequence[PathLike] = "",
+    base_dir: PathLike | Sequence[PathLike] | None = None,
+    policy_dir: PathLike | None = None,
     trials: int = 100,
     seeds: int = 3,
     fresh: int = 20,
@@ -121,11 +139,13 @@ def tune(
 ) -> Tuned:
     """Searches values of a policy that meet the goals, with Optuna (`pip install weir-python[tune]`).
 
-    `policy` and each scenario of `over` are texts; a scenario runs with this policy instead of its
-    own, and finds its files relative to `base_dir`, one folder for all or one for each. A goal is a
+    `policy` and each scenario of `over` are texts, files (`pathlib.Path`) or objects; a scenario runs
+    with this policy instead of its own, and finds its files relative to `base_dir`, one folder for
+    all or one for each, by default that of its own file. A goal is a
     condition, such as `voice.delay.p99 < 10 ms`, or an objective, such as `max bulk.rate`, which is
     a mean over all runs; without an objective the policy changes as little as can be. `keep` are
-    further conditions. A condition holds if it does in every run; the search wants `spare` of the
+    further conditions, and so are the policy's own promises, each under its scenario, which is found
+    relative to `policy_dir`, by default the folder of the policy's file. A condition holds if it does in every run; the search wants `spare` of the
     limit besides, or more where other seeds show to be worse. `free` are patterns of keys that may
     change, such as `class.*.rate`; by default all numbers and quantities of classes. Each trial runs
     all scenarios with `seeds` seeds, and the pick is proved with `fresh` others.
@@ -135,26 +155,42 @@ def tune(
     for name, count in (("trials", trials), ("seeds", seeds), ("fresh", fresh)):
         if not 1 <= count <= RUNS_MAX:
             raise ValueError(f"`{name}` is {count}; write 1 to {RUNS_MAX}")
-    folders = [base_dir] * len(over) if isinstance(base_dir, (str, os.PathLike)) else list(base_dir)
-    if len(folders) != len(over):
-        raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
     if not over:
         raise ValueError("there is no scenario to tune over")
-    search = Search(policy, goals, keep, list(zip(over, folders)), engine_of(engine, None, None))
+    folders: list[PathLike | None]
+    if base_dir is None or isinstance(base_dir, (str, os.PathLike)):
+        folders = [base_dir] * len(over)
+    else:
+        folders = list(base_dir)
+    if len(folders) != len(over):
+        raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
+    scenarios = [(text_of(each), folder_of(each, folder)) for each, folder in zip(over, folders)]
+    folder, policy = folder_of(policy, policy_dir), text_of(policy)
+    search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
     if "link" not in search.table:
         raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
     errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
     if errors:
-        raise ValueError(f"the policy has errors: {errors[0]['message']}")
+        raise refused(f"the policy has errors: {errors[0]['message']}", errors)
+    search.promise(folder)
     search.seed, search.seeds, search.fresh = seed, seeds, fresh
     search.wanted, search.spares = spare, [spare] * len(search.conditions)
     search.knobs = knobs_of(search.table, list(free) or ["class.*"])
     bar = Bar(0, trials, sys.stderr.isatty() if progress is None else progress, "tuning")
     with search.engine:
-        return _tuned(search, goals, trials, bar)
+        return _tuned(search, aims(search, goals, keep), trials, bar)
 
 
-def _tuned(search: Search, goals: Sequence[str], trials: int, bar: Bar) -> Tuned:
+def aims(search: Search, goals: Sequence[str], keep: Sequence[str]) -> str:
+    """Says what is wanted: goals, conditions besides, and promises of the policy."""
+    promises = [one.text for one in search.conditions if one.under]
+    promises += [row["that"] for row in search.promises]
+    rows = [("", goals), ("keeping ", keep), ("with the promises ", promises)]
+    return ", ".join(what + ", ".join(f"`{one.strip()}`" for one in each)
+                     for what, each in rows if each)
+
+
+def _tuned(search: Search, aims: str, trials: int, bar: Bar) -> Tuned:
     """Searches twice: the second time knowing how much worse other seeds are. Then it proves."""
     search.search(math.ceil(trials / 2), bar)
     search.learn(search.best(), search.check(search.best().values))
@@ -166,14 +202,19 @@ def _tuned(search: Search, goals: Sequence[str], trials: int, bar: Bar) -> Tuned
     spent = search.runs
     chosen, proof = search.proved()
     before = search.prove({knob.key: knob.old for knob in search.knobs}, PROOFS).found
-    runs = search.fresh * len(search.scenarios)
+    found = Found.of(search, before, proof)
     changes = {knob.key: chosen.values[knob.key] for knob in search.knobs
                if chosen.values[knob.key] != knob.old}
+    promises = [{"that": row["that"], "under": row["under"], "before": was, "after": now}
+                for row, (was, now) in zip(search.promises, found.verdicts)]
+    verdict = f"{'kept' if found.kept() else 'not kept'} in {found.runs} runs with fresh seeds."
+    head = f"Tuned for {aims}: {verdict}"
     return Tuned(
-        policy=written(search.policy, search.knobs, chosen.values, (goals, runs, proof.kept())),
+        policy=written(search.policy, search.knobs, chosen.values, head),
         conditions=search.conditions, objectives=search.objectives, tried=search.tried, pick=chosen,
-        before=before, proof=proof, changes=changes, runs=runs, search_runs=spent,
-        words=search.explain(before, proof, runs), front=front_of(search.tried),
+        before=before, proof=proof, changes=changes, runs=found.runs, search_runs=spent,
+        words=found.explain(search), bounds=found.bounds, promises=promises,
+        front=front_of(search.tried),
     )
 
 

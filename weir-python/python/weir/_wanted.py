@@ -8,6 +8,7 @@ from typing import Sequence
 
 OBJECTIVE = re.compile(r"^\s*(min|max)\s+(\S+)\s*$")
 CONDITION = re.compile(r"^\s*(\S+)\s*(<=?|>=?)\s*([0-9.]+)\s*(\S*)\s*$")
+GUARDED = re.compile(r"^[^.]+\.(rate|drops|loss|delay\.\w+)$")
 UNITS = {
     "%": 0.01, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "bit/s": 1.0, "kbit/s": 1e3,
     "Mbit/s": 1e6, "Gbit/s": 1e9, "packets": 1.0,
@@ -38,6 +39,13 @@ class Condition:
     below: bool
     limit: float
     unit: str
+    under: str | None = None
+    """The scenario of the policy's promise that it is; None for a goal, which is over all."""
+
+    @property
+    def guard(self) -> bool:
+        """Whether it is about a class in a way that promises and guards of a link know."""
+        return bool(GUARDED.match(self.metric))
 
     @classmethod
     def of(cls, text: str) -> Condition:
@@ -49,7 +57,10 @@ class Condition:
         if found[4] not in units:
             raise ValueError(f"`{text}`: `{found[1]}` has the unit {' or '.join(units)}, "
                              f"and not `{found[4]}`")
-        limit = float(found[3]) * UNITS[found[4]]
+        try:
+            limit = float(found[3]) * UNITS[found[4]]
+        except ValueError:
+            raise ValueError(f"`{text}`: `{found[3]}` is no number") from None
         if limit <= 0:
             raise ValueError(f"`{text}`: the limit is not above 0")
         return cls(text.strip(), found[1], found[2][0] == "<", limit, found[4])

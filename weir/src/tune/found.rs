@@ -19,6 +19,8 @@ pub struct Found {
     changes: Map<String, Value>,
     /// The conditions, with the results of the pick in the proof.
     pub conditions: Vec<Wanted>,
+    /// The policy's own promises that are no conditions.
+    promises: Vec<Promise>,
     /// The objectives, each with its unit.
     objectives: Vec<String>,
     /// How many runs prove the pick.
@@ -44,6 +46,23 @@ pub struct Wanted {
     after: Option<f64>,
     /// The part of the limit that is to spare; below 0 it is broken.
     spare: f64,
+    /// The longest delay of any traffic within the declared arrivals, if that decides it.
+    bound: Option<f64>,
+    /// The scenario, if it is a promise of the policy.
+    under: Option<String>,
+    /// Whether a running link can measure it.
+    pub guard: bool,
+}
+
+/// A promise of the policy that only a test decides, such as one about fairness.
+#[derive(Serialize, Deserialize)]
+struct Promise {
+    that: String,
+    under: String,
+    /// The verdict of `weir test` on the policy as it was.
+    before: String,
+    /// The verdict on the pick.
+    after: String,
 }
 
 /// Values that were tried.

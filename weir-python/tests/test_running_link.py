@@ -5,6 +5,7 @@ names the command; as root, or where an ordinary user may make namespaces.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import weir
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+from common import EXAMPLES
 
 POLICY = """
 [link]
@@ -29,6 +30,17 @@ match = [{ dport = 5004 }]
 weight = 12
 default = true
 queue = { limit = "100 packets" }
+"""
+
+SCENARIO = """
+duration = "1 s"
+policy = "none.toml"
+[[source]]
+name = "call"
+kind = "cbr"
+dport = 5004
+size = "200 B"
+rate = "800 kbit/s"
 """
 
 DEPLOYMENT = """
@@ -147,6 +159,32 @@ class RunningLink(unittest.TestCase):
         stories = told["upload"]["causes"]["stories"]
         self.assertEqual(len(stories), 3)
         self.assertGreater(stories[0]["total_ms"], 10)
+
+    def test_a_canary_is_refused_before_the_search(self):
+        (self.folder / "evening.toml").write_text(SCENARIO)
+        (self.folder / "same.toml").write_text(self.policy())
+        other = re.sub(r"(\[class.bulk\]\nweight = )\d+", r"\g<1>7", self.policy())
+        (self.folder / "other.toml").write_text(other)
+        rows = [
+            ("other.toml", "voice.delay.p99 < 50 ms", "runs another policy than other.toml"),
+            ("same.toml", "link.utilisation > 50 %", "guard `link.utilisation > 50 %`"),
+            ("same.toml", "bulk.backlog < 5 packets", "guard `bulk.backlog < 5 packets`"),
+        ]
+        for policy, goal, why in rows:
+            words = [os.environ["WEIR"], "tune", policy, "--goal", goal, "--over", "evening.toml",
+                     "--free", "class.*.weight", "--trials", "4", "--canary", "rig"]
+            done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False,
+                                  env={**os.environ, "WEIR_PYTHON": sys.executable})
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(why, done.stderr)
+        self.assertEqual(self.policy(), (self.folder / "same.toml").read_text())
+
+    def test_guards_are_tried_without_a_change(self):
+        before = len(self.link.log())
+        self.link.set({}, dry_run=True, guards=["voice.delay.p99 < 50 ms"])
+        with self.assertRaisesRegex(weir.Error, "guard `voice.backlog"):
+            self.link.set({}, dry_run=True, guards=["voice.backlog < 5 packets"])
+        self.assertEqual(len(self.link.log()), before)
 
     def test_the_controller_brings_a_class_to_its_target(self):
         words = [sys.executable, EXAMPLES / "controller.py", "rig", "--direction", "upload",

@@ -1,0 +1,62 @@
+"""What a user gives where a policy or a scenario is wanted: its text, its file, or an object."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol, Union
+
+from . import _weir
+
+
+class Written(Protocol):
+    """What writes itself as TOML: `Policy`, `Scenario`."""
+
+    def to_toml(self) -> str:
+        """Returns it as a text."""
+        ...
+
+
+PathLike = Union[str, "os.PathLike[str]"]
+Given = Union[str, "os.PathLike[str]", Written]
+"""A text, the path of a file as a `pathlib.Path`, or an object. A `str` is always a text."""
+
+
+def text_of(given: Given) -> str:
+    """Returns the text of what was given."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, os.PathLike):
+        return Path(given).read_text(encoding="utf-8")
+    if hasattr(given, "to_toml"):
+        return given.to_toml()
+    kind = type(given).__name__
+    raise TypeError(f"a text, a pathlib.Path, a Policy or a Scenario is wanted, and not {kind}")
+
+
+def folder_of(given: Given, folder: PathLike | None) -> PathLike:
+    """Returns where the files lie that it names: the folder, or else that of its own file."""
+    if folder is not None:
+        return folder
+    return Path(given).parent if isinstance(given, os.PathLike) else ""
+
+
+def refused(why: str, findings: list[_weir.Finding]) -> _weir.Error:
+    """Returns an error that carries findings."""
+    error = _weir.Error(why)
+    error.findings = findings
+    return error
+
+
+def table_of(text: str, what: str) -> dict[str, Any]:
+    """Returns the tables of a text; what is no TOML raises `weir.Error` with its finding."""
+    try:
+        return _weir.parse_toml(text)
+    except ValueError as error:
+        findings = [row for row in _weir.check(text, f"{what}.toml") if row["severity"] == "error"]
+        raise refused(f"the {what} is no TOML: {error}", findings) from None
+
+
+def plain(value: Any) -> Any:
+    """Returns a value of numpy as Python's, and others as they are."""
+    return value.item() if hasattr(value, "item") else value
