@@ -380,10 +380,12 @@ impl<'a> Timelines<'a> {
     /// Returns the names of the links: in a network where each begins and ends, else the scenario's.
     pub fn names(&self) -> Vec<String> {
         let network = self.scenario.network.as_ref();
-        let name = |link: &Link<'_>| network.map(|network| {
-            let (name, from) = network.outlet_names(link.outlet);
-            format!("{name} from {from}")
-        });
+        let name = |link: &Link<'_>| {
+            network.map(|network| {
+                let (name, from) = network.outlet_names(link.outlet);
+                format!("{name} from {from}")
+            })
+        };
         let names = self.links.iter().map(name);
         names.map(|name| name.unwrap_or_else(|| self.scenario.name.clone())).collect()
     }
