@@ -1,12 +1,13 @@
 """kills.py WEIR SCENARIO [KILLS]: sweeps that are killed at random lose no run and do none twice.
 
 Each of several kinds of sweep is begun, killed after a random time, and begun again, until it is
-complete: by the command's threads, by processes of Python of which single workers are killed, too, and
-with a disk that has no room (as root, on a file system of its own of 16 KiB). In the end the table has to
+complete: by the command's threads, by processes of Python and by Ray, of which single workers are killed,
+too, and with a disk that has no room (as root, on a file system of its own of 16 KiB). In the end the table has to
 be that of a sweep that nobody disturbed, to the byte, and each run has to be done once: what the journal
 has when a sweep goes on is counted.
 """
 
+import importlib.util
 import json
 import os
 import random
@@ -18,11 +19,11 @@ import time
 from pathlib import Path
 
 POINTS, REPLICATIONS = 10, 40
-PROCESSES = """
+ENGINE = """
 import json, sys
 import weir
 given = json.load(sys.stdin)
-weir.sweep(**given, engine="processes", workers=2, path=sys.argv[1], progress=False)
+weir.sweep(**given, engine=sys.argv[2], workers=2, path=sys.argv[1], progress=False)
 """
 
 
@@ -33,8 +34,14 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(weir, scenario, Path(name), draw)
         whole = bench.undisturbed()
-        met = bench.killed("the command", bench.command, kills // 2, whole, workers=False)
-        met &= bench.killed("processes", bench.processes, kills - kills // 2, whole, workers=True)
+        ray = kills // 5 if importlib.util.find_spec("ray") else 0
+        rest = kills - ray
+        met = bench.killed("the command", bench.command, rest // 2, whole, workers=False)
+        met &= bench.killed("processes", bench.processes, rest - rest // 2, whole, workers=True)
+        if ray:
+            met &= bench.killed("Ray", bench.ray, ray, whole, workers=True)
+        else:
+            print("Ray: not tried, for it is not installed")
         met &= bench.full(whole)
     sys.exit(0 if met else 1)
 
@@ -55,12 +62,21 @@ class Bench:
         words = [self.weir, "sweep", self.file, "--out", out, "--threads", "2"]
         return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
-    def processes(self, out):
+    def processes(self, out, engine="processes"):
         given = self.folder / "given.json"
         given.write_text(json.dumps(self.given))
+        environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
         with open(given) as spec, open(self.folder / "told", "w") as told:
-            return subprocess.Popen([sys.executable, "-c", PROCESSES, out], stdin=spec,
-                                    stdout=told, stderr=told)
+            return subprocess.Popen([sys.executable, "-c", ENGINE, out, engine], stdin=spec,
+                                    stdout=told, stderr=told, env=environment)
+
+    def ray(self, out):
+        """Begins a sweep on a cluster of its own, and waits until that has started."""
+        before = journal(out)
+        child = self.processes(out, "ray")
+        while child.poll() is None and len(journal(out)) <= len(before):
+            time.sleep(0.05)
+        return child
 
     def undisturbed(self):
         """The table, and how long it takes."""
@@ -139,19 +155,35 @@ def journal(out):
 
 
 def kill(child, worker):
-    """Kills the driver, or one of its workers."""
-    workers = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split() if worker else []
-    victim = int(workers[-1]) if workers else child.pid
+    """Kills the driver with all that it started, or one of its workers."""
+    started = descendants(child.pid)
+    names = {process: name_of(process) for process in started}
+    # Ray's workers have such names, and the others of its processes are no workers.
+    workers = [process for process in started if names[process].startswith("ray::")] or started[-1:]
+    for victim in workers[-1:] if worker and workers else [child.pid, *started]:
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def name_of(process):
     try:
-        os.kill(victim, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    if victim == child.pid:
-        for left in workers:
-            try:
-                os.kill(int(left), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def descendants(process):
+    """The processes that a process started, and those that they did."""
+    found = []
+    try:
+        own = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        own = []
+    for child in map(int, own):
+        found += [child, *descendants(child)]
+    return found
 
 
 if __name__ == "__main__":
