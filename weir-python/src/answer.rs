@@ -91,10 +91,13 @@ pub fn error(py: Python<'_>, message: String, findings: &[Finding]) -> PyErr {
     }
 }
 
-/// Issues `message` as a warning at the calling line of Python.
+/// Issues `message` as a warning at the line of Python that called the module.
 ///
 /// # Errors
 /// When Python treats warnings as errors.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
-    py.import("warnings")?.call_method1("warn", (message,)).map(drop)
+    py.import("warnings")?.call_method1("warn", (message, py.None(), FRAMES)).map(drop)
 }
+
+/// Frames of Python to the line that a warning names: the module's own function, and its caller.
+const FRAMES: u32 = 2;
