@@ -377,7 +377,8 @@ impl<'a> Timelines<'a> {
         link.timeline.add(Passage { class, arrived, at, bytes, dropped });
     }
 
-    /// Returns the names of the links: in a network where each begins and ends, else the scenario's.
+    /// Returns the names of the links: in a network where each begins and ends, else that of the
+    /// scenario.
     pub fn names(&self) -> Vec<String> {
         let network = self.scenario.network.as_ref();
         let name = |link: &Link<'_>| {

@@ -121,7 +121,8 @@ impl Request {
         let found = experiments::find(&self.which.name);
         let own = found.and_then(|found| Some((found, found.own?)));
         if self.plot.is_some() && (self.live || !own.is_some_and(|(_, own)| own.draws)) {
-            return output.refuse("`--plot` draws `score` or `tcp-kernel`; `weir lab report` has the rest");
+            return output
+                .refuse("`--plot` draws `score` or `tcp-kernel`; `weir lab report` has the rest");
         }
         if self.live {
             return self.run_live(shelf, output);

@@ -102,7 +102,8 @@ impl Pictures {
 
     /// Returns the plots, and which scenario each number is.
     fn done(self) -> (Vec<Plot>, Vec<String>) {
-        let numbers: Vec<String> = (1..=self.names.len()).map(|number| number.to_string()).collect();
+        let numbers: Vec<String> =
+            (1..=self.names.len()).map(|number| number.to_string()).collect();
         let plot = |title: &str| {
             let plot = Plot::new(Kind::Bars, title, "scenario", "parts of what is allowed");
             plot.named(numbers.iter().map(String::as_str))
@@ -115,7 +116,8 @@ impl Pictures {
             plot(&format!("{title}, furthest class")).with_values("calibrated", furthest)
         });
         let plots = std::iter::once(score).chain(figures).collect();
-        let notes = self.names.iter().zip(&numbers).map(|(name, number)| format!("{number}: {name}"));
+        let notes =
+            self.names.iter().zip(&numbers).map(|(name, number)| format!("{number}: {name}"));
         (plots, notes.collect())
     }
 }

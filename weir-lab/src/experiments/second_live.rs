@@ -181,11 +181,7 @@ fn drive(
 
 /// Captures what an interface of this thread's network receives, until stopped; counts itself as
 /// open once it misses nothing.
-fn capture(
-    interface: &str,
-    open: &AtomicUsize,
-    stop: &AtomicBool,
-) -> Result<Vec<u8>, SystemError> {
+fn capture(interface: &str, open: &AtomicUsize, stop: &AtomicBool) -> Result<Vec<u8>, SystemError> {
     let failed = |cause| SystemError::new("write a capture", cause);
     let config = PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(interface) };
     let mut port = port::open(config)?;

@@ -57,12 +57,6 @@ struct Flight {
     least: u32,
 }
 
-impl Flight {
-    fn saw(&mut self, under_way: u32) {
-        self.least = self.least.min(under_way);
-    }
-}
-
 /// Reads a segment with payload to this port from an IP packet, of which the end may be missing.
 pub fn segment(at_ns: u64, packet: &[u8], port: u16) -> Option<Segment> {
     let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
@@ -92,71 +86,38 @@ impl Course {
     /// # Errors
     /// When there are too few segments to say anything.
     pub fn of(sent: &[Sent]) -> Result<Self, String> {
-        let [first, .., last] = sent else { return Err("the trace has no segments".to_owned()) };
         let ends = departures(sent);
-        let (Some(begin), Some(end)) = (ends.first(), ends.last()) else {
+        let (Some(first), Some(begin), Some(end)) = (sent.first(), ends.first(), ends.last())
+        else {
             return Err("no segment left the link".to_owned());
         };
         let span_s = (end - begin).max(1) as f64 / 1e9;
-        let base = first.segment.sequence;
-        let mut course = Self { under_way: Vec::new(), ..Self::default() };
-        let (mut highest, mut gone, mut dropped, mut in_vain) = (0, 0_usize, 0_u32, 0_u32);
-        let mut delivered = BTreeSet::new();
-        let mut flights: Vec<Flight> = Vec::new();
-        // A loss behind this sequence number is one of the next flight.
-        let mut recovered = 0;
+        let mut walk = Walk::default();
         for (place, one) in sent.iter().enumerate() {
-            let Segment { at_ns, sequence, bytes } = one.segment;
-            let sequence = unwrapped(base, sequence, highest);
-            let is_new = sequence + u64::from(bytes) > highest;
-            highest = highest.max(sequence + u64::from(bytes));
-            gone += ends[gone..].iter().take_while(|end| **end <= at_ns).count();
-            let under_way = (place as u32 - dropped).saturating_sub(gone as u32);
-            in_vain += u32::from(!is_new && delivered.contains(&sequence));
-            let now_s = at_ns.saturating_sub(first.segment.at_ns) as f64 / 1e9;
-            if course.under_way.last().is_none_or(|point| now_s - point.0 > STEP_S) {
-                course.under_way.push((now_s, f64::from(under_way)));
-            }
-            if one.left.is_some() {
-                delivered.insert(sequence);
-                let next = sent.get(place + 1).map_or(u64::MAX, |next| next.segment.at_ns);
-                if let Some(flight) = flights.last_mut().filter(|_| next.saturating_sub(at_ns) > AT_ONCE_NS) {
-                    flight.saw(under_way);
-                }
-                continue;
-            }
-            if dropped == 0 {
-                course.until_loss = place as f64;
-            }
-            dropped += 1;
-            match flights.last_mut() {
-                Some(flight) if sequence < recovered => flight.dropped += 1,
-                _ => {
-                    let least = under_way;
-                    flights.push(Flight { began_ns: at_ns, dropped: 1, under_way, least });
-                    // All that may be under way by then: the sender learns of it a round trip later.
-                    recovered = highest + u64::from(under_way) * u64::from(bytes);
-                }
-            }
+            let next = sent.get(place + 1).map_or(u64::MAX, |next| next.segment.at_ns);
+            walk.step(first.segment, one, &ends, next);
         }
+        let at_first = walk.flights.first().map_or(0, |flight| flight.dropped);
         let all = sent.len() as f64;
-        course.rate = delivered.len() as f64 / span_s;
-        let at_first = flights.first().map_or(0, |flight| flight.dropped);
-        course.lost = f64::from(dropped - at_first) / all;
-        course.in_vain = f64::from(in_vain) / all;
         let gaps = ends.windows(2).map(|pair| pair[1] - pair[0]);
-        course.silence_ms = gaps.max().unwrap_or(0) as f64 / 1e6;
-        course.count(&flights, last.segment.at_ns);
+        let mut course = Self {
+            rate: walk.delivered.len() as f64 / span_s,
+            lost: f64::from(walk.dropped - at_first) / all,
+            in_vain: f64::from(walk.in_vain) / all,
+            until_loss: f64::from(walk.until_loss.unwrap_or(walk.place)),
+            period_s: span_s,
+            silence_ms: gaps.max().unwrap_or(0) as f64 / 1e6,
+            under_way: walk.under_way,
+            ..Self::default()
+        };
+        course.count(&walk.flights);
         Ok(course)
     }
 
     /// Takes over what the flights with losses have in common.
-    fn count(&mut self, flights: &[Flight], end_ns: u64) {
-        let [first, later @ ..] = flights else {
-            self.period_s = end_ns as f64 / 1e9;
-            return;
-        };
-        let Some(last) = later.last() else { return };
+    fn count(&mut self, flights: &[Flight]) {
+        let [first, later @ .., last] = flights else { return };
+        let later: Vec<&Flight> = later.iter().chain([last]).collect();
         let count = later.len() as f64;
         self.period_s = (last.began_ns - first.began_ns) as f64 / 1e9 / count;
         self.at_once = later.iter().map(|flight| f64::from(flight.dropped)).sum::<f64>() / count;
@@ -165,6 +126,65 @@ impl Course {
         let mut parts: Vec<f64> = flights[..flights.len() - 1].iter().map(part).collect();
         parts.sort_by(f64::total_cmp);
         self.kept = parts.get(parts.len() / 2).copied().unwrap_or(0.0);
+    }
+}
+
+/// A walk through a trace.
+#[derive(Default)]
+struct Walk {
+    place: u32,
+    /// The end of the newest segment, from the first.
+    highest: u64,
+    /// Segments that have left.
+    gone: usize,
+    dropped: u32,
+    in_vain: u32,
+    delivered: BTreeSet<u64>,
+    flights: Vec<Flight>,
+    /// A loss behind this sequence number is one of the next flight.
+    recovered: u64,
+    until_loss: Option<u32>,
+    under_way: Vec<(f64, f64)>,
+}
+
+impl Walk {
+    /// Takes the next segment; the one behind it comes at `next_ns`.
+    fn step(&mut self, first: Segment, one: &Sent, ends: &[u64], next_ns: u64) {
+        let Segment { at_ns, sequence, bytes } = one.segment;
+        let sequence = unwrapped(first.sequence, sequence, self.highest);
+        let is_new = sequence + u64::from(bytes) > self.highest;
+        self.highest = self.highest.max(sequence + u64::from(bytes));
+        self.gone += ends[self.gone..].iter().take_while(|end| **end <= at_ns).count();
+        let under_way = (self.place - self.dropped).saturating_sub(self.gone as u32);
+        let now_s = at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+        if self.under_way.last().is_none_or(|point| now_s - point.0 > STEP_S) {
+            self.under_way.push((now_s, f64::from(under_way)));
+        }
+        self.in_vain += u32::from(!is_new && self.delivered.contains(&sequence));
+        if one.left.is_none() {
+            self.lose(sequence, one.segment, under_way);
+        } else {
+            self.delivered.insert(sequence);
+            let is_last = next_ns.saturating_sub(at_ns) > AT_ONCE_NS;
+            if let Some(flight) = self.flights.last_mut().filter(|_| is_last) {
+                flight.least = flight.least.min(under_way);
+            }
+        }
+        self.place += 1;
+    }
+
+    fn lose(&mut self, sequence: u64, segment: Segment, under_way: u32) {
+        self.until_loss.get_or_insert(self.place);
+        self.dropped += 1;
+        match self.flights.last_mut() {
+            Some(flight) if sequence < self.recovered => flight.dropped += 1,
+            _ => {
+                let (began_ns, least) = (segment.at_ns, under_way);
+                self.flights.push(Flight { began_ns, dropped: 1, under_way, least });
+                // All that may be under way by then: the sender learns of it a round trip later.
+                self.recovered = self.highest + u64::from(under_way) * u64::from(segment.bytes);
+            }
+        }
     }
 }
 
@@ -201,7 +221,8 @@ mod tests {
 
     #[test]
     fn a_dropped_segment_is_one_that_does_not_leave() {
-        let offered: Vec<Segment> = [0, 1, 2, 1, 3].map(|number| sent(0, number, None).segment).into();
+        let offered: Vec<Segment> =
+            [0, 1, 2, 1, 3].map(|number| sent(0, number, None).segment).into();
         let left: Vec<Segment> = [9, 0, 2, 1, 3].map(|number| sent(9, number, None).segment).into();
         let fates = matched(&offered, &left);
         let fates: Vec<bool> = fates.iter().map(|one| one.left.is_some()).collect();
