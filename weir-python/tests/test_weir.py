@@ -530,7 +530,7 @@ class Given(Folder):
 
         scenario = weir.Scenario.from_toml(SCENARIO % "1 s")
         scenario.policy = weir.Policy.from_toml(POLICY.replace("fifo", "wf2q+"))
-        grid = {"policy.class.all.weight": numpy.arange(1, 4), "seed": numpy.array([5])}
+        grid = {"policy.class.all.weight": numpy.arange(1, 4)}
         done = weir.sweep(scenario, grid, metrics=["all.rate"], progress=False)
         self.assertEqual(done.rows.to_dict()["policy.class.all.weight"], [1, 2, 3])
 
