@@ -87,6 +87,21 @@ class Sweeps(Folder):
         self.sweep(path=self.folder / "whole.parquet", duration="300 s")
         self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
 
+    def test_workers_end_with_a_driver_that_is_killed(self):
+        self.write("home.toml", POLICY)
+        given = {"scenario": SCENARIO % "100000 s", "replications": 4, "metrics": ["all.rate"],
+                 "base_dir": str(self.folder)}
+        program = self.write("program.py", ORPHANS % json.dumps(given))
+        driver = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True)
+        workers = [int(word) for word in driver.stdout.readline().split()]
+        driver.kill()
+        driver.communicate()
+        self.assertEqual(len(workers), 2)
+        end = time.monotonic() + 20
+        while any(map(runs, workers)) and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertFalse([worker for worker in workers if runs(worker)])
+
     def test_workers_that_die_again_and_again_end_the_sweep(self):
         with self.assertRaises(BrokenExecutor):
             self.sweep(engine=Mortal(), replications=1)
@@ -218,6 +233,28 @@ class Mortal(weir.LocalEngine):
 
 
 # Notes each run that is kept, and dies after two of them, in the middle of a line.
+def runs(process):
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+ORPHANS = """
+import multiprocessing, threading, time, weir
+
+def tell():
+    while len(multiprocessing.active_children()) < 2:
+        time.sleep(0.05)
+    time.sleep(1)
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+
+if __name__ == "__main__":
+    threading.Thread(target=tell, daemon=True).start()
+    weir.sweep(**%s, engine="processes", workers=2, progress=False)
+"""
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path

@@ -115,9 +115,21 @@ _own: SweepRuns | None = None
 
 
 def _begin(spec: str) -> None:
-    """Makes the runs of this worker's process."""
+    """Makes the runs of this worker's process, which ends with the driver, however that ends."""
+    import threading
+
     global _own
+    threading.Thread(target=_end_with_driver, daemon=True).start()
     _own = SweepRuns(spec)
+
+
+def _end_with_driver() -> None:
+    import multiprocessing
+
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        os._exit(1)
 
 
 def _work(batch: list[int]) -> str:
