@@ -4,7 +4,7 @@ use crate::output::{Exit, Format, Output};
 use crate::picture::Files;
 use weir_lab::experiments::{Experiment, Own};
 use weir_lab::rows::{Options, Results, Row};
-use weir_plot::{Content, Part, Picture};
+use weir_plot::{Content, Key, Part, Picture, Plot, Style};
 
 /// Runs an experiment and draws what it has to show into these files; exits 1 if a claim does not
 /// hold.
@@ -25,14 +25,25 @@ pub fn run(output: &Output, found: &Experiment, own: Own, options: &Options, fil
         output.json(&rows);
     }
     if files.any() {
-        let content = Content::Plots(plots);
-        let part = Part { title: String::new(), keys: Vec::new(), content, notes };
+        let part = Part {
+            title: String::new(),
+            keys: keys(&plots),
+            notes,
+            content: Content::Plots(plots),
+        };
         let (title, about) = (found.name.to_owned(), found.summary.to_owned());
         if let Err(error) = files.write_picture(&Picture { title, about, parts: vec![part] }) {
             return output.refuse(&error);
         }
     }
     if rows.iter().all(|row| row.holds) { Exit::Clean } else { Exit::Faults }
+}
+
+/// Returns the legend, which all plots share.
+fn keys(plots: &[Plot]) -> Vec<Key> {
+    let most = plots.iter().max_by_key(|plot| plot.series.len());
+    let names = most.into_iter().flat_map(|plot| &plot.series).map(|series| series.name.clone());
+    names.enumerate().map(|(place, name)| Key { name, style: Style::Line(place) }).collect()
 }
 
 fn line(row: &Row) -> String {
