@@ -2,7 +2,7 @@
 //! grows between losses and shrinks after them, and how selective acknowledgements repair a flight.
 //!
 //! Live, two captures tell when each segment reached the link and when it left it; the simulation
-//! tells the same of its own. What a trace shows is counted alike on both sides ([`Course`]).
+//! tells the same of its own. What a trace shows is counted alike on both sides (`Course`).
 
 mod course;
 
