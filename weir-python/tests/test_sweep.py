@@ -74,17 +74,17 @@ class Sweeps(Folder):
                 for worker in multiprocessing.active_children()[:1]:
                     if worker.pid not in deaths:
                         # It has begun, and others are as far.
-                        time.sleep(0.4)
+                        time.sleep(0.2)
                         worker.kill()
                         deaths.append(worker.pid)
 
         path = self.folder / "table.parquet"
         thread = threading.Thread(target=kill)
         thread.start()
-        done = self.sweep(path=path, engine="processes", workers=2, duration="300 s")
+        done = self.sweep(path=path, engine="processes", workers=2, duration="900 s")
         thread.join()
         self.assertEqual((len(done), len(deaths)), (12, 2))
-        self.sweep(path=self.folder / "whole.parquet", duration="300 s")
+        self.sweep(path=self.folder / "whole.parquet", duration="900 s")
         self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
 
     def test_workers_end_with_a_driver_that_is_killed(self):
