@@ -1,8 +1,8 @@
 //! The kernel's TCP and the simulated one on the same path, by packet trace: how CUBIC's window
 //! grows between losses and shrinks after them, and how selective acknowledgements repair a flight.
 //!
-//! Live, two captures tell when each segment reached the link and when it left it; the simulation
-//! tells the same of its own. What a trace shows is counted alike on both sides (`Course`).
+//! Live, two captures show when each segment reached the link and when it left it; the simulation
+//! reports both times of its own segments. Both traces are counted by the same rules (`Course`).
 
 mod course;
 
