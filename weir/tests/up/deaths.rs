@@ -56,9 +56,11 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
 
 /// Returns whether a process holds what it has open.
 pub fn is_alive(process: u32) -> bool {
-    // One that ended and was not waited for has no memory.
+    // Of one that ended and was not waited for, nothing is left but its first thread, dead. While
+    // another of its threads still ends, what it has open is open.
+    let threads = fs::read_dir(format!("/proc/{process}/task")).map_or(0, Iterator::count);
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    state.rsplit_once(") ").is_some_and(|(_, rest)| threads > 1 || !rest.starts_with('Z'))
 }
 
 /// Returns whether the kernel may carry frames here.
