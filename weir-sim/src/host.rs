@@ -4,7 +4,7 @@
 
 use crate::Scenario;
 use crate::read::bounded;
-use crate::scenario::{Traffic, WINDOW_MAX};
+use crate::scenario::{QUICK_ACKS_MAX, Traffic, WINDOW_MAX};
 use weir_core::units::{Bytes, Duration};
 use weir_policy::finding::{Outcome, Report};
 use weir_policy::reader::{self, Node};
@@ -22,12 +22,15 @@ pub struct Host {
     pub back: Duration,
     /// The window of the kernel's TCP: what it has under way if no loss stops it.
     pub window: Option<Bytes>,
+    /// Segments that the kernel's TCP acknowledges one by one when a connection begins.
+    pub quick_acks: Option<u32>,
 }
 
 impl Host {
     /// Lets the simulation do what this host does: packets take longer to their receivers, and
-    /// acknowledgements back, and each TCP receiver has the kernel's window in place of the
-    /// scenario's. The delay of [`Host::port`] is no part of a simulation; add it to delays.
+    /// acknowledgements back, and each TCP receiver has the kernel's window and acknowledges as the
+    /// kernel's, in place of the scenario's. The delay of [`Host::port`] is no part of a
+    /// simulation; add it to delays.
     pub fn apply(&self, scenario: &mut Scenario) {
         scenario.delay = scenario.delay.plus(self.forward);
         for source in &mut scenario.sources {
@@ -36,6 +39,7 @@ impl Host {
             };
             tcp.return_delay = tcp.return_delay.plus(self.back);
             tcp.window = self.window.unwrap_or(tcp.window);
+            tcp.quick_acks = self.quick_acks.unwrap_or(tcp.quick_acks);
         }
     }
 }
@@ -55,8 +59,13 @@ pub fn parse(bytes: &[u8], name: &str) -> Outcome<Host> {
             Some(node) => window(&node, report).map(Some),
             None => Some(None),
         };
+        let quick_acks = match table.field("quick_acks") {
+            Some(node) => node.number(0, QUICK_ACKS_MAX.into(), report).map(|it| Some(it as u32)),
+            None => Some(None),
+        };
         table.finish(report);
-        Some(Host { port: port?, forward: forward?, back: back?, window: window? })
+        let (window, quick_acks) = (window?, quick_acks?);
+        Some(Host { port: port?, forward: forward?, back: back?, window, quick_acks })
     })
 }
 
@@ -77,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_calibration_is_read_and_a_key_that_is_none_is_named() {
-        let text = "[host]\nport = \"40 us\"\nforward = \"90 us\"\nwindow = \"3 MB\"\n";
+        let text = "[host]\nport = \"40 us\"\nforward = \"90 us\"\nwindow = \"3 MB\"\n\
+                    quick_acks = 16\n";
         let outcome = parse(text.as_bytes(), "host.toml");
         let host = outcome.plan.unwrap_or_default();
         assert_eq!(
@@ -85,8 +95,9 @@ mod tests {
             (Duration::from_micros(40), Duration::from_micros(90))
         );
         assert_eq!((host.back, host.window), (Duration::ZERO, Some(Bytes::new(3_000_000))));
+        assert_eq!(host.quick_acks, Some(16));
         let wrong = parse(b"[host]\nlatency = \"1 ms\"\n", "host.toml");
         let found = &wrong.findings[0].message;
-        assert!(found.contains("`port`, `forward`, `back`, `window`"), "{found}");
+        assert!(found.contains("`port`, `forward`, `back`, `window`, `quick_acks`"), "{found}");
     }
 }

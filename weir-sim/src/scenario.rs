@@ -201,6 +201,9 @@ pub struct Tcp {
     pub transfer: Option<Transfer>,
     /// How long the receiver may hold back an acknowledgement; without it, it never does.
     pub ack_delay: Option<Duration>,
+    /// Segments that the receiver of a new connection acknowledges one by one before it holds back
+    /// acknowledgements; Linux does so with up to 16.
+    pub quick_acks: u32,
     /// How long acknowledgements travel; nothing else is on their way.
     pub return_delay: Duration,
 }
@@ -436,6 +439,7 @@ impl Default for Tcp {
             mtu: Mtu::ETHERNET,
             transfer: None,
             ack_delay: Some(Duration::from_millis(10)),
+            quick_acks: 0,
             return_delay: Duration::ZERO,
         }
     }
@@ -481,6 +485,8 @@ pub const RTO_MIN_LINUX: Duration = Duration::from_millis(200);
 pub const RTO_MIN_RFC6298: Duration = Duration::from_secs(1);
 /// The most segments that a connection may begin with.
 pub const INITIAL_SEGMENTS_MAX: u32 = 1 << 16;
+/// The most segments that a receiver acknowledges one by one when a connection begins.
+pub const QUICK_ACKS_MAX: u32 = 1 << 16;
 const TCP_IPV4_HEADERS: u16 = 40;
 const BSD_CLUSTER: u16 = 2048;
 const ETHERNET_HEADER: u32 = 14;

@@ -47,6 +47,8 @@ struct Progress {
     /// Bytes yet to be given to the sender's stack; `None` without end.
     unsent: Option<u64>,
     received: u64,
+    /// Segments that the receiver got, until it holds back acknowledgements.
+    quick: u32,
     /// The end of the newest segment sent.
     newest: Option<TcpSeqNumber>,
 }
@@ -82,6 +84,7 @@ impl Connection {
             started: Instant::ZERO,
             unsent: None,
             received: 0,
+            quick: 0,
             newest: None,
         };
         Self {
@@ -113,6 +116,9 @@ impl Connection {
         receiver.renew(&self.plan);
         sender.renew(&self.plan);
         receiver.socket().listen(remote).expect("the socket is new and the port is not 0");
+        if self.plan.quick_acks > 0 {
+            receiver.socket().set_ack_delay(None);
+        }
         let socket = sender.sockets.get_mut::<Socket>(sender.socket);
         socket
             .connect(sender.interface.context(), remote, local)
@@ -122,6 +128,7 @@ impl Connection {
             started: now,
             unsent: turn.bytes.map(Bytes::get),
             received: 0,
+            quick: 0,
             newest: None,
         };
     }
@@ -172,7 +179,10 @@ impl Connection {
         let mtu = usize::from(self.plan.mtu.get());
         let host = &mut self.hosts[side as usize];
         let mut port = Port { packet, spare, emitted: &mut self.emitted, mtu };
-        if port.packet.is_some() {
+        if let Some(packet) = packet {
+            if side == Side::Receiver {
+                self.transfer.hold_back(&self.plan, packet, host.socket());
+            }
             host.interface.poll_ingress_single(micros, &mut port, &mut host.sockets);
         }
         let mut served = Served::default();
@@ -212,6 +222,19 @@ impl Connection {
 }
 
 impl Progress {
+    /// Lets the receiver hold back acknowledgements from the segment in this packet on, if it has
+    /// acknowledged as many one by one as a new connection's.
+    fn hold_back(&mut self, plan: &Tcp, packet: &[u8], socket: &mut Socket<'_>) {
+        let has_data = segment(packet).is_some_and(|(_, length)| length > 0);
+        if !has_data || self.quick > plan.quick_acks {
+            return;
+        }
+        if self.quick == plan.quick_acks {
+            socket.set_ack_delay(plan.ack_delay.map(micros));
+        }
+        self.quick += 1;
+    }
+
     /// Fills the sender's buffer with zeros.
     fn write(&mut self, socket: &mut Socket<'_>) {
         while socket.can_send() && self.unsent != Some(0) {
@@ -322,10 +345,13 @@ fn new_socket(plan: &Tcp, headers: u16) -> Socket<'static> {
     if plan.sack {
         socket.set_loss_recovery(stack::LossRecovery::Sack);
     }
-    let delay = |delay: Duration| smoltcp::time::Duration::from_micros(delay.as_nanos() / 1000);
-    socket.set_retransmission_timeout_min(delay(plan.rto_min));
-    socket.set_ack_delay(plan.ack_delay.map(delay));
+    socket.set_retransmission_timeout_min(micros(plan.rto_min));
+    socket.set_ack_delay(plan.ack_delay.map(micros));
     socket
+}
+
+fn micros(delay: Duration) -> smoltcp::time::Duration {
+    smoltcp::time::Duration::from_micros(delay.as_nanos() / 1000)
 }
 
 /// Where the data of a TCP segment begins, and how long it is.

@@ -214,6 +214,7 @@ fn wrong_values_of_tcp_are_named() {
                 "ack_delay = \"-1 s\"",
                 "W013 `ack_delay` of source `x`: `-1 s` does not start with a number",
             ),
+            ("quick_acks = 65537", "W015 `quick_acks` of source `x`: 65537 is not in 0..=65536"),
             ("return_delay = 5", "W013 `return_delay` of source `x`: `5` has no unit"),
             ("mss = \"sysv\"", "W016 `mss` of source `x`: `sysv` is not one of `mtu`, `bsd`"),
             ("sport = 0", "W311 source `x`: TCP needs two ports that are not 0"),
@@ -221,7 +222,7 @@ fn wrong_values_of_tcp_are_named() {
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
                 `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
-                `congestion`, `initial_window`, `slow_start`, `sack`, `rto_min`, `window`, `mtu`, `mss`, `ack_delay`, `return_delay`, `bytes`, \
+                `congestion`, `initial_window`, `slow_start`, `sack`, `rto_min`, `window`, `mtu`, `mss`, `ack_delay`, `quick_acks`, `return_delay`, `bytes`, \
                 `think`",
             ),
         ],

@@ -45,8 +45,10 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, Str
 fn calibrated(calibration: &Calibration) -> String {
     let Calibration { port_us, path_us, host, load, .. } = calibration;
     let window = host.window.map_or(0, |window| window.get() / 1000);
+    let acks = calibration.quick_acks;
     format!(
-        "port {:.0} us (p99 {:.0}), path {:.0} us (p99 {:.0}), window {window} KB, load {load:.2}",
+        "port {:.0} us (p99 {:.0}), path {:.0} us (p99 {:.0}), window {window} KB, {acks} segments \
+         acknowledged one by one, load {load:.2}",
         port_us[0], port_us[1], path_us[0], path_us[1]
     )
 }
@@ -64,6 +66,7 @@ fn measure(pair: &Pair, host: &Host, pictures: &mut Pictures) -> Result<Vec<Row>
     pictures.add(&pair.name, [worse, better], &rows);
     let parts = [
         ("window", Host { window: host.window, ..Host::default() }),
+        ("acknowledgements", Host { quick_acks: host.quick_acks, ..Host::default() }),
         ("path", Host { forward: host.forward, back: host.back, ..Host::default() }),
         ("port", Host { port: host.port, ..Host::default() }),
     ];

@@ -11,20 +11,17 @@
 use super::Experiment;
 use crate::claims::{Measured, Run};
 use crate::rig;
+use crate::score::trace::{Tap, captures};
 use crate::score::{LiveRun, Pair, Side};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::error::SystemError;
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::status::Board;
-use weir_live::testbed::{END, Host, LEFT, Testbed};
-use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
+use weir_live::testbed::{Host, Testbed};
+use weir_sim::capture::CaptureReader;
 use weir_sim::replay::InterfaceMap;
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure as compare};
 
@@ -131,17 +128,9 @@ fn delays(
     Ok(())
 }
 
-/// Runs a scenario live with a capture before the link and one behind it.
-pub(super) fn captures(pair: &Pair) -> Result<(LiveRun, [Vec<u8>; 2]), String> {
-    let run = || -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
-        Ok(rig::between(pair.forwarder()?, |testbed, board| drive(pair, testbed, board))?.0)
-    };
-    run().map_err(|error| format!("{}: {error}", pair.name))
-}
-
 /// Runs a scenario live; returns what `weir measure` finds in captures on both sides of the link.
 fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
-    let (live, captures) = captures(pair)?;
+    let (live, captures) = captures(pair, [Tap::Before, Tap::Behind])?;
     let told = |why: &dyn std::fmt::Display| format!("{}: {why}", pair.name);
     let mut readers = Vec::new();
     for bytes in &captures {
@@ -153,71 +142,6 @@ fn captured(pair: &Pair) -> Result<(LiveRun, MeasureReport), String> {
     match report.faults.first() {
         Some(fault) => Err(told(fault)),
         None => Ok((live, report)),
-    }
-}
-
-/// Sends while both ends of the link are captured.
-fn drive(
-    pair: &Pair,
-    testbed: &Testbed,
-    board: Option<&Board>,
-) -> Result<(LiveRun, [Vec<u8>; 2]), SystemError> {
-    let (stop, open) = (AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        let taps = [(&testbed.weir, LEFT), (&testbed.server, END)].map(|(network, interface)| {
-            let (stop, open) = (&stop, &open);
-            scope.spawn(move || network.run(|| capture(interface, open, stop))?)
-        });
-        let is_ready = || open.load(Ordering::Relaxed) == taps.len();
-        while !is_ready() && !taps.iter().any(ScopedJoinHandle::is_finished) {
-            thread::sleep(PAUSE);
-        }
-        let live = pair.drive(testbed, board.expect("the bridge has a board"));
-        stop.store(true, Ordering::Relaxed);
-        let [before, behind] = taps.map(|tap| tap.join().expect("a capture does not panic"));
-        Ok((live?, [before?, behind?]))
-    })
-}
-
-/// Captures what an interface of this thread's network receives, until stopped; counts itself as
-/// open once it misses nothing.
-fn capture(interface: &str, open: &AtomicUsize, stop: &AtomicBool) -> Result<Vec<u8>, SystemError> {
-    let failed = |cause| SystemError::new("write a capture", cause);
-    let config = PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(interface) };
-    let mut port = port::open(config)?;
-    open.fetch_add(1, Ordering::Relaxed);
-    let mut pool = FramePool::for_mtu(BATCH as u32, port.mtu());
-    let mut frames = Vec::with_capacity(BATCH);
-    let mut writer = CaptureWriter::new(Vec::new()).map_err(failed)?;
-    let name = interface.to_owned();
-    let described = Interface { link_type: CaptureLink::ETHERNET, name, snap_length: SNAPPED };
-    writer.describe(&[described]).map_err(failed)?;
-    let (mut room, mut is_last) = (PACKETS_MAX, false);
-    loop {
-        port.receive(0, BATCH, &mut pool, &mut frames);
-        if frames.is_empty() {
-            if is_last {
-                return writer.finish().map_err(failed);
-            }
-            // What is in the ring when it ends is captured, too.
-            is_last = stop.load(Ordering::Relaxed);
-            thread::sleep(PAUSE);
-        }
-        for received in frames.drain(..) {
-            let bytes = pool.bytes(received.frame);
-            let record = CaptureRecord {
-                timestamp: received.at_ns,
-                interface: 0,
-                original_length: bytes.len() as u32,
-                bytes: &bytes[..bytes.len().min(SNAPPED as usize)],
-                comment: "",
-            };
-            if room > 0 {
-                writer.write(&record).map_err(failed)?;
-                room -= 1;
-            }
-            pool.release(received.frame);
-        }
     }
 }
 
@@ -280,11 +204,6 @@ impl Drop for Ended {
 const PROGRAM: &str = "iperf3";
 const NOT_INSTALLED: &str = "iperf3 is not installed: install the package `iperf3` for a second \
                              opinion.";
-/// What `weir measure` compares of a packet, and its Ethernet header.
-const SNAPPED: u32 = 160;
-const RING_SLOTS: usize = 1 << 14;
-/// 200 MB.
-const PACKETS_MAX: u64 = 1_000_000;
 const PAUSE: Duration = Duration::from_millis(2);
 const START: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,9 +2,11 @@
 //! between private networks with the kernel's TCP, and in virtual time.
 //!
 //! [`SCENARIOS`] are the scenarios of `weir lab run score`; [`calibrate`] measures what this host
-//! adds, by traffic of its own. Invariant: both sides report the window after the warm-up.
+//! adds, by traffic of its own, and [`trace`] follows TCP by captures. Invariant: both sides report
+//! the window after the warm-up.
 
 pub mod calibrate;
+pub mod trace;
 
 use crate::rig::{self, Forwarder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,8 @@ pub struct LiveRun {
     pub classes: BTreeMap<String, Side>,
     /// The most bytes that waited in the link at once.
     pub backlog_max: u64,
+    /// The processor time that a frame took in the loop, in ns.
+    pub frame_ns: f64,
     /// What was received.
     pub received: ReceiveReport,
 }
@@ -190,8 +194,8 @@ impl Pair {
     /// Sends the traffic of the scenario through a bridge that runs.
     pub(crate) fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
         let (watched, received) = self.send(testbed, || self.watch(board))?;
-        let (classes, backlog_max) = watched;
-        Ok(LiveRun { classes, backlog_max, received })
+        let (classes, backlog_max, frame_ns) = watched;
+        Ok(LiveRun { classes, backlog_max, frame_ns, received })
     }
 
     /// Sends from one host to the other while `watch` runs.
@@ -216,8 +220,9 @@ impl Pair {
         Ok((watched?, receiver.finish()))
     }
 
-    /// Returns what each class did after the warm-up, and the most bytes that waited at once.
-    fn watch(&self, board: &Board) -> Result<(BTreeMap<String, Side>, u64), SystemError> {
+    /// Returns what each class did after the warm-up, the most bytes that waited at once, and the
+    /// processor time of a frame in ns.
+    fn watch(&self, board: &Board) -> Result<(BTreeMap<String, Side>, u64, f64), SystemError> {
         let whole = Duration::from_nanos(self.scenario.duration.as_nanos());
         thread::sleep(WARMUP);
         let none = || SystemError::refused("read the status", "the loop hangs", "try again");
@@ -229,7 +234,7 @@ impl Pair {
             backlog_max = backlog_max.max(waiting);
         }
         let after = board.ask_with_bins(PATIENCE).ok_or_else(none)?;
-        Ok((classes(&before, &after), backlog_max))
+        Ok((classes(&before, &after), backlog_max, frame_ns(&before, &after)))
     }
 }
 
@@ -253,6 +258,12 @@ fn copies(source: &toml::Value) -> Result<Vec<toml::Value>, String> {
 
 fn backlog(status: &Status) -> u64 {
     status.lanes[0].classes.iter().map(|class| class.backlog.bytes).sum()
+}
+
+fn frame_ns(before: &Status, after: &Status) -> f64 {
+    let received = |status: &Status| status.ports.iter().map(|port| port.received).sum::<u64>();
+    let frames = received(after).saturating_sub(received(before));
+    after.busy_ns.saturating_sub(before.busy_ns) as f64 / frames.max(1) as f64
 }
 
 fn classes(before: &Status, after: &Status) -> BTreeMap<String, Side> {

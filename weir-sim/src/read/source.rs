@@ -9,8 +9,8 @@ use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
     Congestion, INITIAL_SEGMENTS_MAX, INTERFACE_NONE, InitialWindow, LENGTH_MAX, Mtu, Pareto,
-    Period, RTO_MIN_LINUX, RTO_MIN_RFC6298, SIZES_MAX, Sizes, SlowStart, Source, Spacing, Tcp,
-    Traffic, Transfer, WINDOW_MAX,
+    Period, QUICK_ACKS_MAX, RTO_MIN_LINUX, RTO_MIN_RFC6298, SIZES_MAX, Sizes, SlowStart, Source,
+    Spacing, Tcp, Traffic, Transfer, WINDOW_MAX,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -629,6 +629,10 @@ pub(crate) fn tcp_connection(
     let ack_delay = read_or(table.field("ack_delay"), default.ack_delay, report, |node, report| {
         bounded(node, report).map(|delay| (delay > Duration::ZERO).then_some(delay))
     });
+    let quick = table.field("quick_acks");
+    let quick_acks = read_or(quick, default.quick_acks, report, |node, report| {
+        node.number(0, QUICK_ACKS_MAX.into(), report).map(|segments| segments as u32)
+    });
     // In a network acknowledgements travel as packets do.
     let return_delay = match mtu_there {
         None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
@@ -648,6 +652,7 @@ pub(crate) fn tcp_connection(
         mtu: if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? },
         transfer: None,
         ack_delay: ack_delay?,
+        quick_acks: quick_acks?,
         return_delay: return_delay?,
     })
 }

@@ -3,6 +3,7 @@
 use super::{closed, quantity};
 use serde_json::{Map, Value, json};
 use weir_core::units::Dimension;
+use weir_sim::scenario::QUICK_ACKS_MAX;
 
 /// The keys of one table of a scenario.
 pub struct Section {
@@ -155,6 +156,7 @@ const MTU: What = What::Quantity(&[Dimension::Bytes, Dimension::Number]);
 const LIMIT: What = What::Quantity(&[Dimension::Packets, Dimension::Bytes]);
 const PORT: What = What::Number(0, 65_535);
 const MANY: What = What::Number(1, u32::MAX as u64);
+const QUICK: What = What::Number(0, QUICK_ACKS_MAX as u64);
 const PERIODS: What = What::Words(&["exponential", "constant", "pareto"]);
 
 const TOP: &[Row] = &[
@@ -233,6 +235,7 @@ const TCP: &[Row] = &[
     ("mtu", MTU, "1500 B", "The largest IP packet."),
     ("mss", What::Words(&["mtu", "bsd"]), "mtu", "How segments are cut."),
     ("ack_delay", TIME, "10 ms", "How long an acknowledgement may be held back."),
+    ("quick_acks", QUICK, "0", "Segments of a new connection acknowledged one by one; Linux: 16."),
     ("return_delay", TIME, "0 s", "How long acknowledgements travel; not in a network."),
 ];
 const BULK: &[Row] = &[

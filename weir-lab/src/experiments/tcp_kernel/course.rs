@@ -1,27 +1,7 @@
 //! The course of a bulk transfer, as a packet trace before and behind a link shows it.
 
-use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use crate::score::trace::{Segment, Sent};
 use std::collections::BTreeSet;
-
-/// A segment with payload where the link takes it up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Segment {
-    /// When, in ns.
-    pub at_ns: u64,
-    /// The sequence number of its first byte.
-    pub sequence: u32,
-    /// Its payload in bytes.
-    pub bytes: u32,
-}
-
-/// A segment, and when it left the link; `None` if it was dropped.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sent {
-    /// The segment.
-    pub segment: Segment,
-    /// When it left, in ns.
-    pub left: Option<u64>,
-}
 
 /// What a trace shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,17 +35,6 @@ struct Flight {
     dropped: u32,
     under_way: u32,
     least: u32,
-}
-
-/// Reads a segment with payload to this port from an IP packet, of which the end may be missing.
-pub fn segment(at_ns: u64, packet: &[u8], port: u16) -> Option<Segment> {
-    let sliced = LaxSlicedPacket::from_ip(packet).ok()?;
-    let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { return None };
-    let Some(LaxNetSlice::Ipv4(ip)) = &sliced.net else { return None };
-    let headers = usize::from(ip.header().ihl()) * 4 + tcp.header_slice().len();
-    let bytes = usize::from(ip.header().total_len()).checked_sub(headers)?;
-    let is_ours = tcp.destination_port() == port && bytes > 0;
-    is_ours.then(|| Segment { at_ns, sequence: tcp.sequence_number(), bytes: bytes as u32 })
 }
 
 /// Finds which segments left a link that keeps their order; what only the second trace has is left
@@ -273,6 +242,5 @@ mod tests {
     fn a_trace_without_segments_says_so() {
         assert!(Course::of(&[]).is_err());
         assert!(Course::of(&[sent(0, 0, None), sent(1, 1, None)]).is_err());
-        assert_eq!(segment(0, &[0x45, 0, 0], 5004), None);
     }
 }

@@ -1,21 +1,22 @@
 //! The kernel's TCP and the simulated one on the same path, by packet trace: how CUBIC's window
 //! grows between losses and shrinks after them, and how selective acknowledgements repair a flight.
 //!
-//! Live, two captures show when each segment reached the link and when it left it; the simulation
-//! reports both times of its own segments. Both traces are counted by the same rules (`Course`).
+//! Live, two captures show when each segment reached the link and when it left it, and a third the
+//! acknowledgements; the simulation reports both times of its own segments. Both traces are counted
+//! by the same rules (`Course`). The simulated receiver acknowledges as many segments one by one at
+//! first as the kernel's did.
 
 mod course;
 
-use super::second_live::captures;
 use super::{Experiment, Own};
 use crate::rig;
 use crate::rows::{Options, Results, Row};
 use crate::score::Pair;
-use course::{Course, Segment, Sent, matched, segment};
+use crate::score::trace::{self, Acks, Tap, segments};
+use course::{Course, matched};
 use weir_core::units::Bytes;
 use weir_plot::{Kind, Plot};
-use weir_sim::capture::CaptureReader;
-use weir_sim::{Host, Watch};
+use weir_sim::Host;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -27,15 +28,15 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
     let _first = rig::prepare()?;
-    // The kernel's window grows beyond every queue here, and so may the simulated one.
-    let host = Host { window: Some(Bytes::new(WINDOW)), ..Host::default() };
     let mut results = Results::default();
     for pair in Pair::read_all(SCENARIOS, options.duration)? {
         if !options.wants(&pair.name) {
             continue;
         }
-        let (live, simulated) = (live(&pair)?, simulated(&pair, &host)?);
-        let rows = compared(&pair.name, &live, &simulated);
+        let (live, acks) = live(&pair)?;
+        let simulated = simulated(&pair, acks.quick)?;
+        let mut rows = vec![acknowledged(&pair.name, acks)];
+        rows.extend(compared(&pair.name, &live, &simulated));
         rows.iter().for_each(&mut *progress);
         results.rows.extend(rows);
         results.plots.push(plot(&pair.name, &live, &simulated));
@@ -44,42 +45,29 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, Str
     Ok(results)
 }
 
-/// Returns the transfer's course on real packets.
-fn live(pair: &Pair) -> Result<Course, String> {
-    let (_, [before, behind]) = captures(pair)?;
-    let [offered, left] = [segments(&before)?, segments(&behind)?];
-    Course::of(&matched(&offered, &left)).map_err(|why| format!("{}: {why}", pair.name))
+/// Returns the transfer's course on real packets, and how its receiver acknowledges.
+fn live(pair: &Pair) -> Result<(Course, Acks), String> {
+    let taps = [Tap::Before, Tap::Behind, Tap::Back];
+    let (_, [before, behind, back]) = trace::captures(pair, taps)?;
+    let [offered, left] = [segments(&before, PORT)?, segments(&behind, PORT)?];
+    let failed = |why: String| format!("{}: {why}", pair.name);
+    let course = Course::of(&matched(&offered, &left)).map_err(failed)?;
+    Ok((course, Acks::of(&back, PORT, PAYLOAD).map_err(failed)?))
 }
 
-/// Returns the transfer's segments in a capture.
-fn segments(capture: &[u8]) -> Result<Vec<Segment>, String> {
-    let mut reader = CaptureReader::new(capture).map_err(|error| error.to_string())?;
-    let mut segments = Vec::new();
-    while let Some(frame) = reader.next_frame() {
-        let frame = frame.map_err(|error| error.to_string())?;
-        let packet = frame.bytes.get(ETHERNET..).unwrap_or_default();
-        segments.extend(segment(frame.timestamp, packet, PORT));
-    }
-    Ok(segments)
+fn acknowledged(name: &str, Acks { quick, later }: Acks) -> Row {
+    let text = format!("{quick} segments one by one, then one for {later:.2} on average");
+    Row::shown(format!("{name}: acknowledged"), text)
 }
 
-/// Returns the transfer's course in the simulation.
-fn simulated(pair: &Pair, host: &Host) -> Result<Course, String> {
-    let mut scenario = pair.scenario.clone();
-    host.apply(&mut scenario);
-    let mut sent = Vec::new();
-    let mut tell = |fate: &weir_sim::Fate<'_>| {
-        let arrived = fate.arrived.as_nanos();
-        if let Some(segment) = fate.packet.and_then(|packet| segment(arrived, packet, PORT)) {
-            let left = fate.dropped.is_none().then_some(fate.at.as_nanos());
-            sent.push(Sent { segment, left });
-        }
-    };
-    let watch = Watch { packets: Some(&mut tell), ..Watch::default() };
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", pair.name);
-    weir_sim::run_watched(&scenario, watch, &mut |_| {}).map_err(|error| failed(&error))?;
-    sent.sort_by_key(|sent| sent.segment.at_ns);
-    Course::of(&sent).map_err(|why| failed(&why))
+/// Returns the transfer's course in the simulation, with a receiver that acknowledges this many
+/// segments one by one.
+fn simulated(pair: &Pair, quick_acks: u32) -> Result<Course, String> {
+    // The kernel's window grows beyond every queue here, and so may the simulated one.
+    let window = Some(Bytes::new(WINDOW));
+    let host = Host { window, quick_acks: Some(quick_acks), ..Host::default() };
+    let sent = trace::simulated(pair, &host, PORT)?;
+    Course::of(&sent).map_err(|why| format!("{}: {why}", pair.name))
 }
 
 /// Returns what both have to have in common.
@@ -112,8 +100,9 @@ fn plot(name: &str, live: &Course, simulated: &Course) -> Plot {
 /// The text of the scenarios.
 const SCENARIOS: &str = include_str!("scenarios.toml");
 const PORT: u16 = 5004;
-const ETHERNET: usize = 14;
 const WINDOW: u64 = 500_000;
+/// Of a full segment of the kernel's, which has timestamps.
+const PAYLOAD: u64 = 1448;
 const NOTE: &str = "Segments of the transfer that are in the queue or on the line.";
 
 #[cfg(test)]
@@ -125,8 +114,7 @@ mod tests {
     fn every_scenario_loses_segments_and_repairs_them_in_the_simulation() {
         let pairs = Pair::read_all(SCENARIOS, Duration::from_secs(5));
         for pair in pairs.unwrap_or_else(|error| panic!("{error}")) {
-            let host = Host { window: Some(Bytes::new(WINDOW)), ..Host::default() };
-            let course = simulated(&pair, &host).unwrap_or_else(|why| panic!("{why}"));
+            let course = simulated(&pair, 16).unwrap_or_else(|why| panic!("{why}"));
             let rows = compared(&pair.name, &course, &course);
             assert!(rows.iter().all(|row| row.holds), "{rows:?}");
             assert!(course.at_once >= 1.0, "{}: {rows:?}", pair.name);
