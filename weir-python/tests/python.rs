@@ -9,6 +9,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 
 #[test]
 fn the_python_tests_pass() {
@@ -22,22 +24,57 @@ fn the_python_tests_pass() {
     let python = if is_required() { environment() } else { PathBuf::from(python()) };
     let folder = tempfile::tempdir().expect("a place for temporary files");
     install(&folder.path().join("weir"));
+    let (modules, failed) = (Mutex::new(modules()), Mutex::new(String::new()));
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(module) = next(&modules) {
+                    let (is_passed, said) = tried(&python, folder.path(), &module);
+                    if !is_passed {
+                        *failed.lock().expect("no panic") += &said;
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no panic");
+    assert!(failed.is_empty(), "{failed}");
+}
+
+/// Returns the files with tests, the one that takes longest last.
+fn modules() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let files = fs::read_dir(folder).expect("the folder is there");
+    let name = |entry: io::Result<fs::DirEntry>| entry.expect("it can be listed").file_name();
+    let names = files.map(|file| name(file).to_string_lossy().into_owned());
+    let mut modules: Vec<String> =
+        names.filter(|name| name.starts_with("test_") && name.ends_with(".py")).collect();
+    assert!(!modules.is_empty(), "there are no tests in Python");
+    modules.sort_by_key(|name| name == LONGEST);
+    modules
+}
+
+fn next(modules: &Mutex<Vec<String>>) -> Option<String> {
+    modules.lock().expect("no panic").pop()
+}
+
+/// Runs the tests in a file; returns whether they passed, and what they printed.
+fn tried(python: &Path, package: &Path, module: &str) -> (bool, String) {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut command = Command::new(python);
     // Avoids other modules called `weir`, and writing anything beside the sources.
-    command.args(["-B", "-m", "unittest", "discover", "-v", "-s"]).arg(tests);
-    command.env("PYTHONPATH", folder.path()).current_dir(folder.path());
+    command.args(["-B", "-m", "unittest", "discover", "-v", "-p", module, "-s"]).arg(tests);
+    command.env("PYTHONPATH", package).current_dir(package);
     if let Some(weir) = program() {
         command.env("WEIR", weir);
     }
     let output = command.output().expect("it just ran");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("\nOK"), "no test of Python's ran: {said}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
     for (test, why) in said.lines().filter_map(|line| line.split_once(" ... skipped ")) {
         // Bypasses the harness, as above.
         let _ = writeln!(io::stderr(), "skipped: {test}: {why}");
     }
+    (output.status.success() && said.contains("\nOK"), format!("{module}:\n{said}"))
 }
 
 /// Returns the interpreter of an environment with the libraries, which is made anew if the list of
@@ -121,6 +158,10 @@ fn python() -> String {
     env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
+/// The file of tests that takes longest, so it begins first.
+const LONGEST: &str = "test_sweep.py";
+/// Files of tests that run at once: each waits for processes and for real time.
+const AT_ONCE: usize = 2;
 /// What the tests need beside Python. Ray is left out: to install it and to kill its nodes takes a
 /// minute more, and `cargo xtask figures sweep` does that.
 const LIBRARIES: &[&str] = &[
