@@ -481,6 +481,16 @@ mod tests {
         panic!("the transfer does not end: {flights:?}");
     }
 
+    #[test]
+    fn the_first_segments_are_acknowledged_one_by_one() {
+        let second = |quick_acks| {
+            let (slow_start, initial_window) = (SlowStart::Acks, InitialWindow::Segments(4));
+            flights(Tcp { quick_acks, slow_start, initial_window, ..Tcp::default() })[1].len()
+        };
+        // Each acknowledgement of the first four lets one more leave.
+        assert_eq!([0, 2, 4, 16].map(second), [6, 7, 8, 8]);
+    }
+
     /// 40 segments with losses in one flight, by each way to repair them.
     fn took(sack: bool, lost: &[usize]) -> (usize, u64) {
         let transfer = Some(Transfer { bytes: Bytes::new(40 * 1460), think: None });
