@@ -6,19 +6,21 @@
 //! Figures: `SCENARIO.CLASS.rate` (kbit/s by charged length), `.p50`, `.p99`, `.max` (ms in the
 //! link) and `.loss` (%), the same behind `simulated.`, and `SCENARIO.rate` of all classes.
 //! `SCENARIO.CLASS.apart` is the largest distance between the measured and the simulated
-//! distribution of delays (0 to 1), `SCENARIO.apart` the mean of all classes'.
+//! distribution of delays (0 to 1), `SCENARIO.apart` the mean of all classes'. `SCENARIO.error` is
+//! the largest difference of a class from its written rate (%), and `SCENARIO.SOURCE.goodput` is
+//! what arrived of a source (kbit/s of payload, from its first packet to its last).
 //! `rates` is the series of all classes' rates, each as a percentage of the simulated. Where the
 //! scenario has lines for the kernel, `SCENARIO.goodput` and `SCENARIO.kernel.goodput` (kbit/s of
 //! payload) compare both.
 
-use super::Experiment;
+use super::{Experiment, risso99};
 use crate::claims::{Kind, Measured, Plot, Run};
 use crate::score::calibrate::{self, Calibration};
 use crate::score::{Pair, Side};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
-use weir_traffic::ReceiveReport;
+use weir_traffic::{ReceiveReport, SendPlan};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -39,6 +41,8 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         let simulated = pair.simulate(&host)?;
         figures(&pair.name, &live.classes, &mut measured);
         figures(&format!("simulated.{}", pair.name), &simulated, &mut measured);
+        measured.figure(format!("{}.error", pair.name), error(&pair, &live.classes), "%");
+        sources(&pair, &live.received, &mut measured);
         let mut apart = 0.0;
         for (class, side) in &live.classes {
             let beside = simulated.get(class).cloned().unwrap_or_default();
@@ -83,6 +87,26 @@ fn figures(name: &str, classes: &BTreeMap<String, Side>, measured: &mut Measured
         measured.figure(format!("{name}.{class}.loss"), side.loss * 100.0, "%");
     }
     measured.figure(format!("{name}.rate"), total, "kbit/s");
+}
+
+/// Returns the largest difference of a class from its written rate in percent.
+fn error(pair: &Pair, classes: &BTreeMap<String, Side>) -> f64 {
+    let tree = &pair.policy().link.tree;
+    let off = |(class, side): (&String, &Side)| {
+        let wanted = risso99::configured(tree, class)?;
+        Some((side.rate_bps / wanted - 1.0).abs() * 100.0)
+    };
+    classes.iter().filter_map(off).fold(0.0, f64::max)
+}
+
+/// Adds what arrived of each source; of one that never arrived, 0.
+fn sources(pair: &Pair, received: &ReceiveReport, measured: &mut Measured) {
+    let first = SendPlan::new(Vec::new()).first_stream;
+    for (number, source) in (first..).zip(&pair.scenario.sources) {
+        let own = received.streams.iter().filter(|stream| stream.stream == Some(number));
+        let goodput = own.map(|stream| stream.goodput_mbit_s * 1e3).sum();
+        measured.figure(format!("{}.{}.goodput", pair.name, source.name), goodput, "kbit/s");
+    }
 }
 
 fn row(name: &str, live: &Side, simulated: &Side) -> Vec<String> {

@@ -15,7 +15,7 @@ use weir_core::packet::{EtherType, Protocol};
 use super::cases::{Family, Field, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node};
 use super::search::{Branches, Test};
-use super::{Later, PORTED, UNSEEN};
+use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
 
 /// Returns the program, whatever its length.
 pub(super) fn assemble(graphs: &[Graph; 3], later: Later) -> Vec<libc::sock_filter> {
@@ -213,7 +213,7 @@ impl Code {
         let portless = self.label();
         self.op(LOAD_HALF_X, 6);
         match later {
-            Later::Unknown => self.leave(JUMP_ANY_BIT, FRAGMENT_OFFSET, OUT),
+            Later::Unknown => self.leave(JUMP_ANY_BIT, FRAGMENT, OUT),
             Later::Portless => self.leave(JUMP_ANY_BIT, FRAGMENT_OFFSET, Target::To(portless)),
         }
         self.unless_ported(portless);
@@ -444,7 +444,6 @@ enum Slot {
 }
 
 const VLAN_MASK: u32 = 0x0fff;
-const FRAGMENT_OFFSET: u32 = 0x1fff;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.
 const ETHERTYPE_MIN: u32 = 0x0600;
 

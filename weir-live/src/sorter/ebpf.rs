@@ -12,7 +12,7 @@ use weir_core::packet::{EtherType, Protocol};
 use super::cases::{Family, Field, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node};
 use super::search::{Branches, Test};
-use super::{Later, PORTED, UNSEEN};
+use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
 use crate::bpf::{Code, Cond, Function, Label, Map, Op, Reg, Width};
 use Reg::{R0, R1, R2, R3, R4, R5, R10};
 
@@ -224,11 +224,11 @@ impl Program {
         self.code().op(Op::Sub, R0, R1);
         self.code().store(Width::Word, R10, Slot::PayloadLen.offset(), R0);
         self.read(R0, R4, 6, 16);
-        let fragment = match later {
-            Later::Unknown => OUT,
-            Later::Portless => Target::To(portless),
+        let (bits, fragment) = match later {
+            Later::Unknown => (FRAGMENT, OUT),
+            Later::Portless => (FRAGMENT_OFFSET, Target::To(portless)),
         };
-        self.leave(R0, Cond::AnyBit, 0x1fff, fragment);
+        self.leave(R0, Cond::AnyBit, bits, fragment);
         self.unless_ported(portless);
         self.code().load(Width::Word, R0, R10, Slot::PayloadLen.offset());
         self.leave(R0, Cond::Below, 4, OUT);

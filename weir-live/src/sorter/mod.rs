@@ -8,7 +8,8 @@
 //! frames of which a program cannot be certain:
 //! - frames that are not plain: more than two VLAN tags, IPv6 extension headers, PPPoE, MPLS, SNAP,
 //!   headers that are cut short or make no sense;
-//! - later fragments, where fragments follow the first of their datagram;
+//! - fragments, where they follow the first of their datagram: the first as well, since those
+//!   behind it would overtake it if they came by another ring;
 //! - frames that a rule may take which tests a mark, and those that a hash spreads over leaves.
 //!
 //! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
@@ -113,7 +114,7 @@ pub enum Reason {
 /// What a later fragment tells of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Later {
-    /// Not enough: it goes where the first fragment went.
+    /// Not enough: it goes where the first fragment went, and so all come by ring 0.
     Unknown,
     /// It is classified by its own headers, without ports.
     Portless,
@@ -392,6 +393,11 @@ pub const RULES_MAX: usize = 16_384;
 /// Protocols whose headers begin with two ports.
 const PORTED: [Protocol; 5] =
     [Protocol::TCP, Protocol::UDP, Protocol::SCTP, Protocol::UDP_LITE, Protocol::DCCP];
+
+/// Bits of the field of IPv4 that only fragments have set `[rfc791 §3.1]`: those of the offset, which
+/// the first one does not have, and with them `more fragments`.
+const FRAGMENT_OFFSET: u32 = 0x1fff;
+const FRAGMENT: u32 = 0x3fff;
 
 /// Ethertypes behind which an IP header or a third tag may be that no program looks for.
 const UNSEEN: [EtherType; 6] = [

@@ -12,7 +12,7 @@ use crate::socket;
 use weir_core::classify::{
     AltqHash, Classifier, ClassifierPlan, Match, PortRange, Prefix, Spread, VlanTest,
 };
-use weir_core::packet::{Dscp, Ecn, Headers, MacAddress};
+use weir_core::packet::{Dscp, Ecn, Fragment, Headers, MacAddress};
 use weir_core::random::Random;
 use weir_core::units::Instant;
 
@@ -331,6 +331,7 @@ fn check(seed: u64, tally: &mut Tally) {
     let mut classifier = Classifier::build(config.rules.clone(), config.default, &search)
         .expect("the algorithm is registered");
     let rules = config.rules.clone();
+    let follow = matches!(config.fragments, FragmentPolicy::Follow(_) | FragmentPolicy::AltqFixed);
     let plan = SortPlan::new(config);
     let sorters = [0, 1].map(|interface| plan.classic(InterfaceId(interface)));
     let xdp = [0, 1].map(|interface| plan.xdp(InterfaceId(interface)).code.number());
@@ -358,7 +359,9 @@ fn check(seed: u64, tally: &mut Tally) {
         } else if plain {
             tally.zero += 1;
         }
-        if plain && sortable && !matches!(headers.ethertype, Some(kind) if UNSEEN.contains(&kind)) {
+        let seen = !matches!(headers.ethertype, Some(kind) if UNSEEN.contains(&kind));
+        let waits = follow && headers.fragment != Fragment::None;
+        if plain && sortable && seen && !waits {
             assert_eq!(ring, u32::from(plan.ring(leaf)), "{}", about());
         }
     }
@@ -413,6 +416,40 @@ fn a_frame_goes_to_ring_0_or_to_that_of_its_leaf() {
         check(case.wrapping_mul(0x9e37_79b9_7f4a_7c15), &mut tally);
     }
     assert!(tally.zero > 5_000 && tally.sorted > 5_000 && tally.hostile > 1_000, "{tally:?}");
+}
+
+/// By another ring than the first one's, later fragments would be read before it.
+#[test]
+fn a_first_fragment_comes_by_the_ring_of_those_behind_it() {
+    let port = Match { destination_ports: vec![PortRange::single(5004)], ..Match::default() };
+    for (fragments, ring) in [
+        (FragmentPolicy::default(), 0),
+        (FragmentPolicy::AltqFixed, 0),
+        (FragmentPolicy::AltqBroken, 1),
+        (FragmentPolicy::EachAlone, 1),
+    ] {
+        let plan = SortPlan::new(SortConfig {
+            rules: vec![Rule::new(port.clone(), LeafId(1))],
+            order: MatchOrder::First,
+            fragments,
+            default: LeafId(0).into(),
+            wishes: vec![Wish::default(); 2],
+        });
+        let (classic, xdp) = (plan.classic(InterfaceId(0)).code, plan.xdp(InterfaceId(0)));
+        let number = xdp.code.number();
+        let frame = |flags: u8| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 36, 0, 7];
+            frame.extend([flags, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            frame.extend([0x13, 0x8d, 0x13, 0x8c, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+            frame
+        };
+        for (flags, ring) in [(0x00, 1), (0x40, 1), (0x20, ring)] {
+            let frame = frame(flags);
+            let found =
+                [interpret::classic(&classic, &frame), Some(interpret::xdp(&number, &frame))];
+            assert_eq!(found, [Some(ring); 2], "{fragments:?}, flags {flags:#x}");
+        }
+    }
 }
 
 /// Policies without room for all rules: programs of the first of them are as certain.

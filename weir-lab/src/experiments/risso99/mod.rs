@@ -197,7 +197,7 @@ fn rate_of_class(outlet: &OutletReport, name: &str) -> Option<f64> {
 }
 
 /// Returns the rate of a class as written, in bit/s.
-fn configured(tree: &Tree, name: &str) -> Option<f64> {
+pub(super) fn configured(tree: &Tree, name: &str) -> Option<f64> {
     let (_, class) = tree.classes().find(|(_, class)| class.name == name)?;
     Some(class.params.rate("rate")?.bits_per_second() as f64)
 }
