@@ -394,8 +394,8 @@ pub const RULES_MAX: usize = 16_384;
 const PORTED: [Protocol; 5] =
     [Protocol::TCP, Protocol::UDP, Protocol::SCTP, Protocol::UDP_LITE, Protocol::DCCP];
 
-/// Bits of the field of IPv4 that only fragments have set `[rfc791 §3.1]`: those of the offset, which
-/// the first one does not have, and with them `more fragments`.
+/// Bits that only fragments of IPv4 have set `[rfc791 §3.1]`: those of the offset, which the first
+/// one does not have, and with them `more fragments`.
 const FRAGMENT_OFFSET: u32 = 0x1fff;
 const FRAGMENT: u32 = 0x3fff;
 
