@@ -491,6 +491,22 @@ mod tests {
         assert_eq!([0, 2, 4, 16].map(second), [6, 7, 8, 8]);
     }
 
+    /// However many segments are lost, also those that are sent again, some timer goes on.
+    #[test]
+    fn a_transfer_ends_whatever_is_lost() {
+        for run in 0..200 {
+            let mut random = Random::stream(run, "losses");
+            let percent = 5 + run % 50;
+            let lost: Vec<usize> = (0..5000).filter(|_| random.bits() % 100 < percent).collect();
+            let transfer = Some(Transfer { bytes: Bytes::new(300_000), think: None });
+            for sack in [true, false] {
+                let rto_min = if sack { RTO_MIN_LINUX } else { RTO_MIN_RFC6298 };
+                let window = Bytes::new(500_000);
+                sent(Tcp { transfer, sack, rto_min, window, ..Tcp::default() }, &lost);
+            }
+        }
+    }
+
     /// 40 segments with losses in one flight, by each way to repair them.
     fn took(sack: bool, lost: &[usize]) -> (usize, u64) {
         let transfer = Some(Transfer { bytes: Bytes::new(40 * 1460), think: None });

@@ -55,6 +55,49 @@ fn tcp_fills_the_link_in_spite_of_loss() {
     }
 }
 
+const UNDER_RED: &str = r#"
+duration = "10 s"
+warmup = "5 s"
+[policy.link]
+rate = "10 Mbit/s"
+scheduler = "cbq-altq"
+overhead = "ip"
+cbq-altq = { preset = "altq1", watchdog = false, hz = 500 }
+[policy.class]
+a = { rate = "5 Mbit/s", borrow = true, match = [{ dport = 5001 }], queue = { dropper = "red-altq", limit = "60 packets" } }
+b = { rate = "3 Mbit/s", borrow = true, match = [{ dport = 5002 }], queue = { dropper = "red-altq", limit = "60 packets" } }
+c = { rate = "2 Mbit/s", borrow = true, default = true, queue = { dropper = "red-altq", limit = "60 packets" } }
+[[source]]
+name = "fa"
+kind = "tcp"
+dport = 5001
+window = "3 MB"
+[[source]]
+name = "fb"
+kind = "tcp"
+dport = 5002
+window = "3 MB"
+[[source]]
+name = "fc"
+kind = "tcp"
+dport = 5003
+window = "3 MB"
+"#;
+
+/// RED drops many segments of the first flights, also of those that are sent again.
+#[test]
+fn tcp_goes_on_under_red() {
+    for seed in 1..=24 {
+        let mut scenario = common::written(UNDER_RED);
+        scenario.seed = seed;
+        let report = run(&scenario);
+        for name in ["fa", "fb", "fc"] {
+            let source = report.source(name).expect("it is declared");
+            assert!(source.goodput_bps > 1_000_000, "seed {seed}, {name}\n{report}");
+        }
+    }
+}
+
 #[test]
 fn a_small_window_limits_tcp_to_a_window_each_round_trip() {
     for (segments, millis) in [(8, 20), (16, 40), (30, 100)] {

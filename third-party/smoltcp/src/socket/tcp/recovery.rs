@@ -97,6 +97,9 @@ pub(super) struct Recovery {
     /// A probe is to be sent; one that was is not followed by another before this is acknowledged.
     probing: bool,
     probed: Option<TcpSeqNumber>,
+    /// The retransmission timer has expired: the first segment goes whatever the window is, since
+    /// nothing else may come that starts the timer anew.
+    expired: bool,
 }
 
 impl Recovery {
@@ -114,6 +117,7 @@ impl Recovery {
             probe_at: None,
             probing: false,
             probed: None,
+            expired: false,
         }
     }
 
@@ -136,7 +140,7 @@ impl Recovery {
             return self.segments.back().map(|last| (last.begin, last.end));
         }
         let lost = self.segments.iter().find(|one| one.fate == Fate::Lost)?;
-        (lost.len() <= room).then_some((lost.begin, lost.end))
+        (self.expired || lost.len() <= room).then_some((lost.begin, lost.end))
     }
 
     /// The socket has sent these bytes, for the first time or again.
@@ -175,7 +179,7 @@ impl Recovery {
                 self.arm_probe(now, rto, rto_min);
             }
         }
-        self.probing = false;
+        (self.probing, self.expired) = (false, false);
         self.count_pipe();
     }
 
@@ -246,6 +250,7 @@ impl Recovery {
             }
         }
         (self.probe_at, self.reorder_at, self.probing) = (None, None, false);
+        self.expired = true;
         self.count_pipe();
     }
 
