@@ -22,16 +22,24 @@ pub struct Courier {
 struct Line {
     channel: Channel,
     asked: u64,
+    /// How long an answer may take.
+    patience: Duration,
     /// After an ask without an answer the next ones fail at once until then, so that a desk that
     /// does not answer delays frames once and not again and again.
     silent_until: Option<Instant>,
 }
 
 impl Courier {
-    /// A courier to the desk at the other end, for port 0.
+    /// A courier to the desk at the other end, for port 0. It waits long for answers, as no frames
+    /// wait with it yet.
     pub fn new(channel: Channel) -> Self {
-        let line = Line { channel, asked: 0, silent_until: None };
+        let line = Line { channel, asked: 0, patience: PATIENCE_START, silent_until: None };
         Self { line: Arc::new(Mutex::new(line)), port: 0 }
+    }
+
+    /// From now on frames may wait with it, and it waits no longer than they can.
+    pub fn hurry(&self) {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).patience = PATIENCE;
     }
 
     /// Returns the courier of another port over the same channel.
@@ -83,8 +91,8 @@ impl Line {
         let mut parcel = Vec::new();
         let patience = match &request.wish {
             // The kernel allocates and pins the whole pool.
-            Wish::Ask(Ask::Sockets(_)) => PATIENCE_SOCKETS,
-            _ => PATIENCE,
+            Wish::Ask(Ask::Sockets(_)) => PATIENCE_SOCKETS.max(self.patience),
+            _ => self.patience,
         };
         loop {
             let left = patience.saturating_sub(start.elapsed());
@@ -123,7 +131,9 @@ fn silent(patience: Duration) -> SystemError {
 
 /// How long an answer may take where AF_XDP sockets are made.
 const PATIENCE_SOCKETS: Duration = Duration::from_secs(5);
-/// How long an answer may take.
+/// How long an answer may take while ports are opened first, on a machine that is busy.
+const PATIENCE_START: Duration = Duration::from_secs(10);
+/// How long an answer may take while frames pass.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long no ask is brought after one without an answer.
 const SILENCE: Duration = Duration::from_secs(10);
