@@ -139,7 +139,6 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
     let through = |config: BridgeConfig| Bridge::open(config.through(&courier));
     let opened: Result<Vec<_>> = configs.into_iter().map(through).collect();
     let mut bridges = opened.map_err(text)?;
-    courier.hurry();
     warnings.extend(bridges.iter().flat_map(Bridge::warnings));
     let (reporter, log) = events::log();
     bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));

@@ -90,6 +90,7 @@ impl Post {
         (policies, questions): (Arc<Policies>, Arc<Questions>),
     ) -> Self {
         let interval = prepared.watchdog.map_or(BEAT_MAX, |time| time / 8);
+        prepared.courier.hurry();
         Self {
             keeper,
             is_kept: true,
