@@ -202,7 +202,7 @@ pub struct Tcp {
     /// How long the receiver may hold back an acknowledgement; without it, it never does.
     pub ack_delay: Option<Duration>,
     /// Segments that the receiver of a new connection acknowledges one by one before it holds back
-    /// acknowledgements; Linux does so with up to 16.
+    /// acknowledgements; Linux does so with 15 to 24.
     pub quick_acks: u32,
     /// How long acknowledgements travel; nothing else is on their way.
     pub return_delay: Duration,

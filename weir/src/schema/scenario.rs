@@ -235,7 +235,12 @@ const TCP: &[Row] = &[
     ("mtu", MTU, "1500 B", "The largest IP packet."),
     ("mss", What::Words(&["mtu", "bsd"]), "mtu", "How segments are cut."),
     ("ack_delay", TIME, "10 ms", "How long an acknowledgement may be held back."),
-    ("quick_acks", QUICK, "0", "Segments of a new connection acknowledged one by one; Linux: 16."),
+    (
+        "quick_acks",
+        QUICK,
+        "0",
+        "Segments of a new connection acknowledged one by one; Linux: 15 to 24.",
+    ),
     ("return_delay", TIME, "0 s", "How long acknowledgements travel; not in a network."),
 ];
 const BULK: &[Row] = &[
