@@ -65,26 +65,11 @@ class Sweeps(Folder):
         self.assertEqual(len(set(done)), len(done), "no run that was kept is done again")
 
     def test_a_worker_that_dies_is_replaced(self):
-        deaths = []
-
-        def kill():
-            end = time.monotonic() + 60
-            while len(deaths) < 2 and time.monotonic() < end:
-                time.sleep(0.05)
-                for worker in multiprocessing.active_children()[:1]:
-                    if worker.pid not in deaths:
-                        # It has begun, and others are as far.
-                        time.sleep(0.2)
-                        worker.kill()
-                        deaths.append(worker.pid)
-
         path = self.folder / "table.parquet"
-        thread = threading.Thread(target=kill)
-        thread.start()
-        done = self.sweep(path=path, engine="processes", workers=2, duration="900 s")
-        thread.join()
-        self.assertEqual((len(done), len(deaths)), (12, 2))
-        self.sweep(path=self.folder / "whole.parquet", duration="900 s")
+        done = self.sweep(path=path, engine=Dying(self.folder), workers=2)
+        deaths = [note.name for note in self.folder.glob("death-*")]
+        self.assertEqual((len(done), sorted(deaths)), (12, ["death-0", "death-1", "death-2"]))
+        self.sweep(path=self.folder / "whole.parquet")
         self.assertEqual(path.read_bytes(), (self.folder / "whole.parquet").read_bytes())
 
     def test_workers_end_with_a_driver_that_is_killed(self):
@@ -108,15 +93,24 @@ class Sweeps(Folder):
 
     def test_ctrl_c_keeps_what_is_done(self):
         path = self.folder / "table.parquet"
-        timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        begun = time.monotonic()
+        journal = self.folder / "table.parquet.runs"
+        pressed = []
+
+        def press():
+            while not journal.exists():
+                time.sleep(0.05)
+            time.sleep(1)
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=press, daemon=True)
+        thread.start()
         with self.assertRaises(KeyboardInterrupt):
             self.sweep(path=path, duration="100000 s", workers=2)
-        self.assertLess(time.monotonic() - begun, 10)
-        timer.join()
+        thread.join()
+        self.assertLess(time.monotonic() - pressed[0], 10)
         self.assertFalse(path.exists())
-        self.assertTrue((self.folder / "table.parquet.runs").exists())
+        self.assertTrue(journal.exists())
 
     def test_what_another_version_did_is_refused(self):
         self.write("home.toml", POLICY)
@@ -232,7 +226,37 @@ class Mortal(weir.LocalEngine):
         return ProcessPoolExecutor(1, context, os._exit, (1,))
 
 
-# Notes each run that is kept, and dies after two of them, in the middle of a line.
+class Dying(weir.LocalEngine):
+    """Processes of which three die when they have done a batch and before they say what came."""
+
+    def __init__(self, folder):
+        super().__init__(2, processes=True)
+        self.folder = folder
+
+    def _begin(self, runs):
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, context, begin_to_die, (runs.spec(), self.folder))
+
+
+def begin_to_die(spec, folder):
+    """Makes a worker that dies after its first batch, unless three others did."""
+    _engines._begin(spec)
+    work = _engines._work
+
+    def die(batch):
+        done = work(batch)
+        for number in range(3):
+            try:
+                (folder / f"death-{number}").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    # Where the pool looks up what it was handed.
+    _engines._work = die
+
+
 def runs(process):
     """Whether a process runs; one that has ended and was not waited for does not."""
     try:
@@ -255,6 +279,7 @@ if __name__ == "__main__":
     threading.Thread(target=tell, daemon=True).start()
     weir.sweep(**%s, engine="processes", workers=2, progress=False)
 """
+# Notes each run that is kept, and dies after two of them, in the middle of a line.
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
