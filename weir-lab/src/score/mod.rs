@@ -60,7 +60,8 @@ pub struct LiveRun {
 }
 
 impl Pair {
-    /// Reads all scenarios of a text, each this long after a warm-up.
+    /// Reads all scenarios of a text, each this long after a warm-up, or as long as its own
+    /// `seconds` say.
     ///
     /// # Errors
     /// When the text is not one of scenarios.
@@ -87,7 +88,11 @@ impl Pair {
         }
         let mut top = toml::Table::new();
         top.insert("policy".to_owned(), "policy.toml".into());
-        let whole = (measured + WARMUP).as_millis();
+        let own = table.get("seconds").map(|value| {
+            let seconds = value.as_integer().and_then(|seconds| u64::try_from(seconds).ok());
+            seconds.map(Duration::from_secs).ok_or(format!("{name}: `seconds` is no whole number"))
+        });
+        let whole = (own.transpose()?.unwrap_or(measured) + WARMUP).as_millis();
         top.insert("duration".to_owned(), format!("{whole} ms").into());
         top.insert("warmup".to_owned(), format!("{} ms", WARMUP.as_millis()).into());
         top.insert("source".to_owned(), sources.into());
