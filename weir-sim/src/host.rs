@@ -24,6 +24,8 @@ pub struct Host {
     pub window: Option<Bytes>,
     /// Segments that the kernel's TCP acknowledges one by one when a connection begins.
     pub quick_acks: Option<u32>,
+    /// Whether the kernel's TCP adds a timestamp to each segment.
+    pub timestamps: Option<bool>,
 }
 
 impl Host {
@@ -40,6 +42,7 @@ impl Host {
             tcp.return_delay = tcp.return_delay.plus(self.back);
             tcp.window = self.window.unwrap_or(tcp.window);
             tcp.quick_acks = self.quick_acks.unwrap_or(tcp.quick_acks);
+            tcp.timestamps = self.timestamps.unwrap_or(tcp.timestamps);
         }
     }
 }
@@ -63,9 +66,14 @@ pub fn parse(bytes: &[u8], name: &str) -> Outcome<Host> {
             Some(node) => node.number(0, QUICK_ACKS_MAX.into(), report).map(|it| Some(it as u32)),
             None => Some(None),
         };
+        let timestamps = match table.field("timestamps") {
+            Some(node) => node.flag(report).map(Some),
+            None => Some(None),
+        };
         table.finish(report);
-        let (window, quick_acks) = (window?, quick_acks?);
-        Some(Host { port: port?, forward: forward?, back: back?, window, quick_acks })
+        let (port, forward, back) = (port?, forward?, back?);
+        let (window, quick_acks, timestamps) = (window?, quick_acks?, timestamps?);
+        Some(Host { port, forward, back, window, quick_acks, timestamps })
     })
 }
 
@@ -87,7 +95,7 @@ mod tests {
     #[test]
     fn a_calibration_is_read_and_a_key_that_is_none_is_named() {
         let text = "[host]\nport = \"40 us\"\nforward = \"90 us\"\nwindow = \"3 MB\"\n\
-                    quick_acks = 16\n";
+                    quick_acks = 16\ntimestamps = true\n";
         let outcome = parse(text.as_bytes(), "host.toml");
         let host = outcome.plan.unwrap_or_default();
         assert_eq!(
@@ -95,9 +103,12 @@ mod tests {
             (Duration::from_micros(40), Duration::from_micros(90))
         );
         assert_eq!((host.back, host.window), (Duration::ZERO, Some(Bytes::new(3_000_000))));
-        assert_eq!(host.quick_acks, Some(16));
+        assert_eq!((host.quick_acks, host.timestamps), (Some(16), Some(true)));
         let wrong = parse(b"[host]\nlatency = \"1 ms\"\n", "host.toml");
         let found = &wrong.findings[0].message;
-        assert!(found.contains("`port`, `forward`, `back`, `window`, `quick_acks`"), "{found}");
+        assert!(
+            found.contains("`port`, `forward`, `back`, `window`, `quick_acks`, `timestamps`"),
+            "{found}"
+        );
     }
 }

@@ -204,6 +204,8 @@ pub struct Tcp {
     /// Segments that the receiver of a new connection acknowledges one by one before it holds back
     /// acknowledgements; Linux does so with 15 to 24.
     pub quick_acks: u32,
+    /// Whether each segment carries a timestamp, as Linux's do: 12 bytes less of data.
+    pub timestamps: bool,
     /// How long acknowledgements travel; nothing else is on their way.
     pub return_delay: Duration,
 }
@@ -440,6 +442,7 @@ impl Default for Tcp {
             transfer: None,
             ack_delay: Some(Duration::from_millis(10)),
             quick_acks: 0,
+            timestamps: false,
             return_delay: Duration::ZERO,
         }
     }

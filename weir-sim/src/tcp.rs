@@ -320,10 +320,13 @@ impl Host {
 
 fn new_socket(plan: &Tcp, headers: u16) -> Socket<'static> {
     let window = plan.window.get().clamp(1, WINDOW_MAX.get()) as usize;
+    let options = if plan.timestamps { TIMESTAMP } else { 0 };
     // The sender holds a window that is under way and another that waits to be sent.
     let held = match plan.slow_start {
         // A segment does not go beyond the end of the ring, so it is one of whole segments.
-        SlowStart::Bytes => (2 * window).next_multiple_of((plan.mtu.get() - headers).into()),
+        SlowStart::Bytes => {
+            (2 * window).next_multiple_of((plan.mtu.get() - headers - options).into())
+        }
         SlowStart::Acks => 2 * window,
     };
     let (receive, send) = (vec![0; window], vec![0; held]);
@@ -344,6 +347,10 @@ fn new_socket(plan: &Tcp, headers: u16) -> Socket<'static> {
     });
     if plan.sack {
         socket.set_loss_recovery(stack::LossRecovery::Sack);
+    }
+    if plan.timestamps {
+        // Their values tell the stack nothing that it does not know.
+        socket.set_tsval_generator(Some(|| 1));
     }
     socket.set_retransmission_timeout_min(micros(plan.rto_min));
     socket.set_ack_delay(plan.ack_delay.map(micros));
@@ -425,6 +432,9 @@ impl TxToken for Outgoing<'_> {
     }
 }
 
+/// The option of a segment with a timestamp, with its padding, in bytes [rfc7323 §3].
+const TIMESTAMP: u16 = 12;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,6 +499,15 @@ mod tests {
         };
         // Each acknowledgement of the first four lets one more leave.
         assert_eq!([0, 2, 4, 16].map(second), [6, 7, 8, 8]);
+    }
+
+    #[test]
+    fn a_timestamp_takes_12_bytes_of_each_segment() {
+        for slow_start in [SlowStart::Acks, SlowStart::Bytes] {
+            let sizes = flights(Tcp { timestamps: true, slow_start, ..Tcp::default() });
+            assert!(sizes.concat().contains(&1448), "{sizes:?}");
+            assert!(sizes.concat().iter().all(|size| *size <= 1448), "{sizes:?}");
+        }
     }
 
     /// However many segments are lost, also those that are sent again, some timer goes on.

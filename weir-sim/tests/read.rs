@@ -37,7 +37,7 @@ fn every_kind_of_source_is_read() {
         sizes = [{{ size = \"64 B\", share = \"40 %\" }}, {{ size = \"1500 B\", share = \"60 %\" }}]\n\
         [[source]]\nname = \"d\"\nkind = \"tcp\"\ndport = 80\ncongestion = \"reno\"\n\
         window = \"32 KiB\"\nmtu = \"576 B\"\nbytes = \"10 KB\"\nthink = \"1 s\"\n\
-        ack_delay = \"0 s\"\nquick_acks = 16\nreturn_delay = \"4 ms\"\n"
+        ack_delay = \"0 s\"\nquick_acks = 16\ntimestamps = true\nreturn_delay = \"4 ms\"\n"
     );
     let scenario = scenario(&text);
     assert_eq!((scenario.name.as_str(), scenario.seed), ("s", 7));
@@ -52,6 +52,7 @@ fn every_kind_of_source_is_read() {
     let Traffic::Tcp(tcp) = &d.traffic else { panic!("it is TCP") };
     assert_eq!((tcp.congestion, tcp.window), (Congestion::Reno, Bytes::new(32 << 10)));
     assert_eq!((tcp.mtu.get(), tcp.ack_delay, tcp.quick_acks), (576, None, 16));
+    assert!(tcp.timestamps);
     assert!(tcp.transfer.is_some_and(|transfer| transfer.think.is_some()));
     let report = weir_sim::run(&scenario, &mut |_| {}).expect("it is sound");
     let classes: Vec<_> = report.sources.iter().map(|source| source.class.as_str()).collect();

@@ -222,7 +222,7 @@ fn wrong_values_of_tcp_are_named() {
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
                 `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
-                `congestion`, `initial_window`, `slow_start`, `sack`, `rto_min`, `window`, `mtu`, `mss`, `ack_delay`, `quick_acks`, `return_delay`, `bytes`, \
+                `congestion`, `initial_window`, `slow_start`, `sack`, `rto_min`, `window`, `mtu`, `mss`, `ack_delay`, `quick_acks`, `timestamps`, `return_delay`, `bytes`, \
                 `think`",
             ),
         ],

@@ -66,6 +66,7 @@ fn measure(pair: &Pair, host: &Host, pictures: &mut Pictures) -> Result<Vec<Row>
     pictures.add(&pair.name, [worse, better], &rows);
     let parts = [
         ("window", Host { window: host.window, ..Host::default() }),
+        ("timestamps", Host { timestamps: host.timestamps, ..Host::default() }),
         ("acknowledgements", Host { quick_acks: host.quick_acks, ..Host::default() }),
         ("path", Host { forward: host.forward, back: host.back, ..Host::default() }),
         ("port", Host { port: host.port, ..Host::default() }),

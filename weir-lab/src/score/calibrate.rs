@@ -66,6 +66,7 @@ pub fn probe(length: Duration) -> Result<Calibration, String> {
         back: micros(path_us[0] + port_us[0]),
         window: Some(bulk.window),
         quick_acks: Some(bulk.acks.quick),
+        timestamps: Some(bulk.timestamps),
     };
     Ok(Calibration {
         host,
@@ -84,6 +85,7 @@ pub fn probe(length: Duration) -> Result<Calibration, String> {
 /// What a bulk transfer of the kernel's TCP shows.
 struct Bulk {
     window: units::Bytes,
+    timestamps: bool,
     acks: Acks,
     at_once: [u32; 2],
 }
@@ -94,11 +96,12 @@ impl Bulk {
         let (live, [before, back]) = captures(&pair, [Tap::Before, Tap::Back])?;
         let acks = Acks::of(&back, PORT, PAYLOAD)?;
         let window = window(&live);
-        let host = Host { window: Some(window), ..Host::default() };
+        let timestamps = trace::has_timestamps(&before, PORT)?;
+        let host = Host { window: Some(window), timestamps: Some(timestamps), ..Host::default() };
         let simulated = trace::simulated(&pair, &host, PORT)?;
         let simulated: Vec<Segment> = simulated.iter().map(|sent| sent.segment).collect();
         let at_once = [trace::segments(&before, PORT)?, simulated].map(|all| at_once(&all));
-        Ok(Self { window, acks, at_once })
+        Ok(Self { window, timestamps, acks, at_once })
     }
 }
 
@@ -136,7 +139,7 @@ pub fn load() -> f64 {
 impl Calibration {
     /// Returns the file that `weir sim --host` reads.
     pub fn to_toml(&self) -> String {
-        let Host { port, forward, back, window, quick_acks } = self.host;
+        let Host { port, forward, back, window, quick_acks, timestamps } = self.host;
         let micros = |delay: units::Duration| format!("{:.1} us", delay.as_nanos() as f64 / 1e3);
         let window = window.map_or(0, units::Bytes::get);
         format!(
@@ -158,7 +161,9 @@ impl Calibration {
              window = \"{window} B\"\n\
              # Segments that the kernel's TCP acknowledged one by one when the connection began;\n\
              # after that an acknowledgement was for {:.2} on average.\n\
-             quick_acks = {}\n",
+             quick_acks = {}\n\
+             # Whether its segments had timestamps, 12 bytes each.\n\
+             timestamps = {}\n",
             self.seconds,
             self.load,
             self.port_us[1],
@@ -171,6 +176,7 @@ impl Calibration {
             self.at_once[1],
             self.segments_an_ack,
             quick_acks.unwrap_or(0),
+            timestamps.unwrap_or(false),
         )
     }
 }
@@ -213,7 +219,8 @@ mod tests {
         let micros = units::Duration::from_micros;
         let (port, forward, back) = (micros(41), micros(87), micros(128));
         let window = Some(units::Bytes::new(3_000_000));
-        let host = Host { port, forward, back, window, quick_acks: Some(16) };
+        let (quick_acks, timestamps) = (Some(16), Some(true));
+        let host = Host { port, forward, back, window, quick_acks, timestamps };
         let calibration = Calibration {
             host,
             window_bytes: 3_000_000,

@@ -3,7 +3,7 @@
 
 use super::{LiveRun, Pair};
 use crate::rig;
-use etherparse::{LaxNetSlice, LaxSlicedPacket, TcpSlice, TransportSlice};
+use etherparse::{LaxNetSlice, LaxSlicedPacket, TcpOptionElement, TcpSlice, TransportSlice};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -178,6 +178,20 @@ fn capture(interface: &str, open: &AtomicUsize, stop: &AtomicBool) -> Result<Vec
 /// When it is not a capture.
 pub fn segments(capture: &[u8], port: u16) -> Result<Vec<Segment>, String> {
     found(capture, |at_ns, packet| segment(at_ns, packet, port))
+}
+
+/// Returns whether the segments with payload to this port have timestamps, in a capture.
+///
+/// # Errors
+/// When it is not a capture.
+pub fn has_timestamps(capture: &[u8], port: u16) -> Result<bool, String> {
+    let all = found(capture, |at_ns, packet| {
+        segment(at_ns, packet, port)?;
+        let (_, tcp) = tcp_of(&LaxSlicedPacket::from_ip(packet).ok()?)?;
+        let is_stamp = |it| matches!(it, Ok(TcpOptionElement::Timestamp(..)));
+        Some(tcp.options_iterator().any(is_stamp))
+    })?;
+    Ok(!all.is_empty() && all.into_iter().all(|has| has))
 }
 
 /// Returns the numbers that the segments from this port acknowledge, in a capture.

@@ -633,6 +633,8 @@ pub(crate) fn tcp_connection(
     let quick_acks = read_or(quick, default.quick_acks, report, |node, report| {
         node.number(0, QUICK_ACKS_MAX.into(), report).map(|segments| segments as u32)
     });
+    let stamps = table.field("timestamps");
+    let timestamps = read_or(stamps, default.timestamps, report, |node, report| node.flag(report));
     // In a network acknowledgements travel as packets do.
     let return_delay = match mtu_there {
         None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
@@ -653,6 +655,7 @@ pub(crate) fn tcp_connection(
         transfer: None,
         ack_delay: ack_delay?,
         quick_acks: quick_acks?,
+        timestamps: timestamps?,
         return_delay: return_delay?,
     })
 }

@@ -241,6 +241,12 @@ const TCP: &[Row] = &[
         "0",
         "Segments of a new connection acknowledged one by one; Linux: 15 to 24.",
     ),
+    (
+        "timestamps",
+        What::Flag,
+        "false",
+        "Whether each segment carries a timestamp of 12 bytes; Linux: true.",
+    ),
     ("return_delay", TIME, "0 s", "How long acknowledgements travel; not in a network."),
 ];
 const BULK: &[Row] = &[

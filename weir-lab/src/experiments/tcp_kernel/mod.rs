@@ -12,7 +12,7 @@ use super::{Experiment, Own};
 use crate::rig;
 use crate::rows::{Options, Results, Row};
 use crate::score::Pair;
-use crate::score::trace::{self, Acks, Tap, segments};
+use crate::score::trace::{self, Acks, Tap, has_timestamps, segments};
 use course::{Course, matched};
 use weir_core::units::Bytes;
 use weir_plot::{Kind, Plot};
@@ -33,8 +33,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, Str
         if !options.wants(&pair.name) {
             continue;
         }
-        let (live, acks) = live(&pair)?;
-        let simulated = simulated(&pair, acks.quick)?;
+        let (live, acks, timestamps) = live(&pair)?;
+        let simulated = simulated(&pair, acks.quick, timestamps)?;
         let mut rows = vec![acknowledged(&pair.name, acks)];
         rows.extend(compared(&pair.name, &live, &simulated));
         rows.iter().for_each(&mut *progress);
@@ -45,14 +45,16 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, Str
     Ok(results)
 }
 
-/// Returns the transfer's course on real packets, and how its receiver acknowledges.
-fn live(pair: &Pair) -> Result<(Course, Acks), String> {
+/// Returns the transfer's course on real packets, how its receiver acknowledges, and whether the
+/// segments have timestamps.
+fn live(pair: &Pair) -> Result<(Course, Acks, bool), String> {
     let taps = [Tap::Before, Tap::Behind, Tap::Back];
     let (_, [before, behind, back]) = trace::captures(pair, taps)?;
     let [offered, left] = [segments(&before, PORT)?, segments(&behind, PORT)?];
     let failed = |why: String| format!("{}: {why}", pair.name);
     let course = Course::of(&matched(&offered, &left)).map_err(failed)?;
-    Ok((course, Acks::of(&back, PORT, PAYLOAD).map_err(failed)?))
+    let timestamps = has_timestamps(&before, PORT)?;
+    Ok((course, Acks::of(&back, PORT, PAYLOAD).map_err(failed)?, timestamps))
 }
 
 fn acknowledged(name: &str, Acks { quick, later }: Acks) -> Row {
@@ -61,11 +63,12 @@ fn acknowledged(name: &str, Acks { quick, later }: Acks) -> Row {
 }
 
 /// Returns the transfer's course in the simulation, with a receiver that acknowledges this many
-/// segments one by one.
-fn simulated(pair: &Pair, quick_acks: u32) -> Result<Course, String> {
+/// segments one by one, and with timestamps or without.
+fn simulated(pair: &Pair, quick_acks: u32, timestamps: bool) -> Result<Course, String> {
     // The kernel's window grows beyond every queue here, and so may the simulated one.
     let window = Some(Bytes::new(WINDOW));
-    let host = Host { window, quick_acks: Some(quick_acks), ..Host::default() };
+    let (quick_acks, timestamps) = (Some(quick_acks), Some(timestamps));
+    let host = Host { window, quick_acks, timestamps, ..Host::default() };
     let sent = trace::simulated(pair, &host, PORT)?;
     Course::of(&sent).map_err(|why| format!("{}: {why}", pair.name))
 }
@@ -114,7 +117,7 @@ mod tests {
     fn every_scenario_loses_segments_and_repairs_them_in_the_simulation() {
         let pairs = Pair::read_all(SCENARIOS, Duration::from_secs(5));
         for pair in pairs.unwrap_or_else(|error| panic!("{error}")) {
-            let course = simulated(&pair, 16).unwrap_or_else(|why| panic!("{why}"));
+            let course = simulated(&pair, 16, true).unwrap_or_else(|why| panic!("{why}"));
             let rows = compared(&pair.name, &course, &course);
             assert!(rows.iter().all(|row| row.holds), "{rows:?}");
             assert!(course.at_once >= 1.0, "{}: {rows:?}", pair.name);
