@@ -38,7 +38,7 @@ struct Given {
 /// relative to `base_dir`, by default the working directory; `seed` replaces the scenario's. With
 /// `packets` the attribute `packets` of the report is a table with a row for each packet that left
 /// or was dropped; with `series`, the width of a bin such as "100 ms", the attribute `series` is a
-/// table of what each class did over time. Raises `weir.Error` if the scenario or its policy has
+/// table of what each class did over time. `name` is what findings call the scenario. Raises `weir.Error` if the scenario or its policy has
 /// errors; other findings become warnings.
 #[pyfunction]
 #[pyo3(signature = (scenario_text, base_dir = None, seed = None, **options))]
@@ -49,10 +49,10 @@ pub fn simulate<'py>(
     seed: Option<u64>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options::of(options, &["packets", "series"])?;
+    let options = Options::of(options, &["packets", "series", "name"])?;
     let packets = options.take("packets")?.unwrap_or(false);
     let series = options.take::<String>("series")?.as_deref().map(bin_width).transpose()?;
-    let scenario = scenario(py, scenario_text, base_dir, seed)?;
+    let scenario = scenario(py, scenario_text, options.take("name")?, base_dir, seed)?;
     let asked = Asked { packets, series };
     if series.is_some_and(|width| scenario.duration.as_nanos() / width.as_nanos() > BINS_MAX) {
         let why = format!("series: the run has more than {BINS_MAX} bins of this width");
@@ -225,14 +225,14 @@ pub fn compare_schedulers<'py>(
     base_dir: Option<PathBuf>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options::of(options, &["seed", "replications", "threads"])?;
+    let options = Options::of(options, &["seed", "replications", "threads", "name"])?;
     let replications: u16 = options.take("replications")?.unwrap_or(1);
     let (seed, threads) = (options.take("seed")?, options.take::<u16>("threads")?);
     let found = find(&schedulers).map_err(PyValueError::new_err)?;
     if found.is_empty() || replications == 0 {
         return Err(PyValueError::new_err("give one scheduler and one replication, or more"));
     }
-    let scenario = scenario(py, scenario_text, base_dir, seed)?;
+    let scenario = scenario(py, scenario_text, options.take("name")?, base_dir, seed)?;
     let scenario = compare::at(scenario, None, None).map_err(PyValueError::new_err)?;
     let compared = interrupt::run(py, move |stop| {
         let threads = threads.map_or_else(replicate::cores, usize::from);
@@ -339,12 +339,14 @@ fn tested(
 fn scenario(
     py: Python<'_>,
     text: &str,
+    name: Option<String>,
     base_dir: Option<PathBuf>,
     seed: Option<u64>,
 ) -> PyResult<Scenario> {
+    let name = name.as_deref().unwrap_or(SCENARIO_NAME);
     let base = base_dir.unwrap_or_default();
     let read_file = |path: &Path| file::read_named(&base.join(path));
-    let outcome = py.detach(|| read::parse(text.as_bytes(), SCENARIO_NAME, &read_file));
+    let outcome = py.detach(|| read::parse(text.as_bytes(), name, &read_file));
     let scenario = answer::plan(py, outcome)?;
     Ok(Scenario { seed: seed.unwrap_or(scenario.seed), ..scenario })
 }

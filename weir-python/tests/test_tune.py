@@ -243,7 +243,7 @@ class Tune(unittest.TestCase):
                 self.assertIn("call.delay.p99", (folder / "front.svg").read_text())
             else:
                 self.assertEqual(done.returncode, 2, done.stdout)
-                self.assertIn("pip install weir-python[tune]", done.stderr)
+                self.assertIn("pip install './weir-python[tune]'", done.stderr)
                 self.assertFalse((folder / "tuned.toml").exists())
 
 

@@ -446,6 +446,7 @@ class Runs(Folder):
         compared = weir.compare(SCENARIO % "5 s", ["fifo", "drr"], self.folder, replications=2)
         self.assertEqual([row["scheduler"] for row in compared["rows"]], ["fifo", "drr"])
         self.assertEqual([row["runs"] for row in compared["rows"]], [2, 2])
+        self.assertEqual(len(weir.compare(SCENARIO % "5 s", "drr", self.folder)["rows"]), 1)
         with self.assertRaisesRegex(ValueError, "no scheduler"):
             weir.compare(SCENARIO % "5 s", ["nosuch"], self.folder)
 
@@ -494,7 +495,8 @@ class Given(Folder):
 
     def test_a_file_is_read_with_what_lies_beside_it(self):
         report = weir.simulate(SCENARIO % "1 s", self.folder)
-        self.assertEqual(weir.simulate(self.scenario), report)
+        self.assertEqual(report["scenario"], "scenario")
+        self.assertEqual(weir.simulate(self.scenario), {**report, "scenario": "mix"})
         self.assertEqual(weir.check(self.scenario), [])
         self.write("home.toml", FAULTY)
         (found,) = weir.check(self.policy)
@@ -638,7 +640,9 @@ class Models(Folder):
     def test_objects_are_changed_and_run(self):
         scenario = weir.Scenario.from_toml((EXAMPLES / "walk/evening.toml").read_text())
         self.assertEqual(scenario.policy, "uplink.toml")
-        policy = weir.Policy.from_toml((EXAMPLES / "walk/uplink.toml").read_text())
+        policy = weir.Policy.from_toml(EXAMPLES / "walk/uplink.toml")
+        with self.assertRaisesRegex(AttributeError, r"Class has no field `burst`; write keys\['burst'\]"):
+            policy.classes["voice"].burst = "30 KB"
         self.assertEqual(policy.classes["voice"].queue.limit, "15 packets")
         policy.link.rate = "19 Mbit/s"
         scenario.policy, scenario.duration = policy, "1 s"

@@ -44,7 +44,7 @@ enum Task {
 /// The experiments to run, and how.
 #[derive(clap::Args)]
 struct Which {
-    /// An experiment, a paper, or `all` papers; to run also one of Weir's own experiments.
+    /// An experiment, a paper, or `all` papers; `run` also takes one of Weir's own experiments.
     #[arg(value_name = "ID|PAPER|all", default_value = "all")]
     name: String,
     /// The historic variant, the sound one, or both side by side.
@@ -174,5 +174,16 @@ impl Which {
             "no experiment is called `{name}`; write all, {names}, or one of `weir lab list`"
         );
         output.refuse(&message)
+    }
+
+    /// Refuses what is no simulated experiment of a paper, where only these will do.
+    fn of_no_paper(&self, shelf: &Shelf, output: &Output) -> Exit {
+        let known: Vec<_> = shelf.papers.iter().map(|paper| paper.key.as_str()).collect();
+        let (name, known) = (&self.name, known.join(", "));
+        output.refuse(&format!(
+            "`{name}` is no simulated experiment of a paper, and this has no others; write all, \
+             {known}, or one of theirs that `weir lab list` names; `weir lab run {name}` or \
+             `weir lab run --live {name}` runs others"
+        ))
     }
 }

@@ -23,8 +23,8 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
     let python = std::env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let failed = |why: String| {
         let cure = format!(
-            "install the module there (`pip install '{needs}'`), or name another Python in \
-             WEIR_PYTHON"
+            "install the module there (`pip install './{needs}'` in a checkout of Weir), or name \
+             another Python in WEIR_PYTHON"
         );
         format!("`{python} -m weir` {why}; {cure}")
     };

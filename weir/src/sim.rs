@@ -46,8 +46,8 @@ pub struct Sim {
     /// A seed other than the scenario's.
     #[arg(long)]
     seed: Option<u64>,
-    /// What a host adds, as `weir calibrate` writes it: the way to the receiver and back, and the
-    /// window of the kernel's TCP.
+    /// What a host adds, as `weir calibrate` writes it: the way to the receiver and back, and
+    /// window, quick acknowledgements and timestamps of the kernel's TCP.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use weir_policy::reader::suggest;
 ///
 /// docs/tuning.md has the forms. It prints what changes, what each class gains and loses, which
 /// condition is closest to its limit, and the candidates that none exceeds in every objective. The
-/// search is Optuna's: it needs Python's module (`pip install 'weir-python[tune]'`). Exits 1 if no
+/// search is Optuna's: it needs Python's module (`pip install './weir-python[tune]'`). Exits 1 if no
 /// values that it tried meet the goals, 2 if an input is wrong, 130 if it was stopped.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]

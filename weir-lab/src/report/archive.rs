@@ -130,23 +130,30 @@ fn plots(outcomes: &[Outcome<'_>], files: &mut Files) {
 }
 
 fn facts_csv(facts: &[Decided]) -> String {
-    let mut text = row(&["paper", "fact", "at", "kind", "verdict", "says", "because"]);
-    for Decided { paper, fact, decision, because, .. } in facts {
-        let because = because.join(" ");
-        let kind = fact.kind.name();
-        text += &row(&[paper, &fact.id, &fact.at, kind, decision.words(), &fact.says, &because]);
+    let head = ["paper", "fact", "at", "kind", "verdict", "sound_run_too", "says", "because"];
+    let mut text = row(&[head.as_slice(), &["shown_by"]].concat());
+    for decided in facts {
+        let Decided { paper, fact, decision, because, shown_by, .. } = decided;
+        let (because, shown_by) = (because.join(" "), shown_by.join(" "));
+        let start = [paper, fact.id.as_str(), &fact.at, fact.kind.name(), decision.words()];
+        let end = [yes(decided.sound_too), &fact.says, &because, &shown_by];
+        text += &row(&[start.as_slice(), &end].concat());
     }
     text
 }
 
 fn claims_csv(outcomes: &[Outcome<'_>]) -> String {
-    let mut text =
-        row(&["experiment", "era", "claim", "kind", "verdict", "measured", "expected", "says"]);
+    let start = ["experiment", "era", "claim", "kind", "verdict", "sound_run_too"];
+    let end = ["measured", "expected", "says", "because", "shown_by"];
+    let mut text = row(&[start.as_slice(), &end].concat());
     for outcome in outcomes {
         for claim in &outcome.claims {
             let (era, kind) = (outcome.era.name(), claim.kind.name());
-            let start = [outcome.id, era, &claim.id, kind, claim.verdict.words()];
-            let end = [claim.measured.as_str(), &claim.expected, &claim.says];
+            let sound = claim.sound_too.map_or("", yes);
+            let start = [outcome.id, era, &claim.id, kind, claim.verdict.words(), sound];
+            let [because, shown_by] =
+                [&claim.because, &claim.shown_by].map(|text| text.as_deref().unwrap_or_default());
+            let end = [&claim.measured, claim.expected.as_str(), &claim.says, because, shown_by];
             text += &row(&[start.as_slice(), &end].concat());
         }
     }
@@ -176,6 +183,10 @@ fn series_csv(outcomes: &[Outcome<'_>]) -> String {
         }
     }
     text
+}
+
+const fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
 }
 
 /// A line of CSV `[rfc4180]`.
@@ -213,9 +224,13 @@ of manifest.json with the same version: simulated results do not depend on the m
   claims.csv     the rows of all experiments, each with its verdict
   figures.csv    what was measured, by experiment and era; series.csv: the same of series
   plots/         a picture a plot; manifest.json has their titles
-  papers/        facts, sheets, policies and scenarios, as they were run
+  papers/        facts, sheets, policies and scenarios, as they were run; those of live runs, too,
+                 which were not
   bench/         the instructions that a packet takes, of which the models of machines are made
   more/          files that the user added, such as results of live runs
+
+What holds in the sound run, too (sound_run_too), is no evidence of a fault of the historic one. A
+fact that fails says in shown_by which row's run shows the cause; without one the cause is unknown.
 ";
 
 #[cfg(test)]

@@ -132,6 +132,6 @@ failure also says whether a run shows its cause. A fact that holds in the sound 
 evidence of a fault. The list of facts was written from the papers' texts on 24 November 2026. By
 then experiments that chose their own claims had run for days; the list was committed before the
 rows that decide its facts. Sentences that it had missed were added on 27 November 2026, after those
-runs; each file says which. How an experiment is written down is in
+runs; each file says which. What each verdict means, and how an experiment is written down, is in
 [lab-format.md](../lab-format.md).
 ";

@@ -143,20 +143,21 @@ impl Calibration {
         let micros = |delay: units::Duration| format!("{:.1} us", delay.as_nanos() as f64 / 1e3);
         let window = window.map_or(0, units::Bytes::get);
         format!(
-            "# What this host adds to a simulated link: `weir calibrate`, {:.0} s, load {:.2}.\n\
+            "# What this host adds to a simulated link: `weir calibrate`, {:.0} s, load {:.2}.\n{}\
              [host]\n\
              # From the kernel's stamp to the send call on an idle link, beyond the line.\n\
              # Median; 99 of 100 packets took at most {:.1} us. Of the median, {:.1} us are\n\
              # processor time of a frame (batch and port), the rest is the wake-up.\n\
              port = \"{}\"\n\
              # From the sender's call to the stamp, and from the send call to the receiver's\n\
-             # kernel.\n\
+             # kernel; 0 where that is below what the probe tells apart.\n\
              # Median; 99 of 100 packets took at most {:.1} us.\n\
              forward = \"{}\"\n\
              # The same for acknowledgements, with the loop: the probe cannot tell both ways\n\
              # apart.\n\
              back = \"{}\"\n\
              # The most payload that the kernel's TCP had under way in a queue with room for all.\n\
+             # It grows as long as nothing is lost: a longer probe finds more.\n\
              # It came to the link {} segments at once (median), in the simulation {}.\n\
              window = \"{window} B\"\n\
              # Segments that the kernel's TCP acknowledged one by one when the connection began;\n\
@@ -166,8 +167,13 @@ impl Calibration {
              timestamps = {}\n",
             self.seconds,
             self.load,
+            if self.load > BUSY {
+                "# The machine was busy: measure again when it is idle.\n"
+            } else {
+                ""
+            },
             self.port_us[1],
-            self.frame_us,
+            self.frame_us.min(port.as_nanos() as f64 / 1e3),
             micros(port),
             self.path_us[1],
             micros(forward),
@@ -203,6 +209,8 @@ name = "bulk"
 kind = "tcp"
 dport = 5004
 "#;
+/// A load above which a probe of this machine measures others' work, too.
+const BUSY: f64 = 1.0;
 /// Of a full segment with timestamps.
 const PAYLOAD: u64 = 1448;
 const FRAME: u64 = 1514;

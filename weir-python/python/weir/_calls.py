@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Sequence, TypeVar
 
 from . import _weir
-from ._given import Given, PathLike, folder_of, text_of
+from ._given import Given, PathLike, folder_of, listed, text_of
 from ._report import Report
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,11 +22,11 @@ def documented(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
     return with_documentation
 
 
-def name_of(given: Given, name: str | None) -> str:
+def name_of(given: Given, name: str | None, default: str = "policy.toml") -> str:
     """Returns what findings call it."""
     if name is not None:
         return name
-    return os.fspath(given) if isinstance(given, os.PathLike) else "policy.toml"
+    return os.fspath(given) if isinstance(given, os.PathLike) else default
 
 
 @documented(_weir.check)
@@ -46,13 +46,16 @@ def simulate(
 ) -> Report:
     """Simulates a scenario, as `weir sim` does."""
     folder = folder_of(scenario_text, base_dir)
-    return _weir.simulate(text_of(scenario_text), folder, seed, packets=packets, series=series)
+    return _weir.simulate(
+        text_of(scenario_text), folder, seed, packets=packets, series=series,
+        name=name_of(scenario_text, None, "scenario.toml"),
+    )
 
 
 @documented(_weir.compare)
 def compare(
     scenario_text: Given,
-    schedulers: Sequence[str],
+    schedulers: str | Sequence[str],
     base_dir: PathLike | None = None,
     *,
     seed: int | None = None,
@@ -61,8 +64,9 @@ def compare(
 ) -> dict[str, Any]:
     """Simulates one scenario under several schedulers, as `weir compare` does."""
     return _weir.compare(
-        text_of(scenario_text), list(schedulers), folder_of(scenario_text, base_dir),
+        text_of(scenario_text), listed(schedulers), folder_of(scenario_text, base_dir),
         seed=seed, replications=replications, threads=threads,
+        name=name_of(scenario_text, None, "scenario.toml"),
     )
 
 

@@ -139,7 +139,7 @@ def _work(batch: list[int]) -> str:
 
 
 class RayEngine:
-    """A cluster of Ray: that at `address`, or one on this machine; needs `pip install weir-python[ray]`.
+    """A cluster of Ray: that at `address`, or one on this machine; needs `pip install './weir-python[ray]'`.
 
     Workers import `weir`, so it is installed on every node. A batch whose worker or node dies is
     done again by another one, at most `retries` times.
@@ -150,7 +150,7 @@ class RayEngine:
             # Without a type: it is there only where it was asked for.
             ray: Any = importlib.import_module("ray")
         except ImportError as error:
-            raise ImportError("sweeps on Ray need it: pip install 'weir-python[ray]'") from error
+            raise ImportError("sweeps on Ray need it: pip install './weir-python[ray]'") from error
         self._ray = ray
         self._retries = retries
         self._own = not ray.is_initialized()

@@ -57,6 +57,13 @@ def table_of(text: str, what: str) -> dict[str, Any]:
         raise refused(f"the {what} is no TOML: {error}", findings) from None
 
 
+def listed(values: Any) -> list[Any]:
+    """Returns a list: a single text, path or object is one of one, and not one of its letters."""
+    if isinstance(values, (str, os.PathLike)) or hasattr(values, "to_toml"):
+        return [values]
+    return list(values)
+
+
 def plain(value: Any) -> Any:
     """Returns a value of numpy as Python's, and others as they are."""
     return value.item() if hasattr(value, "item") else value

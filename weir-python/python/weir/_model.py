@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Callable, ClassVar, Mapping, TypeVar, Union
 
 from . import _weir
-from ._given import table_of
+from ._given import table_of, text_of
 from ._report import Report
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -24,6 +24,13 @@ class Keys:
     """What these objects share: fields by their keys, and other keys."""
 
     _text_keys: ClassVar[Mapping[str, str]] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses what is no field, for it would not be written."""
+        if name not in {each.name for each in fields(self)}:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind} has no field `{name}`; write keys[{name!r}] for a key of that name")
+        super().__setattr__(name, value)
 
     def _written(self) -> dict[str, Any]:
         """Returns the keys that have a value, in their order."""
@@ -148,9 +155,9 @@ class Policy(Keys):
     _text_keys: ClassVar[Mapping[str, str]] = {"classes": "class", "promises": "promise"}
 
     @classmethod
-    def from_toml(cls, text: str) -> Policy:
-        """Reads a policy; what is wrong with it, `check` says."""
-        return cls._of(table_of(text, "policy"))
+    def from_toml(cls, text: str | os.PathLike[str]) -> Policy:
+        """Reads a policy, a text or a `pathlib.Path`; what is wrong with it, `check` says."""
+        return cls._of(table_of(text_of(text), "policy"))
 
     @classmethod
     def _of(cls, row: Mapping[str, Any]) -> Policy:
@@ -222,9 +229,9 @@ class Scenario(Keys):
     _text_keys: ClassVar[Mapping[str, str]] = {"sources": "source"}
 
     @classmethod
-    def from_toml(cls, text: str) -> Scenario:
-        """Reads a scenario; what is wrong with it, `weir.check` says."""
-        row = table_of(text, "scenario")
+    def from_toml(cls, text: str | os.PathLike[str]) -> Scenario:
+        """Reads a scenario, a text or a `pathlib.Path`; what is wrong with it, `weir.check` says."""
+        row = table_of(text_of(text), "scenario")
         made = cls._read(row)
         if isinstance(row.get("policy"), dict):
             made.policy = Policy._of(row["policy"])

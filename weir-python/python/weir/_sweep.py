@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence, Union
 
 from ._engines import Engine, LocalEngine, RayEngine
-from ._given import Given, folder_of, plain, text_of
+from ._given import Given, folder_of, listed, plain, text_of
 from ._weir import SweepRuns, SweepTable, Table
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -79,7 +79,7 @@ def sweep(
     grid: Mapping[str, Sequence[Any]] | None = None,
     *,
     replications: int = 1,
-    metrics: Sequence[str],
+    metrics: str | Sequence[str],
     random: Mapping[str, Sequence[Any]] | None = None,
     latin: Mapping[str, Sequence[Any]] | None = None,
     points: int = 0,
@@ -127,12 +127,13 @@ def sweep(
         "scenario": text_of(scenario),
         "design": {
             "method": method,
-            "axes": [{"key": key, "values": [plain(value) for value in values]} for key, values in axes.items()],
+            "axes": [{"key": key, "values": [plain(value) for value in listed(values)]}
+                     for key, values in axes.items()],
             "points": points,
             "seed": draw,
         },
         "replications": replications,
-        "metrics": list(metrics),
+        "metrics": listed(metrics),
         "seed": seed,
     }
     runs = SweepRuns(json.dumps(spec), folder_of(scenario, base_dir))

@@ -11,7 +11,7 @@ from typing import Any, Sequence, Union
 
 from . import _weir
 from ._engines import Engine
-from ._given import Given, folder_of, refused, text_of
+from ._given import Given, folder_of, listed, refused, text_of
 from ._knobs import knobs_of, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
@@ -122,11 +122,11 @@ class Tuned:
 
 def tune(
     policy: Given,
-    goals: Sequence[str],
-    over: Sequence[Given],
-    keep: Sequence[str] = (),
+    goals: str | Sequence[str],
+    over: Given | Sequence[Given],
+    keep: str | Sequence[str] = (),
     *,
-    free: Sequence[str] = (),
+    free: str | Sequence[str] = (),
     base_dir: PathLike | Sequence[PathLike] | None = None,
     policy_dir: PathLike | None = None,
     trials: int = 100,
@@ -137,7 +137,7 @@ def tune(
     engine: str | Engine = "local",
     progress: bool | None = None,
 ) -> Tuned:
-    """Searches values of a policy that meet the goals, with Optuna (`pip install weir-python[tune]`).
+    """Searches values of a policy that meet the goals, with Optuna (`pip install './weir-python[tune]'`).
 
     `policy` and each scenario of `over` are texts, files (`pathlib.Path`) or objects; a scenario runs
     with this policy instead of its own, and finds its files relative to `base_dir`, one folder for
@@ -150,6 +150,7 @@ def tune(
     change, such as `class.*.rate`; by default all numbers and quantities of classes. Each trial runs
     all scenarios with `seeds` seeds, and the pick is proved with `fresh` others.
     """
+    goals, over, keep, free = listed(goals), listed(over), listed(keep), listed(free)
     if not goals:
         raise ValueError("there is no goal")
     for name, count in (("trials", trials), ("seeds", seeds), ("fresh", fresh)):

@@ -86,6 +86,7 @@ def simulate(
     *,
     packets: bool = False,
     series: Union[str, None] = None,
+    name: Union[str, None] = None,
 ) -> Report:
     """Simulates a scenario, as `weir sim` does; the report of docs/sim-report.md. With `packets`
     and `series` (the width of a bin) it has tables under these names."""
@@ -98,6 +99,7 @@ def compare(
     seed: Union[int, None] = None,
     replications: int = 1,
     threads: Union[int, None] = None,
+    name: Union[str, None] = None,
 ) -> dict[str, Any]:
     """Simulates one scenario under several schedulers, as `weir compare` does."""
 

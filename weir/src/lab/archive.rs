@@ -31,7 +31,7 @@ impl Archive {
     pub fn run(self, shelf: &Shelf, output: &Output) -> Exit {
         let sheets = shelf.select(&self.which.name);
         if sheets.is_empty() {
-            return self.which.unknown(shelf, output);
+            return self.which.of_no_paper(shelf, output);
         }
         let more = match self.add.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>() {
             Ok(more) => more,

@@ -1,6 +1,6 @@
 //! The papers' experiments: claims beside measurements, historic and sound.
 
-use super::Which;
+use super::{EraChoice, Which};
 use crate::output::{Exit, Format, Output};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub fn facts(shelf: &Shelf, paper: Option<&str>, output: &Output) -> Exit {
     let mut all = Vec::new();
     let papers = shelf.papers.iter().filter(|row| row.states_facts());
     let known: Vec<&str> = papers.clone().map(|row| row.key.as_str()).collect();
-    for row in papers.filter(|row| paper.is_none_or(|paper| paper == row.key)) {
+    for row in papers.filter(|row| paper.is_none_or(|paper| ["all", &row.key].contains(&paper))) {
         match Shelf::facts(row) {
             Ok(facts) => all.push(Stated { paper: &row.key, facts }),
             Err(error) => return output.refuse(&error),
@@ -83,7 +83,8 @@ pub fn facts(shelf: &Shelf, paper: Option<&str>, output: &Output) -> Exit {
     }
     if all.is_empty() {
         let name = paper.unwrap_or_default();
-        return output.refuse(&format!("no paper is called `{name}`; write {}", known.join(", ")));
+        let known = known.join(", ");
+        return output.refuse(&format!("no paper `{name}` states facts; write all, {known}"));
     }
     if output.format == Format::Json {
         output.json(&all);
@@ -132,7 +133,13 @@ pub fn run(
                 output.text("Facts of papers\n");
             }
             facts.iter().for_each(|decided| output.text(&fact_line(decided)));
-            output.text(&format!("{}.\n", Headline::of(&facts, &outcomes)));
+            let headline = Headline::of(&facts, &outcomes).to_string();
+            if !headline.is_empty() {
+                output.text(&format!("{headline}.\n"));
+            }
+            if only.is_some() || !matches!(which.era, EraChoice::Both) {
+                output.text(PART);
+            }
         }
     }
     ended(&outcomes, asked, output)
@@ -267,4 +274,6 @@ fn bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style.expect("the template is well formed"))
 }
 
+const PART: &str = "With `--only` or one era rows are left out: facts may be decided by fewer \
+                    rows, and what holds in the sound run, too, may not be seen.\n";
 const NO_CLAIM: &str = "no claim matches; `--only` must be part of a claim's id or sentence";

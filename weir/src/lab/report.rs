@@ -27,7 +27,7 @@ impl Report {
     pub fn run(self, shelf: &Shelf, output: &Output) -> Exit {
         let sheets = shelf.select(&self.which.name);
         if sheets.is_empty() {
-            return self.which.unknown(shelf, output);
+            return self.which.of_no_paper(shelf, output);
         }
         if self.markdown.is_some() && sheets.len() < shelf.sheets.len() {
             return output.refuse("`--markdown` writes a page of every paper; leave the name out");
