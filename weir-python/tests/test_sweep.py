@@ -130,6 +130,8 @@ class Sweeps(Folder):
     def test_wrong_sweeps_are_refused(self):
         with self.assertRaisesRegex(weir.Error, "no class `nosuch`"):
             self.sweep(metrics=["nosuch.rate"])
+        with self.assertRaisesRegex(ValueError, "nan is no value of a key"):
+            weir.sweep(SCENARIO % "1 s", {"policy.link.rate": [float("nan")]}, metrics="all.rate")
         with self.assertRaisesRegex(weir.Error, "`nosuch` is no metric|no metric"):
             self.sweep(metrics="nosuch")
         with self.assertRaisesRegex(ValueError, "one of grid, random and latin"):

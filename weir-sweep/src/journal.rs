@@ -40,6 +40,9 @@ impl Journal {
     pub fn open(table: &Path, sweep: &Sweep) -> Result<(Self, BTreeMap<usize, Done>), String> {
         let path = Self::place(table);
         let cannot = |error| format!("cannot use {}: {error}", path.display());
+        if std::fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+            return Err(cannot("it is no regular file; name another table".to_owned()));
+        }
         let opened = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let mut file = opened.map_err(|error| cannot(error.to_string()))?;
         file.try_lock().map_err(|error| match error {
@@ -87,6 +90,11 @@ impl Journal {
     }
 }
 
+fn head(sweep: &Sweep) -> Result<Vec<u8>, String> {
+    let head = Head { sweep: sweep.identity().to_owned() };
+    serde_json::to_vec(&head).map_err(|error| error.to_string())
+}
+
 /// Returns the runs of a journal, and where its last whole line ends.
 fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done>, u64), String> {
     let shown = path.display();
@@ -97,16 +105,22 @@ fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done
         line.clear();
         let length = reader.read_until(b'\n', &mut line);
         let length = length.map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let other = || {
+            format!(
+                "{shown} was begun by another sweep, or by another version of Weir; remove it, or \
+                 name another table"
+            )
+        };
         if line.last() != Some(&b'\n') {
-            return Ok((done, end));
+            // A head that is cut off is the start of one; what is not is somebody's file.
+            let own = head(sweep)?;
+            let is_ours = end > 0 || own.starts_with(&line);
+            return if is_ours { Ok((done, end)) } else { Err(other()) };
         }
         if end == 0 {
             let head: Option<Head> = serde_json::from_slice(&line).ok();
             if head.is_none_or(|head| head.sweep != sweep.identity()) {
-                return Err(format!(
-                    "{shown} was begun by another sweep, or by another version of Weir; remove it, \
-                     or name another table"
-                ));
+                return Err(other());
             }
         } else {
             // A line that is damaged ends what can be trusted.

@@ -147,6 +147,15 @@ fn another_sweeps_journal_or_table_is_left_alone() {
     let before = fs::read(Journal::place(&path)).expect("it is there");
     assert!(Journal::open(&path, &other).is_err_and(|why| why.contains("by another sweep")));
     assert_eq!(fs::read(Journal::place(&path)).ok(), Some(before));
+    // Nor is a file that is none of ours, with a whole line or without.
+    for text in ["precious notes", "precious notes\n"] {
+        fs::write(Journal::place(&path), text).expect("it can be written");
+        assert!(Journal::open(&path, &one).is_err_and(|why| why.contains("by another sweep")));
+        assert_eq!(fs::read_to_string(Journal::place(&path)).ok().as_deref(), Some(text));
+    }
+    fs::remove_file(Journal::place(&path)).expect("it is there");
+    fs::create_dir(Journal::place(&path)).expect("it can be made");
+    assert!(Journal::open(&path, &one).is_err_and(|why| why.contains("no regular file")));
     table::write(&path, &one, &all(&one)).expect("it can be written");
     assert!(table::read(&path, &other).is_err_and(|why| why.contains("of another sweep")));
     fs::write(&path, "no table").expect("it can be written");

@@ -2,7 +2,8 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
-use crate::whole_file::cannot;
+use crate::whole_file::WholeFile;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_lab::rig;
@@ -33,11 +34,14 @@ impl Run for Calibrate {
 impl Calibrate {
     fn calibrate(&self, output: &Output) -> Result<Exit, String> {
         let _first = rig::prepare()?;
+        // Before the probe: it would be lost where nothing can be written.
+        let file = self.write.as_deref().map(WholeFile::create).transpose();
+        let file = file.map_err(|error| error.to_string())?;
         let calibration = calibrate::probe(Duration::from_secs(self.seconds))?;
         let text = calibration.to_toml();
-        if let Some(path) = &self.write {
-            let name = path.display().to_string();
-            std::fs::write(path, &text).map_err(|error| cannot("write", &name, &error))?;
+        if let Some(mut file) = file {
+            file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+            file.keep()?;
         }
         match output.format {
             Format::Json => output.json(&calibration),

@@ -19,6 +19,15 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     file::read(path)
 }
 
+/// As [`read()`], however long it is: for a file that is passed on, and not parsed.
+///
+/// # Errors
+/// As the system says.
+pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    remember(path);
+    fs::read(path)
+}
+
 /// As [`read()`]; `-` is standard input.
 ///
 /// # Errors

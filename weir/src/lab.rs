@@ -8,6 +8,7 @@ mod report;
 use crate::Run;
 use crate::output::{Exit, Output};
 use crate::picture::{Files, picture_file};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -150,8 +151,9 @@ impl Request {
     fn run_live(self, shelf: &Shelf, output: &Output) -> Exit {
         let sheets = shelf.select_live(&self.which.name);
         if sheets.is_empty() {
-            let known = shelf.live.iter().map(|sheet| sheet.paper.as_str());
-            let (name, known) = (&self.which.name, known.collect::<Vec<_>>().join(", "));
+            let known: BTreeSet<_> = shelf.live.iter().map(|sheet| sheet.paper.as_str()).collect();
+            let known: Vec<_> = known.into_iter().collect();
+            let (name, known) = (&self.which.name, known.join(", "));
             return output.refuse(&format!("`{name}` does not run live; write all, {known}"));
         }
         let which = Which { threads: NonZeroUsize::new(1), ..self.which };

@@ -30,6 +30,8 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
     };
     let mut command = Command::new(&python);
     command.args(["-m", "weir"]).args(arguments);
+    // It ends with this process, however that ends.
+    command.env("WEIR_DRIVER", std::process::id().to_string());
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| failed(error.to_string()))?;
     // Ctrl-C reaches the child, too; what it did is kept, and its exit code is this one's.

@@ -6,9 +6,11 @@ use self::found::Found;
 use crate::change::{self, Options};
 use crate::output::{Exit, Format, Output};
 use crate::picture::{self, Files};
-use crate::{Run, diff, input, python, whole_file};
+use crate::whole_file::{self, WholeFile};
+use crate::{Run, diff, input, python};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_control::protocol::{Answer, InForce, Request, Terms};
 use weir_policy::diff::Difference;
@@ -19,8 +21,8 @@ use weir_policy::reader::suggest;
 ///
 /// docs/tuning.md has the forms. It prints what changes, what each class gains and loses, which
 /// condition is closest to its limit, and the candidates that none exceeds in every objective. The
-/// search is Optuna's: it needs Python's module (`pip install './weir-python[tune]'`). Exits 1 if no
-/// values that it tried meet the goals, 2 if an input is wrong, 130 if it was stopped.
+/// search is Optuna's: it needs Python's module (`pip install './weir-python[tune]'`). Exits 1 if
+/// no values that it tried meet the goals, 2 if an input is wrong, 130 if it was stopped.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Tune {
@@ -93,15 +95,19 @@ impl Run for Tune {
 
 impl Tune {
     fn search(&self, output: &Output) -> Result<Exit, String> {
+        let named = self.named();
         let inputs: Vec<_> = std::iter::once(&self.policy).chain(&self.over).collect();
-        let inputs: Vec<_> = inputs.into_iter().map(PathBuf::as_path).collect();
+        let inputs: Vec<_> = inputs.into_iter().chain(&named).map(PathBuf::as_path).collect();
         whole_file::distinct(&[("--out", &self.out), ("--plot", &self.plot)], &inputs)?;
-        for input in inputs {
+        for input in std::iter::once(&self.policy).chain(&self.over) {
             let cannot = |error| whole_file::cannot("read", &input.display().to_string(), &error);
             std::fs::File::open(input).map_err(cannot)?;
         }
         self.find_link()?;
         let picture = Files::open(self.plot.as_deref(), None)?;
+        // Before the search: it would be lost where nothing can be written.
+        let out = self.out.as_deref().map(WholeFile::create).transpose();
+        let out = out.map_err(|error| error.to_string())?;
         let ended = python::run(self.words(), &[], "weir-python[tune]")?;
         if ended.exit != Exit::Clean {
             return Ok(ended.exit);
@@ -111,13 +117,17 @@ impl Tune {
         if self.plot.is_some() {
             picture.write_picture(&found.picture())?;
         }
-        match &self.out {
-            Some(out) if found.met => whole_file::write(out, &found.policy)?,
-            Some(out) => {
+        match (out, &self.out) {
+            (Some(mut file), _) if found.met => {
+                let written = file.write_all(found.policy.as_bytes());
+                written.map_err(|error| error.to_string())?;
+                file.keep()?;
+            }
+            (_, Some(out)) => {
                 let out = out.display();
                 output.warn(&format!("{out} was not written: a condition is broken"));
             }
-            None => {}
+            (_, None) => {}
         }
         match output.format {
             Format::Json => output.json(&found),
@@ -141,6 +151,25 @@ impl Tune {
             }
             (None, met) => Ok(if met { Exit::Clean } else { Exit::Faults }),
         }
+    }
+
+    /// Returns the files that the policy's promises and the scenarios name, and those that these
+    /// do: inputs, too. What cannot be read or is no TOML, the search says.
+    fn named(&self) -> Vec<PathBuf> {
+        let table = |path: &Path| -> Option<toml::Table> {
+            String::from_utf8(input::read(path).ok()?).ok()?.parse().ok()
+        };
+        let beside = |path: &Path, name: &str| path.with_file_name("").join(name);
+        let promises = table(&self.policy).and_then(|mut top| top.remove("promise"));
+        let promises = promises.and_then(|rows| rows.as_array().cloned()).unwrap_or_default();
+        let under = promises.iter().filter_map(|row| row.get("under")?.as_str());
+        let mut named: Vec<_> = under.map(|name| beside(&self.policy, name)).collect();
+        for scenario in self.over.iter().cloned().chain(named.clone()) {
+            let policy =
+                table(&scenario).and_then(|top| Some(top.get("policy")?.as_str()?.to_owned()));
+            named.extend(policy.map(|name| beside(&scenario, &name)));
+        }
+        named
     }
 
     /// Returns the arguments of the search.

@@ -132,6 +132,20 @@ fn a_file_that_an_input_names_is_never_written_over() {
     check_refused("replay template.toml capture.pcap -o hosts.csv", None, "-o hosts.csv is an");
     check_refused("replay template.toml capture.pcap --drops hosts.csv", None, "--drops hosts.csv");
     check_refused("convert template.toml --scheduler wf2q+ -o hosts.csv", None, "is an input");
+    let words = "tune policy.toml --goal g --over naming.toml --out template.toml";
+    check_refused(words, None, "--out template.toml is an input");
+    let words = "lab archive R-EFF --add hosts.csv --out hosts.csv";
+    check_refused(words, None, "hosts.csv: it is an input");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_the_work() {
+    let said = "cannot write away/x: No such file";
+    check_refused("lab report R-EFF --out away/x", None, said);
+    check_refused("lab archive R-EFF --out away/x", None, said);
+    check_refused("tune policy.toml --goal g --over scenario.toml --out away/x", None, said);
+    let words = "lab archive R-EFF --add hosts.csv --add ./hosts.csv";
+    check_refused(words, None, "two files to add are called `hosts.csv`; rename one");
 }
 
 #[test]

@@ -147,12 +147,15 @@ impl Dropper for Red {
 
 impl State {
     fn take_average(&mut self, now: Instant, backlog: Count) {
-        if let Some(since) = self.idle_since.take() {
+        if let (Some(since), 0) = (self.idle_since, backlog.packets) {
             let packets = now.since(since).as_nanos() / self.packet_time;
+            // If this packet is refused nothing waits, and the pause goes on behind what counted.
+            self.idle_since = Some(since.after(Duration::from_nanos(packets * self.packet_time)));
             let left = power(ONE - ONE / self.weight as u64, packets);
             self.average = ((self.average as u128 * u128::from(left)) >> 32) as i64;
             return;
         }
+        self.idle_since = None;
         let waiting = if self.curve.in_bytes { backlog.bytes } else { backlog.packets };
         let waiting = (waiting.min(LENGTH_MAX) << FRACTION) as i64;
         self.average += (waiting - self.average) / self.weight;
@@ -426,6 +429,27 @@ mod tests {
         trial.offer(1000, 0);
         let part = trial.dropper.0.average as f64 / before;
         assert!((part - 0.99f64.powi(69)).abs() < 1e-3, "{part}");
+    }
+
+    #[test]
+    fn packets_that_are_refused_in_a_pause_do_not_end_it() {
+        let plan = params(&[("weight", "100")], &[("gentle", false)]);
+        let mut trial = Trial::<Red>::new(&plan);
+        drops(&mut trial, 14, 0);
+        while trial.serve().is_some() {}
+        trial.dropper.0.average = 30 << FRACTION;
+        trial.pause(800);
+        assert!(!trial.offer(1000, 0), "the average is above the upper threshold");
+        let before = trial.dropper.0.average as f64;
+        // However short the times between them are.
+        for _ in 0..50 * 8 {
+            trial.pause(100);
+            trial.offer(1000, 0);
+        }
+        let part = trial.dropper.0.average as f64 / before;
+        assert!((part - 0.99f64.powi(50)).abs() < 1e-3, "{part}");
+        trial.pause(800 * 1000);
+        assert!(trial.offer(1000, 0), "the queue was empty for long");
     }
 
     #[test]

@@ -25,12 +25,16 @@ pub const EXPERIMENT: Experiment = Experiment {
 type Classes = BTreeMap<String, Side>;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
+    let pairs = Pair::read_all(SCENARIOS, options.duration)?;
+    if !pairs.iter().any(|pair| options.wants(&pair.name)) {
+        return Ok(Results::default());
+    }
     let _first = rig::prepare()?;
     let calibration = calibrate::probe(options.duration.clamp(PROBE_MIN, PROBE_MAX))?;
     let mut rows = vec![Row::shown("calibration".to_owned(), calibrated(&calibration))];
     let mut pictures = Pictures::default();
     progress(&rows[0]);
-    for pair in Pair::read_all(SCENARIOS, options.duration)? {
+    for pair in pairs {
         if !options.wants(&pair.name) {
             continue;
         }

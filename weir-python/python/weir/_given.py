@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any, Protocol, Union
@@ -66,4 +67,7 @@ def listed(values: Any) -> list[Any]:
 
 def plain(value: Any) -> Any:
     """Returns a value of numpy as Python's, and others as they are."""
-    return value.item() if hasattr(value, "item") else value
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no value of a key; write a finite number")
+    return value

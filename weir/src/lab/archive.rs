@@ -37,6 +37,16 @@ impl Archive {
             Ok(more) => more,
             Err(error) => return output.refuse(&error),
         };
+        if let Some((name, _)) = more.iter().enumerate().find_map(|(place, (name, bytes))| {
+            more[..place].iter().any(|(before, _)| before == name).then_some((name, bytes))
+        }) {
+            return output.refuse(&format!("two files to add are called `{name}`; rename one"));
+        }
+        // Before the runs: they would be lost where nothing can be written.
+        let file = match WholeFile::create(&self.out) {
+            Ok(file) => file,
+            Err(error) => return output.refuse(&error.to_string()),
+        };
         let Measurement { outcomes, asked } = match papers::measure(&sheets, &self.which, None) {
             Ok(measurement) => measurement,
             Err(error) => return output.refuse(&error),
@@ -44,7 +54,7 @@ impl Archive {
         if outcomes.len() == asked {
             let written = papers::decided(shelf, &sheets, &outcomes).and_then(|facts| {
                 let bytes = archive(shelf, (&outcomes, &facts), &self.about(), &more);
-                self.write(&bytes.map_err(|error| error.to_string())?)?;
+                write(file, &bytes.map_err(|error| error.to_string())?)?;
                 Ok(Headline::of(&facts, &outcomes).to_string())
             });
             match written {
@@ -63,18 +73,17 @@ impl Archive {
         let command = format!("weir lab archive {name} --era {era} --seed {seed}");
         About { version: env!("WEIR_VERSION").to_owned(), ..About::this(command, *seed) }
     }
+}
 
-    fn write(&self, bytes: &[u8]) -> Result<(), String> {
-        let mut file = WholeFile::create(&self.out).map_err(|error| error.to_string())?;
-        file.write_all(bytes).map_err(|error| error.to_string())?;
-        file.keep()
-    }
+fn write(mut file: WholeFile, bytes: &[u8]) -> Result<(), String> {
+    file.write_all(bytes).map_err(|error| error.to_string())?;
+    file.keep()
 }
 
 /// Reads a file to add.
 fn read(path: &Path) -> Result<More, String> {
     let shown = path.display().to_string();
     let name = path.file_name().ok_or_else(|| format!("{shown} is no file"))?;
-    let bytes = input::read(path).map_err(|error| cannot("read", &shown, &error))?;
+    let bytes = input::read_whole(path).map_err(|error| cannot("read", &shown, &error))?;
     Ok((name.to_string_lossy().into_owned(), bytes))
 }

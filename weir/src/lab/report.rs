@@ -3,7 +3,8 @@
 use super::papers::Measurement;
 use super::{Which, papers};
 use crate::output::{Exit, Output};
-use crate::whole_file;
+use crate::whole_file::{self, WholeFile};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_lab::claims::{Decided, Outcome, Shelf, decide};
 use weir_lab::report::{About, Headline, html, markdown};
@@ -32,6 +33,10 @@ impl Report {
         if self.markdown.is_some() && sheets.len() < shelf.sheets.len() {
             return output.refuse("`--markdown` writes a page of every paper; leave the name out");
         }
+        let file = match self.open() {
+            Ok(file) => file,
+            Err(error) => return output.refuse(&error),
+        };
         let Measurement { outcomes, asked } = match papers::measure(&sheets, &self.which, None) {
             Ok(measurement) => measurement,
             Err(error) => return output.refuse(&error),
@@ -42,7 +47,7 @@ impl Report {
                 Ok(facts) => facts,
                 Err(error) => return output.refuse(&error),
             };
-            match self.write(shelf, &outcomes, &facts) {
+            match self.write(file, shelf, &outcomes, &facts) {
                 Ok(to) => {
                     let headline = Headline::of(&facts, &outcomes);
                     output.text(&format!("{}: {headline}.\n", to.display()));
@@ -53,16 +58,24 @@ impl Report {
         papers::ended(&outcomes, asked, output)
     }
 
+    /// Opens what will be written, before the runs: they would be lost where nothing can be.
+    fn open(&self) -> Result<Option<WholeFile>, String> {
+        let Some(folder) = &self.markdown else {
+            return WholeFile::create(&self.out).map(Some).map_err(|error| error.to_string());
+        };
+        let made = std::fs::create_dir_all(folder);
+        made.map(|()| None).map_err(|error| format!("{}: {error}", folder.display()))
+    }
+
     /// Writes the file or the pages; returns the path.
     fn write(
         &self,
+        file: Option<WholeFile>,
         shelf: &Shelf,
         outcomes: &[Outcome<'_>],
         facts: &[Decided],
     ) -> Result<&Path, String> {
         if let Some(folder) = &self.markdown {
-            let made = std::fs::create_dir_all(folder);
-            made.map_err(|error| format!("{}: {error}", folder.display()))?;
             for page in markdown(shelf, outcomes, facts) {
                 whole_file::write(&folder.join(page.file), &page.text)?;
             }
@@ -70,7 +83,11 @@ impl Report {
         }
         let words: Vec<String> = std::env::args().skip(1).collect();
         let about = About::this(format!("weir {}", words.join(" ")), self.which.seed);
-        whole_file::write(&self.out, &html(shelf, outcomes, facts, &about))?;
+        if let Some(mut file) = file {
+            let page = html(shelf, outcomes, facts, &about);
+            file.write_all(page.as_bytes()).map_err(|error| error.to_string())?;
+            file.keep()?;
+        }
         Ok(&self.out)
     }
 }
