@@ -1,15 +1,15 @@
 #!/bin/bash
 # build.sh DIR: unpacks a kernel, QEMU, BusyBox and tc of the distribution below DIR, and makes the
 # folder DIR/ird of the guest. Needs root for apt's download; installs nothing. A folder that has the
-# packages already needs no network.
+# packages already needs no network. Packages that the machine has are downloaded all the same.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(realpath -m "$1")
 mkdir -p "$dir/debs/partial" "$dir/unpacked"
 if [ ! -e "$dir/unpacked/boot" ]; then
     kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-6.*\)/\1/p' | head -1)
-    apt-get -y -q --no-install-recommends --download-only -o Dir::Cache::Archives="$dir/debs" \
-        install qemu-system-x86 busybox-static iproute2 "$kernel"
+    apt-get -y -q --no-install-recommends --download-only --reinstall -o Dir::Cache::Archives="$dir/debs" \
+        install qemu-system-x86 qemu-system-common qemu-system-data seabios busybox-static iproute2 "$kernel"
     for package in "$dir"/debs/*.deb; do dpkg -x "$package" "$dir/unpacked"; done
 fi
 guest=$dir/ird
