@@ -86,7 +86,7 @@ fn place(table: &mut Table, keys: &[String], value: Value) -> Result<(), String>
 }
 
 /// Splits a path at its points.
-fn split(path: &str) -> Result<Vec<String>, String> {
+pub fn split(path: &str) -> Result<Vec<String>, String> {
     let (mut keys, mut key, mut quoted) = (Vec::new(), String::new(), false);
     for letter in path.chars() {
         match letter {

@@ -1,7 +1,7 @@
 //! A sweep: its runs by number, and what identifies it.
 
 use crate::design::Design;
-use crate::edit::Edited;
+use crate::edit::{self, Edited};
 use crate::metric::Metric;
 use crate::table;
 use serde::{Deserialize, Serialize};
@@ -249,13 +249,27 @@ impl Sweep {
     }
 }
 
-/// Refuses a design whose table would have two columns of one name.
+/// Refuses a design whose table would have two columns of one name, or of which one says what was
+/// not run.
 fn named_once(spec: &Spec) -> Result<(), String> {
     let keys = spec.design.axes.iter().map(|axis| &axis.key);
-    if keys.clone().any(|key| key == "seed") {
+    let paths = keys.clone().map(|key| edit::split(key)).collect::<Result<Vec<_>, _>>()?;
+    if paths.iter().any(|path| path == &["seed"]) {
         return Err("`seed` is no key to vary: every replication has a seed of its own, from \
                     `seed` on; write `replications`"
             .to_owned());
+    }
+    for (place, path) in paths.iter().enumerate() {
+        let hides = |other: usize| other != place && path.starts_with(&paths[other]);
+        if let Some(other) = (0..paths.len()).find(|other| hides(*other)) {
+            let [own, other] = [place, other].map(|axis| &spec.design.axes[axis].key);
+            if own != other {
+                return Err(format!(
+                    "`{own}` lies in what `{other}` replaces, so that one would hide the other; \
+                     vary one of them"
+                ));
+            }
+        }
     }
     let mut names: BTreeSet<&str> = table::OWN.into_iter().collect();
     match keys.chain(&spec.metrics).find(|name| !names.insert(name)) {

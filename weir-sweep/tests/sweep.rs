@@ -211,7 +211,16 @@ fn warnings_are_told_once() {
 
 #[test]
 fn what_cannot_be_swept_is_refused() {
-    let rows: [(Spec, &str); 8] = [
+    let pair = |one: (&str, _), other: (&str, _)| spec(&[one, other], 1, &["voice.rate"]);
+    let rates = ("policy.class.voice.rate", json!(["1 Mbit/s", "2 Mbit/s"]));
+    let quoted = ("policy.class.\"voice\".rate", json!(["3 Mbit/s"]));
+    let rows: [(Spec, &str); 11] = [
+        (spec(&[("\"seed\"", json!([1, 2]))], 1, &["voice.rate"]), "`seed` is no key to vary"),
+        (pair(rates.clone(), quoted), "one would hide the other; vary one of them"),
+        (
+            pair(("policy", json!(["one.toml"])), rates),
+            "`policy.class.voice.rate` lies in what `policy` replaces",
+        ),
         (spec(&[("seed", json!([1, 2]))], 1, &["voice.rate"]), "`seed` is no key to vary"),
         (spec(&[], 1, &["voice.rate", "voice.rate"]), "two columns"),
         (
