@@ -254,7 +254,7 @@ impl Sweep {
 fn named_once(spec: &Spec) -> Result<(), String> {
     let keys = spec.design.axes.iter().map(|axis| &axis.key);
     let paths = keys.clone().map(|key| edit::split(key)).collect::<Result<Vec<_>, _>>()?;
-    if paths.iter().any(|path| path == &["seed"]) {
+    if paths.iter().any(|path| path.as_slice() == ["seed"]) {
         return Err("`seed` is no key to vary: every replication has a seed of its own, from \
                     `seed` on; write `replications`"
             .to_owned());
