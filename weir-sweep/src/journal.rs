@@ -25,6 +25,12 @@ struct Head {
     sweep: String,
 }
 
+impl Head {
+    fn of(sweep: &Sweep) -> Self {
+        Self { sweep: sweep.identity().to_owned() }
+    }
+}
+
 impl Journal {
     /// Returns where the journal of the table at `table` is.
     pub fn place(table: &Path) -> PathBuf {
@@ -54,7 +60,7 @@ impl Journal {
         file.seek(SeekFrom::End(0)).map_err(|error| cannot(error.to_string()))?;
         let mut journal = Self { path, file, end };
         if end == 0 {
-            journal.line(&Head { sweep: sweep.identity().to_owned() })?;
+            journal.line(&Head::of(sweep))?;
         }
         Ok((journal, done))
     }
@@ -90,11 +96,6 @@ impl Journal {
     }
 }
 
-fn head(sweep: &Sweep) -> Result<Vec<u8>, String> {
-    let head = Head { sweep: sweep.identity().to_owned() };
-    serde_json::to_vec(&head).map_err(|error| error.to_string())
-}
-
 /// Returns the runs of a journal, and where its last whole line ends.
 fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done>, u64), String> {
     let shown = path.display();
@@ -112,8 +113,8 @@ fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done
             )
         };
         if line.last() != Some(&b'\n') {
-            // A head that is cut off is the start of one; what is not is somebody's file.
-            let own = head(sweep)?;
+            // A sweep that is killed may leave a part of its head; any other text is a user's file.
+            let own = serde_json::to_vec(&Head::of(sweep)).map_err(|error| error.to_string())?;
             let is_ours = end > 0 || own.starts_with(&line);
             return if is_ours { Ok((done, end)) } else { Err(other()) };
         }

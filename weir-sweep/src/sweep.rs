@@ -1,6 +1,6 @@
 //! A sweep: its runs by number, and what identifies it.
 
-use crate::design::Design;
+use crate::design::{Axis, Design};
 use crate::edit::{self, Edited};
 use crate::metric::Metric;
 use crate::table;
@@ -123,6 +123,7 @@ impl Sweep {
         }
         let metrics: Vec<Metric> =
             spec.metrics.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
+        effective(&spec)?;
         named_once(&spec)?;
         let points = spec.design.points()?;
         let runs = points.len().checked_mul(spec.replications as usize);
@@ -249,33 +250,37 @@ impl Sweep {
     }
 }
 
-/// Refuses a design whose table would have two columns of one name, or of which one says what was
-/// not run.
+/// Refuses a design whose table would have two columns of one name.
 fn named_once(spec: &Spec) -> Result<(), String> {
     let keys = spec.design.axes.iter().map(|axis| &axis.key);
-    let paths = keys.clone().map(|key| edit::split(key)).collect::<Result<Vec<_>, _>>()?;
-    if paths.iter().any(|path| path.as_slice() == ["seed"]) {
-        return Err("`seed` is no key to vary: every replication has a seed of its own, from \
-                    `seed` on; write `replications`"
-            .to_owned());
-    }
-    for (place, path) in paths.iter().enumerate() {
-        let hides = |other: usize| other != place && path.starts_with(&paths[other]);
-        if let Some(other) = (0..paths.len()).find(|other| hides(*other)) {
-            let [own, other] = [place, other].map(|axis| &spec.design.axes[axis].key);
-            if own != other {
-                return Err(format!(
-                    "`{own}` lies in what `{other}` replaces, so that one would hide the other; \
-                     vary one of them"
-                ));
-            }
-        }
-    }
     let mut names: BTreeSet<&str> = table::OWN.into_iter().collect();
     match keys.chain(&spec.metrics).find(|name| !names.insert(name)) {
         Some(twice) => Err(format!("`{twice}` would be two columns of the table; name it once")),
         None => Ok(()),
     }
+}
+
+/// Refuses keys of which one has no effect, for the table would say what was not run.
+fn effective(spec: &Spec) -> Result<(), String> {
+    let path = |axis: &Axis| Ok((edit::split(&axis.key)?, axis.key.clone()));
+    let paths = spec.design.axes.iter().map(path).collect::<Result<Vec<_>, String>>()?;
+    if paths.iter().any(|(path, _)| path.as_slice() == ["seed"]) {
+        return Err("`seed` is no key to vary: every replication has a seed of its own, from \
+                    `seed` on; write `replications`"
+            .to_owned());
+    }
+    for (path, key) in &paths {
+        let hides = |(other, other_key): &&(Vec<String>, String)| {
+            other_key != key && path.starts_with(other)
+        };
+        if let Some((_, other)) = paths.iter().find(hides) {
+            return Err(format!(
+                "`{key}` lies in what `{other}` replaces, so that one would hide the other; vary \
+                 one of them"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn parse(edited: &Edited, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Outcome<Scenario> {

@@ -3,7 +3,6 @@
 use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::WholeFile;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_lab::rig;
@@ -39,10 +38,7 @@ impl Calibrate {
         let file = file.map_err(|error| error.to_string())?;
         let calibration = calibrate::probe(Duration::from_secs(self.seconds))?;
         let text = calibration.to_toml();
-        if let Some(mut file) = file {
-            file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
-            file.keep()?;
-        }
+        file.map_or(Ok(()), |file| file.finish(text.as_bytes()))?;
         match output.format {
             Format::Json => output.json(&calibration),
             Format::Text if self.write.is_none() => output.text(&text),

@@ -8,7 +8,6 @@ mod report;
 use crate::Run;
 use crate::output::{Exit, Output};
 use crate::picture::{Files, picture_file};
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -151,8 +150,8 @@ impl Request {
     fn run_live(self, shelf: &Shelf, output: &Output) -> Exit {
         let sheets = shelf.select_live(&self.which.name);
         if sheets.is_empty() {
-            let known: BTreeSet<_> = shelf.live.iter().map(|sheet| sheet.paper.as_str()).collect();
-            let known: Vec<_> = known.into_iter().collect();
+            let mut known: Vec<_> = shelf.live.iter().map(|sheet| sheet.paper.as_str()).collect();
+            known.dedup();
             let (name, known) = (&self.which.name, known.join(", "));
             return output.refuse(&format!("`{name}` does not run live; write all, {known}"));
         }

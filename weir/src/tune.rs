@@ -9,7 +9,6 @@ use crate::picture::{self, Files};
 use crate::whole_file::{self, WholeFile};
 use crate::{Run, diff, input, python};
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_control::protocol::{Answer, InForce, Request, Terms};
@@ -118,11 +117,7 @@ impl Tune {
             picture.write_picture(&found.picture())?;
         }
         match (out, &self.out) {
-            (Some(mut file), _) if found.met => {
-                let written = file.write_all(found.policy.as_bytes());
-                written.map_err(|error| error.to_string())?;
-                file.keep()?;
-            }
+            (Some(file), _) if found.met => file.finish(found.policy.as_bytes())?,
             (_, Some(out)) => {
                 let out = out.display();
                 output.warn(&format!("{out} was not written: a condition is broken"));
@@ -154,10 +149,12 @@ impl Tune {
     }
 
     /// Returns the files that the policy's promises and the scenarios name, and those that these
-    /// do: inputs, too. What cannot be read or is no TOML, the search says.
+    /// do: inputs, too. What cannot be read or is no TOML, the search says; what is no regular file
+    /// can be read only once, and the search reads it.
     fn named(&self) -> Vec<PathBuf> {
         let table = |path: &Path| -> Option<toml::Table> {
-            String::from_utf8(input::read(path).ok()?).ok()?.parse().ok()
+            let bytes = path.is_file().then(|| input::read(path))?.ok()?;
+            String::from_utf8(bytes).ok()?.parse().ok()
         };
         let beside = |path: &Path, name: &str| path.with_file_name("").join(name);
         let promises = table(&self.policy).and_then(|mut top| top.remove("promise"));

@@ -45,6 +45,15 @@ impl WholeFile {
         Ok(Self { state, name })
     }
 
+    /// Writes all of the file at once, and gives it its name.
+    ///
+    /// # Errors
+    /// When it fails, with the name.
+    pub fn finish(mut self, bytes: &[u8]) -> Result<(), String> {
+        self.write_all(bytes).map_err(|error| error.to_string())?;
+        self.keep()
+    }
+
     /// Gives the file its name.
     ///
     /// # Errors
@@ -143,9 +152,7 @@ fn folder(path: &Path) -> &Path {
 /// # Errors
 /// When it fails, with the name.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
-    let mut file = WholeFile::create(path).map_err(|error| error.to_string())?;
-    file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
-    file.keep()
+    WholeFile::create(path).map_err(|error| error.to_string())?.finish(text.as_bytes())
 }
 
 /// As [`write()`], for a file that must not exist.

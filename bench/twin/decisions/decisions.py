@@ -173,7 +173,7 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("codel", codel, two(1.7e6, lengths=(1014,)), seconds=60),
         # Bursts, and a trickle that finds the queue empty while the average is still high. Linux starts a
         # pause when the queue is asked for a packet and has none, which a class above it never does; so
-        # it drops some more, and only the order of the difference is held.
+        # it drops some more, and the goal is wider.
         Case("red-pauses", red, [Flow(5001, 1e5, (1014,))] + [
             Flow(5002, 12e6, (1014,), start=cycle * 12 + 1, stop=cycle * 12 + 3) for cycle in range(10)
         ], places=None, drops=0.03, seconds=120, slow=1),

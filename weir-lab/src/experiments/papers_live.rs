@@ -121,9 +121,9 @@ fn row(name: &str, live: &Side, simulated: &Side) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(values.into_iter().flatten()).collect()
 }
 
-/// Returns the payload that arrived in kbit/s, all in the time of the stream that was there
-/// longest: others may have had all losses for a while.
-fn goodput(received: &ReceiveReport) -> f64 {
+/// Returns the payload of all streams in kbit/s, over the time of the longest: another one may have
+/// lost every packet for a while.
+pub(super) fn goodput(received: &ReceiveReport) -> f64 {
     let seconds = received.streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
     let bytes: u64 = received.streams.iter().map(|stream| stream.bytes).sum();
     if seconds > 0.0 { bytes as f64 * 8e-3 / seconds } else { 0.0 }

@@ -25,8 +25,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 type Classes = BTreeMap<String, Side>;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let pairs = Pair::read_all(SCENARIOS, options.duration)?;
-    if !pairs.iter().any(|pair| options.wants(&pair.name)) {
+    let mut pairs = Pair::read_all(SCENARIOS, options.duration)?;
+    pairs.retain(|pair| options.wants(&pair.name));
+    if pairs.is_empty() {
         return Ok(Results::default());
     }
     let _first = rig::prepare()?;
@@ -35,9 +36,6 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, Str
     let mut pictures = Pictures::default();
     progress(&rows[0]);
     for pair in pairs {
-        if !options.wants(&pair.name) {
-            continue;
-        }
         let made = measure(&pair, &calibration.host, &mut pictures)?;
         made.iter().for_each(&mut *progress);
         rows.extend(made);

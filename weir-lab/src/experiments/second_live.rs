@@ -9,6 +9,7 @@
 //! iperf3 is not installed its figures are missing, and the rows say so.
 
 use super::Experiment;
+use super::papers_live::goodput;
 use crate::claims::{Measured, Run};
 use crate::rig;
 use crate::score::trace::{Tap, captures};
@@ -43,7 +44,7 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
         let name = pair.name.clone();
         let mut own = Opinion::default();
         if pair.has_tcp() {
-            own.goodput = goodput(&pair.live()?);
+            own.goodput = goodput(&pair.live()?.received);
         } else {
             let (live, captured) = captured(&pair)?;
             own = Opinion::of(&live).ok_or_else(|| format!("{name}: nothing was received"))?;
@@ -93,12 +94,11 @@ impl Opinion {
         let stream = live.received.streams.first()?;
         let lost = stream.lost.unwrap_or(0) as f64;
         let arrived = (stream.packets - stream.duplicated) as f64;
-        Some(Self { goodput: goodput(live), loss: 100.0 * lost / (lost + arrived).max(1.0) })
+        Some(Self {
+            goodput: goodput(&live.received),
+            loss: 100.0 * lost / (lost + arrived).max(1.0),
+        })
     }
-}
-
-fn goodput(live: &LiveRun) -> f64 {
-    live.received.streams.iter().map(|stream| stream.goodput_mbit_s * 1e3).sum()
 }
 
 /// Adds what the link, the receiver and the captures say of delays.

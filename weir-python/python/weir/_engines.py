@@ -150,7 +150,8 @@ class RayEngine:
             # Without a type: it is there only where it was asked for.
             ray: Any = importlib.import_module("ray")
         except ImportError as error:
-            raise ImportError("sweeps on Ray need it: pip install './weir-python[ray]'") from error
+            raise ImportError("sweeps on Ray need it: `pip install './weir-python[ray]'` "
+                              "in a checkout of Weir") from error
         self._ray = ray
         self._retries = retries
         self._own = not ray.is_initialized()

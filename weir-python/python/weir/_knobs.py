@@ -68,7 +68,7 @@ def library(name: str) -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"tuning needs {name}: `pip install './weir-python[tune]'`") from error
+        raise ImportError(f"tuning needs {name}: `pip install './weir-python[tune]'` in a checkout of Weir") from error
 
 
 def knobs_of(policy: Mapping[str, Any], patterns: Sequence[str]) -> list[Knob]:

@@ -22,7 +22,7 @@ def axes_of(axes: Any) -> Any:
         # Without a type: it is there only where it was asked for.
         pyplot: Any = importlib.import_module("matplotlib.pyplot")
     except ImportError as error:
-        raise ImportError("plots need matplotlib: `pip install './weir-python[plot]'`") from error
+        raise ImportError("plots need matplotlib: `pip install './weir-python[plot]'` in a checkout of Weir") from error
     return pyplot.subplots(figsize=(7, 4), layout="constrained")[1]
 
 

@@ -6,7 +6,6 @@ use crate::input;
 use crate::output::{Exit, Output};
 use crate::whole_file::{WholeFile, cannot};
 use clap::ValueEnum;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_lab::claims::Shelf;
 use weir_lab::report::{About, Headline, More, archive};
@@ -37,9 +36,9 @@ impl Archive {
             Ok(more) => more,
             Err(error) => return output.refuse(&error),
         };
-        if let Some((name, _)) = more.iter().enumerate().find_map(|(place, (name, bytes))| {
-            more[..place].iter().any(|(before, _)| before == name).then_some((name, bytes))
-        }) {
+        let names: Vec<&String> = more.iter().map(|(name, _)| name).collect();
+        let twice = (0..names.len()).find(|place| names[..*place].contains(&names[*place]));
+        if let Some(name) = twice.map(|place| names[place]) {
             return output.refuse(&format!("two files to add are called `{name}`; rename one"));
         }
         // Before the runs: they would be lost where nothing can be written.
@@ -54,7 +53,7 @@ impl Archive {
         if outcomes.len() == asked {
             let written = papers::decided(shelf, &sheets, &outcomes).and_then(|facts| {
                 let bytes = archive(shelf, (&outcomes, &facts), &self.about(), &more);
-                write(file, &bytes.map_err(|error| error.to_string())?)?;
+                file.finish(&bytes.map_err(|error| error.to_string())?)?;
                 Ok(Headline::of(&facts, &outcomes).to_string())
             });
             match written {
@@ -73,11 +72,6 @@ impl Archive {
         let command = format!("weir lab archive {name} --era {era} --seed {seed}");
         About { version: env!("WEIR_VERSION").to_owned(), ..About::this(command, *seed) }
     }
-}
-
-fn write(mut file: WholeFile, bytes: &[u8]) -> Result<(), String> {
-    file.write_all(bytes).map_err(|error| error.to_string())?;
-    file.keep()
 }
 
 /// Reads a file to add.

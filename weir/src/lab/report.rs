@@ -4,7 +4,6 @@ use super::papers::Measurement;
 use super::{Which, papers};
 use crate::output::{Exit, Output};
 use crate::whole_file::{self, WholeFile};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_lab::claims::{Decided, Outcome, Shelf, decide};
 use weir_lab::report::{About, Headline, html, markdown};
@@ -83,11 +82,8 @@ impl Report {
         }
         let words: Vec<String> = std::env::args().skip(1).collect();
         let about = About::this(format!("weir {}", words.join(" ")), self.which.seed);
-        if let Some(mut file) = file {
-            let page = html(shelf, outcomes, facts, &about);
-            file.write_all(page.as_bytes()).map_err(|error| error.to_string())?;
-            file.keep()?;
-        }
+        let page = html(shelf, outcomes, facts, &about);
+        file.map_or(Ok(()), |file| file.finish(page.as_bytes()))?;
         Ok(&self.out)
     }
 }
