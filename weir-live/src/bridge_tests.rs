@@ -210,6 +210,19 @@ fn old_packets_are_dropped_and_counted_after_a_stall() {
     assert_eq!(status.lanes[1].classes[1].sojourn_max_us, Some(1e6), "the age is told");
 }
 
+/// A process may be stopped between the beginning of a turn and what it sends at its end.
+#[test]
+fn a_frame_that_grew_old_within_a_turn_is_not_sent() {
+    let mut scene = Scene::new(2, 100, 512);
+    scene.start -= 5_000_000_000;
+    scene.deliver((0, 0), 0, (9, 2));
+    scene.turn(10);
+    assert_eq!(scene.cables[1].take_sent().len(), 0);
+    let status = scene.check();
+    let stale = status.lanes[1].classes[1].dropped.iter().find(|(cause, _)| cause == "stale");
+    assert_eq!(stale.map(|(_, frames)| frames.packets), Some(1), "{status:?}");
+}
+
 #[test]
 fn a_station_is_found_and_unknown_ones_get_a_copy_everywhere() {
     let mut scene = Scene::new(3, 100, 512);

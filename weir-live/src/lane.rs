@@ -447,18 +447,20 @@ impl Lane {
         if self.sojourn_max.is_empty() {
             return;
         }
+        // Not the turn's time: the process may have been stopped since the turn began.
+        let clock = self.clock.max(Instant::from_nanos(monotonic_ns()));
+        let ages = &self.sojourn_max;
         let is_stale = |pool: &FramePool, departure: &Departure| {
-            pool.stamp(FrameId(departure.handle.0)) < self.oldest(departure.leaf).as_nanos()
+            let age = ages.get(departure.leaf.index());
+            let oldest = age.map_or(0, |age| clock.before(*age).as_nanos());
+            pool.stamp(FrameId(departure.handle.0)) < oldest
         };
         if !self.departures.iter().any(|departure| is_stale(pool, departure)) {
             return;
         }
-        let (clock, ages) = (self.clock, &self.sojourn_max);
         let (room, losses, steps) = (&mut self.room, &mut self.losses, &mut self.steps);
         self.departures.retain(|departure| {
-            let age = ages.get(departure.leaf.index());
-            let oldest = age.map_or(0, |age| clock.before(*age).as_nanos());
-            let is_stale = pool.stamp(FrameId(departure.handle.0)) < oldest;
+            let is_stale = is_stale(pool, departure);
             if is_stale {
                 steps.lost_after(Loss::Stale, departure, clock);
                 lose(departure, Loss::Stale, room, losses, pool);
