@@ -252,8 +252,8 @@ fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
 
 /// Runs a program whose output goes straight to the terminal; its exit code is the verdict.
 pub fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
-    let path =
-        if program.starts_with("bench") { root.join(program) } else { program.to_path_buf() };
+    let is_ours = program.components().count() > 1;
+    let path = if is_ours { root.join(program) } else { program.to_path_buf() };
     let status = Command::new(path).current_dir(root).args(arguments).status();
     let shown = program.display();
     match status.map(|status| status.code()) {
