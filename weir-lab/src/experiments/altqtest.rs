@@ -51,6 +51,9 @@ struct Row {
     /// Whether the rates of both are compared over time.
     #[serde(default)]
     course: bool,
+    /// Whether the rate of each is that of a whole transfer of `ttcp`.
+    #[serde(default)]
+    transfer: bool,
     /// The page's value, in kbit/s of payload; 0 where it has none.
     paper: [f64; 2],
 }
@@ -147,7 +150,7 @@ impl Row {
     }
 
     fn has_course(&self) -> bool {
-        self.course || self.late != [0; 2]
+        self.course || self.transfer || self.late != [0; 2]
     }
 
     /// Adds `ROW.a` and `ROW.b` in kbit/s of payload, `ROW.total` of both; `ROW.part_a` as part of
@@ -172,6 +175,20 @@ impl Row {
         Ok(payload)
     }
 
+    /// Adds `ROW.transfer_a` and `ROW.transfer_b` in kbit/s of payload: what `ttcp` reports of its
+    /// 2048 buffers, from the begin of the run until the class has sent the last.
+    fn transfers(&self, rates: &[Vec<f64>; 2], measured: &mut Measured) {
+        let payload = f64::from(BUFFERS * self.payload) * 8.0 / 1e3;
+        let packets = f64::from(BUFFERS * (self.payload + HEADERS)) * 8.0 / 1e3;
+        for (class, rates) in CLASSES.into_iter().zip(rates) {
+            if let Some(bins) = bins_for(rates, packets) {
+                let seconds = bins * BIN.as_nanos() as f64 / 1e9;
+                let name = format!("{}.transfer_{class}", self.name);
+                measured.figure(name, payload / seconds, "kbit/s");
+            }
+        }
+    }
+
     /// Adds `ROW.before_a` and `ROW.before_b` in kbit/s of IP packets, of the time until the later
     /// class begins, `ROW.mirror`, the correlation of the rates of both, and `ROW.varies_a` and
     /// `ROW.varies_b`, the standard deviation as a percentage of the mean.
@@ -184,6 +201,9 @@ impl Row {
             let kilobits = |&bytes: &u64| bytes as f64 * 8e6 / BIN.as_nanos() as f64;
             bytes.iter().skip(warmup).map(kilobits).collect::<Vec<f64>>()
         });
+        if self.transfer {
+            self.transfers(&rates, measured);
+        }
         let late = u64::from(self.late[0].max(self.late[1])) * 1_000_000_000;
         let before = ((late / BIN.as_nanos()) as usize).saturating_sub(warmup);
         for (class, rates) in CLASSES.into_iter().zip(&rates) {
@@ -223,6 +243,21 @@ fn deviation(rates: &[f64]) -> f64 {
     if mean > 0.0 { 100.0 * variance.sqrt() / mean } else { 0.0 }
 }
 
+/// Returns after how many bins of kbit/s `kilobits` have been sent, a part of the last one
+/// included.
+fn bins_for(rates: &[f64], kilobits: f64) -> Option<f64> {
+    let each = BIN.as_nanos() as f64 / 1e9;
+    let mut left = kilobits;
+    for (index, rate) in rates.iter().enumerate() {
+        let sent = rate * each;
+        if sent >= left {
+            return Some(index as f64 + left / sent);
+        }
+        left -= sent;
+    }
+    None
+}
+
 fn setup(scenario: &Scenario) -> Setup {
     let label = format!("155 Mbit/s ATM, {} of 1 Mbit/s", scenario.link.scheduler);
     let edges = Setup::default().edge("sender", "router", "Ethernet");
@@ -236,12 +271,27 @@ const PORTS: [&str; 2] = ["5001", "5002"];
 /// The time of a datagram of 8192 bytes on an Ethernet of 10 Mbit/s, in six fragments with 20 bytes
 /// of header and 38 of Ethernet each. UDP senders alternate there: `$interval` and `$start`.
 const ETHERNET_NANOS: usize = (8_200 + 6 * (20 + 38)) * 800;
+/// The buffers that `ttcp` sends [algorithms §12.1].
+const BUFFERS: u32 = 2048;
+/// Bytes of the headers of IP and UDP.
+const HEADERS: u32 = 28;
 /// The width of the bins in which rates are compared over time.
 const BIN: Duration = Duration::from_micros(500_000);
 
 #[cfg(test)]
 mod tests {
-    use super::correlation;
+    use super::{bins_for, correlation};
+
+    #[test]
+    fn a_transfer_ends_within_a_bin() {
+        // Bins of half a second: 50, 100 and 0 kbit.
+        let rates = [100.0, 200.0, 0.0];
+        for (kilobits, expected) in
+            [(25.0, Some(0.5)), (50.0, Some(1.0)), (100.0, Some(1.5)), (151.0, None)]
+        {
+            assert_eq!(bins_for(&rates, kilobits), expected, "{kilobits}");
+        }
+    }
 
     #[test]
     fn what_grows_as_the_other_falls_correlates_to_minus_one() {

@@ -29,8 +29,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 enum Model {
     /// Instructions and calls of enqueue and dequeue [nieminen §5, Table II].
     Operations,
-    /// Throughput of each scheduler: `bare_us` with a FIFO, `anchor_us` with CBQ.
-    Schedulers { bare_us: f64, anchor_us: f64, frame: f64 },
+    /// Throughput of each scheduler: `bare_us` with a FIFO, `anchor_us` with CBQ. `measured_us` has
+    /// what the paper measured of the operations of CBQ and of DBHPD.
+    Schedulers { bare_us: f64, anchor_us: f64, frame: f64, measured_us: [f64; 2] },
     /// Packets per second by packet size, with and without CBQ; `table` has the paper's own, CBQ
     /// and FIFO, for what the paper computes from them.
     Sizes {
@@ -52,7 +53,10 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let title = format!("{}: {}", run.sheet.id, run.sheet.title);
     match run.setting("model")? {
         Model::Operations => operations(&counts, &title, &mut measured),
-        Model::Schedulers { bare_us, anchor_us, frame } => {
+        Model::Schedulers { bare_us, anchor_us, frame, measured_us: [cbq_us, dbhpd_us] } => {
+            // The paper's own times in place of counted instructions.
+            let takes = bare_us + (anchor_us - bare_us) * dbhpd_us / cbq_us;
+            measured.figure("dbhpd.measured", frame * 8.0 / takes, "Mbit/s");
             let costs = counts.costs(bare_us, anchor_us, FOUR)?;
             schedulers(&counts, &costs, frame, &title, &mut measured)
         }
