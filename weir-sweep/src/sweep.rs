@@ -314,7 +314,8 @@ fn add(hash: &mut Sha256, part: &[u8]) {
     hash.update(part);
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// Returns bytes in hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -138,6 +138,36 @@ fn a_sweep_that_was_killed_goes_on_behind_its_last_whole_line() {
 }
 
 #[test]
+fn the_runs_of_a_damaged_line_are_done_again_and_no_others() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let path = folder.path().join("table.parquet");
+    let place = Journal::place(&path);
+    let sweep = small();
+    let rows: Vec<Done> = all(&sweep).into_values().collect();
+    let (mut journal, _) = Journal::open(&path, &sweep).expect("it can be made");
+    rows.chunks(4).for_each(|batch| journal.add(batch).expect("it can be written"));
+    drop(journal);
+    let whole = fs::read(&place).expect("it is there");
+    let head = whole.iter().position(|&byte| byte == b'\n').expect("it has a first line");
+    for damaged in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[damaged] ^= 1 << (damaged % 7);
+        fs::write(&place, bytes).expect("it can be written");
+        let opened = Journal::open(&path, &sweep);
+        if damaged <= head {
+            let why = opened.expect_err("it cannot be told from another sweep's");
+            assert!(why.contains("damaged; remove it"), "byte {damaged}: {why}");
+            continue;
+        }
+        let (_, done) = opened.expect("it is ours");
+        assert!(done.values().all(|row| rows[row.run] == *row), "byte {damaged}");
+        // A line break that is damaged takes the next line with it.
+        let lost = if whole[damaged] == b'\n' { 4..=8 } else { 4..=4 };
+        assert!(lost.contains(&(rows.len() - done.len())), "byte {damaged}: {} left", done.len());
+    }
+}
+
+#[test]
 fn another_sweeps_journal_or_table_is_left_alone() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
     let path = folder.path().join("table.parquet");
@@ -160,6 +190,28 @@ fn another_sweeps_journal_or_table_is_left_alone() {
     assert!(table::read(&path, &other).is_err_and(|why| why.contains("of another sweep")));
     fs::write(&path, "no table").expect("it can be written");
     assert!(table::read(&path, &one).is_err_and(|why| why.contains("of another sweep")));
+}
+
+#[test]
+fn a_table_with_a_damaged_bit_is_refused() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let path = folder.path().join("table.parquet");
+    let sweep = small();
+    table::write(&path, &sweep, &all(&sweep)).expect("it can be written");
+    let whole = fs::read(&path).expect("it is there");
+    let mut damaged = 0;
+    for place in (0..whole.len()).step_by(3) {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1 << (place % 8);
+        fs::write(&path, bytes).expect("it can be written");
+        let why = table::read(&path, &sweep).expect_err("a bit is another one");
+        assert!(why.contains("table.parquet"), "byte {place}: {why}");
+        damaged += usize::from(why.contains("is damaged") && why.contains("remove it"));
+    }
+    // Where the place of the checksum itself cannot be found, it looks like a file of another kind.
+    assert!(damaged * 6 > whole.len(), "{damaged} of {}", whole.len());
+    fs::write(&path, whole).expect("it can be written");
+    assert_eq!(table::read(&path, &sweep), Ok(Some(all(&sweep))));
 }
 
 #[test]
