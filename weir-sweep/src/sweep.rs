@@ -27,7 +27,7 @@ pub struct Spec {
     pub design: Design,
     /// Runs of each point, each with the next seed: the same seeds at each point, so that two
     /// points differ by their values and not by luck.
-    pub replications: u32,
+    pub replications: u64,
     /// What to measure.
     pub metrics: Vec<String>,
     /// The first seed; by default the scenario's.
@@ -80,12 +80,34 @@ pub struct Sweep {
 }
 
 impl Spec {
+    /// Returns the number of runs, without making any.
+    ///
+    /// # Errors
+    /// When there are none, or more than [`RUNS_MAX`].
+    pub fn runs(&self) -> Result<usize, String> {
+        if self.replications == 0 || self.metrics.is_empty() {
+            return Err("a sweep has one replication and one metric, or more".to_owned());
+        }
+        let points = self.design.count()?;
+        // Two factors of 64 bits: this product is exact.
+        let runs = points as u128 * u128::from(self.replications);
+        usize::try_from(runs).ok().filter(|&runs| runs <= RUNS_MAX).ok_or_else(|| {
+            let (each, most) = (self.replications, RUNS_MAX / points);
+            format!(
+                "the sweep has {runs} runs, {each} replications of each of {points} points, and \
+                 {RUNS_MAX} are the most; write at most {most} replications, or fewer points"
+            )
+        })
+    }
+
     /// Takes the files that the scenario names into the specification; they are found relative to
     /// `folder`.
     ///
     /// # Errors
     /// As [`Sweep::new`]; a file that some point cannot find is that point's error.
     pub fn gather(self, folder: &Path) -> Result<Self, String> {
+        // Before every value is tried: those of a design that is too large may be many.
+        self.runs()?;
         let files = RefCell::new(BTreeMap::new());
         let read_file = |path: &Path| {
             let bytes = file::read_named(&folder.join(path))?;
@@ -118,18 +140,12 @@ impl Sweep {
     /// # Errors
     /// When the design or a metric cannot be used, or no point; the text has the findings.
     pub fn new(spec: Spec) -> Result<Self, String> {
-        if spec.replications == 0 || spec.metrics.is_empty() {
-            return Err("a sweep has one replication and one metric, or more".to_owned());
-        }
+        spec.runs()?;
         let metrics: Vec<Metric> =
             spec.metrics.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
         effective(&spec)?;
         named_once(&spec)?;
         let points = spec.design.points()?;
-        let runs = points.len().checked_mul(spec.replications as usize);
-        if runs.is_none_or(|runs| runs > RUNS_MAX) {
-            return Err(format!("the sweep has more than {RUNS_MAX} runs"));
-        }
         let read = |path: &Path| held(&spec.files, path).map_err(|error| error.to_string());
         let base = Edited::of(&spec.scenario, &read)?;
         let identity = identity(&spec);

@@ -31,7 +31,7 @@ size = "1000 B"
 rate = "2 Mbit/s"
 "#;
 
-fn spec(axes: &[(&str, Value)], replications: u32, metrics: &[&str]) -> Spec {
+fn spec(axes: &[(&str, Value)], replications: u64, metrics: &[&str]) -> Spec {
     let axis = |(key, values): &(&str, Value)| Axis {
         key: (*key).to_owned(),
         values: values.as_array().cloned().expect("a list"),
@@ -293,6 +293,38 @@ fn what_cannot_be_swept_is_refused() {
         let refused = Sweep::new(spec).err().unwrap_or_default();
         assert!(refused.contains(why), "{why}: {refused}");
     }
+}
+
+#[test]
+fn a_sweep_that_is_too_large_is_refused_before_anything_is_read_or_made() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    // 64 axes of 1024 values and 2^63 replications: no product fits into a number.
+    let long = json!(vec![1; 1024]);
+    let keys: Vec<String> = (0..64).map(|place| format!("key{place}")).collect();
+    let axes: Vec<(&str, Value)> = keys.iter().map(|key| (key.as_str(), long.clone())).collect();
+    let rows = [
+        (spec(&axes, 1, &["voice.rate"]), "points, and 1000000 are the most; give fewer values"),
+        (spec(&axes[..2], 1, &["voice.rate"]), "the grid has 1048576 points, and 1000000 are"),
+        (
+            spec(&axes[..1], 1 << 63, &["voice.rate"]),
+            "has 9444732965739290427392 runs, 9223372036854775808 replications of each of 1024 \
+             points, and 10000000 are the most; write at most 9765 replications",
+        ),
+    ];
+    for (spec, why) in rows {
+        // Nothing of the scenario is looked at: it is no TOML.
+        let spec = Spec { scenario: "[".to_owned(), ..spec };
+        let gathered = spec.clone().gather(folder.path()).expect_err("it is too large");
+        assert!(gathered.contains(why), "{why}: {gathered}");
+        let made = Sweep::new(spec).err().unwrap_or_default();
+        assert_eq!(made, gathered);
+    }
+    let path = folder.path().join("large.toml");
+    let text = "scenario = 'none.toml'\nreplications = 5_000_000_000\nmetrics = ['a.rate']\n\
+                [grid]\nduration = ['1 s']\n";
+    fs::write(&path, text).expect("it can be written");
+    let why = weir_sweep::file::read(&path).expect_err("it is too large");
+    assert!(why.contains("large.toml: the sweep has 5000000000 runs"), "{why}");
 }
 
 #[test]
