@@ -49,6 +49,7 @@ pub fn read(path: &Path) -> Result<Spec, String> {
     let design = read.design().map_err(|why| format!("{shown}: {why}"))?;
     let place = path.parent().unwrap_or(Path::new("")).join(&read.scenario);
     let spec = Spec {
+        name: Some(read.scenario.display().to_string()),
         scenario: String::new(),
         files: Default::default(),
         design,

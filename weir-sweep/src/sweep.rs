@@ -18,6 +18,9 @@ use weir_sim::{Scenario, read};
 /// What to run. It holds every file, so that a worker on another machine needs none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spec {
+    /// What findings call the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The text of the scenario.
     pub scenario: String,
     /// What it names, by the path it does.
@@ -128,7 +131,7 @@ impl Spec {
                 row.values.get(place).map_or(Ok(()), |value| edited.set(&row.key, value))?;
             }
             // Its findings are told when it is run.
-            parse(&edited, &read_file);
+            parse(self.name.as_deref(), &edited, &read_file);
         }
         Ok(Self { files: files.into_inner(), ..self })
     }
@@ -255,7 +258,7 @@ impl Sweep {
             edited.set(&axis.key, value)?;
         }
         let Outcome { plan, mut findings, sources } =
-            parse(&edited, &|path: &Path| held(&self.spec.files, path));
+            parse(self.spec.name.as_deref(), &edited, &|path: &Path| held(&self.spec.files, path));
         let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
         findings.retain(|finding| finding.severity >= least);
         let told = render::render(&findings, &sources, false).trim_end().to_owned();
@@ -299,13 +302,17 @@ fn effective(spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-fn parse(edited: &Edited, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Outcome<Scenario> {
+fn parse(
+    name: Option<&str>,
+    edited: &Edited,
+    read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Outcome<Scenario> {
     let policy = edited.policy();
     let read_file = |path: &Path| match &policy {
         Some((own, text)) if *own == path => Ok(text.clone().into_bytes()),
         _ => read(path),
     };
-    read::parse(edited.scenario().as_bytes(), SCENARIO_NAME, &read_file)
+    read::parse(edited.scenario().as_bytes(), name.unwrap_or(SCENARIO_NAME), &read_file)
 }
 
 fn held(files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path) -> io::Result<Vec<u8>> {
@@ -343,5 +350,5 @@ pub const COMMIT: &str = env!("WEIR_COMMIT");
 pub const RUNS_MAX: usize = 10_000_000;
 /// How many points are tried in search of one that can be run.
 const FIRST_MAX: usize = 100;
-/// The name of the scenario in findings.
+/// The name of a scenario in findings that has none.
 const SCENARIO_NAME: &str = "scenario.toml";

@@ -37,6 +37,7 @@ fn spec(axes: &[(&str, Value)], replications: u64, metrics: &[&str]) -> Spec {
         values: values.as_array().cloned().expect("a list"),
     };
     Spec {
+        name: None,
         scenario: SCENARIO.to_owned(),
         files: BTreeMap::new(),
         design: Design { axes: axes.iter().map(axis).collect(), ..Design::default() },
@@ -249,6 +250,25 @@ fn the_first_point_need_not_be_one_that_can_be_run() {
     let axes = [("policy.link.scheduler", json!(["nosuch", "neither"]))];
     let refused = Sweep::new(spec(&axes, 1, &["voice.rate"])).err().unwrap_or_default();
     assert!(refused.contains("nosuch"), "{refused}");
+}
+
+#[test]
+fn findings_name_the_scenarios_file() {
+    let axes = [("policy.link.scheduler", json!(["nosuch"]))];
+    let refused = |spec| Sweep::new(spec).err().unwrap_or_default();
+    let own = refused(spec(&axes, 1, &["voice.rate"]));
+    assert!(own.contains("scenario.toml:"), "{own}");
+    let named = Spec { name: Some("rush.toml".to_owned()), ..spec(&axes, 1, &["voice.rate"]) };
+    let named = refused(named);
+    assert!(named.contains("rush.toml:") && !named.contains("scenario.toml"), "{named}");
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    fs::write(folder.path().join("rush.toml"), SCENARIO).expect("it can be written");
+    let path = folder.path().join("sweep.toml");
+    let text = "scenario = 'rush.toml'\nreplications = 1\nmetrics = ['voice.rate']\n\
+                [grid]\n'policy.link.scheduler' = ['nosuch']\n";
+    fs::write(&path, text).expect("it can be written");
+    let told = refused(weir_sweep::file::read(&path).expect("it can be read"));
+    assert!(told.contains("rush.toml:") && !told.contains("scenario.toml"), "{told}");
 }
 
 #[test]
