@@ -148,7 +148,7 @@ def journal(out):
     path = Path(f"{out}.runs")
     for line in path.read_text().splitlines()[1:] if path.exists() else []:
         try:
-            runs += [row["run"] for row in json.loads(line)]
+            runs += [row["run"] for row in json.loads(line)["runs"]]
         except json.JSONDecodeError:
             pass
     return runs

@@ -38,7 +38,7 @@ def measured(name):
     """Measures a stage, prints it, and returns whether it holds."""
     warnings.simplefilter("ignore")
     (stage,) = [one for one in STAGES if one.name == name]
-    search = Search(stage.policy, stage.goals, stage.keep, [(stage.scenario, "")], weir.LocalEngine(1))
+    search = Search(stage.policy, stage.goals, stage.keep, [(stage.scenario, "", None)], weir.LocalEngine(1))
     search.seed, search.seeds, search.fresh, search.spares = 1, SEEDS, FRESH, []
     search.knobs = knobs_of(search.table, stage.free)
     begun = time.monotonic()

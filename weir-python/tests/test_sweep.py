@@ -87,6 +87,15 @@ class Sweeps(Folder):
             time.sleep(0.05)
         self.assertFalse([worker for worker in workers if runs(worker)])
 
+    def test_a_sweep_that_is_too_large_is_refused_before_its_scenario_is_read(self):
+        grid = {"duration": ["1 s"] * 1001, "seed ": [1] * 1001}
+        rows = [({"grid": grid}, "has 1002001 points, and 1000000 are the most; give fewer values"),
+                ({"replications": 2**63}, "has 9223372036854775808 runs, .* 10000000 are the most"),
+                ({"latin": {"duration": ["1 s", "2 s"]}, "points": 2**32}, "is not in 1 to 1000000")]
+        for given, why in rows:
+            with self.assertRaisesRegex(weir.Error, why):
+                weir.sweep("[", metrics=["all.rate"], progress=False, **given)
+
     def test_workers_that_die_again_and_again_end_the_sweep(self):
         with self.assertRaises(BrokenExecutor):
             self.sweep(engine=Mortal(), replications=1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import weir
 from weir import _weir
 from weir._knobs import knobs_of, written
+from weir._search import Search
 from weir._wanted import Condition
 
 from common import needs
@@ -224,6 +225,21 @@ class Tune(unittest.TestCase):
         with self.assertRaisesRegex(weir.Error, "the scenario is no TOML") as caught:
             weir.tune(TUNED, ["max bulk.rate"], [EVENING + "["])
         self.assertEqual([row["code"] for row in caught.exception.findings], ["W003"])
+
+    def test_what_is_wrong_in_a_scenario_names_its_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rush.toml"
+            path.write_text(EVENING + "[")
+            with self.assertRaisesRegex(weir.Error, "the scenario .*rush.toml is no TOML") as caught:
+                weir.tune(TUNED, ["max bulk.rate"], path)
+            self.assertEqual(caught.exception.findings[0]["file"], str(path))
+            # What only a run finds names it, too, and says that its policy is another one.
+            wrong = EVENING.replace('kind = "cbr"', 'kind = "nosuch"')
+            scenarios = [(wrong, folder, str(path))]
+            search = Search(TUNED, ["max bulk.rate"], [], scenarios, weir.LocalEngine(1))
+            with self.assertRaisesRegex(weir.Error, "rush.toml with this policy:") as caught:
+                search.run(search.scenarios[0], search.table, (1, 1), {})
+            self.assertNotIn("scenario.toml", str(caught.exception))
 
     @unittest.skipUnless(os.environ.get("WEIR"), "the command is not built beside the module")
     def test_the_command_tunes_or_says_what_it_needs(self):

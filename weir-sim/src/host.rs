@@ -5,27 +5,72 @@
 use crate::Scenario;
 use crate::read::bounded;
 use crate::scenario::{QUICK_ACKS_MAX, Traffic, WINDOW_MAX};
+use crate::shown::micros;
+use serde::{Serialize, Serializer};
+use std::fmt;
 use weir_core::units::{Bytes, Duration};
 use weir_policy::finding::{Outcome, Report};
 use weir_policy::reader::{self, Node};
 
 /// What a host adds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Host {
     /// From the kernel's stamp of an arrival to the call that sends it, on an idle link: wake-up,
     /// batch and port. In a simulation the link needs no time for that.
+    #[serde(rename = "port_us", serialize_with = "micros", skip_serializing_if = "is_zero")]
     pub port: Duration,
     /// What a packet needs from the sending application to the link and from there to the receiving
     /// host.
+    #[serde(rename = "forward_us", serialize_with = "micros", skip_serializing_if = "is_zero")]
     pub forward: Duration,
     /// The same for what comes back to a TCP sender.
+    #[serde(rename = "back_us", serialize_with = "micros", skip_serializing_if = "is_zero")]
     pub back: Duration,
     /// The window of the kernel's TCP: what it has under way if no loss stops it.
+    #[serde(rename = "window_bytes", serialize_with = "bytes", skip_serializing_if = "no_bytes")]
     pub window: Option<Bytes>,
     /// Segments that the kernel's TCP acknowledges one by one when a connection begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub quick_acks: Option<u32>,
     /// Whether the kernel's TCP adds a timestamp to each segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamps: Option<bool>,
+}
+
+/// A calibration that was in force in a run: what made its results besides the scenario.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Calibrated {
+    /// The name of its file.
+    pub file: String,
+    /// What it has; in JSON without the keys that add nothing.
+    #[serde(flatten)]
+    pub host: Host,
+}
+
+fn is_zero(duration: &Duration) -> bool {
+    *duration == Duration::ZERO
+}
+
+fn no_bytes(bytes: &Option<Bytes>) -> bool {
+    bytes.is_none()
+}
+
+fn bytes<S: Serializer>(bytes: &Option<Bytes>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_some(&bytes.map(Bytes::get))
+}
+
+impl fmt::Display for Calibrated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Host { port, forward, back, window, quick_acks, timestamps } = &self.host;
+        let times = [("port", port), ("forward", forward), ("back", back)];
+        let times = times.iter().filter(|(_, time)| !is_zero(time));
+        let mut values: Vec<String> = times.map(|(key, time)| format!("{key} {time}")).collect();
+        values.extend(window.map(|window| format!("window {window}")));
+        values.extend(quick_acks.map(|count| format!("quick_acks {count}")));
+        values.extend(timestamps.map(|flag| format!("timestamps {flag}")));
+        let nothing = if values.is_empty() { "adds nothing" } else { "" };
+        write!(f, "{}: {}{nothing}", self.file, values.join(", "))
+    }
 }
 
 impl Host {

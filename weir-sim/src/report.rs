@@ -11,6 +11,7 @@ pub use crate::figures::{Amount, Delays, Dropped};
 use crate::classes::{ClassSums, class_table};
 use crate::explain::ExplainReport;
 use crate::figures::rate;
+use crate::host::Calibrated;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
 use crate::scenario::{Scenario, Source};
@@ -29,6 +30,9 @@ pub struct Report {
     pub scenario: String,
     /// The scenario's seed.
     pub seed: u64,
+    /// The calibration of a host that was in force, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Calibrated>,
     /// How long was simulated.
     #[serde(rename = "duration_s", serialize_with = "seconds")]
     pub duration: Duration,
@@ -148,6 +152,7 @@ impl Report {
         Self {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
+            host: None,
             duration: scenario.duration,
             warmup: scenario.warmup,
             link: LinkReport {
@@ -291,6 +296,9 @@ impl fmt::Display for Report {
             "{}: {} at {}, seed {}",
             self.scenario, self.link.scheduler, self.link.rate, self.seed
         )?;
+        if let Some(host) = &self.host {
+            writeln!(f, "host: {host}")?;
+        }
         writeln!(f, "counted: {counted} after a warm-up of {}", self.warmup)?;
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
         writeln!(f, "{}\n", class_table(&self.classes))?;

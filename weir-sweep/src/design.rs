@@ -40,32 +40,54 @@ pub struct Design {
     pub axes: Vec<Axis>,
     /// The number of points; of a grid, 0.
     #[serde(default)]
-    pub points: u32,
+    pub points: u64,
     /// The seed of what is drawn.
     #[serde(default)]
     pub seed: u64,
 }
 
 impl Design {
-    /// Returns the values of each point, in the order of the axes.
+    /// Returns the number of points, without making them.
     ///
     /// # Errors
     /// When an axis has no values, or there are more than [`POINTS_MAX`] points.
-    pub fn points(&self) -> Result<Vec<Vec<Value>>, String> {
+    pub fn count(&self) -> Result<usize, String> {
         if let Some(axis) = self.axes.iter().find(|axis| axis.values.is_empty()) {
             return Err(format!("`{}` has no values", axis.key));
         }
+        if self.method != Method::Grid {
+            let count = usize::try_from(self.points).unwrap_or(usize::MAX);
+            return if (1..=POINTS_MAX).contains(&count) {
+                Ok(count)
+            } else {
+                Err(format!("points = {count} is not in 1 to {POINTS_MAX}; draw as many as that"))
+            };
+        }
+        // A product that is too long for a number is at the largest one, and refused.
+        let times = |all: u128, axis: &Axis| all.saturating_mul(axis.values.len() as u128);
+        let count = self.axes.iter().fold(1, times);
+        usize::try_from(count).ok().filter(|&count| count <= POINTS_MAX).ok_or_else(|| {
+            let least = if count == u128::MAX { "at least " } else { "" };
+            format!(
+                "the grid has {least}{count} points, and {POINTS_MAX} are the most; give fewer \
+                 values, or draw `points` of them with [random] or [latin]"
+            )
+        })
+    }
+
+    /// Returns the values of each point, in the order of the axes.
+    ///
+    /// # Errors
+    /// As [`Design::count`], and when a range cannot be used.
+    pub fn points(&self) -> Result<Vec<Vec<Value>>, String> {
+        let count = self.count()?;
         match self.method {
-            Method::Grid => self.grid(),
-            Method::Random | Method::Latin => self.drawn(),
+            Method::Grid => Ok(self.grid(count)),
+            Method::Random | Method::Latin => self.drawn(count),
         }
     }
 
-    fn grid(&self) -> Result<Vec<Vec<Value>>, String> {
-        let count =
-            self.axes.iter().try_fold(1usize, |all, axis| all.checked_mul(axis.values.len()));
-        let count = count.filter(|&count| count <= POINTS_MAX);
-        let count = count.ok_or_else(|| format!("the grid has more than {POINTS_MAX} points"))?;
+    fn grid(&self, count: usize) -> Vec<Vec<Value>> {
         let point = |mut place: usize| {
             let value = |axis: &Axis| {
                 let value = axis.values[place % axis.values.len()].clone();
@@ -76,14 +98,10 @@ impl Design {
             values.reverse();
             values
         };
-        Ok((0..count).map(point).collect())
+        (0..count).map(point).collect()
     }
 
-    fn drawn(&self) -> Result<Vec<Vec<Value>>, String> {
-        let count = self.points as usize;
-        if !(1..=POINTS_MAX).contains(&count) {
-            return Err(format!("points: 1 to {POINTS_MAX}"));
-        }
+    fn drawn(&self, count: usize) -> Result<Vec<Vec<Value>>, String> {
         let mut points = vec![Vec::with_capacity(self.axes.len()); count];
         for axis in &self.axes {
             let range = Range::of(axis)?;
@@ -193,7 +211,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn design(method: Method, points: u32, axes: &[(&str, Value)]) -> Design {
+    fn design(method: Method, points: u64, axes: &[(&str, Value)]) -> Design {
         let axis = |(key, values): &(&str, Value)| Axis {
             key: (*key).to_owned(),
             values: values.as_array().cloned().unwrap_or_default(),
@@ -218,7 +236,15 @@ mod tests {
         assert_eq!(design(Method::Grid, 0, &[]).points(), Ok(vec![vec![]]));
         let long = json!(vec![1; 1001]);
         let huge = design(Method::Grid, 0, &[("a", long.clone()), ("b", long)]).points();
-        assert!(huge.is_err_and(|why| why.contains("more than 1000000")));
+        let huge = huge.expect_err("it is too large");
+        assert!(huge.contains("has 1002001 points, and 1000000 are the most; give"), "{huge}");
+        // The product of lengths is longer than any number.
+        let long = json!(vec![1; 1 << 10]);
+        let axes: Vec<(&str, Value)> = (0..14).map(|_| ("a", long.clone())).collect();
+        let huge = design(Method::Grid, 0, &axes).points().expect_err("it is too large");
+        assert!(huge.contains("has at least 340282366920938463463374607431768211455"), "{huge}");
+        let drawn = design(Method::Latin, 1 << 32, &[("a", json!([1, 2]))]).points();
+        assert!(drawn.is_err_and(|why| why.contains("4294967296 is not in 1 to 1000000")));
     }
 
     #[test]

@@ -21,11 +21,11 @@ use weir_policy::file;
 #[serde(deny_unknown_fields)]
 struct Text {
     scenario: PathBuf,
-    replications: u32,
+    replications: u64,
     metrics: Vec<String>,
     seed: Option<u64>,
     #[serde(default)]
-    points: u32,
+    points: u64,
     #[serde(default)]
     draw: u64,
     grid: Option<toml::Table>,
@@ -49,14 +49,17 @@ pub fn read(path: &Path) -> Result<Spec, String> {
     let design = read.design().map_err(|why| format!("{shown}: {why}"))?;
     let place = path.parent().unwrap_or(Path::new("")).join(&read.scenario);
     let spec = Spec {
-        scenario: text(&place)?,
+        name: Some(read.scenario.display().to_string()),
+        scenario: String::new(),
         files: Default::default(),
         design,
         replications: read.replications,
         metrics: read.metrics,
         seed: read.seed,
     };
-    spec.gather(place.parent().unwrap_or(Path::new("")))
+    // A sweep that is too large is refused before its files are read.
+    spec.runs().map_err(|why| format!("{shown}: {why}"))?;
+    Spec { scenario: text(&place)?, ..spec }.gather(place.parent().unwrap_or(Path::new("")))
 }
 
 impl Text {

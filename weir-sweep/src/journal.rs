@@ -2,10 +2,12 @@
 //!
 //! The first line names the sweep. A line is written whole and reaches the disk before the next
 //! batch counts as done; what a death or a full disk left of a line is cut off when the journal is
-//! opened again. So a run is lost only with its line, and none is there twice.
+//! opened again, and a line whose checksum is wrong counts for nothing. So a run is lost only with
+//! its line, and none is there twice.
 
-use crate::sweep::{Done, Sweep};
-use serde::{Deserialize, Serialize};
+use crate::sweep::{Done, Sweep, hexadecimal};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -20,7 +22,7 @@ pub struct Journal {
     end: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Head {
     sweep: String,
 }
@@ -60,7 +62,7 @@ impl Journal {
         file.seek(SeekFrom::End(0)).map_err(|error| cannot(error.to_string()))?;
         let mut journal = Self { path, file, end };
         if end == 0 {
-            journal.line(&Head::of(sweep))?;
+            journal.line(head(sweep)?)?;
         }
         Ok((journal, done))
     }
@@ -70,7 +72,7 @@ impl Journal {
     /// # Errors
     /// When they cannot be written; then none of them is kept.
     pub fn add(&mut self, done: &[Done]) -> Result<(), String> {
-        self.line(&done)
+        self.line(batch(&json(&done)?))
     }
 
     /// Deletes the journal, once the table is there.
@@ -82,8 +84,7 @@ impl Journal {
             .map_err(|error| format!("cannot remove {}: {error}", self.path.display()))
     }
 
-    fn line(&mut self, value: &impl Serialize) -> Result<(), String> {
-        let mut line = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+    fn line(&mut self, mut line: Vec<u8>) -> Result<(), String> {
         line.push(b'\n');
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -94,6 +95,27 @@ impl Journal {
         self.end += line.len() as u64;
         Ok(())
     }
+}
+
+fn head(sweep: &Sweep) -> Result<Vec<u8>, String> {
+    json(&Head::of(sweep))
+}
+
+fn json(value: &impl Serialize) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(value).map_err(|error| error.to_string())
+}
+
+/// Returns the line of a batch, whose runs these are: an object with their checksum.
+fn batch(runs: &[u8]) -> Vec<u8> {
+    let sum = hexadecimal(&Sha256::digest(runs)[..SUM_BYTES]);
+    [br#"{"sum":""#, sum.as_bytes(), RUNS, runs, b"}"].concat()
+}
+
+/// Returns the runs of a line; `None` if it is not as it was written.
+fn runs(line: &[u8]) -> Option<Vec<Done>> {
+    let start = br#"{"sum":""#.len() + 2 * SUM_BYTES + RUNS.len();
+    let runs = line.get(start..)?.strip_suffix(b"}")?;
+    (batch(runs) == line).then(|| serde_json::from_slice(runs).ok())?
 }
 
 /// Returns the runs of a journal, and where its last whole line ends.
@@ -108,29 +130,30 @@ fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done
         let length = length.map_err(|error| format!("cannot read {shown}: {error}"))?;
         let other = || {
             format!(
-                "{shown} was begun by another sweep, or by another version of Weir; remove it, or \
-                 name another table"
+                "{shown} was begun by another sweep, or by another version of Weir, or its first \
+                 line is damaged; remove it, or name another table"
             )
         };
         if line.last() != Some(&b'\n') {
             // A sweep that is killed may leave a part of its head; any other text is a user's file.
-            let own = serde_json::to_vec(&Head::of(sweep)).map_err(|error| error.to_string())?;
-            let is_ours = end > 0 || own.starts_with(&line);
+            let is_ours = end > 0 || head(sweep)?.starts_with(&line);
             return if is_ours { Ok((done, end)) } else { Err(other()) };
         }
         if end == 0 {
-            let head: Option<Head> = serde_json::from_slice(&line).ok();
-            if head.is_none_or(|head| head.sweep != sweep.identity()) {
+            if line[..length - 1] != head(sweep)? {
                 return Err(other());
             }
         } else {
-            // A line that is damaged ends what can be trusted.
-            let Ok(rows) = serde_json::from_slice::<Vec<Done>>(&line) else {
-                return Ok((done, end));
-            };
+            // The runs of a damaged line are done again, and those behind it are kept.
+            let rows = runs(&line[..length - 1]).unwrap_or_default();
             let own = rows.into_iter().filter(|row| row.run < sweep.runs());
             done.extend(own.map(|row| (row.run, row)));
         }
         end += length as u64;
     }
 }
+
+/// How much of a SHA-256 a line has: enough against damage.
+const SUM_BYTES: usize = 8;
+/// What stands between the checksum of a line and its runs.
+const RUNS: &[u8] = br#"","runs":"#;

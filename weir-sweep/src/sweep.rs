@@ -18,6 +18,9 @@ use weir_sim::{Scenario, read};
 /// What to run. It holds every file, so that a worker on another machine needs none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spec {
+    /// What findings call the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The text of the scenario.
     pub scenario: String,
     /// What it names, by the path it does.
@@ -27,7 +30,7 @@ pub struct Spec {
     pub design: Design,
     /// Runs of each point, each with the next seed: the same seeds at each point, so that two
     /// points differ by their values and not by luck.
-    pub replications: u32,
+    pub replications: u64,
     /// What to measure.
     pub metrics: Vec<String>,
     /// The first seed; by default the scenario's.
@@ -80,12 +83,34 @@ pub struct Sweep {
 }
 
 impl Spec {
+    /// Returns the number of runs, without making any.
+    ///
+    /// # Errors
+    /// When there are none, or more than [`RUNS_MAX`].
+    pub fn runs(&self) -> Result<usize, String> {
+        if self.replications == 0 || self.metrics.is_empty() {
+            return Err("a sweep has one replication and one metric, or more".to_owned());
+        }
+        let points = self.design.count()?;
+        // Two factors of 64 bits: this product is exact.
+        let runs = points as u128 * u128::from(self.replications);
+        usize::try_from(runs).ok().filter(|&runs| runs <= RUNS_MAX).ok_or_else(|| {
+            let (each, most) = (self.replications, RUNS_MAX / points);
+            format!(
+                "the sweep has {runs} runs, {each} replications of each of {points} points, and \
+                 {RUNS_MAX} are the most; write at most {most} replications, or fewer points"
+            )
+        })
+    }
+
     /// Takes the files that the scenario names into the specification; they are found relative to
     /// `folder`.
     ///
     /// # Errors
     /// As [`Sweep::new`]; a file that some point cannot find is that point's error.
     pub fn gather(self, folder: &Path) -> Result<Self, String> {
+        // Before every value is tried: those of a design that is too large may be many.
+        self.runs()?;
         let files = RefCell::new(BTreeMap::new());
         let read_file = |path: &Path| {
             let bytes = file::read_named(&folder.join(path))?;
@@ -106,7 +131,7 @@ impl Spec {
                 row.values.get(place).map_or(Ok(()), |value| edited.set(&row.key, value))?;
             }
             // Its findings are told when it is run.
-            parse(&edited, &read_file);
+            parse(self.name.as_deref(), &edited, &read_file);
         }
         Ok(Self { files: files.into_inner(), ..self })
     }
@@ -118,18 +143,12 @@ impl Sweep {
     /// # Errors
     /// When the design or a metric cannot be used, or no point; the text has the findings.
     pub fn new(spec: Spec) -> Result<Self, String> {
-        if spec.replications == 0 || spec.metrics.is_empty() {
-            return Err("a sweep has one replication and one metric, or more".to_owned());
-        }
+        spec.runs()?;
         let metrics: Vec<Metric> =
             spec.metrics.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
         effective(&spec)?;
         named_once(&spec)?;
         let points = spec.design.points()?;
-        let runs = points.len().checked_mul(spec.replications as usize);
-        if runs.is_none_or(|runs| runs > RUNS_MAX) {
-            return Err(format!("the sweep has more than {RUNS_MAX} runs"));
-        }
         let read = |path: &Path| held(&spec.files, path).map_err(|error| error.to_string());
         let base = Edited::of(&spec.scenario, &read)?;
         let identity = identity(&spec);
@@ -239,7 +258,7 @@ impl Sweep {
             edited.set(&axis.key, value)?;
         }
         let Outcome { plan, mut findings, sources } =
-            parse(&edited, &|path: &Path| held(&self.spec.files, path));
+            parse(self.spec.name.as_deref(), &edited, &|path: &Path| held(&self.spec.files, path));
         let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
         findings.retain(|finding| finding.severity >= least);
         let told = render::render(&findings, &sources, false).trim_end().to_owned();
@@ -283,13 +302,17 @@ fn effective(spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-fn parse(edited: &Edited, read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Outcome<Scenario> {
+fn parse(
+    name: Option<&str>,
+    edited: &Edited,
+    read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Outcome<Scenario> {
     let policy = edited.policy();
     let read_file = |path: &Path| match &policy {
         Some((own, text)) if *own == path => Ok(text.clone().into_bytes()),
         _ => read(path),
     };
-    read::parse(edited.scenario().as_bytes(), SCENARIO_NAME, &read_file)
+    read::parse(edited.scenario().as_bytes(), name.unwrap_or(SCENARIO_NAME), &read_file)
 }
 
 fn held(files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path) -> io::Result<Vec<u8>> {
@@ -314,7 +337,8 @@ fn add(hash: &mut Sha256, part: &[u8]) {
     hash.update(part);
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// Returns bytes in hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -326,5 +350,5 @@ pub const COMMIT: &str = env!("WEIR_COMMIT");
 pub const RUNS_MAX: usize = 10_000_000;
 /// How many points are tried in search of one that can be run.
 const FIRST_MAX: usize = 100;
-/// The name of the scenario in findings.
+/// The name of a scenario in findings that has none.
 const SCENARIO_NAME: &str = "scenario.toml";

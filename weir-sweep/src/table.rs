@@ -2,10 +2,13 @@
 //!
 //! Columns are `run`, `point`, `replication`, `seed`, each key that varies, each metric, and
 //! `error`. The file's metadata has the version, the commit, the seed, the hash of the scenario
-//! with its files, and the specification. Nothing in it depends on when, where or in which order
-//! runs were done, so equal sweeps give equal files.
+//! with its files, the specification, and a checksum. Nothing in it depends on when, where or in
+//! which order runs were done, so equal sweeps give equal files.
+//!
+//! The checksum is that of the whole file with zeros in its own place, so that any damaged bit
+//! shows. (The library that writes Parquet writes no checksums of pages.)
 
-use crate::sweep::{COMMIT, Done, Sweep, VERSION};
+use crate::sweep::{COMMIT, Done, Sweep, VERSION, hexadecimal};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -16,6 +19,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::record::Field;
 use parquet::schema::types::{Type, TypePtr};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -46,7 +50,11 @@ pub fn write(path: &Path, sweep: &Sweep, done: &BTreeMap<usize, Done>) -> Result
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     let mut file = file.map_err(|error| cannot(&error))?;
-    written(&mut file, sweep, done).map_err(|error| cannot(&error))?;
+    let columns = columns(sweep, done);
+    let mut sum = Sha256::new();
+    written(&mut sum, sweep, &columns, BLANK).map_err(|error| cannot(&error))?;
+    let sum = hexadecimal(&sum.finalize());
+    written(&mut file, sweep, &columns, &sum).map_err(|error| cannot(&error))?;
     file.as_file().sync_all().map_err(|error| cannot(&error))?;
     readable_by_others(file.as_file()).map_err(|error| cannot(&error))?;
     file.persist(path).map(drop).map_err(|error| cannot(&error))
@@ -61,18 +69,34 @@ fn readable_by_others(file: &File) -> io::Result<()> {
 /// Returns the runs of a finished table; `None` if there is no file.
 ///
 /// # Errors
-/// When the file is another sweep's, or no table.
+/// When the file is another sweep's, no table, or damaged.
 pub fn read(path: &Path, sweep: &Sweep) -> Result<Option<BTreeMap<usize, Done>>, String> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
     };
-    let other = || format!("{} exists and is of another sweep; name another file", path.display());
+    let other = || {
+        format!(
+            "{} exists and is of another sweep, of another version of Weir, or no table; name \
+             another file",
+            path.display()
+        )
+    };
     let reader = SerializedFileReader::new(file).map_err(|_| other())?;
     let metadata = reader.metadata().file_metadata().key_value_metadata();
-    let identity = metadata.into_iter().flatten().find(|row| row.key == IDENTITY);
-    if identity.and_then(|row| row.value.as_deref()) != Some(sweep.identity()) {
+    let value = |key: &str| {
+        metadata.into_iter().flatten().find(|row| row.key == key).and_then(|row| row.value.clone())
+    };
+    let sum = value(CHECKSUM).ok_or_else(other)?;
+    if !is_whole(path, &sum).map_err(|error| format!("cannot read {}: {error}", path.display()))? {
+        return Err(format!(
+            "{} is damaged: its checksum is not that of its bytes; remove it, and the same \
+             command does its runs again",
+            path.display()
+        ));
+    }
+    if value(IDENTITY).as_deref() != Some(sweep.identity()) {
         return Err(other());
     }
     let mut done = BTreeMap::new();
@@ -96,6 +120,16 @@ pub fn read(path: &Path, sweep: &Sweep) -> Result<Option<BTreeMap<usize, Done>>,
         );
     }
     Ok(Some(done))
+}
+
+/// Returns whether a file is as it was written, by the checksum that it has in it.
+fn is_whole(path: &Path, sum: &str) -> io::Result<bool> {
+    let mut bytes = std::fs::read(path)?;
+    // The metadata are at the end.
+    let place = bytes.windows(sum.len().max(1)).rposition(|part| part == sum.as_bytes());
+    let Some(place) = place.filter(|_| sum.len() == BLANK.len()) else { return Ok(false) };
+    bytes[place..place + sum.len()].copy_from_slice(BLANK.as_bytes());
+    Ok(hexadecimal(&Sha256::digest(&bytes)) == sum)
 }
 
 /// Returns the columns of the runs that are done, in the order of the table.
@@ -141,9 +175,9 @@ fn column(values: Vec<&Value>) -> Column {
 fn written(
     file: impl Write + Send,
     sweep: &Sweep,
-    done: &BTreeMap<usize, Done>,
+    columns: &[(String, Column)],
+    sum: &str,
 ) -> Result<(), ParquetError> {
-    let columns = columns(sweep, done);
     let fields = columns.iter().map(|(name, column)| column.field(name));
     let fields: Vec<TypePtr> = fields.collect::<Result<_, _>>()?;
     let schema = Arc::new(Type::group_type_builder("runs").with_fields(fields).build()?);
@@ -156,6 +190,7 @@ fn written(
         value("weir.seed", sweep.seed().to_string()),
         value("weir.scenario", sweep.scenario_hash()),
         value("weir.spec", spec),
+        value(CHECKSUM, sum.to_owned()),
     ];
     let properties = WriterProperties::builder()
         .set_created_by("weir".to_owned())
@@ -212,7 +247,11 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 
-/// The key of what tells a sweep from others.
 /// The columns that every table has.
 pub(crate) const OWN: [&str; 5] = ["run", "point", "replication", "seed", "error"];
+/// The key of what tells a sweep from others.
 const IDENTITY: &str = "weir.sweep";
+/// The key of the checksum.
+const CHECKSUM: &str = "weir.sha256";
+/// What stands in the place of the checksum while it is computed: as long as one in hexadecimal.
+const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";

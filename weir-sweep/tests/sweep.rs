@@ -31,12 +31,13 @@ size = "1000 B"
 rate = "2 Mbit/s"
 "#;
 
-fn spec(axes: &[(&str, Value)], replications: u32, metrics: &[&str]) -> Spec {
+fn spec(axes: &[(&str, Value)], replications: u64, metrics: &[&str]) -> Spec {
     let axis = |(key, values): &(&str, Value)| Axis {
         key: (*key).to_owned(),
         values: values.as_array().cloned().expect("a list"),
     };
     Spec {
+        name: None,
         scenario: SCENARIO.to_owned(),
         files: BTreeMap::new(),
         design: Design { axes: axes.iter().map(axis).collect(), ..Design::default() },
@@ -138,6 +139,36 @@ fn a_sweep_that_was_killed_goes_on_behind_its_last_whole_line() {
 }
 
 #[test]
+fn the_runs_of_a_damaged_line_are_done_again_and_no_others() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let path = folder.path().join("table.parquet");
+    let place = Journal::place(&path);
+    let sweep = small();
+    let rows: Vec<Done> = all(&sweep).into_values().collect();
+    let (mut journal, _) = Journal::open(&path, &sweep).expect("it can be made");
+    rows.chunks(4).for_each(|batch| journal.add(batch).expect("it can be written"));
+    drop(journal);
+    let whole = fs::read(&place).expect("it is there");
+    let head = whole.iter().position(|&byte| byte == b'\n').expect("it has a first line");
+    for damaged in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[damaged] ^= 1 << (damaged % 7);
+        fs::write(&place, bytes).expect("it can be written");
+        let opened = Journal::open(&path, &sweep);
+        if damaged <= head {
+            let why = opened.expect_err("it cannot be told from another sweep's");
+            assert!(why.contains("damaged; remove it"), "byte {damaged}: {why}");
+            continue;
+        }
+        let (_, done) = opened.expect("it is ours");
+        assert!(done.values().all(|row| rows[row.run] == *row), "byte {damaged}");
+        // A line break that is damaged takes the next line with it.
+        let lost = if whole[damaged] == b'\n' { 4..=8 } else { 4..=4 };
+        assert!(lost.contains(&(rows.len() - done.len())), "byte {damaged}: {} left", done.len());
+    }
+}
+
+#[test]
 fn another_sweeps_journal_or_table_is_left_alone() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
     let path = folder.path().join("table.parquet");
@@ -160,6 +191,28 @@ fn another_sweeps_journal_or_table_is_left_alone() {
     assert!(table::read(&path, &other).is_err_and(|why| why.contains("of another sweep")));
     fs::write(&path, "no table").expect("it can be written");
     assert!(table::read(&path, &one).is_err_and(|why| why.contains("of another sweep")));
+}
+
+#[test]
+fn a_table_with_a_damaged_bit_is_refused() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let path = folder.path().join("table.parquet");
+    let sweep = small();
+    table::write(&path, &sweep, &all(&sweep)).expect("it can be written");
+    let whole = fs::read(&path).expect("it is there");
+    let mut damaged = 0;
+    for place in (0..whole.len()).step_by(3) {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1 << (place % 8);
+        fs::write(&path, bytes).expect("it can be written");
+        let why = table::read(&path, &sweep).expect_err("a bit is another one");
+        assert!(why.contains("table.parquet"), "byte {place}: {why}");
+        damaged += usize::from(why.contains("is damaged") && why.contains("remove it"));
+    }
+    // Where the place of the checksum itself cannot be found, it looks like a file of another kind.
+    assert!(damaged * 6 > whole.len(), "{damaged} of {}", whole.len());
+    fs::write(&path, whole).expect("it can be written");
+    assert_eq!(table::read(&path, &sweep), Ok(Some(all(&sweep))));
 }
 
 #[test]
@@ -197,6 +250,25 @@ fn the_first_point_need_not_be_one_that_can_be_run() {
     let axes = [("policy.link.scheduler", json!(["nosuch", "neither"]))];
     let refused = Sweep::new(spec(&axes, 1, &["voice.rate"])).err().unwrap_or_default();
     assert!(refused.contains("nosuch"), "{refused}");
+}
+
+#[test]
+fn findings_name_the_scenarios_file() {
+    let axes = [("policy.link.scheduler", json!(["nosuch"]))];
+    let refused = |spec| Sweep::new(spec).err().unwrap_or_default();
+    let own = refused(spec(&axes, 1, &["voice.rate"]));
+    assert!(own.contains("scenario.toml:"), "{own}");
+    let named = Spec { name: Some("rush.toml".to_owned()), ..spec(&axes, 1, &["voice.rate"]) };
+    let named = refused(named);
+    assert!(named.contains("rush.toml:") && !named.contains("scenario.toml"), "{named}");
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    fs::write(folder.path().join("rush.toml"), SCENARIO).expect("it can be written");
+    let path = folder.path().join("sweep.toml");
+    let text = "scenario = 'rush.toml'\nreplications = 1\nmetrics = ['voice.rate']\n\
+                [grid]\n'policy.link.scheduler' = ['nosuch']\n";
+    fs::write(&path, text).expect("it can be written");
+    let told = refused(weir_sweep::file::read(&path).expect("it can be read"));
+    assert!(told.contains("rush.toml:") && !told.contains("scenario.toml"), "{told}");
 }
 
 #[test]
@@ -241,6 +313,38 @@ fn what_cannot_be_swept_is_refused() {
         let refused = Sweep::new(spec).err().unwrap_or_default();
         assert!(refused.contains(why), "{why}: {refused}");
     }
+}
+
+#[test]
+fn a_sweep_that_is_too_large_is_refused_before_anything_is_read_or_made() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    // 64 axes of 1024 values and 2^63 replications: no product fits into a number.
+    let long = json!(vec![1; 1024]);
+    let keys: Vec<String> = (0..64).map(|place| format!("key{place}")).collect();
+    let axes: Vec<(&str, Value)> = keys.iter().map(|key| (key.as_str(), long.clone())).collect();
+    let rows = [
+        (spec(&axes, 1, &["voice.rate"]), "points, and 1000000 are the most; give fewer values"),
+        (spec(&axes[..2], 1, &["voice.rate"]), "the grid has 1048576 points, and 1000000 are"),
+        (
+            spec(&axes[..1], 1 << 63, &["voice.rate"]),
+            "has 9444732965739290427392 runs, 9223372036854775808 replications of each of 1024 \
+             points, and 10000000 are the most; write at most 9765 replications",
+        ),
+    ];
+    for (spec, why) in rows {
+        // Nothing of the scenario is looked at: it is no TOML.
+        let spec = Spec { scenario: "[".to_owned(), ..spec };
+        let gathered = spec.clone().gather(folder.path()).expect_err("it is too large");
+        assert!(gathered.contains(why), "{why}: {gathered}");
+        let made = Sweep::new(spec).err().unwrap_or_default();
+        assert_eq!(made, gathered);
+    }
+    let path = folder.path().join("large.toml");
+    let text = "scenario = 'none.toml'\nreplications = 5_000_000_000\nmetrics = ['a.rate']\n\
+                [grid]\nduration = ['1 s']\n";
+    fs::write(&path, text).expect("it can be written");
+    let why = weir_sweep::file::read(&path).expect_err("it is too large");
+    assert!(why.contains("large.toml: the sweep has 5000000000 runs"), "{why}");
 }
 
 #[test]

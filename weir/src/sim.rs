@@ -20,11 +20,12 @@ use weir_live::signals::StopSignal;
 use weir_policy::render;
 use weir_record::RecordReader;
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
+use weir_sim::host::Calibrated;
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_sim::timeline::{FIXED_BINS_MAX, Timelines};
-use weir_sim::{Fate, Host, Report, Scenario, Watch, read, recorded};
+use weir_sim::{Fate, Report, Scenario, Watch, read, recorded};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
@@ -135,27 +136,28 @@ impl Run for Sim {
             return output.refuse(&error);
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        if let Some(path) = &self.host {
-            match host(path) {
-                Ok(host) => host.apply(&mut scenario),
-                Err(error) => return output.refuse(&error),
-            }
+        let host = match self.host.as_deref().map(host).transpose() {
+            Ok(host) => host,
+            Err(error) => return output.refuse(&error),
+        };
+        if let Some(calibrated) = &host {
+            calibrated.host.apply(&mut scenario);
         }
         let done = match self.replications {
-            Some(count) => self.replicate(&scenario, count, output),
-            None => self.simulate(&scenario, output),
+            Some(count) => self.replicate(&scenario, count, host, output),
+            None => self.simulate(&scenario, host, output),
         };
         done.unwrap_or_else(|error| output.refuse(&error))
     }
 }
 
 /// Reads what a host adds.
-fn host(path: &Path) -> Result<Host, String> {
+fn host(path: &Path) -> Result<Calibrated, String> {
     let name = path.display().to_string();
     let bytes = input::read(path).map_err(|error| whole_file::cannot("read", &name, &error))?;
     let outcome = weir_sim::host::parse(&bytes, &name);
     match outcome.plan {
-        Some(host) if !outcome.failed() => Ok(host),
+        Some(host) if !outcome.failed() => Ok(Calibrated { file: name, host }),
         _ => Err(render::render(&outcome.findings, &outcome.sources, false)),
     }
 }
@@ -189,7 +191,12 @@ pub fn scenario(path: &Path, output: &Output) -> Result<Scenario, Exit> {
 }
 
 impl Sim {
-    fn simulate(&self, scenario: &Scenario, output: &Output) -> Result<Exit, String> {
+    fn simulate(
+        &self,
+        scenario: &Scenario,
+        host: Option<Calibrated>,
+        output: &Output,
+    ) -> Result<Exit, String> {
         let packets = self.parquet.is_some() || self.trace.is_some();
         let beside = Beside { bins: self.bins, packets };
         memory::check(scenario, Runs { threads: 1, count: 1, beside }, self.memory)?;
@@ -231,7 +238,7 @@ impl Sim {
             report
         };
         let report = match report {
-            Ok(report) => report,
+            Ok(report) => Report { host, ..report },
             Err(error) => {
                 return Ok(output.fault(&format!("{}: {error}", scenario.name)));
             }
@@ -276,7 +283,13 @@ impl Sim {
         Ok(())
     }
 
-    fn replicate(&self, scenario: &Scenario, count: u64, output: &Output) -> Result<Exit, String> {
+    fn replicate(
+        &self,
+        scenario: &Scenario,
+        count: u64,
+        host: Option<Calibrated>,
+        output: &Output,
+    ) -> Result<Exit, String> {
         let threads = self.threads.map_or_else(replicate::cores, usize::from);
         let threads = threads.min(usize::try_from(count).unwrap_or(usize::MAX));
         let runs = Runs { threads, count, beside: Beside::default() };
@@ -294,7 +307,7 @@ impl Sim {
         let mut reports = Vec::with_capacity(outcomes.len());
         for (_, outcome) in outcomes {
             match outcome {
-                Ok(report) => reports.push(report),
+                Ok(report) => reports.push(Report { host: host.clone(), ..report }),
                 Err(error) => {
                     return Ok(output.fault(&format!("{}: {error}", scenario.name)));
                 }

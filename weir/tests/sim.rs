@@ -25,6 +25,42 @@ fn a_seed_determines_the_output() {
 }
 
 #[test]
+fn a_report_says_which_calibration_made_it() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let file = |name: &str| folder.path().join(name).to_str().expect("is text").to_owned();
+    let (host, json, plain) = (file("host.toml"), file("report.json"), file("plain.toml"));
+    let text = "[host]\nforward = '90 us'\nback = '0 us'\nwindow = '3 MB'\ntimestamps = true\n";
+    std::fs::write(&host, text).expect("it can be written");
+    std::fs::write(&plain, "[host]\n").expect("it can be written");
+    let path = example("access-link.toml");
+    let path = path.to_str().expect("the path is UTF-8");
+    let read = |path: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(path).expect("it was written")).expect("it is JSON")
+    };
+    let expected = serde_json::json!({
+        "file": host, "forward_us": 90.0, "window_bytes": 3_000_000, "timestamps": true,
+    });
+    let said = format!("\nhost: {host}: forward 90 us, window 3 MB, timestamps true\n");
+    let said_in = |words: &[&str]| {
+        let output = weir(&[&["sim", path, "--json", &json][..], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).expect("it is text")
+    };
+    let out = said_in(&["--host", &host]);
+    assert!(out.contains(&said), "{out}");
+    assert_eq!(read(&json)["host"], expected);
+    // Of replications, the summary and each report.
+    let out = said_in(&["--host", &host, "--replications", "2"]);
+    assert!(out.contains(&said), "{out}");
+    let written = read(&json);
+    assert_eq!((&written["summary"]["host"], &written["runs"][1]["host"]), (&expected, &expected));
+    let out = said_in(&["--host", &plain]);
+    assert!(out.contains(&format!("\nhost: {plain}: adds nothing\n")), "{out}");
+    let out = said_in(&[]);
+    assert!(!out.contains("host:") && read(&json).get("host").is_none(), "{out}");
+}
+
+#[test]
 fn files_are_reproducible_and_do_not_change_the_report() {
     let folder = tempfile::tempdir().expect("a folder for scratch files");
     let file = |name: &str| folder.path().join(name).to_str().expect("is text").to_owned();

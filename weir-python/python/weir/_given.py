@@ -49,13 +49,23 @@ def refused(why: str, findings: list[_weir.Finding]) -> _weir.Error:
     return error
 
 
-def table_of(text: str, what: str) -> dict[str, Any]:
-    """Returns the tables of a text; what is no TOML raises `weir.Error` with its finding."""
+def file_of(given: Given) -> str | None:
+    """Returns the name of the file that was given, if it is one."""
+    return os.fspath(given) if isinstance(given, os.PathLike) else None
+
+
+def table_of(text: str, what: str, name: str | None = None) -> dict[str, Any]:
+    """Returns the tables of a text; what is no TOML raises `weir.Error` with its finding.
+
+    `what` it is, and `name` is that of its file, if it has one.
+    """
     try:
         return _weir.parse_toml(text)
     except ValueError as error:
-        findings = [row for row in _weir.check(text, f"{what}.toml") if row["severity"] == "error"]
-        raise refused(f"the {what} is no TOML: {error}", findings) from None
+        findings = [row for row in _weir.check(text, name or f"{what}.toml")
+                    if row["severity"] == "error"]
+        called = f"the {what}" if name is None else f"the {what} {name}"
+        raise refused(f"{called} is no TOML: {error}", findings) from None
 
 
 def listed(values: Any) -> list[Any]:

@@ -101,6 +101,8 @@ class Stage:
     """Whether goals are measured here, and not only the policy's own promises."""
     under: str | None = None
     """What the policy's promises call it."""
+    name: str | None = None
+    """The name of its file."""
 
 
 class Search:
@@ -120,13 +122,14 @@ class Search:
     """Where scenarios of promises lie."""
 
     def __init__(self, policy: str, goals: Sequence[str], keep: Sequence[str],
-                 over: Sequence[tuple[str, PathLike]], engine: Engine) -> None:
+                 over: Sequence[tuple[str, PathLike, str | None]], engine: Engine) -> None:
         self.policy, self.table = policy, table_of(policy, "policy")
         objectives = [Objective.of(goal) for goal in goals]
         self.objectives = [one for one in objectives if one is not None]
         wanted = [goal for goal, one in zip(goals, objectives) if one is None]
         self.conditions = [Condition.of(text) for text in (*wanted, *keep)]
-        self.scenarios = [Stage(table_of(text, "scenario"), folder) for text, folder in over]
+        self.scenarios = [Stage(table_of(text, "scenario", name), folder, name=name)
+                          for text, folder, name in over]
         self.promises: list[Mapping[str, Any]] = []
         self.folder: PathLike = ""
         self.engine, self.runs = engine, 0
@@ -140,13 +143,15 @@ class Search:
         self.conditions += conditions
         texts = scenarios_of(self.table, folder)
         for name in dict.fromkeys(condition.under for condition in conditions if condition.under):
-            scenario, place = table_of(texts[name], "scenario"), Path(folder, name).parent
+            file = Path(folder, name)
+            scenario, place = table_of(texts[name], "scenario", str(file)), file.parent
             known = [row for row in self.scenarios if row.scenario == scenario and row.under is None
                      and Path(row.folder).resolve() == place.resolve()]
             if known:
                 known[0].under = name
             else:
-                self.scenarios.append(Stage(scenario, place, goals=False, under=name))
+                stage = Stage(scenario, place, goals=False, under=name, name=str(file))
+                self.scenarios.append(stage)
 
     def best(self, without: Container[int] = ()) -> Candidate:
         """Returns the best one: by the first objective, or by what is broken least."""
@@ -270,8 +275,11 @@ class Search:
         first, count = seeds
         scenario = _weir.write_toml(json.dumps({**stage.scenario, "policy": policy}))
         design = {"method": "grid", "axes": [], "points": 0, "seed": 0}
-        spec = {"scenario": scenario, "design": design, "replications": count, "metrics": names,
-                "seed": first}
+        spec: dict[str, Any] = {"scenario": scenario, "design": design, "replications": count,
+                                "metrics": names, "seed": first}
+        if stage.name is not None:
+            # Findings show its text with the policy in it, whose lines are not those of the file.
+            spec["name"] = f"{stage.name} with this policy"
         runs = _weir.SweepRuns(json.dumps(spec), stage.folder)
         workers = self.engine.workers
         batches = [list(range(one, count, workers)) for one in range(min(workers, count))]

@@ -11,7 +11,7 @@ from typing import Any, Sequence, Union
 
 from . import _weir
 from ._engines import Engine
-from ._given import Given, folder_of, listed, refused, text_of
+from ._given import Given, file_of, folder_of, listed, refused, text_of
 from ._knobs import knobs_of, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
@@ -165,7 +165,8 @@ def tune(
         folders = list(base_dir)
     if len(folders) != len(over):
         raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
-    scenarios = [(text_of(each), folder_of(each, folder)) for each, folder in zip(over, folders)]
+    scenarios = [(text_of(each), folder_of(each, folder), file_of(each))
+                 for each, folder in zip(over, folders)]
     folder, policy = folder_of(policy, policy_dir), text_of(policy)
     search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
     if "link" not in search.table:

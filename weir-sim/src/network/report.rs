@@ -136,6 +136,7 @@ impl Engine<'_> {
             bins: main.bins.clone(),
             scenario: scenario.name.clone(),
             seed: scenario.seed,
+            host: None,
             duration: scenario.duration,
             warmup: scenario.warmup,
             link: LinkReport {

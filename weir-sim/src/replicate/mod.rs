@@ -6,6 +6,7 @@ mod parallel;
 
 pub use parallel::{Outcome, cores, each, map};
 
+use crate::host::Calibrated;
 use crate::network::OutletReport;
 use crate::report::{ClassReport, Report};
 use crate::shown::number_table as table;
@@ -28,6 +29,9 @@ pub struct Summary {
     pub scenario: String,
     /// The scheduler's keyword at the start.
     pub scheduler: &'static str,
+    /// The calibration of a host that was in force, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Calibrated>,
     /// How many were requested.
     pub asked: usize,
     /// The seeds of those that ended, in order.
@@ -151,6 +155,7 @@ impl Summary {
         Some(Self {
             scenario: first.scenario.clone(),
             scheduler: first.link.scheduler,
+            host: first.host.clone(),
             asked,
             seeds: reports.iter().map(|report| report.seed).collect(),
             utilisation: over(&|report| report.link.utilisation),
@@ -210,6 +215,9 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scenario, scheduler, asked, seeds, utilisation, classes, sources, .. } = self;
         writeln!(f, "{scenario}: {scheduler}, {} of {asked} replications", seeds.len())?;
+        if let Some(host) = &self.host {
+            writeln!(f, "host: {host}")?;
+        }
         writeln!(f, "mean ± half of the 95 % confidence interval (Student's t)")?;
         writeln!(f, "utilisation: {:.2} %\n", utilisation.times(100.0))?;
         writeln!(f, "{}\n", class_table(classes))?;
