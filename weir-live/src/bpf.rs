@@ -214,9 +214,16 @@ impl Program {
             return Err(SystemError::refused(action, why, "write a shorter policy"));
         };
         let mut attributes = program_attributes(kind, name, &instructions, interface);
-        let cause = match create(PROGRAM_LOAD, attributes) {
-            Ok(fd) => return Ok(Self { fd }),
-            Err(cause) => cause,
+        let mut attempts = 1;
+        let cause = loop {
+            match create(PROGRAM_LOAD, attributes) {
+                Ok(fd) => return Ok(Self { fd }),
+                // The verifier gives up when a signal comes, if only to stop and to go on.
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock && attempts < LOADS_MAX => {
+                    attempts += 1;
+                }
+                Err(cause) => break cause,
+            }
         };
         // Once more, now with a log: it costs time that a good program need not spend.
         let mut log = vec![0; LOG_LEN];
@@ -375,6 +382,9 @@ fn create<T: Attributes>(command: c_long, mut attributes: T) -> io::Result<Owned
     // SAFETY: the kernel made the descriptor for this call; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+/// How often a program is loaded while signals come.
+const LOADS_MAX: u32 = 10;
 
 fn call<T: Attributes>(command: c_long, attributes: &mut T) -> io::Result<i32> {
     let pointer: *mut T = attributes;

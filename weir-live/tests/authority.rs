@@ -68,9 +68,11 @@ fn main() -> ExitCode {
 }
 
 const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Long enough for what is on its way.
 const SILENCE: Duration = Duration::from_millis(200);
+/// As [`SILENCE`], where nothing is sent again.
+const LONG_SILENCE: Duration = Duration::from_secs(1);
 /// Frames of one ethertype go to ring 1.
 const POLICY: &str = "
     [link]
@@ -268,10 +270,16 @@ fn follows(kind: &'static str) -> Outcome {
     let (_keeper, forwarder) = start(&testbed, [(LEFT, kind), (RIGHT, kind)], false)?;
     echo_across(&testbed, 1000)?;
     rename(&testbed, LEFT, "west0")?;
-    thread::sleep(SILENCE);
+    let start = Instant::now();
+    loop {
+        let names = forwarder.board.ask(PATIENCE).ok_or("the loop answers")?.ports;
+        if names[0].interface == "west0" {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "the name is not followed: {names:#?}");
+        thread::sleep(Duration::from_millis(5));
+    }
     echo_across(&testbed, 1000)?;
-    let names = forwarder.board.ask(PATIENCE).ok_or("the loop answers")?.ports;
-    assert_eq!(names[0].interface, "west0");
     rename(&testbed, "west0", LEFT)?;
     for (namespace, name) in [
         (&testbed.weir, LEFT),
@@ -337,7 +345,7 @@ fn frame(number: u16, kind: [u8; 2]) -> Vec<u8> {
 fn drain(port: &mut dyn Port, pool: &mut FramePool) -> Vec<(usize, [u8; 2], u16)> {
     let mut seen = Vec::new();
     let mut last = Instant::now();
-    while last.elapsed() < SILENCE {
+    while last.elapsed() < LONG_SILENCE {
         port.reclaim(pool);
         for ring in 0..port.rings() {
             let mut received = Vec::new();
@@ -538,8 +546,12 @@ fn take_turns(
         let sender = scope.spawn(|| send_numbers(client, to, &stop));
         let receiver = scope.spawn(|| {
             let mut bytes = [0; 4];
-            while server.recv(&mut bytes).is_ok() {
-                *counts.entry(u32::from_be_bytes(bytes)).or_insert(0) += 1;
+            loop {
+                match server.recv(&mut bytes) {
+                    Ok(_) => *counts.entry(u32::from_be_bytes(bytes)).or_insert(0) += 1,
+                    Err(_) if stop.load(Ordering::Relaxed) => break,
+                    Err(_) => {}
+                }
             }
         });
         let mut turns = || -> Outcome {

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 /// The router's address on the server's network.
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Long enough for what is on its way.
 const SILENCE: Duration = Duration::from_millis(200);
 

@@ -229,9 +229,9 @@ fn a_pulled_cable_is_taken_up_again() -> Outcome {
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     udp_echo(&testbed, Host::ip4, 100)?;
     testbed.disconnect(Host::Server)?;
-    thread::sleep(Duration::from_millis(200));
+    bridge.until("the port is gone", |seen| seen.states[1].last() == Some(&PortState::Gone))?;
     testbed.connect(Host::Server)?;
-    thread::sleep(Duration::from_millis(100));
+    bridge.until("the port is back", |seen| seen.states[1].last() == Some(&PortState::Up))?;
     udp_echo(&testbed, Host::ip4, 100)?;
     transfer(&testbed, Host::ip6, 100_000)?;
     let report = bridge.stop();
@@ -249,11 +249,13 @@ fn moves_away_and_back(away_ms: u64) -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
     udp_echo(&testbed, Host::ip4, 100)?;
-    for _ in 0..2 {
+    for times in 1..=2 {
         let index = Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index;
         testbed.move_away_and_back(Host::Server, Duration::from_millis(away_ms))?;
         assert_eq!(Netlink::open_in(&testbed.weir)?.link(RIGHT)?.index, index);
-        thread::sleep(Duration::from_millis(200));
+        bridge.until("the port is back", |seen| {
+            seen.counters[1].rebinds == times && seen.states[1].last() == Some(&PortState::Up)
+        })?;
         udp_echo(&testbed, Host::ip4, 100)?;
     }
     let report = bridge.stop();
@@ -272,7 +274,7 @@ fn the_other_direction_continues() -> Outcome {
         client.send_to(&[1; 100], (Host::Server.ip4(), 9))?;
         thread::sleep(Duration::from_millis(1));
     }
-    thread::sleep(Duration::from_millis(100));
+    bridge.until("they were counted", |seen| seen.counters[1].send_no_link >= 50)?;
     let report = bridge.stop();
     expect(report.counters[0].received >= 50, true, "frames still came in", &report)?;
     expect(report.counters[1].send_no_link >= 50, true, "and were counted", &report)?;
@@ -285,9 +287,9 @@ fn a_port_set_down_carries_on_when_set_up() -> Outcome {
     let mut netlink = Netlink::open_in(&testbed.weir)?;
     udp_echo(&testbed, Host::ip4, 100)?;
     netlink.set_up(RIGHT, false)?;
-    thread::sleep(Duration::from_millis(100));
+    bridge.until("the port is down", |seen| seen.states[1].last() == Some(&PortState::Down))?;
     netlink.set_up(RIGHT, true)?;
-    thread::sleep(Duration::from_millis(200));
+    bridge.until("the port is up", |seen| seen.states[1].last() == Some(&PortState::Up))?;
     udp_echo(&testbed, Host::ip6, 100)?;
     let report = bridge.stop();
     let states = [PortState::Up, PortState::Down, PortState::Up];

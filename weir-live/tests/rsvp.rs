@@ -99,14 +99,15 @@ fn reserved(v4: bool, setting: Setting) -> Outcome {
 }
 
 fn state_dies() -> Outcome {
-    let period = weir_core::units::Duration::from_millis(100);
+    // Its state lives for 2.1 s: longer than the machine makes this thread pause.
+    let period = weir_core::units::Duration::from_millis(400);
     let mut row = Row::new(Setting { period, ..plain() })?;
     let (session, sender) = row.announce(true);
     row.until("a Path", |stations| has_path(&stations[2]))?;
     row.reserve(session, sender);
     row.until("a Resv", |stations| is_reserved(&stations[0]))?;
     // Twice the lifetime of state.
-    row.run(Wait::from_millis(1050));
+    row.run(Wait::from_millis(4200));
     let gone = |event: &Event| {
         matches!(event, Event::PathGone { .. } | Event::Reserved { reservation: None, .. })
     };

@@ -467,7 +467,7 @@ fn use_stack(deep: usize) -> usize {
     if deep == 0 { 0 } else { room.len() + use_stack(deep - 1) }
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn call(arguments: [i64; 4]) -> io::Result<()> {
     let [number, first, second, third] = arguments;

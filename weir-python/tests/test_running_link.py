@@ -126,12 +126,15 @@ class RunningLink(unittest.TestCase):
         (lane,) = [row for row in self.link.status()["lanes"] if row["name"] == "upload"]
         return {row["name"]: row for row in lane["classes"]}
 
+    def p99_us(self):
+        return self.lane()["voice"]["recent"]["delay"]["p99_us"]
+
     def policy(self):
         (file,) = self.link.call("policy")["files"]
         return file["text"]
 
     def test_a_link_is_read_changed_and_explained(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while self.lane()["voice"]["sent"]["packets"] < 100 and time.monotonic() < end:
             time.sleep(0.1)
         rows = self.lane()
@@ -191,20 +194,25 @@ class RunningLink(unittest.TestCase):
                  "--target", "voice=25", "--target", "bulk=5000", "--every", "1.5"]
         with open(self.folder / "steps", "w+") as steps:
             child = subprocess.Popen(words, stdout=steps, stderr=subprocess.STDOUT)
-            end = time.monotonic() + 40
+            # Where the machine makes the link pause, the controller has more to do.
+            end = time.monotonic() + 120
             calm = 0
             while calm < 2 and time.monotonic() < end and child.poll() is None:
                 time.sleep(0.2)
                 told = (self.folder / "steps").read_text().splitlines()
                 calm = len([line for line in told[-2:] if line.endswith("nothing to do")])
             child.send_signal(signal.SIGINT)
-            child.wait(10)
+            child.wait(30)
         self.assertEqual(calm, 2, told)
         self.assertTrue(any("weight of voice 1 -> 2" in line for line in told), told)
         # 800 of 4000 kbit/s are a fifth: with 12 for bulk it needs 3 or more.
         weight = int(dict(self.lane()["voice"]["parameters"])["weight"])
         self.assertGreaterEqual(weight, 3)
-        self.assertLess(self.lane()["voice"]["recent"]["delay"]["p99_us"], 25_000)
+        # In a second in which the machine does not make the link pause.
+        end = time.monotonic() + 30
+        while self.p99_us() >= 25_000 and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertLess(self.p99_us(), 25_000)
         reasons = [row["reason"] for row in self.link.log()]
         self.assertTrue(any(reason.startswith("index ") for reason in reasons), reasons)
 

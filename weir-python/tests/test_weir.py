@@ -481,7 +481,7 @@ class Runs(Folder):
         with self.assertRaises(KeyboardInterrupt):
             weir.simulate(SCENARIO % "1000000 s", base_dir=self.folder)
         # The run would take minutes.
-        self.assertLess(time.monotonic() - begun, 5)
+        self.assertLess(time.monotonic() - begun, 30)
         timer.join()
 
 

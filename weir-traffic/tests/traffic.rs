@@ -123,7 +123,9 @@ fn datagrams(ipv6: bool, station: Option<Mac>) -> Outcome {
     };
     let ran = pair.run(&plan, &ReceivePlan::ports(&[5001]))?;
     expect(ran.ended && ran.received.len() == 2, "two streams ended", &ran.received)?;
-    expect(ran.sent[0].packets == 500, "500 packets at 1000/s", &ran.sent[0])?;
+    // One that came due while the machine made the sender pause at the end was not sent.
+    let even = &ran.sent[0];
+    expect(even.packets + even.unsent == 500 && even.packets > 0, "500 at 1000/s", even)?;
     for (sent, received) in ran.sent.iter().zip(&ran.received) {
         let counted = (received.packets, received.lost, received.duplicated, received.reordered);
         expect(counted == (sent.packets, Some(0), 0, 0), &sent.name, received)?;
@@ -155,7 +157,7 @@ fn super_packets() -> Outcome {
     for listen in [ReceivePlan::ports(&[9]), ReceivePlan::raw("eth0", &[9])] {
         let receiver = pair.server.run(|| Receiver::start(&listen))??;
         let plan = FloodPlan {
-            duration: Some(Duration::from_millis(100)),
+            duration: Some(Duration::from_millis(500)),
             rate: Some(10_000),
             ..FloodPlan::udp(four(2), 9, (LENGTH, 20))
         };
@@ -194,10 +196,12 @@ fn odd_lengths() -> Outcome {
 }
 
 fn a_gap_is_lost() -> Outcome {
+    // Long enough that the interface goes down before the last one.
+    const COUNT: u64 = 2000;
     let pair = Pair::new()?;
     let keys = [("interval", "1 ms"), ("payload", "100 B")];
     let plan = SendPlan {
-        packets_max: Some(600),
+        packets_max: Some(COUNT),
         ..SendPlan::new(vec![source("gap", "cbr", four(2), &keys)?])
     };
     let receiver = pair.server.run(|| Receiver::start(&ReceivePlan::ports(&[5001])))??;
@@ -214,7 +218,7 @@ fn a_gap_is_lost() -> Outcome {
     let received = receiver.finish().streams;
     let stream = received.first().ok_or("nothing arrived")?;
     let lost = stream.lost.ok_or("nothing is known of its loss")?;
-    expect(lost > 20 && stream.packets + lost == 600, "what is missing is lost", &(&sent, stream))
+    expect(lost > 20 && stream.packets + lost == COUNT, "what is missing is lost", &(&sent, stream))
 }
 
 fn transfers(ipv6: bool) -> Outcome {
@@ -265,7 +269,10 @@ fn mixed_flood() -> Outcome {
         let bare = received.streams.iter().filter(|stream| stream.stream.is_none());
         let (flows, frames) = bare.fold((0, 0), |sum, one| (sum.0 + 1, sum.1 + one.packets));
         expect((flows, frames) == (7, flood.sent), "every frame of seven flows", &found)?;
-        expect((3_000..5_000).contains(&flood.sent), "20 000 a second for 0.2 s", &found)?;
+        // 0.2 s, or more where the machine made it pause.
+        let wanted = 20_000.0 * flood.seconds;
+        let near = (0.75 * wanted..1.25 * wanted).contains(&(flood.sent as f64));
+        expect(near && flood.seconds >= 0.15, "20 000 a second for 0.2 s", &found)?;
     }
     Ok(())
 }
@@ -320,7 +327,8 @@ fn nobody_listens() -> Outcome {
     ];
     let plan = SendPlan { duration: Duration::from_millis(100), ..SendPlan::new(sources) };
     let sent = pair.client.run(|| Sender::start(&plan))??.finish().streams;
-    let good = sent[0].packets + sent[0].refused == 100 && sent[0].error.is_some();
+    let all = sent[0].packets + sent[0].refused + sent[0].unsent;
+    let good = all == 100 && sent[0].error.is_some();
     expect(good, "datagrams, some of which came back", &sent)?;
     expect((sent[1].packets, sent[1].refused) == (0, 1), "a refused connection", &sent)?;
     expect(sent[1].error.is_some(), "and why", &sent)
@@ -332,4 +340,4 @@ fn main() -> ExitCode {
     rows::run(arguments, ready, TESTS.iter().map(|(name, test)| Trial::test(*name, test)))
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);

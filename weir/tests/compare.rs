@@ -195,7 +195,7 @@ fn a_stop_reports_the_replications_that_ended() {
     std::io::Read::read_to_string(&mut output, &mut text).expect("it is text");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130), "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(5), "it stops immediately");
+    assert!(begun.elapsed() < Duration::from_secs(30), "it stops immediately");
     assert!(text.contains("of 10000 replications") && text.contains("±"), "{text}");
 }
 

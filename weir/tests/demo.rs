@@ -187,7 +187,7 @@ fn the_page_of_a_run_has_what_the_run_tells_live_and_simulated() {
     let status = loop {
         match child.try_wait().expect("a child can be waited for") {
             Some(status) => break status,
-            None if start.elapsed() > Duration::from_secs(20) => {
+            None if start.elapsed() > Duration::from_secs(60) => {
                 child.kill().expect("a child can be killed");
                 panic!("the page is served on after Ctrl-C");
             }
@@ -233,7 +233,7 @@ fn check_interrupt(seconds: &str, after: Duration) {
     thread::sleep(after);
     let kill = Command::new("kill").args(["-INT", &process.to_string()]).status();
     let sent = kill.expect("kill runs").success();
-    let (status, out, error) = finish(child, Duration::from_secs(20));
+    let (status, out, error) = finish(child, Duration::from_secs(60));
     if is_skipped(&error) {
         return;
     }

@@ -280,7 +280,7 @@ const UNIT: &str = "usr/lib/systemd/system/weir@.service";
 const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg", "objdump", "strip"];
 /// What the package depends on.
 const INSTALLED: [&str; 2] = ["libc6", "libgcc-s1"];
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 const POLICY: &str =
     "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";
 const DEPLOYMENT: &str = "[deployment]\nports = { inside = \"LEFT\", outside = \"RIGHT\" }\n\n\

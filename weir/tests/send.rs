@@ -49,6 +49,7 @@ rate = "10 Mbit/s"
 scheduler = "drr"
 [class.voice]
 match = [{ proto = "udp", dport = "5004" }]
+queue = { limit = "1000 packets" }
 [class.rest]
 default = true
 queue = { limit = "20 packets" }
@@ -98,6 +99,23 @@ impl Scene {
             thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Waits until so many packets of the call have left the bridge.
+    fn await_crossed(&self, count: u64) -> Outcome {
+        let start = Instant::now();
+        loop {
+            let output = self.command("--format json status --control weir.sock").output()?.stdout;
+            let status: Value = serde_json::from_slice(&output)?;
+            let crossed = status["lanes"][0]["classes"][0]["sent"]["packets"].as_u64();
+            if crossed >= Some(count) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{crossed:?} of {count} packets left the bridge").into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Starts a receiver and waits until it receives.
@@ -192,7 +210,11 @@ fn a_scenario() -> Outcome {
         counts
     };
     let from_port = received["streams"].to_string().contains("10.77.0.1:6001");
-    let good = counts(&sent) == [1, 200] && counts(&received) == [1, 200] && from_port;
+    // One that came due while the machine made the sender pause at the end was not sent.
+    let streams = sent["streams"].as_array().into_iter().flatten();
+    let unsent: u64 = streams.map(|stream| number(stream, "unsent")).sum();
+    let wanted = [1, 200_u64.saturating_sub(unsent).max(1)];
+    let good = counts(&sent) == wanted && counts(&received) == wanted && from_port;
     if good { Ok(()) } else { Err(found.into()) }
 }
 
@@ -285,10 +307,11 @@ fn a_signal() -> Outcome {
     let receiver = scene.receiver("--port 5004 --streams 9")?;
     let words = "--format json send 10.77.0.2 voip --dport 5004 --seconds 60";
     let sender = scene.spawn(&scene.testbed.client, words)?;
-    thread::sleep(Duration::from_millis(500));
+    scene.await_crossed(5)?;
     signal(&sender)?;
     let output = sender.wait_with_output()?;
     let sent: Value = serde_json::from_slice(&output.stdout)?;
+    scene.await_crossed(number(&sent["streams"][0], "packets"))?;
     signal(&receiver)?;
     let received = report(receiver)?;
     let found = format!("{:?}: sent {sent:#}, received {received:#}", output.status);
@@ -304,4 +327,4 @@ fn main() -> ExitCode {
     rows::run(Arguments::from_args(), netns::prepare_private_networks(), rows)
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);

@@ -38,8 +38,8 @@ mod told;
 use libtest_mimic::{Arguments, Failed, Trial};
 use processes::{children, signal};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::packet::Headers;
 use weir_live::netlink::Netlink;
-use weir_live::netns;
+use weir_live::netns::{self, NetNs};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Status;
@@ -232,14 +232,13 @@ impl Scene {
     fn await_status(&self, what: &str, good: impl Fn(&Status) -> bool) -> Result<Status, Failed> {
         let start = Instant::now();
         loop {
-            let status = self.status()?;
-            if good(&status) {
-                return Ok(status);
+            match self.status() {
+                Ok(status) if good(&status) => return Ok(status),
+                found if start.elapsed() > PATIENCE => {
+                    return Err(format!("{what}: not within {PATIENCE:?}: {found:?}").into());
+                }
+                _ => thread::sleep(Duration::from_millis(50)),
             }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("{what}: not within {PATIENCE:?}: {status:?}").into());
-            }
-            thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -281,9 +280,23 @@ impl Drop for Scene {
     }
 }
 
+/// Binds a socket for datagrams. A child that another test starts has copies of all sockets until it
+/// runs its program, so the port of one that was closed may be taken for a moment longer.
+fn bind(place: &NetNs, address: IpAddr, port: u16) -> Result<UdpSocket, Failed> {
+    let start = Instant::now();
+    loop {
+        match place.run(|| UdpSocket::bind((address, port)))? {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && start.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            bound => return Ok(bound?),
+        }
+    }
+}
+
 /// Sends datagrams from client to server until one arrives; fails after `count`.
 fn send_until_received(testbed: &Testbed, port: u16, count: usize) -> Result<(), Failed> {
-    let server = testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), port)))??;
+    let server = bind(&testbed.server, Host::Server.ip4(), port)?;
     let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
     server.set_read_timeout(Some(PATIENCE))?;
     for _ in 0..count {
@@ -378,9 +391,9 @@ fn a_flood_is_survived() -> Outcome {
     let offered = |status: &Status| status.lanes[0].classes[1].offered.packets;
     let mut last = 0;
     for _ in 0..10 {
-        let status = scene.status()?;
-        assert!(offered(&status) > last, "the flood continues");
-        last = offered(&status);
+        // Where there are few processors, the flood may have to wait for the requests.
+        let goes_on = |status: &Status| offered(status) > last;
+        last = offered(&scene.await_status("the flood continues", goes_on)?);
     }
     scene.testbed.disconnect(Host::Server)?;
     scene.await_status("the port is gone", |status| status.ports[1].state == "gone")?;
@@ -492,9 +505,12 @@ fn frames_in_frames() -> Outcome {
         let frame = pool.insert(&bytes).ok_or("the pool has room")?;
         assert_eq!(port.send(&mut pool, &[frame]).taken, 1);
     }
-    let unread = |status: &Status| status.lanes[0].unread == [("macsec".to_owned(), 1)];
-    let status = scene.await_status("a frame of MACsec is counted", unread)?;
-    assert_eq!(status.lanes[0].classes[0].sent.packets, 2, "{status:?}");
+    // The second of the class may leave a moment after the last frame is counted.
+    let counted = |status: &Status| {
+        let lane = &status.lanes[0];
+        (lane.unread.as_slice(), lane.classes[0].sent.packets) == (&[("macsec".to_owned(), 1)], 2)
+    };
+    scene.await_status("two of the class, and a frame of MACsec", counted)?;
     let text = scene.stop()?;
     assert!(text.contains("unread headers: 1 (frames that are protected by MACsec)"), "{text}");
     Ok(())
@@ -530,14 +546,19 @@ fn a_declared_class_keeps_its_bound() -> Outcome {
         flooding.join().expect("the flood does not panic");
         scene.stop()?;
         let [voice, rest] = status.lanes[0].classes.as_slice() else { panic!("two classes") };
-        assert!(voice.sent.packets > 400 && rest.delay.p50_us > 200e3, "{status:?}");
         if status.stalls == 0 {
+            assert!(voice.sent.packets > 400, "{status:?}");
+            // A flood that has to wait for a processor fills no queue.
+            if rest.delay.p50_us < 200e3 {
+                continue;
+            }
             let (worst, lag) = (voice.delay.max_us / 1e6, LAG_MAX.as_secs_f64());
             assert!(worst <= bound + lag, "{worst} s, the bound is {bound} s");
             return Ok(());
         }
     }
-    Err(format!("the machine stalled for {LAG_MAX:?} in each of {ATTEMPTS} runs").into())
+    let why = format!("the machine stalled for {LAG_MAX:?}, or let the flood wait");
+    Err(format!("{why}, in each of {ATTEMPTS} runs").into())
 }
 
 fn a_second_link_is_refused() -> Outcome {
@@ -593,10 +614,11 @@ fn an_address_is_taken_on_request() -> Outcome {
     Ok(())
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For what must come: to wait longer costs nothing where it comes.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The default of a deployment without `lag_max`.
 const LAG_MAX: Duration = Duration::from_millis(100);
 /// Runs tried until one has no stall.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 10;
 /// Two seconds of the class that carries it.
 const TRANSFER: usize = 2_500_000;

@@ -138,6 +138,8 @@ impl Lab {
     /// Waits until the bridge has noticed what happened to an interface.
     pub fn settle(&mut self) {
         thread::sleep(SETTLE);
+        // Each is given after another turn of the loop, however long the machine made it pause.
+        (0..2).for_each(|_| drop(self.status()));
         if let Some(claim) = &mut self.claim {
             self.testbed.weir.run(|| claim.refresh()).expect("the namespace is there");
         }
@@ -166,7 +168,7 @@ impl Lab {
     }
 }
 
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_millis(300);
 const POLICY: &str = "[link]\nrate = '40 Gbit/s'\nscheduler = 'fifo'\n\
      [class.all]\nqueue = { limit = '4000 packets' }\ndefault = true\n";

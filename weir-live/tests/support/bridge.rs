@@ -1,9 +1,12 @@
 //! The simplest forwarder: two ports and first in, first out, in both directions.
 #![allow(dead_code, missing_docs, unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
 
 use weir_live::error::Result;
 use weir_live::pool::{FrameId, FramePool};
@@ -14,7 +17,17 @@ use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 /// A bridge that runs on a thread of its own until it is stopped.
 pub struct Bridge {
     stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Seen>>,
     thread: JoinHandle<Report>,
+}
+
+/// What the bridge saw when it last looked at its ports, the left and the right one.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub counters: [PortCounters; 2],
+    pub states: [Vec<PortState>; 2],
+    /// The bytes of a frame that the pool has room for.
+    pub slot_len: usize,
 }
 
 /// What the bridge observed, for the left and the right port.
@@ -43,9 +56,29 @@ impl Bridge {
     /// As [`Bridge::start_on`], of open ports.
     pub fn with(opened: Opened, policy: WaitPolicy) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || forward(opened, policy, &stopped));
-        Self { stop, thread }
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (stopped, told) = (Arc::clone(&stop), Arc::clone(&seen));
+        let thread = thread::spawn(move || forward(opened, policy, (&stopped, &told)));
+        Self { stop, seen, thread }
+    }
+
+    /// Waits until what the bridge sees is so: however late the machine lets it look.
+    pub fn until(
+        &self,
+        what: &str,
+        is_so: impl Fn(&Seen) -> bool,
+    ) -> std::result::Result<(), Failed> {
+        let start = Instant::now();
+        loop {
+            let seen = self.seen.lock().expect("no panic").clone();
+            if is_so(&seen) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{what}: not within {PATIENCE:?}: {seen:#?}").into());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub fn stop(self) -> Report {
@@ -72,7 +105,11 @@ impl Opened {
     }
 }
 
-fn forward(opened: Opened, policy: WaitPolicy, stop: &AtomicBool) -> Report {
+fn forward(
+    opened: Opened,
+    policy: WaitPolicy,
+    (stop, seen): (&AtomicBool, &Mutex<Seen>),
+) -> Report {
     let Opened { mut ports, mut pool } = opened;
     let mut waiter = Waiter::new(policy, &descriptors(&ports));
     let mut states = ports.each_ref().map(|port| vec![port.state()]);
@@ -114,6 +151,11 @@ fn forward(opened: Opened, policy: WaitPolicy, stop: &AtomicBool) -> Report {
                 ports.iter_mut().for_each(|port| drop(port.attach(&mut pool)));
             }
             waiter = Waiter::new(policy, &descriptors(&ports));
+            *seen.lock().expect("no panic") = Seen {
+                counters: ports.each_mut().map(|port| port.counters()),
+                states: states.clone(),
+                slot_len: pool.slot_len(),
+            };
         }
     }
     queues.iter().flatten().for_each(|frame| pool.release(*frame));
@@ -123,6 +165,8 @@ fn forward(opened: Opened, policy: WaitPolicy, stop: &AtomicBool) -> Report {
     let counters = ports.each_mut().map(|port| port.counters());
     Report { counters, states, leaked, cpu_ns: thread_cpu_ns() }
 }
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn descriptors(ports: &[Box<dyn Port>; 2]) -> Vec<i32> {
     ports.iter().flat_map(|port| port.descriptors()).collect()

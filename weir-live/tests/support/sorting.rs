@@ -200,4 +200,4 @@ fn ipv6(network: u64, protocol: u8, port: u16) -> Vec<u8> {
 /// The verdict that hands a frame to the kernel's stack [<linux/bpf.h>, `xdp_action`].
 const XDP_PASS: u32 = 2;
 const MARK: &[u8] = b"weir sorts";
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);

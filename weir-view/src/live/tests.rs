@@ -86,7 +86,7 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
     let begin = Instant::now();
     let mut samples = 0;
     let mut last = String::new();
-    while begin.elapsed() < Duration::from_millis(2600) {
+    while samples < 9 && begin.elapsed() < PATIENCE {
         // The other nine are stalled.
         for (name, data) in readers[0].next(Duration::from_millis(100)).parts {
             if name == "sample" {
@@ -95,8 +95,10 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
             }
         }
     }
-    let count = asked.load(Ordering::Relaxed);
-    assert!((6..=12).contains(&count) && samples >= 6, "{count} asked, {samples} samples");
+    let (count, seconds) = (asked.load(Ordering::Relaxed), begin.elapsed().as_secs_f64());
+    let told = format!("{count} asked and {samples} samples in {seconds} s");
+    // Four times a second; ten viewers would be ten times that.
+    assert!(samples >= 9 && (count as f64) < seconds * 4.0 + 3.0, "{told}");
     let news = readers[9].next(Duration::ZERO);
     assert!(news.parts.len() <= 3 && news.lost >= 5, "{news:?}");
     let sample: crate::json::Sample = serde_json::from_str(&last).expect("a sample");
@@ -120,12 +122,19 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
     let mut reader = feed.read(None);
     is_there.store(0, Ordering::Relaxed);
     let begin = Instant::now();
-    let mut told = 0;
-    while begin.elapsed() < Duration::from_millis(900) {
+    let mut told = Vec::new();
+    let is_over = |told: &[Instant]| told.first().is_some_and(|first| first.elapsed() > AFTERWARDS);
+    while !is_over(&told) && begin.elapsed() < PATIENCE {
         let news = reader.next(Duration::from_millis(100));
-        told += news.parts.iter().filter(|(name, _)| name == "gone").count();
+        let gone = news.parts.iter().filter(|(name, _)| name == "gone");
+        told.extend(gone.map(|_| Instant::now()));
     }
-    assert_eq!(told, 1);
+    assert_eq!(told.len(), 1, "{told:?}");
     let history = live.history(&HistoryQuery::default()).expect("it is kept");
     assert!(history.classes["voice"].sent_bps.len() >= 2, "{history:?}");
 }
+
+/// For what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a second word of the same would have to come.
+const AFTERWARDS: Duration = Duration::from_millis(900);

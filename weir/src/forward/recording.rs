@@ -160,6 +160,8 @@ impl Recorder {
         let (mut session, head) = self.begin();
         let mut writer = RecordWriter::new(out, &head)?;
         let end = loop {
+            // Before the last parts: what the loops did until the client asked is in the record.
+            let is_asked = is_over();
             let Progress { is_busy, end } = session.pump(&mut writer)?;
             if let Some(end) = end {
                 break end;
@@ -167,7 +169,7 @@ impl Recorder {
             if end_at.is_some_and(|end_at| Instant::now() >= end_at) {
                 break End::Time;
             }
-            if is_over() {
+            if is_asked {
                 break End::Asked;
             }
             if !is_busy {

@@ -1,12 +1,13 @@
 //! Deployments of more than two ports, of ports with delay and loss, of several bridges, and
 //! packets that grew old.
 
-use super::{Outcome, POLICY, Scene, Test, flood, send_until_received, signal};
+use super::deaths::until;
+use super::{Outcome, PATIENCE, POLICY, Scene, Test, bind, flood, send_until_received, signal};
 use libtest_mimic::Failed;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::ethtool;
@@ -57,9 +58,19 @@ fn deploy(scene: &Scene, ports: &str, rest: &str) -> Outcome {
 
 /// Sends datagrams until `count` arrived; the first ones may wait for ARP.
 fn exchange(from: &NetNs, to: (&NetNs, IpAddr), port: u16, count: usize) -> Outcome {
-    let receiver = to.0.run(|| UdpSocket::bind((to.1, port)))??;
+    exchange_within(PATIENCE, from, to, (port, count))
+}
+
+/// As [`exchange`]; each must arrive within `patience`.
+fn exchange_within(
+    patience: Duration,
+    from: &NetNs,
+    to: (&NetNs, IpAddr),
+    (port, count): (u16, usize),
+) -> Outcome {
+    let receiver = bind(to.0, to.1, port)?;
     let sender = from.run(|| UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], 0))))??;
-    receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
+    receiver.set_read_timeout(Some(patience))?;
     for _ in 0..count {
         sender.send_to(&[0; 160], (to.1, port))?;
         receiver.recv(&mut [0; 200])?;
@@ -104,35 +115,39 @@ fn a_port_delays_and_loses() -> Outcome {
     )?;
     scene.start()?;
     let bed = &scene.testbed;
-    let server = bed.server.run(|| UdpSocket::bind((Host::Server.ip4(), 5004)))??;
+    let server = bind(&bed.server, Host::Server.ip4(), 5004)?;
     let client = bed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    server.set_read_timeout(Some(Duration::from_millis(500)))?;
-    let (mut arrived, mut shortest) = (0, Duration::MAX);
-    for _ in 0..SENT / 4 {
-        let start = Instant::now();
-        for _ in 0..4 {
-            client.send_to(&[0; 160], (Host::Server.ip4(), 5004))?;
-        }
-        // A lost one is not waited for: the next four follow at once.
-        for _ in 0..4 {
-            if server.recv(&mut [0; 200]).is_ok() {
-                arrived += 1;
-                shortest = shortest.min(start.elapsed());
-            } else {
-                break;
-            }
-        }
-    }
-    let status = scene.status()?;
-    let lost = |cause: &str| {
-        let causes = &status.ports[1].lost_out_by_cause;
-        causes.iter().find(|(name, _)| name == cause).map_or(0, |(_, frames)| *frames)
+    server.set_read_timeout(Some(Duration::from_millis(100)))?;
+    // Each says when it was sent.
+    let age = || -> Option<Duration> {
+        let mut bytes = [0; 8];
+        server.recv(&mut bytes).ok()?;
+        Some(Duration::from_nanos(monotonic_ns() - u64::from_be_bytes(bytes)))
     };
-    assert!(shortest >= Duration::from_millis(25), "one arrived after {shortest:?}");
+    let mut ages = Vec::new();
+    for _ in 0..SENT / 4 {
+        for _ in 0..4 {
+            client.send_to(&monotonic_ns().to_be_bytes(), (Host::Server.ip4(), 5004))?;
+        }
+        // A lost one is not waited for for long: the next four follow.
+        ages.extend((0..4).map_while(|_| age()));
+    }
+    let start = Instant::now();
+    let lost = loop {
+        ages.extend(std::iter::from_fn(age));
+        let status = scene.status()?;
+        let causes = &status.ports[1].lost_out_by_cause;
+        let lost = causes.iter().find(|(name, _)| name == "impairment");
+        let lost = lost.map_or(0, |(_, frames)| *frames);
+        if ages.len() as u64 + lost >= SENT || start.elapsed() > PATIENCE {
+            break lost;
+        }
+    };
+    let (arrived, shortest) = (ages.len() as u64, ages.iter().min().ok_or("none arrived")?);
+    assert!(*shortest >= Duration::from_millis(25), "one arrived after {shortest:?}");
     // A frame of neighbour discovery may be lost, too.
-    let all = arrived + lost("impairment");
-    assert!((SENT..SENT + 5).contains(&all), "{arrived} arrived: {:?}", status.ports[1]);
-    assert!((15..=75).contains(&lost("impairment")), "about a tenth: {:?}", status.ports[1]);
+    assert!((SENT..SENT + 5).contains(&(arrived + lost)), "{arrived} arrived, {lost} were lost");
+    assert!((15..=75).contains(&lost), "about a tenth: {lost}");
     scene.stop()?;
     Ok(())
 }
@@ -160,7 +175,8 @@ fn two_bridges_run_in_one_process() -> Outcome {
     assert_eq!((sent("first"), sent("second")), (Some(5), Some(9)), "{status:?}");
     assert_eq!((status.ports.len(), status.lanes.len()), (4, 4));
     // The two are apart: from one no frame comes into the other.
-    let stranger = exchange(&scene.testbed.client, (&west, address(5)), 5004, 1);
+    let (from, to) = (&scene.testbed.client, (&west, address(5)));
+    let stranger = exchange_within(Duration::from_secs(3), from, to, (5004, 1));
     assert!(stranger.is_err(), "the bridges are joined");
     let text = scene.stop()?;
     assert!(text.contains("are bridged; "), "{text}");
@@ -180,10 +196,10 @@ fn old_packets_are_stale() -> Outcome {
     let flooding = flood(&scene.testbed, &done)?;
     let waits = |status: &Status| status.lanes[0].classes[1].backlog.packets > 1000;
     scene.await_status("frames wait", waits)?;
-    done.store(true, Ordering::Relaxed);
-    flooding.join().expect("the flood does not panic");
     let forwarder = scene.forwarder()?;
     signal(forwarder, "STOP")?;
+    done.store(true, Ordering::Relaxed);
+    flooding.join().expect("the flood does not panic");
     thread::sleep(Duration::from_millis(2500));
     signal(forwarder, "CONT")?;
     let stale = |status: &Status| {
@@ -207,10 +223,10 @@ fn nothing_old_after_stall(kind: &str) -> Outcome {
         .replace("[direction", "sojourn_max = \"200 ms\"\nwatchdog = \"10 s\"\n[direction");
     fs::write(&path, text)?;
     scene.start()?;
-    let server = scene.testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), 5004)))??;
+    let server = bind(&scene.testbed.server, Host::Server.ip4(), 5004)?;
     let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let done = Arc::new(AtomicBool::new(false));
-    let stop = Arc::clone(&done);
+    let (done, arrived) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (stop, ended, count) = (Arc::clone(&done), Arc::clone(&done), Arc::clone(&arrived));
     let sending = thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
             let now = monotonic_ns().to_be_bytes();
@@ -220,24 +236,41 @@ fn nothing_old_after_stall(kind: &str) -> Outcome {
     });
     let stalled = scene.forwarder()?;
     let stalling = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(300));
-        signal(stalled, "STOP").expect("it runs");
-        thread::sleep(Duration::from_millis(2000));
-        signal(stalled, "CONT").expect("it is there");
-        thread::sleep(Duration::from_millis(500));
+        let await_more = || {
+            let before = arrived.load(Ordering::Relaxed);
+            until("packets arrive", || arrived.load(Ordering::Relaxed) > before + 50)
+        };
+        let outcome = await_more().and_then(|()| {
+            signal(stalled, "STOP")?;
+            thread::sleep(STALL);
+            signal(stalled, "CONT")?;
+            // Many times those that the rings held come after them.
+            (0..4).try_for_each(|_| await_more())
+        });
         done.store(true, Ordering::Relaxed);
+        outcome
     });
-    server.set_read_timeout(Some(Duration::from_millis(2800)))?;
+    server.set_read_timeout(Some(Duration::from_millis(500)))?;
     let (mut ages, mut bytes) = (Vec::new(), [0; 8]);
-    while server.recv(&mut bytes).is_ok() {
-        ages.push(Duration::from_nanos(monotonic_ns() - u64::from_be_bytes(bytes)));
+    loop {
+        match server.recv(&mut bytes) {
+            Ok(_) => {
+                ages.push(Duration::from_nanos(monotonic_ns() - u64::from_be_bytes(bytes)));
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) if ended.load(Ordering::Relaxed) => break,
+            Err(_) => {}
+        }
     }
-    stalling.join().expect("the signals are sent");
+    stalling.join().expect("it does not panic")?;
     sending.join().expect("the sender does not panic");
     let oldest = ages.iter().max().copied().unwrap_or_default();
     println!("{kind}: {} packets, the oldest {oldest:?}", ages.len());
-    // Far above the limit, and far below the stall.
-    assert!(ages.len() > 50 && oldest < Duration::from_millis(1000), "{oldest:?}");
+    // Far above the limit, and far below the stall: the machine may pause twice beside it.
+    assert!(ages.len() > 200 && oldest < STALL / 2, "{oldest:?}");
     scene.stop()?;
     Ok(())
 }
+
+/// How long a forwarder is stopped.
+const STALL: Duration = Duration::from_secs(4);

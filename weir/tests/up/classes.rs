@@ -5,7 +5,6 @@ use super::{Outcome, Scene, Test, children, send_until_received, signal};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Tables};
@@ -192,9 +191,14 @@ fn recorded() -> Outcome {
     add(&scene, "ann", 5100, &["change 2"])?;
     add(&scene, "bob", 5101, &["change 2"])?;
     check(&scene, &["class", "remove", "ann"], 0, &["change 2"])?;
-    let words = ["record", "--control", "weir.sock", "-o", "r.pcapng", "--seconds", "3"];
-    let mut recording = scene.weir(&words).spawn()?;
-    thread::sleep(Duration::from_millis(700));
+    let words = ["record", "--control", "weir.sock", "-o", "r.pcapng"];
+    let recording = scene.weir(&words).spawn()?;
+    let path = scene.folder.join("r.pcapng");
+    until("the record begins", || {
+        // What there is to write is written in large parts.
+        send_until_received(&scene.testbed, 5101, 20).is_ok()
+            && fs::metadata(&path).is_ok_and(|file| file.len() > 0)
+    })?;
     for (port, name) in [(5102, "cat"), (5103, "dan")] {
         send_until_received(&scene.testbed, 5101, 5)?;
         send_until_received(&scene.testbed, port, 5)?;
@@ -203,7 +207,11 @@ fn recorded() -> Outcome {
     }
     check(&scene, &["class", "remove", "bob", "cat"], 0, &["2 removed"])?;
     send_until_received(&scene.testbed, 5102, 5)?;
-    assert!(recording.wait()?.success());
+    // Each is given after another turn of the loop, which hands on what it did in a turn at its end.
+    (0..2).try_for_each(|_| scene.status().map(drop))?;
+    signal(recording.id(), "INT")?;
+    let recorded = recording.wait_with_output()?;
+    assert!(recorded.status.success(), "{recorded:?}");
     let output = scene.weir(&["--format", "json", "replay", "--record", "r.pcapng"]).output()?;
     let replayed: Value = serde_json::from_slice(&output.stdout)?;
     assert!(output.status.success() && replayed["difference"].is_null(), "{replayed}");

@@ -79,13 +79,41 @@ fn await_another(scene: &Scene, old: u32) -> Result<u32, Failed> {
     scene.forwarder()
 }
 
+/// Measures a gap until one is short: the machine may hold up one run, not each of them.
+fn one_gap_is_below(limit: Duration, measure: impl Fn() -> Result<Duration, Failed>) -> Outcome {
+    let mut gaps = Vec::new();
+    while gaps.len() < ATTEMPTS {
+        let gap = measure()?;
+        if gap < limit {
+            return Ok(());
+        }
+        gaps.push(gap);
+    }
+    Err(format!("each of these gaps is {limit:?} or longer: {gaps:?}").into())
+}
+
+/// Waits until the log of the link has these words.
+pub fn await_logged(scene: &Scene, words: &str) -> Outcome {
+    let path = scene.folder.join(LOG);
+    until(words, || fs::read_to_string(&path).is_ok_and(|text| text.contains(words)))
+}
+
 /// A forwarder gets this signal.
 fn replaced(name: &str, which: &str, on_exit: &str) -> Outcome {
     if on_exit == "open" && !can_carry() {
         return Ok(());
     }
+    // The watchdog waits for a while before it acts.
+    let gap_max = Duration::from_millis(if which == "STOP" { 2500 } else { 1000 });
+    one_gap_is_below(gap_max, || gap_of_death(name, which, on_exit))
+}
+
+/// Returns the gap that a forwarder's death by this signal makes.
+fn gap_of_death(name: &str, which: &str, on_exit: &str) -> Result<Duration, Failed> {
     let mut scene = Scene::new(name, POLICY)?;
-    configure(&scene, &format!("on_exit = \"{on_exit}\"\nwatchdog = \"500 ms\""))?;
+    let watchdog = if which == "STOP" { "500 ms" } else { "10 s" };
+    let service = format!("on_exit = \"{on_exit}\"\nwatchdog = \"{watchdog}\"");
+    configure(&scene, &format!("{service}\nlog = \"{LOG}\""))?;
     scene.start()?;
     send_until_received(&scene.testbed, 5005, 1)?;
     let probe = Probe::start(&scene.testbed)?;
@@ -93,37 +121,44 @@ fn replaced(name: &str, which: &str, on_exit: &str) -> Outcome {
     let forwarder = scene.forwarder()?;
     signal(forwarder, which)?;
     await_another(&scene, forwarder)?;
-    thread::sleep(Duration::from_millis(500));
+    probe.await_another()?;
     let found = probe.end();
     println!("{which}, {on_exit}: {found:?}");
-    assert_eq!(found.repeated, 0, "{found:?}");
-    // The watchdog waits for a while before it acts.
-    let gap_max = Duration::from_millis(if which == "STOP" { 2500 } else { 1000 });
-    assert!(found.gap < gap_max && found.arrived <= found.sent, "{found:?}");
+    assert!(found.repeated == 0 && found.arrived <= found.sent, "{found:?}");
+    // It is told a moment after it is so.
+    await_logged(&scene, "runs again after")?;
     let text = scene.stop()?;
     for event in ["died: process", "runs again after"] {
         assert!(text.contains(event), "{event}: {text}");
     }
     assert_eq!(text.contains("unshaped for"), on_exit == "open", "{text}");
-    Ok(())
+    Ok(found.gap)
 }
 
 fn carried_on() -> Outcome {
     if !can_carry() {
         return Ok(());
     }
+    one_gap_is_below(Duration::from_secs(1), gap_until_carried)
+}
+
+/// Returns the gap until the kernel carries what a forwarder did.
+fn gap_until_carried() -> Result<Duration, Failed> {
     let mut scene = Scene::new("carried", POLICY)?;
     configure(&scene, "on_exit = \"open\"\nrestart = \"never\"")?;
     scene.start()?;
     send_until_received(&scene.testbed, 5005, 1)?;
     let probe = Probe::start(&scene.testbed)?;
     thread::sleep(Duration::from_millis(200));
+    let keeper = scene.keeper()?;
     signal(scene.forwarder()?, "KILL")?;
+    until("it is gone", || children(keeper).is_empty())?;
     thread::sleep(Duration::from_millis(800));
+    probe.await_another()?;
     let found = probe.end();
     println!("KILL, open, never: {found:?}");
-    assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
-    assert!(children(scene.keeper()?).is_empty(), "none is started");
+    assert_eq!(found.repeated, 0, "{found:?}");
+    assert!(children(keeper).is_empty(), "none is started");
     for verb in ["status", "restart"] {
         let output = scene.weir(&[verb, "--control", "weir.sock"]).output()?;
         let text = String::from_utf8_lossy(&output.stderr);
@@ -131,7 +166,7 @@ fn carried_on() -> Outcome {
     }
     let text = stop_keeper(&mut scene, "TERM")?;
     assert!(text.contains("restart = \"never\""), "{text}");
-    Ok(())
+    Ok(found.gap)
 }
 
 /// Ends the keeper by a signal; returns what it printed.
@@ -164,6 +199,11 @@ fn ended() -> Outcome {
 }
 
 fn the_keeper_dies() -> Outcome {
+    one_gap_is_below(Duration::from_millis(500), gap_without_keeper)
+}
+
+/// Returns the longest gap while a keeper dies and is not followed by another.
+fn gap_without_keeper() -> Result<Duration, Failed> {
     let mut scene = Scene::new("keeper", POLICY)?;
     scene.start()?;
     let forwarder = scene.forwarder()?;
@@ -174,12 +214,13 @@ fn the_keeper_dies() -> Outcome {
     let probe = Probe::start(&scene.testbed)?;
     thread::sleep(Duration::from_millis(200));
     stop_keeper(&mut scene, "KILL")?;
+    let processes = await_orphan(&scene)?.processes.ok_or("it had two")?;
     thread::sleep(Duration::from_millis(500));
-    let processes = scene.status()?.processes.ok_or("it had two")?;
-    assert!(is_alive(forwarder) && processes.keeper.is_none(), "{processes:?}");
+    assert!(is_alive(forwarder), "{processes:?}");
+    probe.await_another()?;
     let found = probe.end();
     println!("the keeper is killed: {found:?}");
-    assert!(found.repeated == 0 && found.gap < Duration::from_millis(500), "{found:?}");
+    assert_eq!(found.repeated, 0, "{found:?}");
     // Another deployment may not take the interfaces.
     let text = fs::read_to_string(scene.folder.join("link.toml"))?;
     fs::write(scene.folder.join("other.toml"), text.replace("weir.sock", "other.sock"))?;
@@ -199,12 +240,24 @@ fn the_keeper_dies() -> Outcome {
     let mut text = String::new();
     errors.ok_or("its errors were piped")?.read_to_string(&mut text)?;
     assert!(text.contains("the keeper of `link` is gone"), "{text}");
-    Ok(())
+    Ok(found.gap)
 }
 
-/// Twice: the new keeper dies too.
+/// Waits until the forwarder knows that its keeper is gone.
+fn await_orphan(scene: &Scene) -> Result<Status, Failed> {
+    scene.await_status("it notices", |status| {
+        status.processes.is_some_and(|processes| processes.keeper.is_none())
+    })
+}
+
 fn a_new_keeper_takes_over() -> Outcome {
+    one_gap_is_below(Duration::from_secs(1), gap_of_new_keepers)
+}
+
+/// Returns the longest gap while a keeper dies and another takes over, twice: the new one dies too.
+fn gap_of_new_keepers() -> Result<Duration, Failed> {
     let mut scene = Scene::new("adopt", POLICY)?;
+    configure(&scene, &format!("log = \"{LOG}\""))?;
     scene.start()?;
     let set = scene.weir(&["set", "link.rate=49 Mbit/s", "--control", "weir.sock"]).output()?;
     assert!(set.status.success(), "{set:?}");
@@ -213,58 +266,69 @@ fn a_new_keeper_takes_over() -> Outcome {
     for _ in 0..2 {
         let forwarder = scene.forwarder()?;
         stop_keeper(&mut scene, "KILL")?;
-        until("it notices", || scene.status().is_ok())?;
-        thread::sleep(Duration::from_millis(300));
+        await_orphan(&scene)?;
         scene.start()?;
         until("a forwarder of its own", || scene.forwarder().is_ok())?;
         until("the former one ends", || !is_alive(forwarder))?;
+        let own = scene.keeper()?;
+        scene.await_status("its keeper", |status| {
+            status.processes.is_some_and(|processes| processes.keeper == Some(own))
+        })?;
     }
-    thread::sleep(Duration::from_millis(300));
+    probe.await_another()?;
     let found = probe.end();
     println!("two keepers are killed and replaced: {found:?}");
-    assert!(found.repeated == 0 && found.gap < Duration::from_secs(1), "{found:?}");
+    assert_eq!(found.repeated, 0, "{found:?}");
+    until("it is told twice", || count_logged(&scene, TAKES_OVER) == 2)?;
     let text = scene.stop()?;
     let kept = "the link keeps what `weir set` changed";
     for part in ["has a keeper again", "forwards for `link` from now on", "are bridged", kept] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    Ok(())
+    Ok(found.gap)
 }
 
 fn restart(scene: &Scene) -> Result<Output, Failed> {
     Ok(scene.weir(&["restart", "--control", "weir.sock"]).output()?)
 }
 
-/// The machine may hold up one restart; not each of five.
+/// The machine may hold up one restart; not each of many.
 fn restarted() -> Outcome {
     let mut scene = Scene::new("restart", POLICY)?;
+    configure(&scene, &format!("log = \"{LOG}\""))?;
     scene.start()?;
     send_until_received(&scene.testbed, 5005, 1)?;
+    let is_short = |gap: &Duration| *gap <= Duration::from_millis(50);
     let mut gaps = Vec::new();
-    for _ in 0..5 {
+    while gaps.len() < 5 || gaps.len() < RESTARTS_MAX && !gaps.iter().any(is_short) {
         let forwarder = scene.forwarder()?;
         let probe = Probe::start(&scene.testbed)?;
         thread::sleep(Duration::from_millis(200));
         let output = restart(&scene)?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        thread::sleep(Duration::from_millis(200));
+        probe.await_another()?;
         let found = probe.end();
         println!("restart: {found:?}");
         assert_eq!(found.repeated, 0, "{found:?}");
         gaps.push(found.gap);
         until("the former one ends", || !is_alive(forwarder))?;
     }
-    assert!(gaps.iter().min().is_some_and(|gap| *gap <= Duration::from_millis(50)), "{gaps:?}");
+    assert!(gaps.iter().any(is_short), "{gaps:?}");
     // One waits for what is left of the one before.
     for _ in 0..3 {
         let output = restart(&scene)?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     // The last one is told of after it is answered.
-    thread::sleep(Duration::from_millis(500));
+    until("each is told", || count_logged(&scene, TAKES_OVER) >= gaps.len() + 3)?;
     let text = scene.stop()?;
-    assert_eq!(text.matches("forwards for `link` from now on").count(), 8, "{text}");
+    assert_eq!(text.matches(TAKES_OVER).count(), gaps.len() + 3, "{text}");
     Ok(())
+}
+
+/// Returns how often the log of the link has these words.
+fn count_logged(scene: &Scene, words: &str) -> usize {
+    fs::read_to_string(scene.folder.join(LOG)).unwrap_or_default().matches(words).count()
 }
 
 /// Returns the thread of a forwarder's loop: it has no name of its own, as the first one.
@@ -306,7 +370,19 @@ fn restarted_while_the_loop_pauses() -> Outcome {
 }
 
 /// The kernel gives a queue to one process at a time, so the gap is longer, and printed only.
+/// Taking over is no stall; the machine may stall the loop in one run, not in each of them.
 fn restarted_af_xdp() -> Outcome {
+    let mut told = String::new();
+    for _ in 0..ATTEMPTS {
+        told = told_of_restarts_of_af_xdp()?;
+        if !told.contains("nothing was forwarded") {
+            return Ok(());
+        }
+    }
+    Err(format!("each of {ATTEMPTS} runs tells of a stall: {told}").into())
+}
+
+fn told_of_restarts_of_af_xdp() -> Result<String, Failed> {
     let mut scene = Scene::new("restart-xdp", POLICY)?;
     let path = scene.folder.join("link.toml");
     let text = fs::read_to_string(&path)?;
@@ -321,15 +397,13 @@ fn restarted_af_xdp() -> Outcome {
         let output = restart(&scene)?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         until("the former one ends", || !is_alive(forwarder))?;
-        thread::sleep(Duration::from_millis(500));
+        probe.await_another()?;
         let found = probe.end();
         println!("restart of AF_XDP ports: {found:?}");
         assert!(found.repeated == 0 && found.arrived > 0, "{found:?}");
         send_until_received(&scene.testbed, 5005, 1)?;
     }
-    let text = scene.stop()?;
-    assert!(!text.contains("nothing was forwarded"), "taking over is no stall: {text}");
-    Ok(())
+    scene.stop()
 }
 
 fn wrongly_restarted() -> Outcome {
@@ -371,9 +445,10 @@ fn signals_end_nothing() -> Outcome {
     Ok(())
 }
 
-/// A link of 1 Mbit/s holds far more than it can send within the time that the deployment gives.
+/// A link of 20 kbit/s holds far more than it can send within the time that the deployment gives,
+/// or while the machine lets the flood or the signal wait.
 fn term_flushes() -> Outcome {
-    let mut scene = Scene::new("flush", &POLICY.replace("50 Mbit/s", "1 Mbit/s"))?;
+    let mut scene = Scene::new("flush", &POLICY.replace("50 Mbit/s", "20 kbit/s"))?;
     configure(&scene, "drain = \"20 ms\"")?;
     scene.start_with(&["--format", "json", "up", "link.toml"])?;
     let done = Arc::new(AtomicBool::new(false));
@@ -429,17 +504,18 @@ fn a_service_manager_is_told() -> Outcome {
 
 fn missing_interfaces_are_awaited() -> Outcome {
     let mut scene = Scene::new("awaited", POLICY)?;
-    configure(&scene, "wait_for_ports = \"forever\"")?;
+    configure(&scene, &format!("wait_for_ports = \"forever\"\nlog = \"{LOG}\""))?;
     scene.testbed.disconnect(Host::Server)?;
     let mut command = scene.weir(&["up", "link.toml"]);
     scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
-    thread::sleep(Duration::from_millis(500));
+    let awaits = format!("do not exist yet: {RIGHT}");
+    await_logged(&scene, &awaits)?;
+    thread::sleep(Duration::from_millis(300));
     assert!(scene.status().is_err(), "it waits");
     scene.testbed.connect(Host::Server)?;
     until("it starts", || scene.status().is_ok())?;
     send_until_received(&scene.testbed, 5004, 1)?;
     let text = scene.stop()?;
-    let awaits = format!("do not exist yet: {RIGHT}");
     assert_eq!(text.matches(&awaits).count(), 1, "{text}");
     Ok(())
 }
@@ -498,14 +574,23 @@ fn twenty_deaths() -> Outcome {
     assert_eq!(found.repeated, 0, "{found:?}");
     let last = scene.forwarder()?;
     scene.stop()?;
-    let left: Vec<u32> =
-        processes.into_iter().chain([last]).filter(|process| is_alive(*process)).collect();
-    assert!(left.is_empty(), "these processes are left: {left:?}");
-    let sockets = |text: String| text.matches("@weir-").count();
-    let names = scene.testbed.weir.run(|| fs::read_to_string("/proc/thread-self/net/unix"))??;
-    assert_eq!(sockets(names), 0, "no lock is left");
+    processes.push(last);
+    // The kernel closes what a killed process had open, and ends its threads, a moment later.
+    until("no process is left", || !processes.iter().any(|process| is_alive(*process)))?;
+    let names = || fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
+    let locks = || scene.testbed.weir.run(names).map_or(1, |all| all.matches("@weir-").count());
+    until("no lock is left", || locks() == 0)?;
     assert!(!Path::new(&scene.folder.join("weir.sock")).exists());
     scene.start()?;
     scene.stop()?;
     Ok(())
 }
+
+/// Where the link writes what it tells, in the folder of a scene.
+pub const LOG: &str = "told.log";
+/// What a keeper tells when a new forwarder has taken over.
+const TAKES_OVER: &str = "forwards for `link` from now on";
+/// Runs tried until the machine holds up none.
+const ATTEMPTS: usize = 5;
+/// As [`ATTEMPTS`], of restarts of one link.
+const RESTARTS_MAX: usize = 20;

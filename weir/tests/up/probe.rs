@@ -1,10 +1,11 @@
 //! A probe: numbered datagrams through a link, a thousand a second.
 
-use super::PATIENCE;
+use super::deaths::until;
+use super::{PATIENCE, bind};
 use libtest_mimic::Failed;
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_live::testbed::{Host, Testbed};
@@ -12,6 +13,7 @@ use weir_live::testbed::{Host, Testbed};
 /// A probe at work.
 pub struct Probe {
     done: Arc<AtomicBool>,
+    arrived: Arc<AtomicU32>,
     sender: JoinHandle<u32>,
     receiver: JoinHandle<Vec<(u32, Instant)>>,
 }
@@ -32,15 +34,19 @@ pub struct Found {
 impl Probe {
     /// Begins to send from the client to the server.
     pub fn start(testbed: &Testbed) -> Result<Self, Failed> {
-        let server = testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), PORT)))??;
+        let server = bind(&testbed.server, Host::Server.ip4(), PORT)?;
         let client = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
         server.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let done = Arc::new(AtomicBool::new(false));
+        // Those of a probe before it may still be on their way.
+        let probe = PROBES.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let (done, arrived) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let count = Arc::clone(&arrived);
         let (ended, heard_out) = (Arc::clone(&done), Arc::clone(&done));
         let sender = thread::spawn(move || {
             let mut number = 0u32;
             while !ended.load(Ordering::Relaxed) {
-                drop(client.send_to(&number.to_be_bytes(), (Host::Server.ip4(), PORT)));
+                let datagram = [probe, number.to_be_bytes()].concat();
+                drop(client.send_to(&datagram, (Host::Server.ip4(), PORT)));
                 number += 1;
                 thread::sleep(Duration::from_micros(900));
             }
@@ -48,16 +54,27 @@ impl Probe {
         });
         let receiver = thread::spawn(move || {
             let mut arrivals = Vec::new();
-            let mut bytes = [0; 4];
+            let mut bytes = [[0; 4]; 2];
             loop {
-                match server.recv(&mut bytes) {
-                    Ok(_) => arrivals.push((u32::from_be_bytes(bytes), Instant::now())),
+                match server.recv(bytes.as_flattened_mut()) {
+                    Ok(_) if bytes[0] != probe => {}
+                    Ok(_) => {
+                        arrivals.push((u32::from_be_bytes(bytes[1]), Instant::now()));
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
                     Err(_) if heard_out.load(Ordering::Relaxed) => return arrivals,
                     Err(_) => {}
                 }
             }
         });
-        Ok(Self { done, sender, receiver })
+        Ok(Self { done, arrived, sender, receiver })
+    }
+
+    /// Waits until one arrives that was sent after this call, so that the gap before it is known.
+    pub fn await_another(&self) -> Result<(), Failed> {
+        let before = self.arrived.load(Ordering::Relaxed);
+        // As many as may be on their way.
+        until("datagrams arrive", || self.arrived.load(Ordering::Relaxed) > before + 100)
     }
 
     /// Stops, and returns what it found.
@@ -77,5 +94,7 @@ impl Probe {
     }
 }
 
+/// How many probes were started.
+static PROBES: AtomicU32 = AtomicU32::new(0);
 /// The port of the class `voice`.
 const PORT: u16 = 5004;

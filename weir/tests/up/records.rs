@@ -1,6 +1,7 @@
 //! Records of a running link: made under load, replayed to the bit, and ended without harm to the
 //! link by a full disk and by a reader that stops.
 
+use super::deaths::until;
 use super::told::configure;
 use super::{LINE, Outcome, PATIENCE, Scene, Test, children, flood, send_until_received, signal};
 use libtest_mimic::Failed;
@@ -102,10 +103,7 @@ fn a_record_across_changes() -> Outcome {
     let flood = Flood::new(&scene)?;
     let recording = scene.weir(RECORD).spawn()?;
     let path = scene.folder.join("r.pcapng");
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE && !fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("the record begins", || fs::metadata(&path).is_ok_and(|file| file.len() > 0))?;
     let change = |arguments: &[&str]| -> Outcome {
         let output = scene.weir(&[arguments, &["--control", "weir.sock"]].concat()).output()?;
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -119,7 +117,8 @@ fn a_record_across_changes() -> Outcome {
     change(&["reload"])?;
     fs::write(&policy, LINE)?;
     change(&["reload"])?;
-    thread::sleep(Duration::from_millis(100));
+    // Each is given after another turn of the loop, which hands on what it did in a turn at its end.
+    (0..2).try_for_each(|_| scene.status().map(drop))?;
     signal(recording.id(), "INT")?;
     let output = recording.wait_with_output()?;
     assert!(output.status.success(), "{output:?}");

@@ -1,7 +1,7 @@
 //! `weir top` in a real terminal: tmux runs it beside a link that forwards, and what it draws is
 //! read from the screen. Also `weir status --watch`, there and in a pipe.
 
-use super::{Host, Outcome, PATIENCE, Scene, Test, children, signal};
+use super::{Host, Outcome, PATIENCE, Scene, Test, bind, children, signal};
 use libtest_mimic::Failed;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -129,7 +129,7 @@ fn shows(text: &str, class: &str) -> bool {
 /// Sends about 2 Mbit/s for `voice` until it is told to end.
 fn talk(scene: &Scene) -> Result<(Arc<AtomicBool>, JoinHandle<()>), Failed> {
     let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let server = scene.testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), 5004)))??;
+    let server = bind(&scene.testbed.server, Host::Server.ip4(), 5004)?;
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
     let sender = thread::spawn(move || {

@@ -98,7 +98,7 @@ fn keys_of_the_keeper() -> Outcome {
     fs::write(&path, changed.replace("[direction", "control_group = \"root\"\n[direction"))?;
     let restarted = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
     assert!(restarted.status.success(), "{}", String::from_utf8_lossy(&restarted.stderr));
-    assert_eq!(mode()?, 0o660);
+    until("the group may", || mode().is_ok_and(|mode| mode == 0o660))?;
     let log = |name: &str| fs::read_to_string(scene.folder.join(name)).unwrap_or_default();
     until("the new log has the start", || log("second.log").contains("forwards for `link`"))?;
     assert!(!log("first.log").contains("forwards for `link`"), "{}", log("first.log"));
