@@ -22,7 +22,7 @@ fn a_calibration_says_what_it_adds_and_no_more() {
     );
     check(
         "port = '40 us'\nback = '1500 ns'\nquick_acks = 16\ntimestamps = false\n",
-        "host.toml: port 40 us, back 1500 ns, quick_acks 16, timestamps false",
+        "host.toml: port 40 us, back 1.5 us, quick_acks 16, timestamps false",
         &json!({
             "file": file, "port_us": 40.0, "back_us": 1.5, "quick_acks": 16, "timestamps": false,
         }),
