@@ -93,7 +93,7 @@ class Bench:
         done, sweeps, doubled, wrong = 0, 0, 0, 0
         while done < kills:
             sweeps += 1
-            out = self.folder / f"killed-{sweeps}.parquet"
+            out = self.folder / f"{what.replace(' ', '-')}-{sweeps}.parquet"
             seen = set()
             while True:
                 child = start(out)
@@ -102,12 +102,15 @@ class Bench:
                     time.sleep(0.002)
                 if child.poll() == 0:
                     break
-                if child.poll() is None and done < kills:
+                is_killed = child.poll() is None and done < kills
+                if is_killed:
                     kill(child, workers and self.draw.random() < 0.5)
                     done += 1
                 child.wait()
                 if child.returncode == 0:
                     break
+                if not is_killed:
+                    self.give_up(what, child)
                 now = journal(out)
                 doubled += len(now) - len(set(now))
                 wrong += len(seen - set(now))
@@ -117,6 +120,11 @@ class Bench:
               f"done twice, {wrong} lost or tables that differ, expected 0: "
               f"{'holds' if doubled + wrong == 0 else 'MISSED'}", flush=True)
         return doubled + wrong == 0
+
+    def give_up(self, what, child):
+        """Ends all with what a sweep said that nobody killed."""
+        told = child.stderr.read().decode() if child.stderr else (self.folder / "told").read_text()
+        sys.exit(f"{what}: a sweep that was not killed ended with {child.returncode}: {told}")
 
     def full(self, whole):
         """Sweeps onto a disk that is full; then it has room, and the same command goes on."""

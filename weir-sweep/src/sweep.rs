@@ -18,8 +18,9 @@ use weir_sim::{Scenario, read};
 /// What to run. It holds every file, so that a worker on another machine needs none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// What findings call the scenario.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What findings call the scenario before a run. It is no part of what identifies a sweep: by
+    /// whatever name its scenario goes, its table is the same.
+    #[serde(default, skip_serializing)]
     pub name: Option<String>,
     /// The text of the scenario.
     pub scenario: String,
@@ -165,7 +166,9 @@ impl Sweep {
     /// Returns the scenario of the first point that can be run, with its warnings: a design may
     /// have points that cannot, which then have an error for their result.
     fn first(&self) -> Result<(Scenario, String), String> {
-        let mut tried = (0..self.points.len()).take(FIRST_MAX).map(|point| self.checked(point));
+        let name = self.spec.name.as_deref();
+        let mut tried =
+            (0..self.points.len()).take(FIRST_MAX).map(|point| self.checked(point, name));
         let first = tried.next().unwrap_or_else(|| Err("the design has no point".to_owned()));
         first.or_else(|why| tried.find_map(Result::ok).ok_or(why))
     }
@@ -248,17 +251,17 @@ impl Sweep {
 
     /// Returns the scenario of a point.
     fn scenario(&self, point: usize) -> Result<Scenario, String> {
-        self.checked(point).map(|(scenario, _)| scenario)
+        self.checked(point, None).map(|(scenario, _)| scenario)
     }
 
-    /// Returns the scenario of a point with the warnings on it.
-    fn checked(&self, point: usize) -> Result<(Scenario, String), String> {
+    /// Returns the scenario of a point with the warnings on it, which call it `name`.
+    fn checked(&self, point: usize, name: Option<&str>) -> Result<(Scenario, String), String> {
         let mut edited = self.base.clone();
         for (axis, value) in self.spec.design.axes.iter().zip(&self.points[point]) {
             edited.set(&axis.key, value)?;
         }
         let Outcome { plan, mut findings, sources } =
-            parse(self.spec.name.as_deref(), &edited, &|path: &Path| held(&self.spec.files, path));
+            parse(name, &edited, &|path: &Path| held(&self.spec.files, path));
         let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
         findings.retain(|finding| finding.severity >= least);
         let told = render::render(&findings, &sources, false).trim_end().to_owned();

@@ -272,6 +272,23 @@ fn findings_name_the_scenarios_file() {
 }
 
 #[test]
+fn by_whatever_name_a_scenario_goes_its_table_is_the_same() {
+    // The second point cannot be run, and says why in the table.
+    let axes = [("source.flood.rate", json!(["2 Mbit/s", "2 parsec"]))];
+    let plain = spec(&axes, 1, &["rest.rate"]);
+    let named = Spec { name: Some("rush.toml".to_owned()), ..plain.clone() };
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let [plain, named] = [("plain", plain), ("named", named)].map(|(file, spec)| {
+        let (sweep, path) = (Sweep::new(spec).expect("it can be run"), folder.path().join(file));
+        let done = all(&sweep);
+        assert!(done[&1].error.is_some(), "{done:?}");
+        table::write(&path, &sweep, &done).expect("it can be written");
+        (sweep.identity().to_owned(), fs::read(path).expect("it was written"))
+    });
+    assert!(plain == named, "{} and {}", plain.0, named.0);
+}
+
+#[test]
 fn warnings_are_told_once() {
     let axes = [("policy.class.voice.queue.limit", json!(["20 packets", "100 B"]))];
     let warnings = |spec| Sweep::new(spec).expect("it can be run").warnings().to_owned();
