@@ -315,6 +315,8 @@ fn parse(
         Some((own, text)) if *own == path => Ok(text.clone().into_bytes()),
         _ => read(path),
     };
+    // Without its folder: files are found, and kept, by the paths that the scenario has.
+    let name = name.and_then(|name| Path::new(name).file_name()?.to_str());
     read::parse(edited.scenario().as_bytes(), name.unwrap_or(SCENARIO_NAME), &read_file)
 }
 
