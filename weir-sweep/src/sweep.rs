@@ -132,7 +132,7 @@ impl Spec {
                 row.values.get(place).map_or(Ok(()), |value| edited.set(&row.key, value))?;
             }
             // Its findings are told when it is run.
-            parse(self.name.as_deref(), &edited, &read_file);
+            parse(None, &edited, &read_file);
         }
         Ok(Self { files: files.into_inner(), ..self })
     }
