@@ -24,6 +24,8 @@
 mod failure;
 mod networks;
 mod process;
+#[cfg(feature = "rows")]
+pub mod rows;
 mod scene;
 mod stream;
 mod until;
