@@ -104,6 +104,15 @@ impl fmt::Debug for Row {
     }
 }
 
+/// Returns a row for each of these tests, named after their module.
+pub fn table<'a>(
+    module: &'a str,
+    tests: &'a [(&'static str, fn() -> Outcome)],
+    needs: &'static [Need],
+) -> impl Iterator<Item = Row> + use<'a> {
+    tests.iter().map(move |(name, test)| Row::of(format!("{module}::{name}"), *test).needs(needs))
+}
+
 /// Runs the rows that the arguments of this process ask for, several at a time: they mostly wait.
 ///
 /// It is the whole `main` of a test, and must be called before any thread is started. The time of
