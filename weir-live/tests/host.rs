@@ -21,8 +21,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use weir_live::netlink::Netlink;
 use weir_live::port::PortConfig;
 use weir_live::privilege;
-use weir_live::testbed::{END, Host, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
+use weir_testbed::{END, Host, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

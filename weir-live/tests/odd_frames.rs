@@ -24,7 +24,7 @@ use libtest_mimic::{Arguments, Trial};
 use weir_live::bpf::{Code, Kind, Program};
 use weir_live::netns;
 use weir_live::status::Status;
-use weir_live::testbed::TestbedConfig;
+use weir_testbed::TestbedConfig;
 
 /// A kind of frame or fault.
 struct Row {

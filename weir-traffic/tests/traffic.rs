@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::{self, NetNs};
-use weir_live::testbed::wait_for_carrier;
+use weir_testbed::wait_for_carrier;
 use weir_traffic::arrivals::ReceivedStream;
 use weir_traffic::count::{ClassCount, count};
 use weir_traffic::flood::{Flood, FloodPlan, Guaranteed, Place};

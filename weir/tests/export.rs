@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::process::{Command, ExitCode, Output};
 use weir_live::netns;
-use weir_live::testbed::{RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

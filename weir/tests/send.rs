@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_live::netns::{self, NetNs};
-use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

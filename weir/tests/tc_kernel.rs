@@ -22,9 +22,9 @@ use weir_core::random::Random;
 use weir_core::units::Instant;
 use weir_import::export::{self, Filters};
 use weir_import::import::{Fate, Import};
-use weir_live::testbed::{RIGHT, Testbed, TestbedConfig};
 use weir_live::{netns, probe};
 use weir_policy::Policy;
+use weir_testbed::{RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 
