@@ -31,6 +31,7 @@ use std::thread;
 use std::time::Instant;
 
 use libtest_mimic::{Arguments, Completion, Trial};
+use weir_live::netns::{self, NetNs};
 
 pub use libtest_mimic::Failed;
 pub use needs::Need;
@@ -122,7 +123,7 @@ pub fn main(rows: impl IntoIterator<Item = Row>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let prepared = match arguments.list {
         true => Ok(()),
-        false => weir_live::netns::prepare_private_networks(),
+        false => prepare(),
     };
     PREPARED.set(prepared).expect("a program has one main");
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -136,6 +137,12 @@ pub fn main(rows: impl IntoIterator<Item = Row>) -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     shared.times.tell();
     conclusion.exit_code()
+}
+
+/// Lets this process make private networks, and tries one.
+fn prepare() -> std::result::Result<(), String> {
+    netns::prepare_private_networks()?;
+    NetNs::new().map(drop).map_err(|error| error.to_string())
 }
 
 /// What all rows share.

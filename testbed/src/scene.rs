@@ -18,8 +18,8 @@ use weir_live::status::Status;
 
 use crate::process::has_argument;
 use crate::{
-    Ended, LEFT, PATIENCE, Process, RIGHT, Result, Testbed, TestbedConfig, children, signal, until,
-    until_ok,
+    Ended, LEFT, PATIENCE, Process, RIGHT, Result, Testbed, TestbedConfig, children, is_alive,
+    signal, until, until_ok,
 };
 
 /// What the ports of a scene are.
@@ -389,7 +389,7 @@ impl Drop for Scene {
     fn drop(&mut self) {
         match self.process.take() {
             Some(mut process) => end_all(&self.testbed.weir, &mut process),
-            None => end_inside(&self.testbed.weir),
+            None => end_inside(&self.testbed.weir, Vec::new()),
         }
     }
 }
@@ -398,17 +398,19 @@ impl Drop for Scene {
 fn end_all(network: &NetNs, keeper: &mut Process) {
     let started = children(keeper.id());
     keeper.kill();
-    started.into_iter().for_each(kill);
-    end_inside(network);
+    end_inside(network, started);
 }
 
-/// Ends every process of a network. A forwarder goes on without its keeper, and may be none of
-/// [`children`] any more.
-fn end_inside(network: &NetNs) {
+/// Ends these processes and every one of a network. A forwarder goes on without its keeper, and may
+/// be none of [`children`] any more.
+fn end_inside(network: &NetNs, mut ended: Vec<u32>) {
+    ended.iter().copied().for_each(kill);
     let none_is_left = || {
         let left = processes_in(network);
         left.iter().copied().for_each(kill);
-        left.is_empty()
+        ended.extend(&left);
+        // One that has left its network may still hold what it has open.
+        left.is_empty() && !ended.iter().any(|process| is_alive(*process))
     };
     // Drop has no other way to tell, and a test that left something behind should not pass.
     if let Err(why) = until("no process is left in the network of the scene", none_is_left) {

@@ -31,8 +31,8 @@ use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::sorter::SortPlan;
 use weir_live::status::{Board, Status};
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome<T = ()> = Result<T, Failed>;
 type Test = (&'static str, fn() -> Outcome);

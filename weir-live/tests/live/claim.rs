@@ -16,8 +16,8 @@ use raw::Raw;
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
 use weir_live::netlink::Netlink;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_policy::deployment::OnExit;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

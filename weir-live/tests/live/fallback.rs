@@ -25,9 +25,9 @@ use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::{self, NetNs};
 use weir_live::tap::{Side, Tap};
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome<T = ()> = Result<T, Failed>;
 type Test = (&'static str, fn() -> Outcome);

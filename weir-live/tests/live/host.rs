@@ -16,8 +16,8 @@ use bridge::Bridge;
 use libtest_mimic::Failed;
 use weir_live::netlink::Netlink;
 use weir_live::port::PortConfig;
-use weir_live::testbed::{END, Host, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
+use weir_testbed::{END, Host, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

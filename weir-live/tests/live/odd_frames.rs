@@ -13,7 +13,7 @@ mod lab;
 
 use lab::{CLIENT, Heard, Lab, Outcome, SERVER, Through};
 use weir_live::status::Status;
-use weir_live::testbed::TestbedConfig;
+use weir_testbed::TestbedConfig;
 use weir_testbed::rows;
 
 /// A kind of frame or fault.

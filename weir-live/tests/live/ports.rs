@@ -24,8 +24,8 @@ use weir_live::netns::{self, NetNs};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig, PortState};
 use weir_live::privilege::Privilege;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 pub type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

@@ -25,9 +25,9 @@ use weir_live::error::SystemError;
 use weir_live::port::{self, PortConfig};
 use weir_live::realtime;
 use weir_live::sandbox::{self, Denials, SandboxConfig, User};
-use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_rsvp::node::Event;
+use weir_testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 use crate::support::bridge;
 use crate::support::reserving;

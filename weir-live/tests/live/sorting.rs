@@ -14,7 +14,7 @@ use weir_core::packet::Protocol;
 use weir_live::bpf::{Code, Kind, Map, Program};
 use weir_live::probe;
 use weir_live::sorter::{INSTRUCTIONS_MAX, SortConfig, SortPlan, Wish, interpret};
-use weir_live::testbed::{END, LEFT, Testbed};
+use weir_testbed::{END, LEFT, Testbed};
 
 pub fn each_class_comes_by_its_own_ring() -> Outcome {
     let plan = SortPlan::new(config());

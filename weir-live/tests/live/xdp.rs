@@ -27,8 +27,8 @@ use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::probe;
 use weir_live::sorter::SortPlan;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, monotonic_ns};
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

@@ -5,8 +5,8 @@
 use libtest_mimic::Failed;
 use std::fs;
 use std::process::{Command, Output};
-use weir_live::testbed::{RIGHT, Testbed, TestbedConfig};
 use weir_testbed::rows::{self, Need};
+use weir_testbed::{RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

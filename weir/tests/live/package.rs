@@ -10,8 +10,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_live::testbed::{LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_testbed::rows::{self, Need};
+use weir_testbed::{LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

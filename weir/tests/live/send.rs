@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_live::netns::NetNs;
-use weir_live::testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_testbed::rows::{self, Need};
+use weir_testbed::{Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

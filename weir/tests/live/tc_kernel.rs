@@ -20,9 +20,9 @@ use weir_core::units::Instant;
 use weir_import::export::{self, Filters};
 use weir_import::import::{Fate, Import};
 use weir_live::probe;
-use weir_live::testbed::{RIGHT, Testbed, TestbedConfig};
 use weir_policy::Policy;
 use weir_testbed::rows::{Need, Row};
+use weir_testbed::{RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 

@@ -36,7 +36,7 @@ use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Status;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_core::random::Random;
 use weir_live::netlink::{Mac, Netlink, Vxlan};
-use weir_live::testbed::{END, Host, LEFT, RIGHT, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, RIGHT, TestbedConfig};
 
 use crate::odd_frames::frames::*;
 use crate::odd_frames::lab::{CLIENT, HOSTS, Lab, Outcome, PATIENCE, SERVER, Through, rename};

@@ -2,7 +2,7 @@
 
 use weir_live::netlink::Mac;
 use weir_live::offload::{OFFLOAD_HEADER_LEN, OffloadHeader};
-use weir_live::testbed::{END, Host};
+use weir_testbed::{END, Host};
 
 /// A frame, and what its sender left undone.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_live::ethtool;
 use weir_live::netlink::{Mac, Netlink, Vxlan};
-use weir_live::testbed::{END, Host, LEFT};
+use weir_testbed::{END, Host, LEFT};
 
 use crate::odd_frames::frames::*;
 use crate::odd_frames::lab::{CLIENT, Lab, Outcome, SERVER};

@@ -17,9 +17,9 @@ use weir_live::offload::{self, OffloadHeader};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
 use weir_live::status::{Board, Status};
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 use crate::odd_frames::frames::{Frame, marker};
 

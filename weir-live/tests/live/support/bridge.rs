@@ -11,8 +11,8 @@ use libtest_mimic::Failed;
 use weir_live::error::Result;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, Port, PortConfig, PortCounters, PortState};
-use weir_live::testbed::{LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
+use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// A bridge that runs on a thread of its own until it is stopped.
 pub struct Bridge {

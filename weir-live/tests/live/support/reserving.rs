@@ -18,11 +18,11 @@ use weir_core::units::Duration;
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
-use weir_live::testbed::wait_for_carrier;
 use weir_rsvp::intserv::Flowspec;
 use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Timers};
 use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 use weir_rsvp::{Adspec, Tspec};
+use weir_testbed::wait_for_carrier;
 
 /// A node and the events that it told.
 pub struct Station {

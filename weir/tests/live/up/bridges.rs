@@ -14,8 +14,8 @@ use weir_live::ethtool;
 use weir_live::netlink::{Mac, Netlink, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed};
 use weir_live::wait::monotonic_ns;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed};
 
 pub const TESTS: &[Test] = &[
     ("several_ports_feed_one_link", several_ports_feed_one_link),

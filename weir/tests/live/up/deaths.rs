@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use weir_core::random::Random;
 use weir_live::privilege::lacking_for_taps;
 use weir_live::status::Status;
-use weir_live::testbed::{Host, LEFT, RIGHT};
+use weir_testbed::{Host, LEFT, RIGHT};
 
 pub const TESTS: &[Test] = &[
     ("a_killed_forwarder_is_replaced_within_a_second", || replaced("kill", "KILL", "closed")),

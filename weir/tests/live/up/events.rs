@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
-use weir_live::testbed::{Host, LEFT};
+use weir_testbed::{Host, LEFT};
 
 pub const TESTS: &[Test] = &[
     ("an_interface_that_is_set_down_is_told", || check("down", set_down, DOWN)),

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
-use weir_live::testbed::Host;
+use weir_testbed::Host;
 
 pub const TESTS: &[Test] = &[
     ("the_stream_of_the_page_says_what_the_status_says", the_stream_is_right),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use weir_live::testbed::{Host, Testbed};
+use weir_testbed::{Host, Testbed};
 
 /// A probe at work.
 pub struct Probe {

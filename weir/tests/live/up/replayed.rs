@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_live::testbed::Host;
+use weir_testbed::Host;
 
 pub const TESTS: &[Test] =
     &[("the_page_explains_packets_and_forks_what_the_link_did", packets_and_forks)];
