@@ -8,13 +8,14 @@ CARGO ?= cargo
 #   cc        links every Rust program
 #   git       names the files that `cargo xtask tidy` checks
 #   ip        shows and sets up interfaces beside a live link
-#   valgrind  counts instructions for `weir bench --instructions`
 #   objdump   says which library a package needs
 #   tmux      is the terminal in which `weir top` is tested
 #   setpriv   takes privileges away in the test of the package
 #   prometheus  scrapes a live link
-NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind objdump:binutils \
+NEEDED := cc:build-essential git:git ip:iproute2 objdump:binutils \
     setpriv:util-linux prometheus:prometheus tmux:tmux strace:strace
+# `weir bench --instructions` counts with valgrind.
+figures: NEEDED += valgrind:valgrind
 # Subcommands of cargo that the checks call.
 TOOLS := fmt clippy
 # What only builds and runs Weir needs neither.
