@@ -3,8 +3,6 @@
 pub mod bounds;
 pub mod memory;
 mod packets;
-#[cfg_attr(not(feature = "parquet"), path = "sim/no_rows.rs")]
-mod rows;
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
@@ -15,10 +13,10 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
 use packets::Trace;
-use rows::Rows;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
+use weir_cli::rows::{self, Rows};
 use weir_core::units::{Bytes, Duration, Instant};
 use weir_live::signals::StopSignal;
 use weir_policy::render;

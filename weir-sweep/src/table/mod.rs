@@ -181,6 +181,6 @@ const CHECKSUM: &str = "weir.sha256";
 const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// Why there is no Parquet, and the cure.
 #[cfg(not(feature = "parquet"))]
-const WITHOUT_PARQUET: &str = "this build has no Parquet; name a file that ends in .csv, or install \
-                               Weir with Parquet: `cargo install --locked --path weir --features \
-                               full`";
+const WITHOUT_PARQUET: &str = "this build has no Parquet; name a file that ends in .csv, or \
+                               install Weir with Parquet: `cargo install --locked --path weir \
+                               --features full`";

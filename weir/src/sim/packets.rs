@@ -3,26 +3,10 @@
 use crate::whole_file::WholeFile;
 use std::io::BufWriter;
 use std::path::Path;
+use weir_cli::places::{Place, places};
 use weir_sim::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::frame;
-use weir_sim::network::plan::OutletId;
 use weir_sim::{Fate, Scenario};
-
-/// The names of an outlet in these files: its link, and the node that it leads away from.
-pub(super) type Place = (String, String);
-
-/// Returns the places of all outlets, in their order; without a network there is one link, without
-/// a node name.
-pub(super) fn places(scenario: &Scenario) -> Vec<Place> {
-    let Some(network) = &scenario.network else {
-        return vec![(ONE_LINK.to_owned(), String::new())];
-    };
-    let place = |id: u32| {
-        let (link, from) = network.outlet_names(OutletId(id));
-        (link.to_owned(), from.to_owned())
-    };
-    (0..2 * network.links.len() as u32).map(place).collect()
-}
 
 /// A capture of the packets that leave each outlet, each outlet being an interface in the file.
 pub struct Trace {
@@ -86,6 +70,3 @@ impl Trace {
         file.map_err(|error| error.to_string())?.keep()
     }
 }
-
-/// The name in files of the link of a scenario without a network.
-const ONE_LINK: &str = "link";

@@ -1,6 +1,6 @@
 //! Writes a row for each packet of a run, as a Parquet file.
 
-use super::packets::{Place, places};
+use crate::places::{Place, places};
 use crate::whole_file::WholeFile;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
