@@ -2,7 +2,7 @@
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example packet_seeds`
 
-#[path = "../../weir-core/tests/frames/mod.rs"]
+#[path = "../../weir-core/tests/it/frames/mod.rs"]
 mod frames;
 
 use std::fs;

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example rsvp_seeds`
 
-#[path = "../../weir-rsvp/tests/common/messages.rs"]
+#[path = "../../weir-rsvp/tests/it/common/messages.rs"]
 mod messages;
 
 use std::fs;

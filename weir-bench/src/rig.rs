@@ -23,9 +23,9 @@ use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness, set_realtime};
 use weir_live::status::{Board, Shape, Status};
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
 /// One UDP flow.
 #[derive(Clone, Copy, Debug)]

@@ -50,6 +50,5 @@ pub mod sorter;
 pub mod stations;
 pub mod status;
 pub mod tap;
-pub mod testbed;
 pub mod wait;
 mod xsk;

@@ -7,7 +7,7 @@
 //!
 //! `bench/rsvp` compares both with tshark, tcpdump and scapy.
 
-#[path = "../tests/common/messages.rs"]
+#[path = "../tests/it/common/messages.rs"]
 mod messages;
 
 use std::io::{self, BufRead};

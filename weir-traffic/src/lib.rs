@@ -9,7 +9,7 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use weir_live::testbed::{Host, Testbed, TestbedConfig};
+//! use weir_testbed::{Host, Testbed, TestbedConfig};
 //! use weir_traffic::count::{ClassCount, count};
 //! use weir_traffic::flood::{Flood, FloodPlan};
 //! use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender, source};

@@ -119,7 +119,7 @@ const PARTS: [Part; 28] = [
     Part {
         name: "import",
         measures: "1000 random tc scripts, in the kernel and imported (10 min; root)",
-        run: |root| live_test(root, &["--package", "weir", "--test", "tc_kernel"], SCRIPTS),
+        run: |root| live_test(root, &["--package", "weir", "--test", "live", "tc_kernel"], SCRIPTS),
     },
     Part {
         name: "twin",
@@ -139,7 +139,9 @@ const PARTS: [Part; 28] = [
     Part {
         name: "bounds",
         measures: "the least rates of 1000 random policies beside the worst of many runs (15 min)",
-        run: |root| live_test(root, &["--package", "weir-sim", "--test", "at_least"], POLICIES),
+        run: |root| {
+            live_test(root, &["--package", "weir-sim", "--test", "it", "at_least::"], POLICIES)
+        },
     },
     Part {
         name: "flent",

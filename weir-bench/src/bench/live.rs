@@ -33,10 +33,10 @@ use weir_live::error::SystemError;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, KINDS, PortConfig};
 use weir_live::status::Status;
-use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
 use weir_live::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_policy::Policy;
 use weir_policy::deployment::PORT_KINDS;
+use weir_testbed::{END, LEFT, RIGHT, Testbed};
 
 /// The schedulers that are measured beside `fifo` unless others are named.
 pub const SCHEDULERS: [&str; 4] = ["htb", "cbq", "hfsc", "drr"];

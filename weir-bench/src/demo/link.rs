@@ -25,7 +25,7 @@ use weir_live::keeper::process::same_program;
 use weir_live::signals;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
-use weir_live::testbed::{LEFT, RIGHT, Testbed};
+use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// See the module.
 pub struct Link {

@@ -16,8 +16,8 @@ use weir_live::error::SystemError;
 use weir_live::precedence::set_realtime;
 use weir_live::signals::StopSignal;
 use weir_live::status::Status;
-use weir_live::testbed::{Host, Testbed, TestbedConfig};
 use weir_live::wait::{monotonic_ns, pin_to_cpu};
+use weir_testbed::{Host, Testbed, TestbedConfig};
 
 /// The results of the live half.
 pub(super) struct LiveRun {

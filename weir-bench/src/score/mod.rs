@@ -16,9 +16,9 @@ use std::{io, thread};
 use weir_core::account::Histogram;
 use weir_live::error::SystemError;
 use weir_live::status::{Board, ClassStatus, Status};
-use weir_live::testbed::{Host as End, RIGHT, Testbed};
 use weir_sim::scenario::{Scenario, Traffic};
 use weir_sim::{Host, Watch, read};
+use weir_testbed::{Host as End, RIGHT, Testbed};
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender};
 
 /// The text of the scenarios, which were fixed before any of them was run.

@@ -12,9 +12,9 @@ use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Board;
-use weir_live::testbed::{END, LEFT, RIGHT, Testbed};
 use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::{Host, Watch};
+use weir_testbed::{END, LEFT, RIGHT, Testbed};
 
 /// Where frames are captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

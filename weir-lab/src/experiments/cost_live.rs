@@ -27,8 +27,8 @@ use weir_bench::rig;
 use weir_live::error::SystemError;
 use weir_live::netlink::Mac;
 use weir_live::status::{Board, Status};
-use weir_live::testbed::{END, Host, RIGHT, Testbed};
 use weir_live::wait::{monotonic_ns, pin_to_cpu};
+use weir_testbed::{END, Host, RIGHT, Testbed};
 use weir_traffic::RawPort;
 use weir_traffic::flood::{Flood, FloodPlan, Way};
 

@@ -17,8 +17,8 @@ use weir_control::client;
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
-use weir_live::testbed::{END, Host, LEFT, RIGHT, Testbed};
 use weir_live::wait::pin_to_cpu;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed};
 use weir_traffic::flood::{Flood, FloodPlan};
 
 /// See the module.

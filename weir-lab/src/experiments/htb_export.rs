@@ -9,7 +9,7 @@ use crate::tree::{CASES, Case, HEADER, Sharing};
 use std::time::Duration;
 use weir_bench::rig::{self, Setup};
 use weir_import::export::{self, Filters};
-use weir_live::testbed::RIGHT;
+use weir_testbed::RIGHT;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_bench::rig::{self, Measured, Setup};
 use weir_core::ids::LeafId;
-use weir_live::testbed::RIGHT;
+use weir_testbed::RIGHT;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -18,10 +18,10 @@ use weir_core::account::Histogram;
 use weir_live::error::SystemError;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::testbed::{END, Host, Testbed};
 use weir_live::wait::{
     CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, pin_to_cpu, set_exact_timers,
 };
+use weir_testbed::{END, Host, Testbed};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

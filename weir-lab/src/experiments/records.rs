@@ -16,10 +16,10 @@ use weir_core::units::Rate;
 use weir_live::error::SystemError;
 use weir_live::recorder::{self, Session};
 use weir_live::status::{Board, Status};
-use weir_live::testbed::Testbed;
 use weir_policy::Policy;
 use weir_record::{End, File, Head, LaneHead, RecordReader, RecordWriter};
 use weir_sim::recorded;
+use weir_testbed::Testbed;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

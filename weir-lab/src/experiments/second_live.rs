@@ -21,9 +21,9 @@ use weir_bench::rig;
 use weir_bench::score::trace::{Tap, captures};
 use weir_bench::score::{LiveRun, Pair, Side};
 use weir_live::error::SystemError;
-use weir_live::testbed::{Host, Testbed};
 use weir_sim::capture::CaptureReader;
 use weir_sim::replay::InterfaceMap;
+use weir_testbed::{Host, Testbed};
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure as compare};
 
 /// See the module.

@@ -13,7 +13,7 @@ use crate::rows::{Options, Results, Row};
 use std::time::Duration;
 use weir_bench::rig::{self, Flow, Measured, Setup};
 use weir_core::units::Rate;
-use weir_live::testbed::RIGHT;
+use weir_testbed::RIGHT;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

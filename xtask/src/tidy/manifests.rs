@@ -2,7 +2,7 @@
 //! workspace's lints.
 
 use super::Finding;
-use super::rules::{CRATE_ARROWS, DEPENDENCY_FREE};
+use super::rules::{CRATE_ARROWS, DEPENDENCY_FREE, FOR_TESTS};
 
 /// One dependency as the manifest names it.
 struct Dependency<'text> {
@@ -31,7 +31,7 @@ pub fn arrows(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for dependency in dependencies(text) {
         let Dependency { name, line, .. } = dependency;
-        if is_ours(name) && !allowed.contains(&name) {
+        if is_ours(name) && !allowed.contains(&name) && !is_for_tests(krate, &dependency) {
             let what = format!("`{krate}` depends on `{name}`, which its row does not list");
             findings.push(finding(path, line, "crate-arrows", what, "arrows point down only"));
         }
@@ -67,6 +67,12 @@ pub fn lints(path: &str, text: &str) -> Vec<Finding> {
     }
     let what = "the crate does not use the workspace's lints".to_owned();
     vec![finding(path, 1, "lints", what, "add `[lints]` with `workspace = true`")]
+}
+
+/// Returns whether this is a crate for tests, and the crate only tests with it or may link it.
+fn is_for_tests(krate: &str, dependency: &Dependency<'_>) -> bool {
+    let row = FOR_TESTS.iter().find(|(name, _)| *name == dependency.name);
+    row.is_some_and(|(_, users)| !dependency.is_normal || users.contains(&krate))
 }
 
 fn is_ours(name: &str) -> bool {
@@ -142,6 +148,15 @@ mod tests {
         check(arrows, "weir-policy/Cargo.toml", up, &[3]);
         check(arrows, "weir-lab/Cargo.toml", up, &[]);
         check(arrows, "weir-novel/Cargo.toml", up, &[1]);
+    }
+
+    #[test]
+    fn a_crate_for_tests_is_linked_by_few() {
+        let linked = "[dependencies]\nweir-testbed.workspace = true";
+        let tested = "[dev-dependencies]\nweir-testbed.workspace = true";
+        check(arrows, "weir-live/Cargo.toml", linked, &[2]);
+        check(arrows, "weir-live/Cargo.toml", tested, &[]);
+        check(arrows, "weir-lab/Cargo.toml", linked, &[]);
     }
 
     #[test]

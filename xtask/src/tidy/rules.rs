@@ -162,8 +162,12 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-view",
         ],
     ),
+    ("testbed", &["weir-policy", "weir-live"]),
     ("xtask", &[]),
 ];
+
+/// Crates for tests, each with the crates that may link it. Every crate may test with it.
+pub const FOR_TESTS: &[(&str, &[&str])] = &[("weir-testbed", &["weir-lab", "weir-bench"])];
 
 /// Crates without any outside dependency.
 pub const DEPENDENCY_FREE: &[&str] = &["weir-core"];

@@ -12,7 +12,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_live::status::LaneStatus;
-use weir_live::testbed::Host;
+use weir_testbed::Host;
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
 
 /// The beginning of the rows.

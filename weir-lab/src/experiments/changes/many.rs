@@ -5,7 +5,7 @@ use crate::rows::{Options, Row};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_live::testbed::Host;
+use weir_testbed::Host;
 use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender, source};
 
 /// The beginning of the rows.

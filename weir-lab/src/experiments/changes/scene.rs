@@ -14,10 +14,10 @@ use weir_live::deploy;
 use weir_live::events::{self, Reporter};
 use weir_live::keeper::watch::Bell;
 use weir_live::status::{Amount, Board, ClassStatus, LaneStatus, Status};
-use weir_live::testbed::{LEFT, RIGHT, Testbed};
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::policy::Wish;
 use weir_policy::render;
+use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// See the module.
 pub(super) struct Scene {

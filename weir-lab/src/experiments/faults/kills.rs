@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_bench::rig;
 use weir_core::random::Random;
-use weir_live::testbed::Testbed;
+use weir_testbed::Testbed;
 
 pub(super) const NAME: &str = "kill";
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
-use weir_live::testbed::{LEFT, RIGHT, Testbed};
+use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// What the deployment says about deaths.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_live::bpf::{self, Hook};
 use weir_live::netlink::Netlink;
-use weir_live::testbed::{LEFT, RIGHT, Testbed};
+use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// What there is, each with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]

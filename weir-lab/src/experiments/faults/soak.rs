@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
-use weir_live::testbed::{Host, RIGHT};
 use weir_live::wait::monotonic_ns;
+use weir_testbed::{Host, RIGHT};
 
 pub(super) const NAME: &str = "soak";
 

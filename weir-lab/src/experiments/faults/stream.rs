@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_live::batch::{self, Inbox};
-use weir_live::testbed::{Host, Testbed};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
+use weir_testbed::{Host, Testbed};
 
 /// The ports of the probe, which has a class of its own, and of other traffic.
 pub(super) const PROBE_PORT: u16 = 5004;

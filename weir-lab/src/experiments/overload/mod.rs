@@ -21,8 +21,8 @@ use traffic::{Bulk, Counted, Traffic};
 use weir_bench::rig::{self, Forwarder};
 use weir_live::error::SystemError;
 use weir_live::status::Status;
-use weir_live::testbed::{RIGHT, Testbed};
 use weir_live::wait::monotonic_ns;
+use weir_testbed::{RIGHT, Testbed};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -18,9 +18,9 @@ use weir_bench::rig;
 use weir_control::protocol::{Answer, Request, Setting, Terms};
 use weir_live::precedence::set_realtime;
 use weir_live::status::{ClassStatus, Status};
-use weir_live::testbed::Testbed;
 use weir_sim::scenario::{Scenario, Source};
 use weir_sim::{Fate, Host, Watch};
+use weir_testbed::Testbed;
 use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender};
 
 /// A phase of the link that runs, with how long it was counted, in s.

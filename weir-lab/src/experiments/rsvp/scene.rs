@@ -22,8 +22,8 @@ use weir_live::netns::NetNs;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
 use weir_live::status::reservations::Reservations;
-use weir_live::testbed::wait_for_carrier;
 use weir_rsvp::node::Event;
+use weir_testbed::wait_for_carrier;
 
 use super::host::{Host, HostParams};
 use super::text;

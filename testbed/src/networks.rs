@@ -1,0 +1,189 @@
+//! Three private networks in a row: client, Weir in the middle, server. For tests and `weir demo`.
+//!
+//! ```text
+//!  client: eth0 ---- left :weir: right ---- eth0 :server
+//!  10.77.0.1, fd77::1                       10.77.0.2, fd77::2
+//! ```
+//! Only what the caller runs forwards between `left` and `right`. Nothing has a name outside this
+//! process, so nothing is left behind, however it ends.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_live::error::{Result, SystemError};
+use weir_live::ethtool;
+use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netns::NetNs;
+
+/// The interface of the client and of the server, each in its own namespace.
+pub const END: &str = "eth0";
+/// Weir's port towards the client.
+pub const LEFT: &str = "left";
+/// Weir's port towards the server.
+pub const RIGHT: &str = "right";
+
+/// The options of the networks.
+#[derive(Clone, Copy, Debug)]
+pub struct TestbedConfig {
+    /// The MTU everywhere, in bytes.
+    pub mtu: u32,
+    /// Whether client and server leave checksums and segmentation to hardware, as is usual.
+    pub offloads: bool,
+    /// Whether client and server know each other's Ethernet addresses from the start.
+    pub static_neighbours: bool,
+}
+
+impl Default for TestbedConfig {
+    fn default() -> Self {
+        Self { mtu: 1500, offloads: true, static_neighbours: true }
+    }
+}
+
+/// The three networks, up and connected.
+#[derive(Debug)]
+pub struct Testbed {
+    /// The source of traffic.
+    pub client: NetNs,
+    /// The namespace of the ports [`LEFT`] and [`RIGHT`].
+    pub weir: NetNs,
+    /// The destination of traffic.
+    pub server: NetNs,
+    config: TestbedConfig,
+}
+
+/// One of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// The host on the left.
+    Client,
+    /// The host on the right.
+    Server,
+}
+
+impl Host {
+    /// Returns its IPv4 address.
+    pub fn ip4(self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 77, 0, self.number()))
+    }
+
+    /// Returns its IPv6 address.
+    pub fn ip6(self) -> IpAddr {
+        IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, self.number().into()))
+    }
+
+    /// Returns its Ethernet address.
+    pub fn mac(self) -> Mac {
+        Mac([0x02, 0, 0, 0, 0x77, self.number()])
+    }
+
+    fn port_mac(self) -> Mac {
+        Mac([0x02, 0, 0, 0, 0x78, self.number()])
+    }
+
+    fn port(self) -> &'static str {
+        match self {
+            Self::Client => LEFT,
+            Self::Server => RIGHT,
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Client => 1,
+            Self::Server => 2,
+        }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+impl Testbed {
+    /// Makes the networks. Needs the privileges of [`weir_live::privilege::Need::PrivateNetworks`].
+    pub fn new(config: TestbedConfig) -> Result<Self> {
+        let (client, weir, server) = (NetNs::new()?, NetNs::new()?, NetNs::new()?);
+        let testbed = Self { client, weir, server, config };
+        testbed.connect(Host::Client)?;
+        testbed.connect(Host::Server)?;
+        Ok(testbed)
+    }
+
+    /// Makes the cable of one host, with its two interfaces and its addresses; after
+    /// [`Testbed::disconnect`] it makes them anew.
+    pub fn connect(&self, host: Host) -> Result<()> {
+        let namespace = self.namespace(host);
+        let mut weir = Netlink::open_in(&self.weir)?;
+        let end = VethEnd { name: END, namespace, mac: host.mac() };
+        let port = VethEnd { name: host.port(), namespace: &self.weir, mac: host.port_mac() };
+        weir.add_veth(end, port, self.config.mtu)?;
+        self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
+        weir.set_up(host.port(), true)?;
+        namespace.run(|| self.set_up_host(host))??;
+        wait_for_carrier(&mut weir, host.port())
+    }
+
+    /// Removes the cable of one host, as if its interface had been unplugged.
+    pub fn disconnect(&self, host: Host) -> Result<()> {
+        Netlink::open_in(&self.weir)?.delete_link(host.port())
+    }
+
+    /// Moves Weir's port towards a host to another namespace, and back after this time. It returns
+    /// under the same number.
+    pub fn move_away_and_back(&self, host: Host, away: Duration) -> Result<()> {
+        let elsewhere = NetNs::new()?;
+        let mut weir = Netlink::open_in(&self.weir)?;
+        weir.move_to(host.port(), &elsewhere)?;
+        thread::sleep(away);
+        Netlink::open_in(&elsewhere)?.move_to(host.port(), &self.weir)?;
+        self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
+        weir.set_up(host.port(), true)?;
+        wait_for_carrier(&mut weir, host.port())
+    }
+
+    /// Returns the namespace of a host.
+    pub fn namespace(&self, host: Host) -> &NetNs {
+        match host {
+            Host::Client => &self.client,
+            Host::Server => &self.server,
+        }
+    }
+
+    fn set_up_host(&self, host: Host) -> Result<()> {
+        let mut netlink = Netlink::open()?;
+        netlink.set_up("lo", true)?;
+        if !self.config.offloads {
+            ethtool::set_all_offloads(END, false)?;
+        }
+        netlink.set_up(END, true)?;
+        netlink.add_address(END, host.ip4(), 24)?;
+        netlink.add_address(END, host.ip6(), 64)?;
+        if self.config.static_neighbours {
+            let other = host.other();
+            netlink.add_neighbour(END, other.ip4(), other.mac())?;
+            netlink.add_neighbour(END, other.ip6(), other.mac())?;
+        }
+        wait_for_carrier(&mut netlink, END)
+    }
+}
+
+/// Waits until the kernel has acted on a cable that was just connected.
+///
+/// # Errors
+/// When that takes it seconds.
+pub fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let start = Instant::now();
+    while !netlink.link(interface)?.is_operational {
+        if start.elapsed() > PATIENCE {
+            let why = format!("no carrier within {} s", PATIENCE.as_secs());
+            return Err(SystemError::refused(format!("connect `{interface}`"), why, ""));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! The tests of importers and exporters, one program: statements row by row, round trips.
+
+mod altq_as_altqd;
+mod export;
+mod import;
+mod pf_as_pfctl;
+mod statements;
+mod tc_as_the_kernel;

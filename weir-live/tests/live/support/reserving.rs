@@ -1,0 +1,264 @@
+//! Hosts and routers in private networks, each a node of RSVP on real sockets, all driven by the
+//! thread of the test.
+//!
+//! ```text
+//!           10.1.0.0/24           10.2.0.0/24
+//!  sender: right -- left :router: right -- left :receiver
+//!           fd01::/64             fd02::/64
+//! ```
+#![allow(dead_code, missing_docs)]
+
+use std::fs;
+use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration as Wait, Instant as Clock};
+
+use libtest_mimic::Failed;
+use weir_core::units::Duration;
+use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netns::NetNs;
+use weir_live::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
+use weir_rsvp::intserv::Flowspec;
+use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Timers};
+use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
+use weir_rsvp::{Adspec, Tspec};
+use weir_testbed::wait_for_carrier;
+
+/// A node and the events that it told.
+pub struct Station {
+    pub driver: Driver<KernelNetwork>,
+    pub events: Vec<Event>,
+}
+
+/// A row of nodes; their networks live as long.
+pub struct Row {
+    pub networks: Vec<NetNs>,
+    pub stations: Vec<Station>,
+}
+
+/// What the nodes of a row have in common.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// How many; those between the first and the last are routers.
+    pub nodes: usize,
+    pub reduction: bool,
+    pub period: Duration,
+    pub change: fn(&mut InterfaceParams),
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        let period = Duration::from_millis(500);
+        Self { nodes: 3, reduction: false, period, change: |_| {} }
+    }
+}
+
+/// The address of node `node` on the cable behind node `cable`; with `usize::MAX` that of the cable.
+pub fn address(v4: bool, cable: usize, node: usize) -> IpAddr {
+    let (cable, node) = (cable as u16 + 1, node.wrapping_add(1) as u16);
+    match v4 {
+        true => IpAddr::from([10, cable as u8, 0, node as u8]),
+        false => IpAddr::from([0xfd00 | cable, 0, 0, 0, 0, 0, 0, node]),
+    }
+}
+
+impl Row {
+    /// Makes the networks, and a node in each.
+    pub fn new(setting: Setting) -> Result<Self, Failed> {
+        let networks: Vec<NetNs> =
+            (0..setting.nodes).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
+        for cable in 0..setting.nodes - 1 {
+            connect(&networks, cable)?;
+        }
+        for (node, network) in networks.iter().enumerate() {
+            network.run(|| route_to_all(node, setting.nodes))??;
+        }
+        let mut stations = Vec::new();
+        for (node, network) in networks.iter().enumerate() {
+            let driver = network.run(|| drive(node, setting))??;
+            stations.push(Station { driver, events: Vec::new() });
+        }
+        Ok(Self { networks, stations })
+    }
+
+    /// Drives all nodes until `holds`.
+    pub fn until(
+        &mut self,
+        what: &str,
+        mut holds: impl FnMut(&[Station]) -> bool,
+    ) -> Result<(), Failed> {
+        let start = Clock::now();
+        while !holds(&self.stations) {
+            self.turn();
+            thread::sleep(Wait::from_millis(1));
+            if start.elapsed() > PATIENCE {
+                let told: Vec<_> = self.stations.iter().map(Station::told).collect();
+                return Err(format!("{what}: not within {PATIENCE:?}: {told:#?}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Drives all nodes for a time.
+    pub fn run(&mut self, time: Wait) {
+        let start = Clock::now();
+        while start.elapsed() < time {
+            self.turn();
+            thread::sleep(Wait::from_millis(1));
+        }
+    }
+
+    fn turn(&mut self) {
+        for station in &mut self.stations {
+            let turn = station.driver.turn(&mut AdmitAll);
+            station.events.extend(turn.events);
+        }
+    }
+
+    /// The first node announces a flow to the last one.
+    pub fn announce(&mut self, v4: bool) -> (Session, Filter) {
+        let last = self.stations.len() - 1;
+        let session = Session::udp(address(v4, last - 1, last), 5004);
+        let sender = Filter::new(address(v4, 0, 0), 4000);
+        self.announce_to(session, sender);
+        (session, sender)
+    }
+
+    pub fn announce_to(&mut self, session: Session, sender: Filter) {
+        let adspec = Some(Adspec::at_sender(1e6, 1500));
+        let announcement =
+            Announcement { session, sender, tspec: tspec(), adspec, ttl: 64, police: true };
+        let done = self.stations[0]
+            .driver
+            .call(|node, now, routes| node.announce(now, announcement, routes));
+        assert_eq!(done, Ok(()));
+    }
+
+    /// The last node reserves for it.
+    pub fn reserve(&mut self, session: Session, sender: Filter) {
+        self.reserve_at(session, sender, None);
+    }
+
+    /// The last node reserves for it with a priority.
+    pub fn reserve_at(&mut self, session: Session, sender: Filter, priority: Option<Priority>) {
+        let flowspec = Some(Flowspec::ControlledLoad(tspec()));
+        let descriptor = Descriptor { flowspec, filters: vec![sender] };
+        let reservation = Reservation { style: Style::Fixed, descriptors: vec![descriptor] };
+        let last = self.stations.last_mut().expect("there are several");
+        let v4 = session.destination.is_ipv4();
+        let addresses = last.driver.network().interfaces().iter().flat_map(|one| &one.addresses);
+        let own = addresses.copied().find(|one| one.is_ipv4() == v4);
+        let claim = Claim { session, reservation, confirm: own, priority };
+        let done = last.driver.call(|node, now, routes| node.reserve(now, claim, routes));
+        assert_eq!(done, Ok(()));
+    }
+}
+
+impl Station {
+    fn told(&self) -> String {
+        let sessions: Vec<_> = self.driver.node().sessions().collect();
+        let counts = self.driver.node().counts();
+        format!("{:?}\n{sessions:?}\n{counts:?}\n{:?}", self.events, self.driver.failures())
+    }
+
+    pub fn has(&self, is: impl Fn(&Event) -> bool) -> bool {
+        self.events.iter().any(is)
+    }
+}
+
+/// 100 kB/s in packets of 100 to 1000 bytes.
+pub fn tspec() -> Tspec {
+    Tspec { rate: 1e5, bucket: 4000.0, peak: 2e5, packet_min: 100, packet_max: 1000 }
+}
+
+pub fn connect(networks: &[NetNs], cable: usize) -> Result<(), Failed> {
+    connect_ends(networks, cable, [(cable, "right"), (cable + 1, "left")])
+}
+
+/// A cable between two interfaces that it makes, each with its node.
+pub fn connect_ends(
+    networks: &[NetNs],
+    cable: usize,
+    ends: [(usize, &str); 2],
+) -> Result<(), Failed> {
+    let [(first, _), _] = ends;
+    let mut netlink = Netlink::open_in(&networks[first])?;
+    let mac = |node: usize| Mac([2, 0, 0, 0, cable as u8, node as u8]);
+    let [near, far] =
+        ends.map(|(node, name)| VethEnd { name, namespace: &networks[node], mac: mac(node) });
+    netlink.add_veth(near, far, 1500)?;
+    for (node, name) in ends {
+        Netlink::open_in(&networks[node])?.set_up(name, true)?;
+    }
+    for (node, name) in ends {
+        let mut netlink = Netlink::open_in(&networks[node])?;
+        wait_for_carrier(&mut netlink, name)?;
+        netlink.add_address(name, address(true, cable, node), 24)?;
+        netlink.add_address(name, address(false, cable, node), 64)?;
+    }
+    Ok(())
+}
+
+/// Routes to all cables, and forwarding where there are two.
+pub fn route_to_all(node: usize, nodes: usize) -> Result<(), Failed> {
+    let mut netlink = Netlink::open()?;
+    netlink.set_up("lo", true)?;
+    for cable in 0..nodes - 1 {
+        for v4 in [true, false] {
+            let bits = if v4 { 24 } else { 64 };
+            let prefix = address(v4, cable, usize::MAX);
+            let gateway = match cable {
+                _ if cable + 1 < node => address(v4, node - 1, node - 1),
+                _ if cable > node => address(v4, node, node + 1),
+                _ => continue,
+            };
+            netlink.add_route(prefix, bits, gateway)?;
+        }
+    }
+    if node > 0 && node + 1 < nodes {
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
+    }
+    Ok(())
+}
+
+pub fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>, Failed> {
+    let is_end = node == 0 || node + 1 == setting.nodes;
+    let role = if is_end { Role::Host } else { Role::Router };
+    let names = match node {
+        0 => vec!["right".to_owned()],
+        _ if is_end => vec!["left".to_owned()],
+        _ => vec!["left".to_owned(), "right".to_owned()],
+    };
+    drive_on(&names, role, node, setting)
+}
+
+/// A node on these interfaces of this thread's network.
+pub fn drive_on(
+    names: &[String],
+    role: Role,
+    node: usize,
+    setting: Setting,
+) -> Result<Driver<KernelNetwork>, Failed> {
+    let network = KernelNetwork::new(Descriptors::open(role)?, names)?;
+    let interfaces = network.interfaces().iter().map(|interface| {
+        let mut params = InterfaceParams::plain(interface.addresses.clone(), 1e6, interface.mtu);
+        params.reduction = setting.reduction;
+        (setting.change)(&mut params);
+        params
+    });
+    let params = NodeParams {
+        interfaces: interfaces.collect(),
+        timers: Timers {
+            period: setting.period,
+            settle: Duration::from_millis(100),
+            ..Timers::default()
+        },
+        limits: Limits::default(),
+        seed: node as u64 + 1,
+        epoch: node as u32 + 1,
+    };
+    Ok(Driver::new(params, network))
+}
+
+pub const PATIENCE: Wait = Wait::from_secs(20);

@@ -1,0 +1,4 @@
+//! Shared by tests of reservations.
+
+pub mod messages;
+pub mod net;

@@ -1,0 +1,3 @@
+//! The tests of sweeps, one program.
+
+mod sweep;

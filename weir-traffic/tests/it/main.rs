@@ -1,0 +1,3 @@
+//! The tests of traffic that need no network, one program.
+
+mod measure;

@@ -1,0 +1,116 @@
+//! Runs each command of the guide and compares its output with what the guide shows.
+//!
+//! `WEIR_WRITE=1 cargo test -p weir --test it guide` first puts what commands print now in place of
+//! shown lines that they no longer print, by the first word of a line; read the difference.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A command and the lines shown of its output.
+struct Shown {
+    page: String,
+    command: String,
+    lines: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn words(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the commands in the console blocks of a page.
+fn commands(page: &str, text: &str) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            let (page, command) = (page.to_owned(), command.to_owned());
+            shown.push(Shown { page, command, lines: Vec::new() });
+        } else if inside && !line.trim().is_empty() {
+            let last = shown.last_mut().expect("a block begins with a command");
+            last.lines.push(words(line));
+        }
+    }
+    shown
+}
+
+/// Runs a command of the guide; returns what it prints and says, and whether it succeeded.
+fn run(page: &str, command: &str) -> (String, String, bool) {
+    let mut arguments = command.split_whitespace();
+    assert_eq!(arguments.next(), Some("weir"), "{page}: `{command}` is not a command of weir");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.success())
+}
+
+fn check(shown: &Shown) {
+    let Shown { page, command, lines } = shown;
+    let (printed, said, succeeded) = run(page, command);
+    assert!(succeeded, "{page}: `{command}`: {printed}{said}");
+    for line in lines {
+        let found = printed.lines().any(|printed| words(printed).starts_with(line.as_str()));
+        assert!(found, "{page}: `{command}` does not print `{line}`:\n{printed}");
+    }
+}
+
+/// Returns the page with the lines that its commands print now.
+fn rewritten(page: &str, text: &str) -> String {
+    let mut inside = false;
+    // What the last command printed and the page has not shown yet.
+    let mut printed: Vec<String> = Vec::new();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut line = line.to_owned();
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            printed = run(page, command).0.lines().map(str::to_owned).collect();
+        } else if inside && !line.trim().is_empty() {
+            let first = |text: &str| text.split_whitespace().next().map(str::to_owned);
+            let same = |now: &String| words(now).starts_with(&words(&line));
+            let alike = |now: &String| first(now) == first(&line);
+            let place = printed.iter().position(same);
+            if let Some(place) = place.or_else(|| printed.iter().position(alike)) {
+                line = if same(&printed[place]) { line } else { printed[place].clone() };
+                printed.drain(..=place);
+            }
+        }
+        lines.push(line);
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn the_commands_of_the_guide_print_what_it_shows() {
+    let folder = root().join("docs/guide");
+    let mut count = 0;
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("there is a guide")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.sort();
+    for path in pages {
+        let mut text = std::fs::read_to_string(&path).expect("a page is text");
+        let page = path.file_name().unwrap_or_default().to_string_lossy();
+        if std::env::var_os("WEIR_WRITE").is_some() {
+            text = rewritten(&page, &text);
+            std::fs::write(&path, &text).expect("a page can be written");
+        }
+        let shown = commands(&page, &text);
+        let index = page == "README.md";
+        assert!(index || !shown.is_empty(), "{page} shows no command");
+        shown.iter().for_each(check);
+        count += shown.len();
+    }
+    assert!(count > 10, "{count} commands");
+}

@@ -1,0 +1,24 @@
+//! The verbs as a user runs them, one program: what needs no network of its own.
+
+mod bench;
+mod check;
+mod common;
+mod compare;
+mod convert;
+mod files;
+mod generated;
+mod guide;
+mod import;
+mod init;
+mod kinds;
+mod lab;
+mod messages;
+mod nets;
+mod pictures;
+mod promise;
+mod record;
+mod replay;
+mod schema;
+mod sim;
+mod tables;
+mod view;

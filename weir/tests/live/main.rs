@@ -1,0 +1,25 @@
+//! The command on live links, one program: the real `weir` between private networks, with real
+//! kernel traffic.
+
+mod demo;
+mod export;
+mod host;
+mod package;
+mod processes;
+mod reservations;
+mod reserve;
+mod send;
+#[path = "../../../weir-live/tests/live/support/mod.rs"]
+mod support;
+mod tc_kernel;
+mod tc_twin;
+mod up;
+
+use std::process::ExitCode;
+use weir_testbed::rows;
+
+fn main() -> ExitCode {
+    let tests = up::rows().chain(host::rows()).chain(reservations::rows()).chain(reserve::rows());
+    let tests = tests.chain(send::rows()).chain(export::rows()).chain(tc_kernel::rows());
+    rows::main(tests.chain(tc_twin::rows()).chain(package::rows()).chain(demo::rows()))
+}
