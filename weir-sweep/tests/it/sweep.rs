@@ -299,7 +299,7 @@ fn by_whatever_name_a_scenario_goes_its_table_is_the_same() {
     let plain = spec(&axes, 1, &["rest.rate"]);
     let named = Spec { name: Some("rush.toml".to_owned()), ..plain.clone() };
     let folder = tempfile::tempdir().expect("a folder for scratch files");
-    let [plain, named] = [("plain", plain), ("named", named)].map(|(file, spec)| {
+    let [plain, named] = [("plain.csv", plain), ("named.csv", named)].map(|(file, spec)| {
         let (sweep, path) = (Sweep::new(spec).expect("it can be run"), folder.path().join(file));
         let done = all(&sweep);
         assert!(done[&1].error.is_some(), "{done:?}");
