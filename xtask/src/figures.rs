@@ -239,15 +239,24 @@ fn summarise(outcomes: &[(&str, Duration, Verdict)]) {
     }
 }
 
-/// Builds Weir and runs it.
+/// Builds Weir with its lab and runs it.
 fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     let built = program(
         root,
         Path::new("cargo"),
-        &["build", "--locked", "--release", "--quiet", "--package", "weir"],
+        &[
+            "build",
+            "--locked",
+            "--release",
+            "--quiet",
+            "--package",
+            "weir",
+            "--package",
+            "weir-lab",
+        ],
     );
     if built != Verdict::Holds {
-        return Verdict::Unmeasured("weir does not build".to_owned());
+        return Verdict::Unmeasured("weir or its lab does not build".to_owned());
     }
     // In a session of its own it goes before other work on the machine, as a service does; it ends
     // with this program.
