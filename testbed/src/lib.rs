@@ -22,8 +22,11 @@
 //! here goes with the value that made it, however the test ends.
 
 mod failure;
+pub mod firewall;
+pub mod groups;
 mod networks;
 mod process;
+pub mod reserving;
 #[cfg(feature = "rows")]
 pub mod rows;
 mod scene;

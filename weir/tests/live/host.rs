@@ -20,8 +20,8 @@ use weir_live::bpf::{Code, Hook, Kind, Program};
 use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
-use weir_live::{ethtool, firewall};
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_live::ethtool;
+use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, firewall};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
