@@ -22,8 +22,7 @@ impl GroupRouter {
     /// # Errors
     /// As the system says.
     pub fn open(interfaces: &[&str]) -> Result<Self> {
-        let router =
-            Self(Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(IGMP)))?);
+        let router = Self(Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(IGMP)))?);
         router.set(MRT_INIT, &1)?;
         for (number, name) in (0..).zip(interfaces) {
             let index = Netlink::open()?.link(name)?.index;

@@ -11,10 +11,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_live::error::{Result, SystemError};
 use weir_live::ethtool;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 
-use crate::{Failure, until_some};
+use crate::{Failure, Netlink, until_some};
 
 /// The interface of the client and of the server, each in its own namespace.
 pub const END: &str = "eth0";
@@ -184,8 +184,7 @@ pub fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
         found => Some(found),
     };
     let found = until_some("carrier", has_carrier);
-    let refused = |why: Failure| {
-        SystemError::refused(format!("connect `{interface}`"), why.to_string(), "")
-    };
+    let refused =
+        |why: Failure| SystemError::refused(format!("connect `{interface}`"), why.to_string(), "");
     found.map_err(refused)?.map(drop)
 }

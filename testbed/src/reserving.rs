@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration as Wait, Instant as Clock};
 
 use weir_core::units::{Duration, Instant};
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
 use weir_rsvp::intserv::Flowspec;
@@ -21,7 +21,7 @@ use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeP
 use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 use weir_rsvp::{Adspec, Tspec};
 
-use crate::{Result, until_ok, wait_for_carrier};
+use crate::{Netlink, Result, until_ok, wait_for_carrier};
 
 pub use crate::PATIENCE;
 
@@ -99,11 +99,7 @@ impl Row {
     ///
     /// # Errors
     /// When it does not; the text has what the nodes told.
-    pub fn until(
-        &mut self,
-        what: &str,
-        mut holds: impl FnMut(&[Station]) -> bool,
-    ) -> Result<()> {
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&[Station]) -> bool) -> Result<()> {
         until_ok(what, || {
             self.turn();
             let told = || self.stations.iter().map(Station::told).collect::<Vec<_>>().join("\n");
@@ -213,11 +209,7 @@ pub fn connect(networks: &[NetNs], cable: usize) -> Result<()> {
 ///
 /// # Errors
 /// As the system says.
-pub fn connect_ends(
-    networks: &[NetNs],
-    cable: usize,
-    ends: [(usize, &str); 2],
-) -> Result<()> {
+pub fn connect_ends(networks: &[NetNs], cable: usize, ends: [(usize, &str); 2]) -> Result<()> {
     let [(first, _), _] = ends;
     let mut netlink = Netlink::open_in(&networks[first])?;
     let mac = |node: usize| Mac([2, 0, 0, 0, cable as u8, node as u8]);

@@ -7,7 +7,7 @@
 use crate::support::locked;
 use crate::support::raw;
 use crate::support::traffic::{Ends, echo, echo_after_change, ends};
-use weir_testbed::rows::{self, Need};
+use weir_testbed::rows::{Failed, Need, self};
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,13 +18,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use libtest_mimic::Failed;
 use raw::Raw;
 use weir_core::classify::InterfaceId;
 use weir_live::authority::{Courier, Desk};
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::channel::Channel;
-use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
@@ -32,8 +30,8 @@ use weir_live::sorter::SortPlan;
 use weir_live::status::{Board, PortStatus, Status};
 use weir_live::wait::WaitPolicy;
 use weir_testbed::{
-    END, Ends as Way, Host, LEFT, PATIENCE, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig, until, until_ok,
-    until_seen,
+    END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, Stream, StreamConfig, Testbed,
+    TestbedConfig, until, until_ok, until_seen,
 };
 
 type Outcome<T = ()> = Result<T, Failed>;
@@ -524,7 +522,8 @@ fn goes_on_without_desk() -> Outcome {
         connect_machine(&testbed)?;
         let (keeper, forwarder) = start(&testbed, kinds, false)?;
         keeper.stop();
-        let hosts = if kinds == HOST_ENDS { machine_ends(&testbed) } else { ends(&testbed, Host::ip4) };
+        let hosts =
+            if kinds == HOST_ENDS { machine_ends(&testbed) } else { ends(&testbed, Host::ip4) };
         echo(hosts, 1000)?;
         // The loop looks at its ports, and finds that it has no desk.
         rename(&testbed, RIGHT, "east0")?;

@@ -4,18 +4,16 @@
 #![allow(unsafe_code)]
 
 use crate::support::raw;
-use weir_testbed::rows::{self, Need};
+use weir_testbed::rows::{Failed, Need, self};
 
 use std::fs;
 use std::process::Command;
 
-use libtest_mimic::Failed;
 use raw::Raw;
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
-use weir_live::netlink::Netlink;
 use weir_policy::deployment::OnExit;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, until};
+use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, until};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

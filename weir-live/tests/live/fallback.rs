@@ -7,7 +7,7 @@
 use crate::support::bridge;
 use crate::support::raw;
 use crate::support::traffic::{self, ends, transfer};
-use weir_testbed::rows::{self, Need};
+use weir_testbed::rows::{Failed, Need, self};
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -16,16 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bridge::Bridge;
-use libtest_mimic::Failed;
 use raw::Raw;
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::{self, NetNs};
 use weir_live::tap::{Side, Tap};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
 use weir_testbed::{
-    END, Host, LEFT, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig, until, until_ok,
+    END, Host, LEFT, Netlink, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig, until, until_ok,
 };
 
 type Outcome<T = ()> = Result<T, Failed>;

@@ -5,18 +5,16 @@
 
 use crate::support::bridge;
 use crate::support::raw;
-use weir_testbed::rows::{self, Need};
+use weir_testbed::rows::{Failed, Need, self};
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
 
 use bridge::Bridge;
-use libtest_mimic::Failed;
 use raw::Raw;
-use weir_live::netlink::Netlink;
 use weir_live::port::{PortConfig, PortState};
 use weir_live::wait::WaitPolicy;
-use weir_testbed::{END, Host, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
+use weir_testbed::{END, Host, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

@@ -15,12 +15,12 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use bridge::Bridge;
-use weir_live::netlink::{LinkState, Mac, Netlink};
+use weir_live::netlink::{LinkState, Mac};
 use weir_live::netns::{self, NetNs};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig, PortState};
 use weir_live::wait::WaitPolicy;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, until, until_ok};
+use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, until, until_ok};
 
 pub use rows::Outcome;
 type Test = (&'static str, fn() -> Outcome);

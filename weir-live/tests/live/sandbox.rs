@@ -25,9 +25,7 @@ use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_rsvp::node::Event;
 use weir_testbed::reserving::{Row, Setting, Station};
 use weir_testbed::rows::{self, Failed, Need, Outcome};
-use weir_testbed::{
-    Ended, Host, LEFT, PATIENCE, Process, RIGHT, Testbed, TestbedConfig, until,
-};
+use weir_testbed::{Ended, Host, LEFT, PATIENCE, Process, RIGHT, Testbed, TestbedConfig, until};
 
 use crate::support::bridge;
 use crate::support::traffic::{ends, sockets};

@@ -3,11 +3,11 @@
 
 #![allow(unsafe_code)]
 
-use crate::support::bridge;
 use crate::ports::{moves_away_and_back, pulled_cable, set_down_and_up};
+use crate::support::bridge;
 use crate::support::raw::Raw;
 use crate::support::traffic::{echo, ends, super_packets, transfer};
-use weir_testbed::rows::{self, Need};
+use weir_testbed::rows::{Failed, Need, self};
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -16,19 +16,17 @@ use std::thread;
 use std::time::Duration;
 
 use bridge::Bridge;
-use libtest_mimic::Failed;
 use weir_core::classify::InterfaceId;
 use weir_live::authority::{Ask, Authority, Granted};
 use weir_live::bpf::{self, Code, Function, Hook, Program, Reg};
 use weir_live::ethtool;
-use weir_live::netlink::Netlink;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::probe;
 use weir_live::sorter::SortPlan;
 use weir_live::wait::{WaitPolicy, monotonic_ns};
 use weir_testbed::{
-    END, Host, LEFT, Process, RIGHT, Testbed, TestbedConfig, until, until_ok, until_some,
+    END, Host, LEFT, Netlink, Process, RIGHT, Testbed, TestbedConfig, until, until_ok, until_some,
 };
 
 type Outcome = Result<(), Failed>;

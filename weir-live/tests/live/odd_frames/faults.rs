@@ -5,8 +5,8 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::thread;
 
 use weir_core::random::Random;
-use weir_live::netlink::{Mac, Netlink, Vxlan};
-use weir_testbed::{END, Host, LEFT, PATIENCE, RIGHT, TestbedConfig, until_seen};
+use weir_live::netlink::Mac;
+use weir_testbed::{END, Host, LEFT, Netlink, PATIENCE, RIGHT, TestbedConfig, Vxlan, until_seen};
 
 use crate::odd_frames::frames::*;
 use crate::odd_frames::lab::{CLIENT, HOSTS, Lab, OTHER, Outcome, SERVER, Through};

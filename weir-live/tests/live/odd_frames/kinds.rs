@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use weir_live::ethtool;
-use weir_live::netlink::{Mac, Netlink, Vxlan};
-use weir_testbed::{END, Host, LEFT};
+use weir_live::netlink::Mac;
+use weir_testbed::{END, Host, LEFT, Netlink, Vxlan};
 
 use crate::odd_frames::frames::*;
 use crate::odd_frames::lab::{CLIENT, Lab, Outcome, SERVER};

@@ -8,19 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use libtest_mimic::Failed;
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
-use weir_live::netlink::Netlink;
 use weir_live::offload::{self, OffloadHeader};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
+use weir_live::socket::set_option;
 use weir_live::status::{Board, Status};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
-use weir_live::socket::set_option;
-use weir_testbed::{END, Host, LEFT, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
+use weir_testbed::rows::Failed;
+use weir_testbed::{END, Host, LEFT, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
 
 use crate::odd_frames::frames::{Frame, marker};
 use crate::support::raw;
@@ -293,8 +292,7 @@ fn open_sender() -> io::Result<OwnedFd> {
     set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
     // Longer super-packets than a socket may queue as it comes; without the privilege they fail.
     let much = 8_i32 << 20;
-    let _unprivileged =
-        set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &much);
+    let _unprivileged = set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &much);
     Ok(socket)
 }
 

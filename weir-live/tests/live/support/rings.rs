@@ -20,8 +20,7 @@ impl Rings {
         let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
         let index = link.map_err(io::Error::other)?.index;
         let group = std::process::id() & 0xffff;
-        let sockets: io::Result<Vec<OwnedFd>> =
-            (0..rings).map(|_| join(index, group)).collect();
+        let sockets: io::Result<Vec<OwnedFd>> = (0..rings).map(|_| join(index, group)).collect();
         let sockets = sockets?;
         let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut() };
         set_option(&sockets[0], PACKET_FANOUT_DATA, &program)?;
@@ -35,7 +34,8 @@ impl Rings {
         let mut bytes = [0; 2048];
         until_ok("all frames come by the rings", || {
             for (ring, socket) in self.0.iter().enumerate() {
-                while let Ok((len, _)) = rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+                while let Ok((len, _)) = rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT)
+                {
                     if bytes[..len].ends_with(mark) {
                         frames.push((ring, bytes[..len].to_vec()));
                     }
