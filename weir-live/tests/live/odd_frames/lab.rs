@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
+use weir_live::netlink::LinkState;
 use weir_live::offload::{self, OffloadHeader};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
@@ -153,11 +154,11 @@ impl Lab {
     fn await_carriers(&self) -> Outcome {
         let mut netlink = self.netlink()?;
         until("the kernel has acted on all carriers", || {
-            [LEFT, RIGHT, OTHER].iter().all(|port| {
-                let link = netlink.link(port);
-                link.is_ok_and(|link| link.is_operational == (link.is_up && link.has_carrier))
-                    || netlink.link(port).is_err()
-            })
+            let links = [LEFT, RIGHT, OTHER].iter().filter_map(|port| netlink.link(port).ok());
+            let has_acted = |link: LinkState| {
+                link.is_operational == (link.is_up && link.has_carrier)
+            };
+            links.map(has_acted).all(|has| has)
         })?;
         Ok(())
     }
