@@ -7,7 +7,7 @@
 use crate::support::locked;
 use crate::support::raw;
 use crate::support::traffic::{Ends, echo, echo_after_change, ends};
-use weir_testbed::rows::{Failed, Need, self};
+use weir_testbed::rows::{self, Failed, Need};
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::support::raw;
-use weir_testbed::rows::{Failed, Need, self};
+use weir_testbed::rows::{self, Failed, Need};
 
 use std::fs;
 use std::process::Command;

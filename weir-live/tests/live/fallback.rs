@@ -7,7 +7,7 @@
 use crate::support::bridge;
 use crate::support::raw;
 use crate::support::traffic::{self, ends, transfer};
-use weir_testbed::rows::{Failed, Need, self};
+use weir_testbed::rows::{self, Failed, Need};
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;

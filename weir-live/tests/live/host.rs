@@ -5,7 +5,7 @@
 
 use crate::support::bridge;
 use crate::support::raw;
-use weir_testbed::rows::{Failed, Need, self};
+use weir_testbed::rows::{self, Failed, Need};
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};

@@ -7,7 +7,7 @@ use crate::ports::{moves_away_and_back, pulled_cable, set_down_and_up};
 use crate::support::bridge;
 use crate::support::raw::Raw;
 use crate::support::traffic::{echo, ends, super_packets, transfer};
-use weir_testbed::rows::{Failed, Need, self};
+use weir_testbed::rows::{self, Failed, Need};
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
