@@ -17,11 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_live::bpf::{Code, Hook, Kind, Program};
-use weir_live::netlink::Netlink;
+use weir_live::ethtool;
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
-use weir_live::{ethtool, firewall};
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, firewall};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

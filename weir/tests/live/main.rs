@@ -9,13 +9,12 @@ mod processes;
 mod reservations;
 mod reserve;
 mod send;
-#[path = "../../../weir-live/tests/live/support/mod.rs"]
-mod support;
 mod tc_kernel;
 mod tc_twin;
 mod up;
 
 use std::process::ExitCode;
+use weir_testbed as support;
 use weir_testbed::rows;
 
 fn main() -> ExitCode {

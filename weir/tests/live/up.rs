@@ -31,12 +31,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::packet::Headers;
-use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Status;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);

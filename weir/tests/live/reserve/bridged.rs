@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::rsvp::{Descriptors, KernelNetwork, Network, Role};
 use weir_rsvp::wire::{Body, Message};
-use weir_testbed::wait_for_carrier;
+use weir_testbed::{Netlink, wait_for_carrier};
 
 pub const TESTS: &[Test] = &[
     ("a_bridge_with_an_address_makes_a_class_until_it_is_released", a_bridge_makes_a_class),

@@ -5,8 +5,8 @@ use super::reserving::{address, connect, connect_ends, route_to_all};
 use super::{Outcome, RECEIVER, ROUTER, SENDER, Scene, Test};
 use std::fs;
 use std::net::Ipv4Addr;
-use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
+use weir_testbed::Netlink;
 
 pub const TESTS: &[Test] =
     &[("a_group_is_reserved_where_its_receivers_are", a_group_is_reserved_where_receivers_are)];

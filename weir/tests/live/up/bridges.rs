@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::ethtool;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
 use weir_live::wait::monotonic_ns;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed};
+use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed};
 
 pub const TESTS: &[Test] = &[
     ("several_ports_feed_one_link", several_ports_feed_one_link),

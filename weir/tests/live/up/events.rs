@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_live::netlink::Netlink;
-use weir_testbed::{Host, LEFT};
+use weir_testbed::{Host, LEFT, Netlink};
 
 pub const TESTS: &[Test] = &[
     ("an_interface_that_is_set_down_is_told", || check("down", set_down, DOWN)),
