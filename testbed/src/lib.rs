@@ -22,6 +22,7 @@
 //! here goes with the value that made it, however the test ends.
 
 mod failure;
+mod flood;
 mod networks;
 mod process;
 #[cfg(feature = "rows")]
@@ -31,6 +32,7 @@ mod stream;
 mod until;
 
 pub use failure::{Failure, Result};
+pub use flood::{Flood, exchange};
 pub use networks::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, wait_for_carrier};
 pub use process::{Ended, Process, children, is_alive, signal};
 pub use scene::{PortKind, Scene, ScenePlan};
