@@ -93,7 +93,8 @@ fn told() -> Outcome {
 }
 
 fn await_origin(scene: &Scene, origin: &str) -> Outcome {
-    until(origin, || origins(scene).is_ok_and(|all| all.last().is_some_and(|last| last == origin)))
+    let is_last = |all: Vec<String>| all.last().is_some_and(|last| last == origin);
+    Ok(until(origin, || origins(scene).is_ok_and(is_last))?)
 }
 
 /// Classes come and go while frames pass; what is counted goes on.

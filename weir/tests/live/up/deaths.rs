@@ -12,8 +12,8 @@ use std::process::Command;
 use weir_live::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
-    Flood, Host, LEFT, PATIENCE, RIGHT, Scene, Stream, StreamConfig, children, is_alive, signal,
-    until, until_seen,
+    Flood, Host, LEFT, PATIENCE, RIGHT, Scene, Stream, StreamConfig, is_alive, signal, until,
+    until_seen,
 };
 
 pub const TESTS: &[Test] = &[

@@ -58,7 +58,7 @@ impl Screen {
     fn run(scene: &Scene, words: &str) -> Result<Self, Failed> {
         // A server that was ended may still hold its socket.
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
-        let screen = Self { socket: scene.path(format!("tmux-{number}.sock")) };
+        let screen = Self { socket: scene.path(&format!("tmux-{number}.sock")) };
         let weir = env!("CARGO_BIN_EXE_weir");
         let line =
             format!("'{weir}' {words} --control weir.sock; echo It ended with $?; sleep 600");

@@ -152,7 +152,7 @@ fn fill(writer: &PipeWriter) -> Outcome {
     let filled = until("the pipe is full", full);
     filler.kill()?;
     filler.wait()?;
-    filled
+    Ok(filled?)
 }
 
 /// Kills the forwarder and waits for the next one.
