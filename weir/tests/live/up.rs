@@ -48,7 +48,7 @@ const TESTS: &[Test] = &[
     ("an_interface_belongs_to_one_deployment_and_is_free_after_a_kill", one_deployment_at_a_time),
     ("an_interface_with_an_address_is_taken_only_on_request", an_address_is_taken_on_request),
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
-    ("kernel_tcp_passes_its_class_over_ipv4_and_ipv6", kernel_tcp_passes),
+    ("kernel_tcp_is_kept_to_its_class_over_ipv4_and_ipv6", kernel_tcp_is_kept),
     ("a_declared_class_loses_nothing_beside_a_flood", a_declared_class_loses_nothing),
     ("frames_of_a_pppoe_session_reach_their_class_and_unread_ones_are_counted", frames_in_frames),
 ];
@@ -296,7 +296,7 @@ fn a_stopped_process_goes_on() -> Outcome {
 
 /// Offloads are on and neighbours unknown: super-packets are cut, ARP and ND pass, and TCP gets no
 /// more than the rate of its class. A slow machine only makes it less.
-fn kernel_tcp_passes() -> Outcome {
+fn kernel_tcp_is_kept() -> Outcome {
     let networks = TestbedConfig { static_neighbours: false, ..TestbedConfig::default() };
     let mut scene = plan(LINE).networks(networks).start()?;
     for address in [Host::Server.ip4(), Host::Server.ip6()] {

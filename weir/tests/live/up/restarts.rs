@@ -10,7 +10,7 @@ use std::process::Command;
 use weir_live::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
-    Found, PortKind, Process, Scene, Stream, StreamConfig, children, is_alive, until,
+    Found, PortKind, Process, Scene, Stream, StreamConfig, children, is_alive, until, until_seen,
 };
 
 pub const TESTS: &[Test] = &[
@@ -46,7 +46,7 @@ fn exchanged(kind: PortKind) -> Outcome {
         // An AF_XDP port gets its queue when the former one has ended.
         let end = if kind == PortKind::AfXdp { found.sent } else { told + 1 };
         check_one_run(&found, asked, end);
-        assert_eq!(flushed(&scene)?, 0);
+        assert_eq!(flushed(&scene, number)?, 0);
     }
     let text = scene.stop()?;
     assert!(text.matches(TAKES_OVER).count() == RESTARTS && !text.contains("died"), "{text}");
@@ -78,10 +78,9 @@ fn held(drain: &str) -> Outcome {
         called(&scene, &["restart"])?;
         scene.await_logged_times(TAKES_OVER, number)?;
         until("the former one ends", || !is_alive(former))?;
-        scene.await_logged_times(FLUSHED, number)?;
         let found = stream.finish()?;
         assert_eq!((found.repeated, found.reordered), (0, 0), "{found:?}");
-        let flushed = flushed(&scene)? - known;
+        let flushed = flushed(&scene, number)? - known;
         known += flushed;
         assert_eq!(found.lost(), flushed, "what did not arrive is counted: {found:?}");
         assert!(flushed == 0 || drain != ENOUGH, "{flushed} of those that waited were flushed");
@@ -90,15 +89,23 @@ fn held(drain: &str) -> Outcome {
     Ok(())
 }
 
-/// Returns how many frames the forwarders counted that they could not send any more.
-fn flushed(scene: &Scene) -> Result<u64, Failed> {
+/// Returns how many frames the forwarders counted that they could not send any more, once so many
+/// forwarders have told.
+fn flushed(scene: &Scene, times: usize) -> Result<u64, Failed> {
+    let counts = until_seen(
+        "the former one tells what it flushed",
+        || counts(scene),
+        |counts| counts.len() >= times,
+    )?;
+    Ok(counts.iter().sum())
+}
+
+fn counts(scene: &Scene) -> Vec<u64> {
     let logged = scene.logged();
-    let counts = logged.split(FLUSHED).skip(1).map(|rest| {
-        let digits = rest.trim_start().split(|digit: char| !digit.is_ascii_digit()).next();
-        digits.unwrap_or_default().parse::<u64>()
-    });
-    let sum: Result<u64, _> = counts.sum();
-    sum.map_err(|error| format!("{error}: {logged}").into())
+    // The last line may be on its way.
+    let whole = logged.rfind('\n').map_or("", |end| &logged[..end]);
+    let lines = whole.lines().filter_map(|line| line.split_once(FLUSHED));
+    lines.filter_map(|(_, count)| count.trim().parse().ok()).collect()
 }
 
 /// What is sent before a restart and after it arrives.
