@@ -23,6 +23,7 @@
 
 mod failure;
 pub mod firewall;
+mod flood;
 pub mod groups;
 mod netlink;
 mod networks;
@@ -35,6 +36,7 @@ mod stream;
 mod until;
 
 pub use failure::{Failure, Result};
+pub use flood::{Flood, exchange};
 pub use netlink::{Netlink, Vxlan};
 pub use networks::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, wait_for_carrier};
 pub use process::{Ended, Process, children, is_alive, signal};
