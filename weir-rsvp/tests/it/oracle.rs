@@ -1,6 +1,7 @@
 //! Random networks beside an obvious twin: after senders and receivers came, changed and went, each
 //! interface has just the flows that follow from who sends, who reserves, and the paths between.
 
+use crate::seeds::seeds;
 use crate::common::net;
 
 use std::collections::BTreeMap;
@@ -175,7 +176,8 @@ fn random_claim(
 
 #[test]
 fn random_networks_reserve_what_their_receivers_want() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
+        println!("seed {seed}");
         let mut random = Random::new(seed, 1);
         let nodes = 3 + random.below(6) as usize;
         let style = [Style::Wildcard, Style::Fixed, Style::Shared][random.below(3) as usize];

@@ -108,7 +108,7 @@ impl Row {
         }
     }
 
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         for station in &mut self.stations {
             let turn = station.driver.turn(&mut AdmitAll);
             station.events.extend(turn.events);
