@@ -17,6 +17,7 @@ use weir_live::wait::{WaitPolicy, monotonic_ns};
 use weir_policy::Policy;
 use weir_record::{End, File, Head, LaneHead, RecordReader, RecordWriter};
 use weir_sim::recorded::{RecordReport, replay};
+use weir_testbed::{PATIENCE, until};
 
 /// Shorter than the pauses of a busy machine: each is a stall of the loop.
 const LAG_MAX: units::Duration = units::Duration::from_millis(2);
