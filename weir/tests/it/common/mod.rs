@@ -3,9 +3,9 @@
 pub mod kinds;
 
 use serde_json::Value;
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
 use weir_testbed::{Ended, Process, until};
 
 /// The path of an example in the repository.
@@ -37,7 +37,7 @@ pub fn json(arguments: &[&str]) -> Value {
 /// parts that it works on; returns what it printed. It must say that it stopped.
 pub fn interrupted(arguments: &[&str]) -> Ended {
     let mut process = Process::start(&mut command(arguments)).expect("weir starts");
-    let worked = || ticks(process.id()) >= TICKS;
+    let worked = || process.processor_time() >= WORK;
     until("it works", worked).expect("it works for seconds");
     process.signal("INT").expect("it runs");
     let ended = process.wait_for_output().expect("what runs ends, and no more begins");
@@ -45,12 +45,5 @@ pub fn interrupted(arguments: &[&str]) -> Ended {
     ended
 }
 
-/// Returns the processor time of a process, in hundredths of a second.
-fn ticks(process: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
-    fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
-}
-
-/// See [`interrupted`]: 3 s of one processor.
-const TICKS: u64 = 300;
+/// See [`interrupted`].
+const WORK: Duration = Duration::from_secs(3);
