@@ -90,8 +90,10 @@ fn modules() -> Vec<String> {
     let name = |entry: io::Result<fs::DirEntry>| entry.expect("it can be listed").file_name();
     let names = files.map(|file| name(file).to_string_lossy().into_owned());
     let is_test = |name: &String| name.starts_with("test_");
-    let mut modules: Vec<String> =
-        names.filter(is_test).filter_map(|name| name.strip_suffix(".py").map(str::to_owned)).collect();
+    let mut modules: Vec<String> = names
+        .filter(is_test)
+        .filter_map(|name| name.strip_suffix(".py").map(str::to_owned))
+        .collect();
     assert!(!modules.is_empty(), "there are no tests in Python");
     modules.sort_unstable();
     modules

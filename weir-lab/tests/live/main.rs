@@ -5,7 +5,6 @@ use std::fs;
 use std::process::{Command, ExitCode};
 
 use serde_json::Value;
-use weir_testbed::Process;
 use weir_testbed::rows::{self, Completion, Failed, Need, Row};
 
 fn main() -> ExitCode {
@@ -94,14 +93,14 @@ fn check(experiment: &Experiment) -> Result<Completion, Failed> {
     let before = traces();
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-lab"));
     command.args(["--format", "json", "run", name, "--seconds", seconds, "--only", only]);
-    let mut process = Process::start(&mut command)?;
-    let ended = process.wait_for_output()?;
-    let Ok(rows) = serde_json::from_str::<Vec<Value>>(&ended.stdout) else {
-        let lacks = LACKING.iter().any(|lack| ended.stderr.contains(lack));
+    let ended = command.output()?;
+    let Ok(rows) = serde_json::from_slice::<Vec<Value>>(&ended.stdout) else {
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let lacks = LACKING.iter().any(|lack| said.contains(lack));
         let is_required = std::env::var_os("WEIR_REQUIRE_LIVE").is_some_and(|value| value == "1");
         return match lacks && !is_required {
-            true => Ok(Completion::ignored_with(ended.stderr)),
-            false => Err(format!("{ended:?}").into()),
+            true => Ok(Completion::ignored_with(said)),
+            false => Err(format!("{}: {said}", ended.status).into()),
         };
     };
     assert_eq!(traces(), before, "nothing is left behind");
@@ -114,5 +113,4 @@ fn check(experiment: &Experiment) -> Result<Completion, Failed> {
 
 /// What a machine may lack beside what is found out before: the kernel's scheduler, the program
 /// `weir`.
-const LACKING: [&str; 3] =
-    ["install iproute2", "use a kernel that", "starts the program `weir`"];
+const LACKING: [&str; 3] = ["install iproute2", "use a kernel that", "starts the program `weir`"];

@@ -1,8 +1,8 @@
 //! Messages: what is built is parsed back, bytes that are none are refused with their fault, and
 //! objects that are unknown are treated as their class number says.
 
-use crate::seeds::seeds;
 use crate::common::messages;
+use crate::seeds::seeds;
 
 use std::net::IpAddr;
 

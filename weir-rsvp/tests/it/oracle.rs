@@ -1,8 +1,8 @@
 //! Random networks beside an obvious twin: after senders and receivers came, changed and went, each
 //! interface has just the flows that follow from who sends, who reserves, and the paths between.
 
-use crate::seeds::seeds;
 use crate::common::net;
+use crate::seeds::seeds;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -198,5 +198,8 @@ fn a_stop_reports_the_replications_of_a_network_that_ended() {
     let ended = interrupted(&arguments);
     assert!(ended.stderr.contains("stopped: "), "{ended:?}");
     let text = ended.stdout;
-    assert!(text.contains("of 10000 replications") && text.contains("narrow from router"), "{text}");
+    assert!(
+        text.contains("of 10000 replications") && text.contains("narrow from router"),
+        "{text}"
+    );
 }

@@ -206,9 +206,9 @@ fn check_interrupt(seconds: &str, is_there: fn(&mut Option<Status>, Status) -> b
 /// Returns the status of a demo's link, from the folder of what it keeps.
 fn status(folder: &Path) -> Option<Status> {
     let sockets = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join("weir.sock"));
-    sockets.filter(|socket| socket.exists()).find_map(|socket| {
-        client::status(&socket, &Query::default()).ok()
-    })
+    sockets
+        .filter(|socket| socket.exists())
+        .find_map(|socket| client::status(&socket, &Query::default()).ok())
 }
 
 /// Returns whether the measurement has begun: two seconds of a call went before it.

@@ -312,7 +312,7 @@ fn a_new_keeper_takes_over() -> Outcome {
     router.scene.process()?.wait_for_exit()?;
     router.scene.start()?;
     let is_other =
-        |status: &Status| status.processes.is_some_and(|processes| processes.forwarder != former);
+        |status: &Status| status.processes.as_ref().is_some_and(|two| two.forwarder != former);
     router.scene.await_status("another forwarder", is_other)?;
     until("the former one is gone", || !is_alive(former))?;
     let Testbed { weir, server, .. } = &router.scene.testbed;

@@ -23,5 +23,11 @@ use weir_testbed::rows;
 fn main() -> ExitCode {
     let tests = up::rows().chain(host::rows()).chain(reservations::rows()).chain(reserve::rows());
     let tests = tests.chain(send::rows()).chain(export::rows()).chain(tc_kernel::rows());
-    rows::main(tests.chain(tc_twin::rows()).chain(package::rows()).chain(demo::rows()).chain(bench::rows()))
+    rows::main(
+        tests
+            .chain(tc_twin::rows())
+            .chain(package::rows())
+            .chain(demo::rows())
+            .chain(bench::rows()),
+    )
 }

@@ -284,7 +284,11 @@ fn without_refreshes_classes_go() -> Outcome {
     // The hosts say nothing any more.
     until_ok("the classes go", || {
         let found = ROUTERS.map(|node| classes(&scene.socket(node)));
-        if found.iter().all(|names| names == &Ok(vec![])) { Ok(()) } else { Err(format!("{found:?}")) }
+        if found.iter().all(|names| names == &Ok(vec![])) {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     })?;
     // The first one to miss refreshes tells the other by a tear.
     let text = until_ok("one says that it expired", || {
@@ -304,7 +308,8 @@ fn classes_outlive_the_process() -> Outcome {
     scene.await_classes("both routers have its class", &[CLASS])?;
     let first = reserving_process(&scene, None)?;
     signal(first, "KILL")?;
-    let again = scene.until("it is started again", |scene| reserving_process(scene, Some(first)))?;
+    let again =
+        scene.until("it is started again", |scene| reserving_process(scene, Some(first)))?;
     scene.await_refresh(1)?;
     scene.await_told(1, "the new process has it", |told| told.admitted == 1)?;
     // Without refreshes it goes, although the process that made it is no more.

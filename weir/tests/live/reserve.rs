@@ -81,7 +81,8 @@ impl Scene {
     /// A link of this deployment in the network in the middle. Its control socket has the place
     /// [`CONTROL`].
     fn of(networks: Vec<NetNs>, deployment: &str, reserved: u32) -> Result<Self, Failed> {
-        let scene = Self { networks, router: None, hosts: Vec::new(), folder: tempfile::tempdir()? };
+        let scene =
+            Self { networks, router: None, hosts: Vec::new(), folder: tempfile::tempdir()? };
         let socket = scene.socket().display().to_string();
         fs::write(scene.path("out.toml"), policy(reserved))?;
         fs::write(scene.path("r.toml"), deployment.replace(CONTROL, &socket))?;

@@ -80,9 +80,8 @@ impl Crossing {
         thread::scope(|scope| {
             scope.spawn(|| flood(&self.flood_from, &self.flood_to, &done));
             let waits = flood_waits(link, &mut turn);
-            let crossed = waits.and_then(|()| {
-                (0..COUNT).try_for_each(|number| self.crosses(number, &mut turn))
-            });
+            let crossed = waits
+                .and_then(|()| (0..COUNT).try_for_each(|number| self.crosses(number, &mut turn)));
             done.store(true, Ordering::Relaxed);
             crossed
         })?;

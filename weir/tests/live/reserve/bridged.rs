@@ -57,9 +57,8 @@ fn cable(networks: &[NetNs], host: usize, port: &str) -> Outcome {
 
 /// Waits until the bridge knows so many sessions.
 fn await_sessions(scene: &Scene, count: u64) -> Outcome {
-    let knows = |scene: &Scene| {
-        reservations(&scene.socket()).is_ok_and(|told| told.sessions == count)
-    };
+    let knows =
+        |scene: &Scene| reservations(&scene.socket()).is_ok_and(|told| told.sessions == count);
     scene.until(&format!("sessions {count}"), knows)
 }
 
@@ -92,8 +91,8 @@ fn a_bridge_makes_a_class() -> Outcome {
     assert_eq!(told.malformed, 0, "{told:?}");
     paths_name_the_bridge(&scene)?;
     packets_cross(&scene, [10, 1, 0, 3].into())?;
-    let restart = scene.weir(&["restart", "--control", "r.sock"]);
-    let restart = Process::start(&mut { restart })?.wait_for_output()?;
+    let mut restart = scene.weir(&["restart", "--control", "r.sock"]);
+    let restart = Process::start(&mut restart)?.wait_for_output()?;
     assert!(restart.status.success(), "{restart:?} {}", scene.logs());
     paths_name_the_bridge(&scene)?;
     await_refresh(&scene)?;
