@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 31] = [
+const PARTS: [Part; 32] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -50,6 +50,11 @@ const PARTS: [Part; 31] = [
         name: "faults",
         measures: "a link while interfaces vanish, processes die and disks fill up (70 min; root)",
         run: |root| weir(root, &["lab", "run", "faults", "--seconds", "3600"]),
+    },
+    Part {
+        name: "durations",
+        measures: "gaps while processes die or are restarted, 20 times each, median and worst (8 min; root)",
+        run: |root| weir(root, &["lab", "run", "durations"]),
     },
     Part {
         name: "rates",
