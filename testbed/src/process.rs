@@ -7,6 +7,7 @@ use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use weir_live::netns::NetNs;
@@ -78,6 +79,16 @@ impl Process {
     /// Returns whether it still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Returns the time that processors have spent on it: how far it has come, as no pause of the
+    /// machine counts.
+    pub fn processor_time(&self) -> Duration {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
+        let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+        // Linux tells hundredths of a second (USER_HZ), on every machine.
+        Duration::from_millis(10 * ticks.sum::<u64>())
     }
 
     /// Waits until it ends. A process that it started may still hold its outputs.
@@ -253,6 +264,13 @@ mod tests {
         assert!(!process.is_alive() && !is_alive(process.id()));
         let why = process.signal("THRM").map_err(String::from).expect_err("there is none");
         assert!(why.starts_with("no signal is called THRM; these are: HUP"), "{why}");
+    }
+
+    #[test]
+    fn work_takes_processor_time() {
+        let process = shell("while :; do :; done");
+        let worked = || process.processor_time() >= Duration::from_millis(50);
+        until("it works", worked).expect("it does not sleep");
     }
 
     #[test]

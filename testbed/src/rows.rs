@@ -30,10 +30,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Instant;
 
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::{Arguments, Trial};
 use weir_live::netns::{self, NetNs};
 
-pub use libtest_mimic::Failed;
+pub use libtest_mimic::{Completion, Failed};
 pub use needs::Need;
 use times::Times;
 
@@ -52,7 +52,7 @@ pub struct Row {
 #[derive(Clone)]
 enum Test {
     Function(fn() -> Outcome),
-    Closure(Arc<dyn Fn() -> Outcome + Send + Sync>),
+    Closure(Arc<dyn Fn() -> Result<Completion, Failed> + Send + Sync>),
 }
 
 impl Row {
@@ -66,6 +66,14 @@ impl Row {
     pub fn of(
         name: impl Into<Cow<'static, str>>,
         test: impl Fn() -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        Self::ignorable(name, move || test().map(|()| Completion::Completed))
+    }
+
+    /// As [`Row::of`], of a test that finds out itself whether it can run.
+    pub fn ignorable(
+        name: impl Into<Cow<'static, str>>,
+        test: impl Fn() -> Result<Completion, Failed> + Send + Sync + 'static,
     ) -> Self {
         let test = Test::Closure(Arc::new(test));
         Self { name: name.into(), needs: &[Need::PrivateNetworks], is_alone: false, test }
@@ -84,9 +92,9 @@ impl Row {
         self
     }
 
-    fn run(&self) -> Outcome {
+    fn run(&self) -> Result<Completion, Failed> {
         match &self.test {
-            Test::Function(test) => test(),
+            Test::Function(test) => test().map(|()| Completion::Completed),
             Test::Closure(test) => test(),
         }
     }
@@ -168,7 +176,7 @@ fn run(row: &Row, shared: &Shared, is_required: bool) -> Result<Completion, Fail
     let start = Instant::now();
     // A row that panics has a time, too.
     let _noted = Noted { row, start, times: &shared.times };
-    row.run().map(|()| Completion::Completed)
+    row.run()
 }
 
 /// Notes the time of a row when it ends.

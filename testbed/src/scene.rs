@@ -394,8 +394,8 @@ impl Drop for Scene {
     }
 }
 
-/// Ends a keeper and what it started.
-fn end_all(network: &NetNs, keeper: &mut Process) {
+/// Ends a keeper, what it started, and every other process of its network.
+pub fn end_all(network: &NetNs, keeper: &mut Process) {
     let started = children(keeper.id());
     keeper.kill();
     end_inside(network, started);

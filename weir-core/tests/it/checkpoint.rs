@@ -1,12 +1,12 @@
 //! The law of checkpoints: a link that continues from one decides as the link that was saved, to
 //! the bit, for every scheduler with any droppers, flow queues, shared limits and meters.
 //!
-//! `WEIR_LAWS` sets the number of random workloads for each scheduler, as in `laws.rs`.
+//! [`common::seeds`] says how many random workloads each scheduler gets, as in `laws.rs`.
 
 use crate::common;
 
 use common::{Random, plan_with_places, random_graft};
-use common::{random_length, random_meter_id, random_plan, random_tree};
+use common::{random_length, random_meter_id, random_plan, random_tree, seeds};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::LeafAccount;
 use weir_core::change::Change;
@@ -21,11 +21,6 @@ use weir_core::units::{Bytes, Duration, Instant};
 
 /// Calls before the checkpoint, at most, and after it.
 const CALLS: u64 = 120;
-
-fn workloads() -> u64 {
-    let text = std::env::var("WEIR_LAWS").unwrap_or_default();
-    text.parse().unwrap_or(10_000)
-}
 
 /// Makes calls on links, the same on each.
 struct Driver {
@@ -223,16 +218,18 @@ fn continues(entry: &Entry, seed: u64) -> bool {
 
 /// Runs a law for every scheduler and seed.
 fn for_all(law: fn(&Entry, u64) -> bool) {
+    let (laws, first) = (seeds::laws(), seeds::first());
     let only = std::env::var("WEIR_SCHEDULER").ok();
     let is_meant = |entry: &&Entry| only.as_ref().is_none_or(|it| it == entry.descriptor.keyword);
     for entry in SCHEDULERS.iter().filter(is_meant) {
         let keyword = entry.descriptor.keyword;
-        let (mut built, mut seed) = (0, 0);
-        while built < workloads() {
-            seed += 1;
+        let (mut built, mut tried) = (0, 0);
+        while built < laws {
+            tried += 1;
+            let seed = first.wrapping_add(tried);
             let ran = catch_unwind(AssertUnwindSafe(|| law(entry, seed)));
             built += u64::from(ran.unwrap_or_else(|_| panic!("{keyword} with seed {seed}")));
-            assert!(seed < 1000 + 4 * workloads(), "{keyword} refuses most plans");
+            assert!(tried < 1000 + 4 * laws, "{keyword} refuses most plans");
         }
     }
 }

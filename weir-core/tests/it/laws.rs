@@ -1,12 +1,12 @@
 //! The laws: what must hold for every registered scheduler under any workload.
 //!
-//! `WEIR_LAWS` sets the number of random workloads for each scheduler (10 000 if absent). A failure
-//! prints the seed of the workload; add it to `SEEDS` so that it always runs first.
+//! [`common::seeds`] says how many random workloads each scheduler gets, and the first seed. A
+//! failure prints the seed of the workload; add it to `SEEDS` so that it always runs first.
 
 use crate::common;
 
 use common::{BUSY_LEAVES, Random, busy_leaf, large_plan, large_tree};
-use common::{random_length, random_meter_id, random_plan, random_tree};
+use common::{random_length, random_meter_id, random_plan, random_tree, seeds};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::{Account, Count};
@@ -23,11 +23,6 @@ const SEEDS: &[u64] = &[];
 
 /// Leaves of the large trees.
 const LEAVES: [usize; 3] = [1_000, 10_000, 100_000];
-
-fn workloads() -> u64 {
-    let text = std::env::var("WEIR_LAWS").unwrap_or_default();
-    text.parse().unwrap_or(10_000)
-}
 
 /// How large the trees of a law are.
 #[derive(Clone, Copy, Debug)]
@@ -88,19 +83,19 @@ type Law = fn(&Entry, u64, Size) -> bool;
 
 /// Runs `law` for every scheduler and seed.
 fn for_all(name: &str, law: Law) {
+    let (laws, first) = (seeds::laws(), seeds::first());
     for entry in SCHEDULERS {
-        let mut built = 0u64;
-        let mut seed = 0u64;
-        let mut seeds = SEEDS.iter().copied();
-        while built < workloads() {
-            let current = seeds.next().unwrap_or_else(|| {
-                seed += 1;
-                seed
+        let (mut built, mut tried) = (0u64, 0u64);
+        let mut rows = SEEDS.iter().copied();
+        while built < laws {
+            let seed = rows.next().unwrap_or_else(|| {
+                tried += 1;
+                first.wrapping_add(tried)
             });
-            built += u64::from(holds((name, law), entry, current, Size::Small));
+            built += u64::from(holds((name, law), entry, seed, Size::Small));
             // A plan may be refused with an error; a scheduler must not refuse most plans.
             let keyword = entry.descriptor.keyword;
-            assert!(seed < 1000 + 4 * workloads(), "{keyword} refuses most plans");
+            assert!(tried < 1000 + 4 * laws, "{keyword} refuses most plans");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use common::seeds::seeds;
 use common::{Random, random_tree};
 use std::collections::BTreeMap;
 use weir_core::event::Poll;
@@ -45,7 +46,7 @@ fn what_leaves_borrow_is_what_their_packets_were_lent() {
     for entry in SCHEDULERS {
         let keyword = entry.descriptor.keyword;
         let (mut driven, mut loans) = (0, 0);
-        for seed in 0..SEEDS {
+        for seed in seeds(SEEDS) {
             let mut random = Random::new(seed);
             let tree = random_tree(&mut random, entry.descriptor);
             let Ok(mut link) = LinkPlan::new(keyword, tree.clone()).build() else { continue };

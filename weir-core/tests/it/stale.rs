@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use common::seeds::seeds;
 use common::{Random, random_plan, random_tree};
 use weir_core::event::DropReason;
 use weir_core::ids::{Handle, LeafId};
@@ -13,7 +14,8 @@ use weir_core::units::{Duration, Instant};
 fn what_is_older_than_its_leaf_allows_is_dropped_and_the_rest_leaves() {
     for entry in SCHEDULERS {
         let mut stale = 0;
-        for seed in 0..200 {
+        for seed in seeds(200) {
+            println!("{}, seed {seed}", entry.descriptor.keyword);
             let mut random = Random::new(seed);
             let tree = random_tree(&mut random, entry.descriptor);
             let plan = random_plan(&mut random, entry.descriptor, tree);

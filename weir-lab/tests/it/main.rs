@@ -3,6 +3,5 @@
 #[path = "../../../weir/tests/it/guide.rs"]
 mod guide;
 mod lab;
-mod live;
 mod settings;
 mod stops;

@@ -1,50 +1,27 @@
 //! Ctrl-C during long runs of experiments.
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-/// Starts `weir-lab` with these arguments, interrupts it after `wait`, and returns its output.
-fn interrupted(arguments: &[&str], wait: Duration) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir-lab"))
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    std::thread::sleep(wait);
-    let begun = Instant::now();
-    let id = child.id().to_string();
-    let killed = Command::new("kill").args(["-INT", &id]).status().expect("kill starts");
-    assert!(killed.success());
-    let mut text = String::new();
-    let mut output = child.stdout.take().expect("it is piped");
-    std::io::Read::read_to_string(&mut output, &mut text).expect("it is text");
-    let mut errors = String::new();
-    let mut output = child.stderr.take().expect("it is piped");
-    std::io::Read::read_to_string(&mut output, &mut errors).expect("it is text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{text}{errors}");
-    assert!(errors.contains("stopped: "), "{errors}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(60),
-        "running experiments end, and no more begin"
-    );
-    text
-}
+use weir_testbed::{Ended, Process, until};
 
-/// As [`interrupted`]; waits longer until `has_some` of what it prints: a busy machine needs longer
-/// for the first part.
-fn interrupted_with_some(arguments: &[&str], has_some: impl Fn(&str) -> bool) -> String {
-    let texts = [3, 8, 20].map(Duration::from_secs).into_iter();
-    let mut texts = texts.map(|wait| interrupted(arguments, wait));
-    texts.find(|text| has_some(text)).expect("some part ends within 20 s")
+/// Interrupts `weir-lab` once it has worked for a while, and returns what it printed.
+fn interrupted(arguments: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-lab"));
+    let mut process = Process::start(command.args(arguments)).expect("it starts");
+    until("it works", || process.processor_time() >= WORK).expect("it works for seconds");
+    process.signal("INT").expect("it runs");
+    let ended = process.wait_for_output().expect("what runs ends, and no more begins");
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("stopped: "), "{ended:?}");
+    ended
 }
 
 #[test]
 fn a_stop_reports_the_experiments_that_ended() {
     let arguments = ["run", "all", "--threads", "1"];
-    let text = interrupted_with_some(&arguments, |text| {
-        text.lines().any(|line| line.contains(" historic: "))
-    });
+    let text = interrupted(&arguments).stdout;
+    assert!(text.lines().any(|line| line.contains(" historic: ")), "{text}");
     assert!(text.trim_end().lines().last().is_some_and(|last| last.contains(" hold")), "{text}");
 }
 
@@ -54,10 +31,12 @@ fn a_stopped_report_has_what_ended_and_leaves_the_document_alone() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (html, document) = (at("r.html"), at("README.md"));
     std::fs::write(&document, "as it was").expect("it can be written");
-    let wait = Duration::from_secs(4);
-    interrupted(&["report", "--threads", "1", "--out", &html], wait);
+    interrupted(&["report", "--threads", "1", "--out", &html]);
     let page = std::fs::read_to_string(&html).expect("it was written");
     assert!(page.contains("<article") && page.trim_end().ends_with("</html>"), "{page}");
-    interrupted(&["report", "--threads", "1", "--markdown", &at(".")], wait);
+    interrupted(&["report", "--threads", "1", "--markdown", &at(".")]);
     assert_eq!(std::fs::read_to_string(&document).expect("it is there"), "as it was");
 }
+
+/// Enough for the first experiments.
+const WORK: Duration = Duration::from_secs(8);

@@ -7,5 +7,7 @@ mod documents;
 mod join;
 mod policy;
 mod ranges;
+#[path = "../../../weir-core/tests/it/common/seeds.rs"]
+mod seeds;
 mod template;
 mod traps;

@@ -7,3 +7,5 @@ mod hostile;
 mod messages;
 mod network;
 mod oracle;
+#[path = "../../../weir-core/tests/it/common/seeds.rs"]
+mod seeds;

@@ -2,11 +2,9 @@
 
 use crate::common;
 
-use common::{command, example, json, weir};
+use common::{example, interrupted, json, weir};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder for scratch files")
@@ -180,22 +178,7 @@ fn replications_are_the_same_on_any_number_of_threads() {
 fn a_stop_reports_the_replications_that_ended() {
     let folder = folder();
     let path = floods(&folder, "cbq", BY_RATE);
-    let mut child = command(&["sim", &path, "--replications", "10000", "--threads", "2"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("weir starts");
-    std::thread::sleep(Duration::from_secs(3));
-    let begun = Instant::now();
-    let id = child.id().to_string();
-    let killed = Command::new("kill").args(["-INT", &id]).status().expect("kill starts");
-    assert!(killed.success());
-    let mut output = child.stdout.take().expect("it is piped");
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut output, &mut text).expect("it is text");
-    let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(130), "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "it stops immediately");
+    let text = interrupted(&["sim", &path, "--replications", "10000", "--threads", "2"]).stdout;
     assert!(text.contains("of 10000 replications") && text.contains("±"), "{text}");
 }
 

@@ -4,9 +4,8 @@ use crate::common::kinds;
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use weir_testbed::{Process, until};
 
 /// A scenario that no machine simulates within a test.
 const LONG: &str = "policy = 'policy.toml'\nduration = '1000000 s'\n[[source]]\nname = 'a'\n\
@@ -35,25 +34,20 @@ fn check_stopped(option: &str, signal: &str) {
     let before = names(folder.path());
     let words = format!("sim long.toml --memory 64GB {option} out");
     let mut command = kinds::command(&folder, &words);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().expect("weir starts");
-    let begun = Instant::now();
-    while written(child.id()) < 1_000_000 && begun.elapsed() < Duration::from_secs(60) {
-        sleep(Duration::from_millis(5));
-    }
-    assert!(written(child.id()) >= 1_000_000, "{option}: writes while it runs");
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args([signal, &id]).status().expect("kill starts");
-    assert!(sent.success());
-    assert!(!child.wait().expect("ends").success(), "{option} {signal}");
+    let mut process = Process::start(&mut command).expect("weir starts");
+    let has_written = || written(process.id()) >= 1_000_000;
+    until("it writes while it runs", has_written).expect("it writes much");
+    process.signal(signal).expect("it runs");
+    let status = process.wait_for_exit().expect("it ends");
+    assert!(!status.success(), "{option} {signal}");
     assert_eq!(names(folder.path()), before, "{option} {signal}");
 }
 
 #[test]
 fn a_command_that_is_stopped_leaves_no_file() {
-    check_stopped("--parquet", "-INT");
-    check_stopped("--trace", "-TERM");
-    check_stopped("--parquet", "-KILL");
+    check_stopped("--parquet", "INT");
+    check_stopped("--trace", "TERM");
+    check_stopped("--parquet", "KILL");
 }
 
 /// Files that name others: a policy with a list, and a scenario with that policy and arrivals.

@@ -2,10 +2,8 @@
 
 use crate::common;
 
-use common::{command, example, json, weir};
+use common::{example, interrupted, json, weir};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Checks that a command refuses with these texts.
 fn check_refused(arguments: &[&str], says: &[&str]) {
@@ -192,47 +190,16 @@ fn a_network_that_does_not_fit_is_refused_before_it_starts() {
     check_refused(&many, &part("10000 reports", "use fewer runs"));
 }
 
-/// Starts `weir` with these arguments, interrupts it after `wait`, and returns its output.
-fn interrupted(arguments: &[&str], wait: Duration) -> String {
-    let mut child = command(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("weir starts");
-    std::thread::sleep(wait);
-    let begun = Instant::now();
-    let id = child.id().to_string();
-    let killed = Command::new("kill").args(["-INT", &id]).status().expect("kill starts");
-    assert!(killed.success());
-    let mut text = String::new();
-    let mut output = child.stdout.take().expect("it is piped");
-    std::io::Read::read_to_string(&mut output, &mut text).expect("it is text");
-    let mut errors = String::new();
-    let mut output = child.stderr.take().expect("it is piped");
-    std::io::Read::read_to_string(&mut output, &mut errors).expect("it is text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{text}{errors}");
-    assert!(errors.contains("stopped: "), "{errors}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(60),
-        "running replications end, and no more begin"
-    );
-    text
-}
-
-/// As [`interrupted`]; waits longer until `has_some` of what it prints: a busy machine needs longer
-/// for the first part.
-fn interrupted_with_some(arguments: &[&str], has_some: impl Fn(&str) -> bool) -> String {
-    let texts = [3, 8, 20].map(Duration::from_secs).into_iter();
-    let mut texts = texts.map(|wait| interrupted(arguments, wait));
-    texts.find(|text| has_some(text)).expect("some part ends within 20 s")
-}
-
 #[test]
 fn a_stop_reports_the_replications_of_a_network_that_ended() {
     let folder = Folder::new();
     let path = two_policies(&folder);
     let arguments = ["sim", &path, "--replications", "10000", "--threads", "2"];
-    interrupted_with_some(&arguments, |text| {
-        text.contains("of 10000 replications") && text.contains("narrow from router")
-    });
+    let ended = interrupted(&arguments);
+    assert!(ended.stderr.contains("stopped: "), "{ended:?}");
+    let text = ended.stdout;
+    assert!(
+        text.contains("of 10000 replications") && text.contains("narrow from router"),
+        "{text}"
+    );
 }

@@ -17,6 +17,7 @@ use weir_live::wait::{WaitPolicy, monotonic_ns};
 use weir_policy::Policy;
 use weir_record::{End, File, Head, LaneHead, RecordReader, RecordWriter};
 use weir_sim::recorded::{RecordReport, replay};
+use weir_testbed::{PATIENCE, until};
 
 /// Shorter than the pauses of a busy machine: each is a stall of the loop.
 const LAG_MAX: units::Duration = units::Duration::from_millis(2);
@@ -121,13 +122,11 @@ fn beside<T>(policy: &Policy, with: impl FnOnce(&Board) -> T) -> T {
 /// Waits until the loop has sent something.
 fn warm(board: &Board) {
     let dropped = |board: &Board| {
-        let status = board.ask(Duration::from_secs(10)).expect("the loop gives counts");
+        let status = board.ask(PATIENCE).expect("the loop gives counts");
         let classes = status.lanes[0].classes.iter();
         classes.flat_map(|class| &class.dropped).any(|(_, amount)| amount.packets > 0)
     };
-    while !dropped(board) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("something is dropped", || dropped(board)).expect("the queues are short");
 }
 
 /// Records so many frames.
@@ -177,11 +176,10 @@ fn a_record_lasts_to_the_end_of_its_link_and_two_at_once_are_equal() {
         warm(board);
         let two = [(); 2].map(|()| Session::begin([(&board.recording, 2)]));
         both.lock().expect("no panic").extend(two);
-        let status = || board.ask(Duration::from_secs(10)).expect("the loop gives counts");
+        let status = || board.ask(PATIENCE).expect("the loop gives counts");
         let before = status().lanes[0].classes[1].offered.packets;
-        while status().lanes[0].classes[1].offered.packets < before + 100 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let is_more = || status().lanes[0].classes[1].offered.packets >= before + 100;
+        until("frames are offered", is_more).expect("the sender goes on");
         std::mem::take(&mut *both.lock().expect("no panic"))
     });
     let records: Vec<Vec<u8>> = sessions.into_iter().map(|session| rest(session, &text)).collect();
@@ -210,12 +208,10 @@ fn a_writer_that_does_not_follow_ends_the_record_and_not_the_loop() {
     let (session, more) = beside(&policy, |board| {
         warm(board);
         let session = Session::with_buffer([(&board.recording, 2)], 64 << 10);
-        let status = || board.ask(Duration::from_secs(10)).expect("the loop goes on");
+        let status = || board.ask(PATIENCE).expect("the loop goes on");
         let offered = || status().lanes[0].classes[1].offered.packets;
         let before = offered();
-        while offered() < before + 2000 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until("frames are offered", || offered() >= before + 2000).expect("the sender goes on");
         (session, record(board, &text, 100))
     });
     let report = replayed(&rest(session, &text));

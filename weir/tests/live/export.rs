@@ -1,14 +1,12 @@
 //! `weir export tc --apply --verify` as a user runs it: the kernel's own disciplines in a private
-//! network. Needs root or user namespaces and `tc`; otherwise the tests are skipped and counted, or
-//! fail if WEIR_REQUIRE_LIVE=1.
+//! network. Needs root or user namespaces and `tc`.
 
-use libtest_mimic::Failed;
 use std::fs;
-use std::process::{Command, Output};
-use weir_testbed::rows::{self, Need};
-use weir_testbed::{RIGHT, Testbed, TestbedConfig};
+use std::process::Command;
 
-type Outcome = Result<(), Failed>;
+use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
+use weir_testbed::{Ended, Process, RIGHT, Testbed, TestbedConfig};
+
 type Test = (&'static str, fn() -> Outcome);
 
 const TESTS: &[Test] = &[
@@ -50,15 +48,15 @@ default = true
 "#;
 
 /// Returns the rows of this module.
-pub fn rows() -> impl Iterator<Item = rows::Row> {
+pub fn rows() -> impl Iterator<Item = Row> {
     rows::table("export", TESTS, &[Need::PrivateNetworks, Need::Program("tc")])
 }
 
 /// Runs a program in the network between the hosts.
-fn inside(testbed: &Testbed, program: &str, arguments: &[&str]) -> Result<Output, Failed> {
+fn inside(testbed: &Testbed, program: &str, arguments: &[&str]) -> Result<Ended, Failed> {
     let mut command = Command::new(program);
     command.args(arguments);
-    Ok(testbed.weir.run(move || command.output())??)
+    Ok(Process::start_in(&testbed.weir, &mut command)?.wait_for_output()?)
 }
 
 fn export(testbed: &Testbed, device: &str, options: &[&str]) -> Result<(String, i32), Failed> {
@@ -69,8 +67,7 @@ fn export(testbed: &Testbed, device: &str, options: &[&str]) -> Result<(String, 
     let mut arguments = vec!["export", "tc", policy, "--dev", device, "--filters", "u32"];
     arguments.extend(options);
     let output = inside(testbed, env!("CARGO_BIN_EXE_weir"), &arguments)?;
-    let text = [output.stdout, output.stderr].concat();
-    Ok((String::from_utf8(text)?, output.status.code().unwrap_or(-1)))
+    Ok((output.stdout + &output.stderr, output.status.code().unwrap_or(-1)))
 }
 
 fn expect((text, code): (String, i32), wanted: i32, parts: &[&str]) -> Outcome {
@@ -105,7 +102,7 @@ fn what_was_changed_is_found() -> Outcome {
     let removed = inside(&testbed, "tc", &["filter", "del", "dev", RIGHT, "parent", "1:"])?;
     let added = inside(&testbed, "tc", &filter)?;
     if !removed.status.success() || !added.status.success() {
-        return Err(String::from_utf8([removed.stderr, added.stderr].concat())?.into());
+        return Err((removed.stderr + &added.stderr).into());
     }
     let parts = [
         "voice: counted there",

@@ -1,6 +1,7 @@
 //! The command on live links, one program: the real `weir` between private networks, with real
 //! kernel traffic.
 
+mod bench;
 mod demo;
 mod export;
 mod host;
@@ -8,6 +9,7 @@ mod package;
 mod processes;
 mod reservations;
 mod reserve;
+mod reserved;
 mod send;
 mod tc_kernel;
 mod tc_twin;
@@ -20,5 +22,11 @@ use weir_testbed::rows;
 fn main() -> ExitCode {
     let tests = up::rows().chain(host::rows()).chain(reservations::rows()).chain(reserve::rows());
     let tests = tests.chain(send::rows()).chain(export::rows()).chain(tc_kernel::rows());
-    rows::main(tests.chain(tc_twin::rows()).chain(package::rows()).chain(demo::rows()))
+    rows::main(
+        tests
+            .chain(tc_twin::rows())
+            .chain(package::rows())
+            .chain(demo::rows())
+            .chain(bench::rows()),
+    )
 }

@@ -1,25 +1,22 @@
 //! The Debian package: made of this program, installed into an empty root, run there as its unit
-//! says, and removed. Needs dpkg, and root or user namespaces; otherwise the tests are skipped and
-//! counted, or fail if WEIR_REQUIRE_LIVE=1.
+//! says, and removed. Needs dpkg, and root or user namespaces.
 
-use libtest_mimic::Failed;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use weir_testbed::rows::{self, Need};
-use weir_testbed::{LEFT, RIGHT, Testbed, TestbedConfig};
+use std::process::Command;
 
-type Outcome = Result<(), Failed>;
+use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
+use weir_testbed::{LEFT, Process, RIGHT, Testbed, TestbedConfig, end_all, until};
+
 type Test = (&'static str, fn() -> Outcome);
 
 const TESTS: &[Test] = &[("the_package_installs_runs_as_its_unit_says_and_goes", the_package_runs)];
 
 /// Returns the rows of this module.
-pub fn rows() -> impl Iterator<Item = rows::Row> {
+pub fn rows() -> impl Iterator<Item = Row> {
     rows::table("package", TESTS, NEEDS)
 }
 
@@ -196,7 +193,7 @@ fn runs_as_its_unit_says(root: &Root) -> Outcome {
     let names = key("CapabilityBoundingSet")?.split_whitespace();
     let names: Vec<_> = names.map(|name| name.replacen("CAP_", "+", 1).to_lowercase()).collect();
     let notices = UnixDatagram::bind(root.path("run/notify"))?;
-    notices.set_read_timeout(Some(PATIENCE))?;
+    notices.set_nonblocking(true)?;
     // Each program takes the place of the one before it, so the process is the keeper in the end.
     let script = format!(
         "mount --rbind /proc {0}/proc && mount --rbind /dev {0}/dev && \
@@ -210,59 +207,33 @@ fn runs_as_its_unit_says(root: &Root) -> Outcome {
     command.args(["--mount", "sh", "-c", &script]);
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command.env("NOTIFY_SOCKET", "/run/notify").env("WATCHDOG_USEC", "1000000");
-    let errors = root.folder.path().join("errors");
-    command.stdout(Stdio::null()).stderr(fs::File::create(&errors)?);
     let testbed = Testbed::new(TestbedConfig::default())?;
-    let mut child = testbed.weir.run(move || command.spawn())??;
-    let outcome = is_ready_and_stops(&notices, &mut child, root);
-    // Asked to, the keeper ends the forwarder; killed, it would leave it running.
-    if child.try_wait()?.is_none() {
-        said(Command::new("kill").args(["-TERM", &child.id().to_string()]))?;
-        drop(await_end(&mut child));
-        child.kill()?;
-    }
-    outcome.map_err(|error| {
-        let text = fs::read_to_string(&errors).unwrap_or_default();
-        format!("{error:?}: {text}").into()
-    })
+    let mut process = Process::start_in(&testbed.weir, &mut command)?;
+    let outcome = is_ready_and_stops(&notices, &mut process, root);
+    end_all(&testbed.weir, &mut process);
+    outcome.map_err(|error| format!("{error:?}: {}", process.printed()).into())
 }
 
-fn is_ready_and_stops(notices: &UnixDatagram, child: &mut Child, root: &Root) -> Outcome {
+fn is_ready_and_stops(notices: &UnixDatagram, process: &mut Process, root: &Root) -> Outcome {
     for wanted in ["READY=1", "WATCHDOG=1"] {
         await_notice(notices, wanted)?;
     }
     assert!(root.path("run/weir/home.sock").exists(), "the control socket is where it should be");
-    let process = child.id().to_string();
-    said(Command::new("kill").args(["-TERM", &process]))?;
+    process.signal("TERM")?;
     await_notice(notices, "STOPPING=1")?;
-    await_end(child)?;
-    assert_eq!(child.wait()?.code(), Some(0));
+    assert_eq!(process.wait_for_exit()?.code(), Some(0));
     assert!(!root.path("run/weir/home.sock").exists(), "the control socket goes with the link");
-    Ok(())
-}
-
-fn await_end(child: &mut Child) -> Outcome {
-    let start = Instant::now();
-    while child.try_wait()?.is_none() {
-        if start.elapsed() > PATIENCE {
-            return Err("it does not end".into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
     Ok(())
 }
 
 /// Waits until a notice has this line.
 fn await_notice(notices: &UnixDatagram, wanted: &str) -> Outcome {
     let mut bytes = [0; 4096];
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        let len = notices.recv(&mut bytes).map_err(|error| format!("no {wanted}: {error}"))?;
-        if String::from_utf8_lossy(&bytes[..len]).lines().any(|line| line == wanted) {
-            return Ok(());
-        }
-    }
-    Err(format!("no {wanted}").into())
+    let mut is_it = || {
+        let length = notices.recv(&mut bytes).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..length]).lines().any(|line| line == wanted)
+    };
+    Ok(until(wanted, &mut is_it)?)
 }
 
 const UNIT: &str = "usr/lib/systemd/system/weir@.service";
@@ -275,7 +246,6 @@ const NEEDS: &[Need] = &[
 ];
 /// What the package depends on.
 const INSTALLED: [&str; 2] = ["libc6", "libgcc-s1"];
-const PATIENCE: Duration = Duration::from_secs(30);
 const POLICY: &str =
     "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";
 const DEPLOYMENT: &str = "[deployment]\nports = { inside = \"LEFT\", outside = \"RIGHT\" }\n\n\

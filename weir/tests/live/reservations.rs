@@ -1,30 +1,25 @@
 //! `weir up` with `[deployment.rsvp]` on two routers between two hosts, in private networks: a
 //! reservation that the receiver asks for is a class on both routers, real packets get its rate,
 //! and it goes with its state. The hosts are nodes of `weir-rsvp` on real sockets. Needs root, as
-//! host ports do; otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
+//! host ports do.
 
-use crate::processes;
-use crate::support::reserving;
-use weir_testbed::rows::{self, Need};
-
-use libtest_mimic::Failed;
-use processes::{children, signal};
-use reserving::{Row, Setting, address, connect, drive, route_to_all};
-use serde_json::Value;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+
+use crate::reserved::{Crossing, classes, expires_ms, policy, reservations};
+use crate::support::reserving;
+use reserving::{Setting, address, connect, drive, route_to_all};
+use tempfile::TempDir;
+use weir_control::client;
+use weir_control::protocol::{Answer, Request, Reservations, Since};
 use weir_live::netns::NetNs;
 use weir_rsvp::node::Event;
 use weir_rsvp::wire::{Filter, Priority, Session};
+use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
+use weir_testbed::{Process, children, end_all, signal, until_ok};
 
-type Outcome = Result<(), Failed>;
-type Test = (&'static str, fn() -> Outcome);
-
-const TESTS: &[Test] = &[
+const TESTS: &[(&str, fn() -> Outcome)] = &[
     ("a_reservation_is_a_class_on_each_router_until_it_is_released", a_reservation_is_a_class),
     ("without_refreshes_classes_go", without_refreshes_classes_go),
     ("classes_outlive_the_process_of_reservations", classes_outlive_the_process),
@@ -34,42 +29,30 @@ const TESTS: &[Test] = &[
 ];
 
 /// Returns the rows of this module.
-pub fn rows() -> impl Iterator<Item = rows::Row> {
+pub fn rows() -> impl Iterator<Item = Row> {
     rows::table("reservations", TESTS, &[Need::Root])
 }
 
 /// Sender, two routers, receiver. The hosts are driven by the thread of the test.
 struct Scene {
-    folder: PathBuf,
-    row: Row,
-    routers: Vec<Child>,
+    folder: TempDir,
+    hosts: reserving::Row,
+    /// Routers that were started, each with the number of its network.
+    routers: Vec<(usize, Process)>,
     /// More lines of `[deployment.rsvp]`.
     more: &'static str,
 }
 
 const NODES: usize = 4;
+const ROUTERS: [usize; 2] = [1, 2];
 const CLASS: &str = "rsvp-10_3_0_4-17-5004-10_1_0_1-4000";
 
-/// 10 Mbit/s, of which reservations have almost `reserved` Mbit/s.
-fn policy(reserved: u32) -> String {
-    format!(
-        "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"hfsc\"\noverhead = \"ethernet\"\n\
-         [class.reserved]\nrate = \"{reserved} Mbit/s\"\n\
-         places = {{ count = 100, rate = \"1 kbit/s\" }}\n\
-         [class.signals]\nparent = \"reserved\"\nrate = \"100 kbit/s\"\n\
-         match = {{ proto = \"46\" }}\n\
-         [class.rest]\nrate = \"1 Mbit/s\"\ndefault = true\n"
-    )
-}
-
 impl Scene {
-    fn new(name: &str, reserved: u32) -> Result<Self, Failed> {
-        Self::with(name, reserved, "")
+    fn new(reserved: u32) -> Result<Self, Failed> {
+        Self::with(reserved, "")
     }
 
-    fn with(name: &str, reserved: u32, more: &'static str) -> Result<Self, Failed> {
-        let folder = std::env::temp_dir().join(format!("weir-rsvp-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder)?;
+    fn with(reserved: u32, more: &'static str) -> Result<Self, Failed> {
         let networks: Vec<NetNs> = (0..NODES).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
         for cable in 0..NODES - 1 {
             connect(&networks, cable)?;
@@ -83,12 +66,10 @@ impl Scene {
             let driver = networks[node].run(|| drive(node, setting))??;
             stations.push(reserving::Station { driver, events: Vec::new() });
         }
-        let row = Row { networks, stations };
-        let mut scene = Self { folder, row, routers: Vec::new(), more };
-        fs::write(scene.folder.join("out.toml"), policy(reserved))?;
-        for node in 1..NODES - 1 {
-            scene.start(node)?;
-        }
+        let hosts = reserving::Row { networks, stations };
+        let mut scene = Self { folder: tempfile::tempdir()?, hosts, routers: Vec::new(), more };
+        fs::write(scene.folder.path().join("out.toml"), policy(reserved))?;
+        ROUTERS.into_iter().try_for_each(|node| scene.start(node))?;
         Ok(scene)
     }
 
@@ -97,94 +78,104 @@ impl Scene {
             "[deployment]\nports = {{ host = \"right\" }}\ncontrol = \"{}\"\n\
              [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"500 ms\"\n{}\
              [direction.out]\nfrom = \"host\"\nto = \"wire\"\npolicy = \"out.toml\"\n",
-            self.folder.join(format!("r{node}.sock")).display(),
+            self.socket(node).display(),
             self.more
         );
         let file = format!("r{node}.toml");
-        fs::write(self.folder.join(&file), deployment)?;
+        fs::write(self.folder.path().join(&file), deployment)?;
         let mut command = self.weir(&["up", &file]);
-        let log = fs::File::create(self.folder.join(format!("r{node}.log")))?;
-        command.stdout(log.try_clone()?).stderr(log);
-        self.routers.push(self.row.networks[node].run(move || command.spawn())??);
-        let start = Instant::now();
-        while self.reservations(node).is_err() {
-            if start.elapsed() > reserving::PATIENCE {
-                return Err(
-                    format!("router {node} takes no reservations: {}", self.log(node)).into()
-                );
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
+        let process = Process::start_in(&self.hosts.networks[node], &mut command)?;
+        self.routers.push((node, process));
+        self.await_told(node, "it takes reservations", |_| true).map(drop)
     }
 
+    fn socket(&self, node: usize) -> PathBuf {
+        self.folder.path().join(format!("r{node}.sock"))
+    }
+
+    fn router(&self, node: usize) -> &Process {
+        let found = self.routers.iter().find(|(of, _)| *of == node);
+        &found.expect("both are started").1
+    }
+
+    /// What a router has printed.
     fn log(&self, node: usize) -> String {
-        fs::read_to_string(self.folder.join(format!("r{node}.log"))).unwrap_or_default()
+        self.router(node).printed()
     }
 
     fn weir(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(arguments).current_dir(&self.folder);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).current_dir(self.folder.path());
         command
     }
 
-    /// What the router tells of its reservations.
-    fn reservations(&self, node: usize) -> Result<Value, Failed> {
-        let socket = format!("r{node}.sock");
-        let output = self.weir(&["api", "link", "/reservations", "--control", &socket]).output()?;
-        let answer: Value = serde_json::from_slice(&output.stdout)?;
-        let inner = answer.get("reservations").cloned();
-        inner.ok_or_else(|| format!("{answer}").into())
+    /// Drives the hosts until `look` finds something.
+    fn until<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut(&mut Self) -> Result<T, String>,
+    ) -> Result<T, Failed> {
+        let found = until_ok(what, || {
+            self.hosts.turn();
+            look(self)
+        });
+        Ok(found.map_err(|why| format!("{why}\n{}\n{}", self.log(1), self.log(2)))?)
+    }
+
+    /// Drives the hosts until what a router tells of its reservations is good; returns it.
+    fn await_told(
+        &mut self,
+        node: usize,
+        what: &str,
+        is_good: impl Fn(&Reservations) -> bool,
+    ) -> Result<Reservations, Failed> {
+        let what = format!("router {node}: {what}");
+        let found = until_ok(&what, || {
+            self.hosts.turn();
+            let told = reservations(&self.socket(node))?;
+            if is_good(&told) { Ok(told) } else { Err(format!("{told:?}")) }
+        });
+        Ok(found.map_err(|why| format!("{why}\n{}", self.log(node)))?)
+    }
+
+    /// Drives the hosts until a reservation was refreshed at a router after this call, and checks
+    /// at each look that its class is there.
+    fn await_refresh(&mut self, node: usize) -> Outcome {
+        let mut least = u64::MAX;
+        self.until("it is refreshed", |scene| {
+            let socket = scene.socket(node);
+            // While the process of reservations starts, it tells nothing.
+            let lives = reservations(&socket).ok().as_ref().and_then(expires_ms);
+            assert_eq!(classes(&socket)?, [CLASS], "the class stays, {}", scene.log(node));
+            let is_refreshed = lives.is_some_and(|lives| lives > least);
+            least = least.min(lives.unwrap_or(u64::MAX));
+            if is_refreshed { Ok(()) } else { Err(format!("it lives for {lives:?} ms")) }
+        })
     }
 
     /// Drives the hosts until an event of this kind is among those that clients of the router read;
     /// returns its sentence.
     fn await_event(&mut self, node: usize, kind: &str) -> Result<String, Failed> {
-        let socket = format!("r{node}.sock");
-        let start = Instant::now();
-        loop {
-            let output = self.weir(&["api", "link", "/events", "--control", &socket]).output()?;
-            let answer: Value = serde_json::from_slice(&output.stdout)?;
-            let events = answer["events"]["events"].as_array().cloned().unwrap_or_default();
-            let found = events.iter().find(|event| event["event"] == kind);
-            if let Some(text) = found.and_then(|event| event["text"].as_str()) {
-                return Ok(text.to_owned());
-            }
-            if start.elapsed() > reserving::PATIENCE {
-                return Err(format!("no {kind} in {answer}\n{}", self.log(node)).into());
-            }
-            self.row.run(Duration::from_millis(50));
-        }
+        self.until(kind, |scene| event(&scene.socket(node), kind))
     }
 
-    /// The names of the router's classes of reservations.
-    fn classes(&self, node: usize) -> Result<Vec<String>, Failed> {
-        let socket = format!("r{node}.sock");
-        let output = self.weir(&["--format", "json", "status", "--control", &socket]).output()?;
-        let status: Value = serde_json::from_slice(&output.stdout)?;
-        let lanes = status["lanes"].as_array().cloned().unwrap_or_default();
-        let classes =
-            lanes.iter().flat_map(|lane| lane["classes"].as_array().cloned().unwrap_or_default());
-        let names = classes.filter_map(|class| class["name"].as_str().map(str::to_owned));
-        Ok(names.filter(|name| name.starts_with("rsvp-")).collect())
+    /// Drives the hosts until a router has printed these words.
+    fn await_printed(&mut self, node: usize, words: &str) -> Outcome {
+        self.until(words, |scene| {
+            let log = scene.log(node);
+            if log.contains(words) { Ok(()) } else { Err(log) }
+        })
     }
 
     /// Drives the hosts until both routers have these classes.
     fn await_classes(&mut self, what: &str, wanted: &[&str]) -> Outcome {
-        let start = Instant::now();
-        loop {
-            self.row.run(Duration::from_millis(50));
-            let found: Vec<_> = (1..NODES - 1).map(|node| self.classes(node)).collect();
-            if found.iter().all(|names| names.as_ref().is_ok_and(|names| names == wanted)) {
-                return Ok(());
-            }
-            if start.elapsed() > reserving::PATIENCE {
-                let told: Vec<_> = (1..NODES - 1).map(|node| self.reservations(node)).collect();
-                let logs: String = (1..NODES - 1).map(|node| self.log(node)).collect();
-                return Err(format!("{what}: {found:?} {told:?}\n{logs}").into());
-            }
-        }
+        self.until(what, |scene| {
+            let found = ROUTERS.map(|node| classes(&scene.socket(node)));
+            let is_it = |names: &Result<Vec<String>, String>| {
+                names.as_ref().is_ok_and(|names| names == wanted)
+            };
+            if found.iter().all(is_it) { Ok(()) } else { Err(format!("{found:?}")) }
+        })
     }
 
     /// The sender announces a flow, and the receiver reserves for it.
@@ -200,243 +191,197 @@ impl Scene {
     ) -> Result<(Session, Filter), Failed> {
         let session = Session::udp(address(true, NODES - 2, NODES - 1), 5004 + number);
         let sender = Filter::new(address(true, 0, 0), 4000 + number);
-        self.row.announce_to(session, sender);
-        self.row.until("the receiver hears of the sender", |stations| {
+        self.hosts.announce_to(session, sender);
+        self.hosts.until("the receiver hears of the sender", |stations| {
             let is_it =
                 |event: &Event| matches!(event, Event::Path { session: of, .. } if *of == session);
             stations[1].has(is_it)
         })?;
-        self.row.reserve_at(session, sender, priority);
+        self.hosts.reserve_at(session, sender, priority);
         Ok((session, sender))
     }
 
-    /// Runs `weir` with these words about a router; fails if that does.
-    fn tell(&self, node: usize, words: &[&str]) -> Outcome {
-        let socket = format!("r{node}.sock");
-        let output = self.weir(&[words, &["--control", &socket]].concat()).output()?;
-        match output.status.success() {
+    /// Runs `weir` with these words about a router, while the hosts are driven; fails if that does.
+    fn tell(&mut self, node: usize, words: &[&str]) -> Outcome {
+        let socket = self.socket(node).display().to_string();
+        let mut command = self.weir(&[words, &["--control", &socket]].concat());
+        let mut process = Process::start(&mut command)?;
+        self.until("the command ends", |_| {
+            if process.is_alive() { Err(process.printed()) } else { Ok(()) }
+        })?;
+        let ended = process.wait_for_output()?;
+        match ended.status.success() {
             true => Ok(()),
-            false => Err(format!("{words:?}: {output:?}").into()),
+            false => Err(format!("{words:?}: {ended:?}").into()),
         }
     }
 }
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        for child in self.routers.drain(..) {
-            processes::end(child);
+        for (node, mut process) in self.routers.drain(..) {
+            end_all(&self.hosts.networks[node], &mut process);
         }
-        drop(fs::remove_dir_all(&self.folder));
     }
 }
 
+/// Returns the sentence of the first event of this kind that a link tells.
+fn event(socket: &std::path::Path, kind: &str) -> Result<String, String> {
+    let Answer::Events(all) = client::call(socket, &Request::Events(Since::default()))? else {
+        return Err("no events".to_owned());
+    };
+    let found = all.events.iter().find(|event| event["event"] == kind);
+    let text = found.and_then(|event| event["text"].as_str());
+    text.map(str::to_owned).ok_or_else(|| format!("{:?}", all.events))
+}
+
 fn a_reservation_is_a_class() -> Outcome {
-    let mut scene = Scene::new("class", 8)?;
+    let mut scene = Scene::new(8)?;
     let (session, _) = scene.reserve()?;
-    scene.row.until("it is confirmed", |stations| {
+    scene.hosts.until("it is confirmed", |stations| {
         stations[1].has(|event| matches!(event, Event::Confirmed { .. }))
             && stations[0].has(|event| matches!(event, Event::Reserved { .. }))
     })?;
     scene.await_classes("both routers have its class", &[CLASS])?;
-    let shown = scene.reservations(1)?;
-    let one = &shown["shown"][0];
-    assert_eq!((&shown["sessions"], &shown["admitted"]), (&1.into(), &1.into()), "{shown}");
+    let told = scene.await_told(1, "it is admitted", |told| told.admitted == 1)?;
+    let shown = serde_json::to_value(&told.shown)?;
+    let one = &shown[0];
+    assert_eq!(told.sessions, 1, "{shown}");
     assert_eq!(one["senders"][0]["from"], "10.1.0.1", "{shown}");
     assert_eq!(one["reservations"][0]["by"], "10.2.0.3", "{shown}");
     assert_eq!(one["reservations"][0]["class"], CLASS, "{shown}");
     assert_eq!(one["reservations"][0]["service"], "controlled-load", "{shown}");
-    let expires = one["reservations"][0]["expires_ms"].as_u64().expect("it does");
-    assert!((1..=2625).contains(&expires), "{shown}");
-    for node in [1, 2] {
+    assert!(expires_ms(&told).is_some_and(|lives| lives <= LIFE_MS), "{shown}");
+    for node in ROUTERS {
         let text = scene.await_event(node, "reservation-admitted")?;
         assert!(text.contains(CLASS) && text.contains("FF"), "{text}");
     }
-    real_packets_get_the_rate(&mut scene)?;
-    scene.row.stations[1].driver.call(|node, now, routes| node.release(now, session, routes))?;
+    packets_cross(&mut scene)?;
+    scene.hosts.stations[1].driver.call(|node, now, routes| node.release(now, session, routes))?;
     scene.await_classes("it is released", &[])?;
     let text = scene.await_event(1, "reservation-released")?;
     assert!(text.contains(CLASS) && text.contains("tore it down"), "{text}");
     Ok(())
 }
 
-const COUNT: usize = 200;
-/// Runs tried until the machine lets no queue before the link overflow.
-const ATTEMPTS: usize = 15;
+/// How long state lives without a refresh, at a period of 500 ms.
+const LIFE_MS: u64 = 2625;
 
 /// While another flow fills the link, packets within the reservation all arrive.
-fn real_packets_get_the_rate(scene: &mut Scene) -> Outcome {
-    let mut arrived = Vec::new();
-    while arrived.last() != Some(&COUNT) {
-        assert!(arrived.len() < ATTEMPTS, "of {COUNT} within the reservation: {arrived:?}");
-        arrived.push(count_beside_a_flood(scene)?);
-    }
-    Ok(())
-}
-
-fn count_beside_a_flood(scene: &mut Scene) -> Result<usize, Failed> {
-    const PAYLOAD: usize = 972;
-    let [from, to] = [0, NODES - 1].map(|node| &scene.row.networks[node]);
-    let target: SocketAddr = (address(true, NODES - 2, NODES - 1), 5004).into();
-    let receiver = to.run(|| UdpSocket::bind(target))??;
-    receiver.set_read_timeout(Some(Duration::from_millis(50)))?;
-    let sender = from.run(|| UdpSocket::bind((address(true, 0, 0), 4000)))??;
-    let flood = from.run(|| UdpSocket::bind((address(true, 0, 0), 0)))??;
-    let other = SocketAddr::new(target.ip(), 9);
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let received = thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                // 40 Mbit/s; a full socket is no failure of this test.
-                (0..50).for_each(|_| drop(flood.send_to(&[0; 1000], other)));
-                thread::sleep(Duration::from_millis(10));
-            }
-        });
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(300));
-            // 100 kB/s of IP packets, as is reserved.
-            for _ in 0..COUNT {
-                drop(sender.send_to(&[1; PAYLOAD], target));
-                thread::sleep(Duration::from_millis(10));
-            }
-        });
-        let mut last = Instant::now();
-        let (mut received, mut bytes) = (0, [0; PAYLOAD]);
-        while received < COUNT && last.elapsed() < Duration::from_secs(2) {
-            if receiver.recv(&mut bytes).is_ok() {
-                received += 1;
-                last = Instant::now();
-            }
-            // Without refreshes the reservation would go.
-            scene.row.run(Duration::from_millis(1));
-        }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        received
-    });
-    Ok(received)
+fn packets_cross(scene: &mut Scene) -> Outcome {
+    let [from, to] = [0, NODES - 1].map(|node| &scene.hosts.networks[node]);
+    let source = (address(true, 0, 0), 4000).into();
+    let target = (address(true, NODES - 2, NODES - 1), 5004).into();
+    let crossing = Crossing::open((from, source), (to, target))?;
+    // Without refreshes the reservation would go.
+    crossing.check(&scene.socket(1), || scene.hosts.turn())
 }
 
 fn without_refreshes_classes_go() -> Outcome {
-    let mut scene = Scene::new("refresh", 8)?;
-    let begin = Instant::now();
+    let mut scene = Scene::new(8)?;
     scene.reserve()?;
     scene.await_classes("both routers have its class", &[CLASS])?;
-    // The hosts say nothing any more. A period of 500 ms lets state live for 2.625 s.
-    let start = Instant::now();
-    while scene.classes(2)? != Vec::<String>::new() || scene.classes(1)? != Vec::<String>::new() {
-        assert!(start.elapsed() < reserving::PATIENCE, "the classes go");
-        thread::sleep(Duration::from_millis(50));
-    }
-    // On a busy machine much of its life is over when both classes are seen.
-    assert!(begin.elapsed() > Duration::from_secs(1), "soft state lives for some periods");
-    // The first one to miss refreshes tells the other by a tear.
-    let start = Instant::now();
-    let first = loop {
-        let expired = |node: &usize| scene.log(*node).contains("did not refresh it");
-        if let Some(node) = [1, 2].into_iter().find(expired) {
-            break node;
+    // The hosts say nothing any more.
+    until_ok("the classes go", || {
+        let found = ROUTERS.map(|node| classes(&scene.socket(node)));
+        if found.iter().all(|names| names == &Ok(vec![])) {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
         }
-        let logs = [1, 2].map(|node| scene.log(node));
-        assert!(start.elapsed() < reserving::PATIENCE, "neither says that it expired: {logs:?}");
-        thread::sleep(Duration::from_millis(50));
-    };
-    let text = scene.await_event(first, "reservation-expired")?;
+    })?;
+    // The first one to miss refreshes tells the other by a tear.
+    let text = until_ok("one says that it expired", || {
+        let logs = ROUTERS.map(|node| scene.log(node));
+        let expired = |log: &String| log.contains("did not refresh it");
+        let first = ROUTERS.into_iter().zip(&logs).find(|(_, log)| expired(log));
+        let (first, _) = first.ok_or_else(|| format!("{logs:?}"))?;
+        event(&scene.socket(first), "reservation-expired")
+    })?;
     assert!(text.contains(CLASS), "{text}");
     Ok(())
 }
 
 fn classes_outlive_the_process() -> Outcome {
-    let mut scene = Scene::new("outlive", 8)?;
+    let mut scene = Scene::new(8)?;
     scene.reserve()?;
     scene.await_classes("both routers have its class", &[CLASS])?;
-    let keeper = scene.routers[0].id();
+    let first = reserving_process(&scene, None)?;
+    signal(first, "KILL")?;
+    let again =
+        scene.until("it is started again", |scene| reserving_process(scene, Some(first)))?;
+    scene.await_refresh(1)?;
+    scene.await_told(1, "the new process has it", |told| told.admitted == 1)?;
+    // Without refreshes it goes, although the process that made it is no more.
+    signal(again, "KILL")?;
+    let gone = until_ok("the class goes", || match classes(&scene.socket(1)) {
+        Ok(names) if names.is_empty() => Ok(()),
+        found => Err(format!("{found:?}")),
+    });
+    Ok(gone.map_err(|why| format!("{why}\n{}", scene.log(1)))?)
+}
+
+/// Returns the process of the first router that keeps reservations, another than `former`.
+fn reserving_process(scene: &Scene, former: Option<u32>) -> Result<u32, String> {
+    let all = children(scene.router(1).id());
     let is_it = |process: &u32| {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).any(|word| word == b"rsvp")
     };
-    let found = children(keeper).into_iter().find(is_it).ok_or("no process of reservations")?;
-    signal(found, "KILL")?;
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(6) {
-        scene.row.run(Duration::from_millis(100));
-        assert_eq!(scene.classes(1)?, [CLASS], "the class stays, {}", scene.log(1));
-    }
-    let again = children(keeper).into_iter().find(is_it).ok_or("it was not started again")?;
-    assert_ne!(found, again);
-    let shown = scene.reservations(1)?;
-    assert_eq!(shown["admitted"], 1, "the new process has it: {shown}");
-    // Without refreshes it goes, although the process that made it is no more.
-    signal(again, "KILL")?;
-    let start = Instant::now();
-    while scene.classes(1)? != Vec::<String>::new() {
-        assert!(start.elapsed() < reserving::PATIENCE, "the class goes, {}", scene.log(1));
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
+    let mut found = all.iter().copied().filter(is_it).filter(|process| Some(*process) != former);
+    found.next().ok_or_else(|| format!("none of {all:?} keeps reservations"))
 }
 
 fn what_does_not_fit_is_refused() -> Outcome {
-    let mut scene = Scene::new("refused", 1)?;
+    let mut scene = Scene::new(1)?;
     scene.reserve()?;
-    scene.row.until("the receiver hears that it is refused", |stations| {
+    scene.hosts.until("the receiver hears that it is refused", |stations| {
         stations[1].has(|event| matches!(event, Event::ResvError { .. }))
     })?;
-    assert_eq!(scene.classes(2)?, Vec::<String>::new());
-    let start = Instant::now();
-    while !scene.log(2).contains("refused a reservation") {
-        assert!(start.elapsed() < reserving::PATIENCE, "it is an event: {}", scene.log(2));
-        thread::sleep(Duration::from_millis(50));
-    }
+    assert_eq!(classes(&scene.socket(2))?, Vec::<String>::new());
     let text = scene.await_event(2, "reservation-refused")?;
     assert!(text.contains("would be more than"), "it says why: {text}");
-    Ok(())
+    scene.await_printed(2, "refused a reservation")
 }
 
 fn the_higher_priority_takes_the_place() -> Outcome {
     // One flow takes 1.1 of almost 2 Mbit/s.
-    let mut scene = Scene::with("priority", 2, "preemption = true\n")?;
+    let mut scene = Scene::with(2, "preemption = true\n")?;
     let (weak, _) = scene.reserve()?;
     scene.await_classes("both routers have its class", &[CLASS])?;
     scene.reserve_for(1, Some(Priority { preempting: 7, defending: 7 }))?;
-    scene.row.until("the receiver hears that its first reservation is gone", |stations| {
+    let lost = |stations: &[reserving::Station]| {
         let is_it =
-            |event: &Event| matches!(event, Event::ResvError { session, .. } if *session == weak);
-        stations[1].has(is_it)
-    })?;
+            |event: &&Event| matches!(event, Event::ResvError { session, .. } if *session == weak);
+        stations[1].events.iter().filter(is_it).count()
+    };
+    let what = "the receiver hears that its first reservation is gone";
+    scene.hosts.until(what, |stations| lost(stations) >= 1)?;
     let strong = "rsvp-10_3_0_4-17-5005-10_1_0_1-4001";
     scene.await_classes("both routers have the other class", &[strong])?;
     // The first one asks again with each refresh, and stays out.
-    scene.row.run(Duration::from_secs(2));
+    let refused = lost(&scene.hosts.stations);
+    scene.hosts.until("it is refused again", |stations| lost(stations) > refused + 1)?;
     scene.await_classes("it stays", &[strong])?;
-    assert!(scene.log(2).contains("higher priority"), "it is an event: {}", scene.log(2));
+    scene.await_printed(2, "higher priority")?;
     let text = scene.await_event(2, "reservation-preempted")?;
     assert!(text.contains(CLASS), "{text}");
     Ok(())
 }
 
 fn a_reservation_outlives_a_reload() -> Outcome {
-    let mut scene = Scene::new("reload", 8)?;
+    let mut scene = Scene::new(8)?;
     scene.reserve()?;
     scene.await_classes("both routers have its class", &[CLASS])?;
-    let before = scene.reservations(1)?;
-    fs::write(scene.folder.join("out.toml"), policy(6))?;
+    let room = scene.await_told(1, "it has room", |_| true)?.room;
+    fs::write(scene.folder.path().join("out.toml"), policy(6))?;
     scene.tell(1, &["reload", "r1.toml"])?;
-    let start = Instant::now();
-    loop {
-        scene.row.run(Duration::from_millis(100));
-        let shown = scene.reservations(1)?;
-        if shown["room"].as_u64() == before["room"].as_u64().map(|room| room - 2_000_000) {
-            assert_eq!(shown["admitted"], 1, "it was checked again: {shown}");
-            break;
-        }
-        assert!(start.elapsed() < reserving::PATIENCE, "{shown}: {}", scene.log(1));
-    }
+    let has_less = |told: &Reservations| told.room + 2_000_000 == room;
+    let told = scene.await_told(1, "it has less room", has_less)?;
+    assert_eq!(told.admitted, 1, "it was checked again: {told:?}");
     scene.await_classes("it stays over the reload", &[CLASS])?;
     scene.tell(1, &["restart"])?;
-    // Longer than state lives without a refresh.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(4) {
-        scene.row.run(Duration::from_millis(100));
-        assert_eq!(scene.classes(1)?, [CLASS], "the class stays, {}", scene.log(1));
-    }
+    scene.await_refresh(1)?;
+    scene.await_refresh(1)?;
     scene.await_classes("it stays over the restart", &[CLASS])
 }

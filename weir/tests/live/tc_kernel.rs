@@ -1,15 +1,12 @@
 //! Random tc scripts, in the kernel and imported: each packet goes to the same class, and each class
 //! that is marked kept has the same rate, ceil, burst and quantum; exported, it has the same bursts
-//! again. Needs root or user namespaces and
-//! `tc`; otherwise it is skipped and says so, or fails if WEIR_REQUIRE_LIVE=1. WEIR_TC_SCRIPTS is the
-//! number of scripts.
+//! again. Needs root or user namespaces and `tc`. WEIR_TC_SCRIPTS is the number of scripts.
 
 pub mod imported;
 pub mod kinds;
 pub mod script;
 
 use imported::{fitting, parsed};
-use libtest_mimic::Failed;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -21,10 +18,8 @@ use weir_import::export::{self, Filters};
 use weir_import::import::{Fate, Import};
 use weir_live::probe;
 use weir_policy::Policy;
-use weir_testbed::rows::{Need, Row};
+use weir_testbed::rows::{Need, Outcome, Row};
 use weir_testbed::{RIGHT, Testbed, TestbedConfig};
-
-type Outcome = Result<(), Failed>;
 
 const SCRIPTS: u64 = 20;
 /// At this rate in bit/s no burst of a script takes 137 s.

@@ -1,6 +1,8 @@
 //! Random workloads for any registered scheduler.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod seeds;
+
 use weir_core::ids::{ClassId, LeafId, MeterId};
 use weir_core::link::{Graft, LinkPlan};
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};

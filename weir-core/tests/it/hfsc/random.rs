@@ -1,6 +1,7 @@
 //! Random trees and workloads: the scheduler and the twin select the same leaves and instants.
 //! The rates divide, so that slopes are exact on both sides.
 
+use crate::common::seeds::seeds;
 use crate::hfsc::oracle::{Choice, Oracle};
 use crate::hfsc::world::{Credit, Curve, Leaves, Random, Row, hfsc, is_leaf, tree_with};
 use weir_core::ids::{ClassId, LeafId};
@@ -167,8 +168,7 @@ fn run(seed: u64, shapes: Shapes, limits: bool) {
 }
 
 fn check(shapes: Shapes, limits: bool) {
-    let seeds = std::env::var("WEIR_SEEDS").ok().and_then(|text| text.parse().ok());
-    for seed in 1..=seeds.unwrap_or(SEEDS) {
+    for seed in seeds(SEEDS) {
         run(seed, shapes, limits);
     }
 }

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::net::RecvFlags;
-use weir_live::netlink::Netlink;
 use weir_live::socket;
+use weir_testbed::Netlink;
 use weir_testbed::{Result, until_ok};
 
 use super::raw;

@@ -5,6 +5,8 @@ pub mod kinds;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
+use weir_testbed::{Ended, Process, until};
 
 /// The path of an example in the repository.
 pub fn example(name: &str) -> String {
@@ -30,3 +32,18 @@ pub fn json(arguments: &[&str]) -> Value {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("it is JSON")
 }
+
+/// Interrupts the command once it has worked for a while, which is enough for the first of the
+/// parts that it works on; returns what it printed. It must say that it stopped.
+pub fn interrupted(arguments: &[&str]) -> Ended {
+    let mut process = Process::start(&mut command(arguments)).expect("weir starts");
+    let worked = || process.processor_time() >= WORK;
+    until("it works", worked).expect("it works for seconds");
+    process.signal("INT").expect("it runs");
+    let ended = process.wait_for_output().expect("what runs ends, and no more begins");
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    ended
+}
+
+/// See [`interrupted`].
+const WORK: Duration = Duration::from_secs(3);

@@ -2,11 +2,11 @@
 
 use super::groups::GroupRouter;
 use super::reserving::{address, connect, connect_ends, route_to_all};
-use super::{Outcome, RECEIVER, ROUTER, SENDER, Scene, Test};
-use std::fs;
+use super::{RECEIVER, ROUTER, SENDER, Scene, Test};
 use std::net::Ipv4Addr;
 use weir_live::netns::NetNs;
 use weir_testbed::Netlink;
+use weir_testbed::rows::Outcome;
 
 pub const TESTS: &[Test] =
     &[("a_group_is_reserved_where_its_receivers_are", a_group_is_reserved_where_receivers_are)];
@@ -18,8 +18,6 @@ const SEND: &str = "send 239.1.2.3:5004 --from 10.1.0.1:4000 --rate 800kbit/s --
 const RECEIVE: &str = "receive 239.1.2.3:5004 --style wf --refresh 500ms";
 
 fn a_group_is_reserved_where_receivers_are() -> Outcome {
-    let folder = std::env::temp_dir().join(format!("weir-grp-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
     let networks: Vec<NetNs> = (0..4).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
     (0..2).try_for_each(|cable| connect(&networks, cable))?;
     connect_ends(&networks, 2, [(ROUTER, "side"), (SIDE, "left")])?;
@@ -31,26 +29,20 @@ fn a_group_is_reserved_where_receivers_are() -> Outcome {
     side.add_route(address(true, 0, usize::MAX), 24, address(true, 2, ROUTER))?;
     let gateway = address(true, 0, ROUTER);
     Netlink::open_in(&networks[SENDER])?.add_route("224.0.0.0".parse()?, 4, gateway)?;
-    let deployment = format!(
-        "[deployment]\nports = {{ host = \"right\" }}\ncontrol = \"{}\"\n\
-         [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"500 ms\"\n\
-         [direction.out]\nfrom = \"host\"\nto = \"wire\"\npolicy = \"out.toml\"\n",
-        folder.join("r.sock").display()
-    );
-    let mut scene = Scene::of(folder, networks, &deployment, 8)?;
+    let mut scene = Scene::routed(networks, 8, "")?;
     let open = || GroupRouter::open(&["left", "right", "side"]);
     let groups = scene.networks[ROUTER].run(open)??;
     groups.route((Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(239, 1, 2, 3)), 0, &[1, 2])?;
 
     let sender = scene.start(SENDER, SEND)?;
     let near = scene.start(RECEIVER, RECEIVE)?;
-    scene.until("it is accepted", |scene| scene.told(near, "accepted").is_some())?;
+    scene.await_told(near, "accepted")?;
     scene.until("it is a class", |scene| scene.has(&[CLASS]))?;
-    scene.until("the sender hears it", |scene| scene.told(sender, "reserved").is_some())?;
+    scene.await_told(sender, "reserved")?;
     // Where nothing shapes, nothing can be promised; the other receiver's class stays.
     let refused = scene.run(SIDE, RECEIVE)?;
     assert_eq!(refused.status.code(), Some(1), "{refused:?} {}", scene.logs());
-    let text = String::from_utf8_lossy(&refused.stdout);
+    let text = &refused.stdout;
     assert!(text.contains("refused by 10."), "{text}");
     assert!(scene.has(&[CLASS]), "{:?} {}", scene.classes(), scene.logs());
     // Without its route, nothing of the group leaves there any more.

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use weir_live::netlink::Netlink;
+use weir_testbed::Netlink;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{PATIENCE, Process, Scene, until_ok};
 
