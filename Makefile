@@ -8,13 +8,14 @@ CARGO ?= cargo
 #   cc        links every Rust program
 #   git       names the files that `cargo xtask tidy` checks
 #   ip        shows and sets up interfaces beside a live link
-#   valgrind  counts instructions for `weir bench --instructions`
 #   objdump   says which library a package needs
 #   tmux      is the terminal in which `weir top` is tested
 #   setpriv   takes privileges away in the test of the package
 #   prometheus  scrapes a live link
-NEEDED := cc:build-essential git:git ip:iproute2 valgrind:valgrind objdump:binutils \
+NEEDED := cc:build-essential git:git ip:iproute2 objdump:binutils \
     setpriv:util-linux prometheus:prometheus tmux:tmux strace:strace
+# `weir bench --instructions` counts with valgrind.
+figures: NEEDED += valgrind:valgrind
 # Subcommands of cargo that the checks call.
 TOOLS := fmt clippy
 # What only builds and runs Weir needs neither.
@@ -28,27 +29,29 @@ deb: TOOLS :=
 
 help:
 	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (minutes)'
-	@echo 'make demo    build Weir and show it: live traffic through a link, simulated beside it, then changed and explained'
+	@echo 'make demo    build Weir (4 minutes) and show it: live traffic through a link, simulated beside it, then changed and explained'
 	@echo 'make bench   cost per packet of every scheduler on this machine'
 	@echo 'make figures every figure of README and docs with its goal and verdict (hours), or PARTS="bench live"'
-	@echo 'make deb     a Debian package with the service, in target/deb (tested by make test)'
+	@echo 'make deb     a Debian package with the service and the lab, in target/deb (tested by make test)'
 	@echo 'make setup   only install what is missing; says what it installs'
 
 test: setup
 	$(CARGO) xtask ci
 
 demo: setup
-	$(CARGO) build --locked --release --package weir
-	"$${CARGO_TARGET_DIR:-target}/release/weir" demo
+	@echo 'demo: building the command weir without what the demo does not need: 4 minutes on two cores'
+	$(CARGO) build --locked --profile demo --package weir
+	"$${CARGO_TARGET_DIR:-target}/demo/weir" demo
 
 bench: setup
 	$(CARGO) build --locked --release --package weir
 	"$${CARGO_TARGET_DIR:-target}/release/weir" bench
 
 deb: setup
-	$(CARGO) build --locked --release --package weir
+	$(CARGO) build --locked --release --package weir --package weir-lab --features weir/full
 	@mkdir -p "$${CARGO_TARGET_DIR:-target}/deb"
-	dist/deb.sh "$${CARGO_TARGET_DIR:-target}/release/weir" "$${CARGO_TARGET_DIR:-target}/deb"
+	@built="$${CARGO_TARGET_DIR:-target}/release"; \
+	    dist/deb.sh "$$built/weir" "$${CARGO_TARGET_DIR:-target}/deb" "$$built/weir-lab"
 
 # `cargo xtask figures --list` names the parts.
 figures: setup

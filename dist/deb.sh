@@ -1,6 +1,7 @@
 #!/bin/bash
-# Makes a Debian package of a built Weir: dist/deb.sh BINARY FOLDER writes weir_VERSION_ARCH.deb into
-# FOLDER and prints its path; DEB_COMPRESSION=gzip makes it sooner, and larger. Needs dpkg-deb,
+# Makes a Debian package of a built Weir: dist/deb.sh BINARY FOLDER [LAB] writes weir_VERSION_ARCH.deb
+# into FOLDER, with the program weir-lab if LAB names it, and prints the package's path;
+# DEB_COMPRESSION=gzip makes it sooner, and larger. Needs dpkg-deb,
 # objdump and strip. It runs the binary for completions and manual pages, so it makes packages for
 # machines like the one that it runs on.
 set -euo pipefail
@@ -16,7 +17,8 @@ trap 'rm -rf "$tree"' EXIT
 put() { install -D -m "$1" "$2" "$tree/$3"; }
 
 put 755 "$binary" usr/bin/weir
-strip --strip-unneeded "$tree/usr/bin/weir"
+if [ $# -gt 2 ]; then put 755 "$3" usr/bin/weir-lab; fi
+strip --strip-unneeded "$tree"/usr/bin/*
 put 644 "$root/dist/weir@.service" usr/lib/systemd/system/weir@.service
 install -d -m 755 "$tree/etc/weir"
 
@@ -55,7 +57,7 @@ find "$tree/usr/share" -type f ! -name '*.sh' -exec chmod 644 {} +
 find "$tree/usr/share" -type f -name '*.sh' -exec chmod 755 {} +
 
 # The newest version of the C library of which a symbol is used.
-libc=$(objdump -T "$tree/usr/bin/weir" | grep -o 'GLIBC_[0-9.]*' | cut -d_ -f2 | sort -V | tail -1)
+libc=$(objdump -T "$tree"/usr/bin/* | grep -o 'GLIBC_[0-9.]*' | cut -d_ -f2 | sort -V | tail -1)
 mkdir -m 755 "$tree/DEBIAN"
 cat > "$tree/DEBIAN/control" <<END
 Package: weir

@@ -1,7 +1,7 @@
 //! Writes the seeds of target `capture`: a capture of every format and byte order, one in gzip
 //! and one in zstd.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example capture_seeds`
+//! `cargo run -p weir-fuzz --example capture_seeds`
 
 #[path = "../../weir-sim/src/capture/tests/samples.rs"]
 #[allow(dead_code)]

@@ -1,6 +1,6 @@
 //! Writes the seeds of target `checkpoint`: for each scheduler a plan, packets and edits, at random.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example checkpoint_seeds`
+//! `cargo run -p weir-fuzz --example checkpoint_seeds`
 
 use std::fs;
 use std::io;

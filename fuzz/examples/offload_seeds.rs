@@ -1,6 +1,6 @@
 //! Writes the seeds of target `offload`: what the kernel hands over, plain, cut and in tunnels.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example offload_seeds`
+//! `cargo run -p weir-fuzz --example offload_seeds`
 
 use std::fs;
 use std::io;

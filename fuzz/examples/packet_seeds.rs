@@ -1,6 +1,6 @@
 //! Writes the seeds of target `packet`: well-formed packets of every kind the parser knows.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example packet_seeds`
+//! `cargo run -p weir-fuzz --example packet_seeds`
 
 #[path = "../../weir-core/tests/it/frames/mod.rs"]
 mod frames;

@@ -1,6 +1,6 @@
 //! Writes the seeds of target `record`: a short record that replays to the bit, and its beginning.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example record_seeds`
+//! `cargo run -p weir-fuzz --example record_seeds`
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! Writes the seeds of target `rsvp`: a message of each type, and what neighbours say to each other
 //! while reservations come, merge, fail and go.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example rsvp_seeds`
+//! `cargo run -p weir-fuzz --example rsvp_seeds`
 
 #[path = "../../weir-rsvp/tests/it/common/messages.rs"]
 mod messages;

@@ -1,6 +1,6 @@
 //! Writes the seeds of target `scheduler`: for each scheduler a plan and calls, at random.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example scheduler_seeds`
+//! `cargo run -p weir-fuzz --example scheduler_seeds`
 
 use std::fs;
 use std::io;

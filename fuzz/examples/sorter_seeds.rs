@@ -1,6 +1,6 @@
 //! Writes the seeds of target `sorter`: rules of many kinds, then plain and odd frames.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example sorter_seeds`
+//! `cargo run -p weir-fuzz --example sorter_seeds`
 
 #[path = "../../weir-core/tests/it/frames/mod.rs"]
 mod frames;

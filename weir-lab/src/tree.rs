@@ -7,9 +7,9 @@
 //!                     \- d 5         (parts of 30 of the link)
 //! ```
 
-use crate::rig::{FIRST_PORT, Flow};
 use crate::rows::Row;
 use std::collections::BTreeMap;
+use weir_bench::rig::{FIRST_PORT, Flow};
 use weir_core::classify::InterfaceId;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;

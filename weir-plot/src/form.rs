@@ -2,8 +2,6 @@
 
 use crate::page;
 use crate::picture::Picture;
-use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{Options, Tree};
 use std::path::Path;
 
 /// The form of a picture's file.
@@ -35,6 +33,19 @@ impl Form {
         }
     }
 
+    /// Returns the form of a file by its name, if this build can draw it.
+    ///
+    /// # Errors
+    /// As [`Form::of`], and for PNG in a build without it, with the cure.
+    pub fn drawn(path: &Path) -> Result<Self, String> {
+        let form = Self::of(path)?;
+        #[cfg(not(feature = "png"))]
+        if form == Self::Png {
+            return Err(format!("{}: {WITHOUT_PNG}", path.display()));
+        }
+        Ok(form)
+    }
+
     /// Draws a picture and returns its file.
     ///
     /// # Errors
@@ -43,28 +54,20 @@ impl Form {
         let drawn = picture.draw()?;
         match self {
             Self::Svg => Ok(drawn.svg.into_bytes()),
-            Self::Png => png(&drawn.svg),
+            #[cfg(feature = "png")]
+            Self::Png => crate::png::png(&drawn.svg),
+            #[cfg(not(feature = "png"))]
+            Self::Png => Err(WITHOUT_PNG.to_owned()),
             Self::Html => Ok(page::page(picture, &drawn).into_bytes()),
         }
     }
 }
 
-/// Turns an SVG into pixels.
-fn png(svg: &str) -> Result<Vec<u8>, String> {
-    let mut options = Options::default();
-    options.fontdb_mut().load_font_data(dejavu::sans::regular().to_vec());
-    options.fontdb_mut().set_sans_serif_family("DejaVu Sans");
-    let tree = Tree::from_str(svg, &options).map_err(|error| format!("cannot draw: {error}"))?;
-    let size = tree.size().to_int_size();
-    let (width, height) = (size.width() * SCALE, size.height() * SCALE);
-    let mut pixels = Pixmap::new(width, height).ok_or("cannot draw: it has no size")?;
-    let scale = Transform::from_scale(SCALE as f32, SCALE as f32);
-    resvg::render(&tree, scale, &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| format!("cannot draw: {error}"))
-}
-
-/// Pixels each way for one of the drawing, so that it is sharp on dense screens and in print.
-const SCALE: u32 = 2;
+/// Why there is no PNG, and the cure.
+#[cfg(not(feature = "png"))]
+const WITHOUT_PNG: &str = "this build draws no PNG; name a file that ends in .svg or .html, or \
+                           install Weir with PNG: `cargo install --locked --path weir --features \
+                           full`";
 
 #[cfg(test)]
 mod tests {

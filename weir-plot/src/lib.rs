@@ -15,6 +15,8 @@ pub mod look;
 mod page;
 mod picture;
 mod plot;
+#[cfg(feature = "png")]
+mod png;
 mod setup;
 pub mod tracks;
 

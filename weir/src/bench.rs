@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::str::FromStr;
-use weir_lab::bench::classify::RULES;
-use weir_lab::bench::figure::{self, Figure};
-use weir_lab::bench::{self, Effort, LEAVES, LEAVES_REPORTED, Lengths, Workload};
-use weir_lab::bench::{instructions, profile};
+use weir_bench::bench::classify::RULES;
+use weir_bench::bench::figure::{self, Figure};
+use weir_bench::bench::{self, Effort, LEAVES, LEAVES_REPORTED, Lengths, Workload};
+use weir_bench::bench::{instructions, profile};
 
 /// Measures what a packet costs in every scheduler, beside `fifo` in the same run.
 ///
@@ -110,7 +110,7 @@ pub struct Bench {
 }
 
 fn leaves_help() -> String {
-    let (leaves, classes) = (listed(LEAVES), listed(&weir_lab::bench::live::CLASSES));
+    let (leaves, classes) = (listed(LEAVES), listed(&weir_bench::bench::live::CLASSES));
     format!("The numbers of leaves; with --live of classes [default: {leaves}, --live: {classes}]")
 }
 

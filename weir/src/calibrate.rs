@@ -5,8 +5,8 @@ use crate::output::{Exit, Format, Output};
 use crate::whole_file::WholeFile;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_lab::rig;
-use weir_lab::score::calibrate;
+use weir_bench::rig;
+use weir_bench::score::calibrate;
 
 /// Measures what this host adds to a simulated link, for `weir sim --host`.
 ///

@@ -7,7 +7,7 @@ use crate::view::Page;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_lab::demo::{self, Failure, Phase, Whole};
+use weir_bench::demo::{self, Failure, Phase, Whole};
 use weir_live::signals::StopSignal;
 use weir_view::beside::Both;
 use weir_view::record::Record;

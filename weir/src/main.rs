@@ -1,24 +1,18 @@
 //! The weir command: one verb a file, one line a verb.
 //!
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
-//! line in `verbs` below. `output.rs` has what all verbs share (format, colour, exit codes).
-//! `change.rs` has what the verbs that change a link share;
-//! `input.rs` reads the files that a user names, and `whole_file.rs` writes them; `picture.rs` has
-//! the pictures that several verbs draw.
+//! line in `verbs` below. `weir-cli` has what all verbs share: `output` (format, colour, exit
+//! codes), `input` and `whole_file` (the files that a user names) and `picture`. `change.rs` has
+//! what the verbs that change a link share.
 
 mod change;
-mod input;
 mod kind;
-mod output;
-mod picture;
 mod python;
-mod whole_file;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 use output::{Exit, Format, Output};
-use std::io::{self, Write};
 use std::process::ExitCode;
+use weir_cli::{input, output, picture, whole_file};
 use weir_live::pages::LargePages;
 
 /// A link of a million classes needs hundreds of megabytes: see [`LargePages`].
@@ -100,7 +94,7 @@ verbs! {
 
 /// Link sharing that is proved before it is deployed.
 #[derive(Parser)]
-#[command(name = "weir", version = env!("WEIR_VERSION"))]
+#[command(name = "weir", version = weir_cli::VERSION)]
 #[command(arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Command {
     /// The format of results.
@@ -115,7 +109,7 @@ fn main() -> ExitCode {
     weir_live::pages::keep_released();
     let command = match Command::try_parse() {
         Ok(command) => command,
-        Err(error) => return wrong_usage(&error),
+        Err(error) => return weir_cli::usage::explain(&error),
     };
     let output = Output::new(command.format);
     let exit = command.verb.run(&output);
@@ -125,30 +119,3 @@ fn main() -> ExitCode {
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 done, and the input has errors, a promise or claim \
     is broken, or the two policies of `diff` differ; 2 not done, because of wrong arguments or a \
     file that cannot be used; 130 stopped.";
-
-/// Prints help, the version, or what is wrong with the arguments, for a program as JSON, too.
-fn wrong_usage(error: &clap::Error) -> ExitCode {
-    let asked = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion].contains(&error.kind());
-    if !asked && wants_json(std::env::args_os()) {
-        let text = error.render().to_string();
-        let message = text.split_once("\n\n").map_or(text.as_str(), |parts| parts.0);
-        let message = message.trim().trim_start_matches("error: ");
-        Output::new(Format::Json).json(&serde_json::json!({ "error": message }));
-    }
-    let printed = error.print().and_then(|()| io::stdout().flush());
-    match printed {
-        // What is wrong with the arguments may be unreadable; the exit code still tells.
-        _ if !asked => Exit::Usage.into(),
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Output::new(Format::Text).refuse(&format!("cannot print: {error}")).into()
-        }
-        _ => Exit::Clean.into(),
-    }
-}
-
-/// Returns whether arguments that could not be parsed ask for JSON.
-fn wants_json(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
-    let words: Vec<_> = arguments.collect();
-    let apart = words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
-    apart || words.iter().any(|word| word == "--format=json")
-}

@@ -9,12 +9,14 @@ use crate::output::{Exit, Format, Output};
 use crate::picture::{Files, flent_file, picture_file};
 use crate::whole_file;
 use crate::{Run, input};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
-use packets::{Rows, Trace};
+use packets::Trace;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
+use weir_cli::rows::{self, Rows};
 use weir_core::units::{Bytes, Duration, Instant};
 use weir_live::signals::StopSignal;
 use weir_policy::render;
@@ -74,7 +76,8 @@ pub struct Sim {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a row for each packet that left or was dropped.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE",
+        value_parser = PathBufValueParser::new().try_map(rows::writable))]
     parquet: Option<PathBuf>,
     /// Write the packets as they leave the link, each with class, source and delay in its comment;
     /// in a network each direction of a link is an interface.

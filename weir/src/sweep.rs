@@ -23,8 +23,8 @@ use weir_sweep::{Done, Journal, Summary, Sweep as Runs, file, local, table};
 pub struct Sweep {
     /// The sweep, in TOML.
     file: PathBuf,
-    /// The table; by default the name of the file with `.parquet`.
-    #[arg(short, long, value_name = "FILE.parquet")]
+    /// The table; by default the name of the file with `.csv`.
+    #[arg(short, long, value_name = "FILE.csv|parquet")]
     out: Option<PathBuf>,
     /// Who does the runs: threads of this process, or a cluster of Ray, by Python's module `weir`.
     #[arg(long, value_enum, default_value_t = Engine::Local)]
@@ -47,7 +47,7 @@ enum Engine {
 
 impl Run for Sweep {
     fn run(self, output: &Output) -> Exit {
-        let out = self.out.clone().unwrap_or_else(|| self.file.with_extension("parquet"));
+        let out = self.out.clone().unwrap_or_else(|| self.file.with_extension("csv"));
         let outputs = [("--out", &Some(out.clone()))];
         let made =
             whole_file::distinct(&outputs, &[&self.file]).and_then(|()| file::read(&self.file));

@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 28] = [
+const PARTS: [Part; 32] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -50,6 +50,11 @@ const PARTS: [Part; 28] = [
         name: "faults",
         measures: "a link while interfaces vanish, processes die and disks fill up (70 min; root)",
         run: |root| weir(root, &["lab", "run", "faults", "--seconds", "3600"]),
+    },
+    Part {
+        name: "durations",
+        measures: "gaps while processes die or are restarted, 20 times each, median and worst (8 min; root)",
+        run: |root| weir(root, &["lab", "run", "durations"]),
     },
     Part {
         name: "rates",
@@ -169,6 +174,21 @@ const PARTS: [Part; 28] = [
         run: |root| program(root, Path::new("notebooks/run.sh"), &[]),
     },
     Part {
+        name: "laws",
+        measures: "the laws of every scheduler on 100 000 random workloads each (hours)",
+        run: |root| live_test(root, &["--package", "weir-core", "--test", "it", "laws::"], LAWS),
+    },
+    Part {
+        name: "instructions",
+        measures: "instructions of a fixed workload beside the counts in the repository (5 min; valgrind)",
+        run: |root| weir(root, &["bench", "--instructions", "--compare", INSTRUCTIONS]),
+    },
+    Part {
+        name: "rustdoc",
+        measures: "the documentation of all items, private ones too, without a warning (3 min)",
+        run: rustdoc,
+    },
+    Part {
         name: "mutants",
         measures: "how many of 100 mutants of the core and the import survive the tests (hours)",
         run: |root| mutants::run(root, mutants::SAMPLE),
@@ -224,15 +244,24 @@ fn summarise(outcomes: &[(&str, Duration, Verdict)]) {
     }
 }
 
-/// Builds Weir and runs it.
+/// Builds Weir with its lab and runs it.
 fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     let built = program(
         root,
         Path::new("cargo"),
-        &["build", "--locked", "--release", "--quiet", "--package", "weir"],
+        &[
+            "build",
+            "--locked",
+            "--release",
+            "--quiet",
+            "--package",
+            "weir",
+            "--package",
+            "weir-lab",
+        ],
     );
     if built != Verdict::Holds {
-        return Verdict::Unmeasured("weir does not build".to_owned());
+        return Verdict::Unmeasured("weir or its lab does not build".to_owned());
     }
     // In a session of its own it goes before other work on the machine, as a service does; it ends
     // with this program.
@@ -241,9 +270,18 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     program(root, Path::new("setsid"), &[&leading, arguments].concat())
 }
 
+/// Writes the documentation of every item.
+fn rustdoc(root: &Path) -> Verdict {
+    let cargo =
+        ["RUSTDOCFLAGS=-D warnings", "cargo", "doc", "--locked", "--workspace", "--no-deps"];
+    let verdict =
+        program(root, Path::new("env"), &[&cargo[..], &["--document-private-items"]].concat());
+    if verdict == Verdict::Holds { verdict } else { Verdict::Missed }
+}
+
 /// Runs a test with a setting of its own; its output stays visible.
 fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
-    let cargo = ["WEIR_REQUIRE_LIVE=1", setting, "cargo", "test", "--locked", "--profile", "ci"];
+    let cargo = ["WEIR_REQUIRE_LIVE=1", setting, "cargo", "test", "--locked"];
     let verdict = program(root, Path::new("env"), &[&cargo, test].concat());
     // cargo ends with 101 if a test fails.
     match verdict {
@@ -265,6 +303,12 @@ pub fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
         Err(error) => Verdict::Unmeasured(format!("not measured: cannot run {shown}: {error}")),
     }
 }
+
+/// How many random workloads the laws are tried on.
+const LAWS: &str = "WEIR_LAWS=100000";
+
+/// The instruction counts of the repository.
+const INSTRUCTIONS: &str = "bench/instructions.json";
 
 /// How many scripts the kernel and the import are compared on.
 const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";

@@ -5,6 +5,7 @@ mod figures;
 mod format;
 mod mutants;
 mod nostd;
+mod pauses;
 mod third_party;
 mod tidy;
 mod view;
@@ -21,6 +22,10 @@ usage: cargo xtask TASK
                 run every step that a change must pass, or the named ones, up to the first that
                 fails; with --keep-going also those after it
   ci --list     name the steps of ci
+  ci --full     every step, then every part of figures: hours
+  pauses COMMAND...
+                run a command, such as `cargo xtask ci test`, while processes below it are stopped
+                for half a second at random instants
   figures [PART...]
                 measure every figure of README and docs, or the named parts; exit 1 if a goal is
                 missed
@@ -38,11 +43,18 @@ fn main() -> ExitCode {
         ["fmt", "--check"] => formatted(&root, true),
         ["tidy"] => tidy::run(&root),
         ["ci", "--list"] => ci::list(),
+        ["ci", "--full"] => {
+            let passed = ci::run(&root, &[], true);
+            figures::run(&root, &[]) && passed
+        }
         ["ci", "--keep-going", steps @ ..] => ci::run(&root, steps, true),
         ["ci", steps @ ..] => ci::run(&root, steps, false),
         ["--help" | "-h"] | [_, "--help" | "-h"] => {
             println!("{USAGE}");
             true
+        }
+        ["pauses", command @ ..] => {
+            pauses::run(command).inspect_err(|why| eprintln!("{why}")).unwrap_or(false)
         }
         ["figures", "--list"] => figures::list(),
         ["figures", "mutants", "--sample", number] => figures::run_mutants(&root, number),

@@ -106,7 +106,7 @@ const CHOICE: [&str; 12] = [
     "**/tests.rs",
 ];
 /// Optimised and with assertions, as in CI; a mutant that does not end is stopped.
-const HOW: [&str; 6] = ["--profile", "ci", "--timeout", "600", "--no-shuffle", "--colors=never"];
+const HOW: [&str; 4] = ["--timeout", "600", "--no-shuffle", "--colors=never"];
 /// At most one in this many may survive.
 const SURVIVORS_OF: usize = 10;
 const SEED: usize = 17;

@@ -8,7 +8,6 @@
 
 use super::flooded::{Flooded, losses, passed};
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,6 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_bench::rig;
 use weir_control::http;
 
 /// See the module.

@@ -11,9 +11,9 @@
 //! are reckoned, the hash as `pps.N` and a search through a filter of each class as `search.N`.
 
 use super::Experiment;
-use crate::bench::profile::{Profile, Row};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
+use weir_bench::bench::profile::{Profile, Row};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

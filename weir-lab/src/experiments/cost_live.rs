@@ -17,13 +17,13 @@
 //! what is of just as much as the forwarder can take) and `.processor` (µs).
 
 use super::{Experiment, processes};
-use crate::bench::median;
 use crate::claims::{Kind, Measured, Plot, Run};
-use crate::rig;
 use serde::Deserialize;
 use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
+use weir_bench::bench::median;
+use weir_bench::rig;
 use weir_live::error::SystemError;
 use weir_live::netlink::Mac;
 use weir_live::status::{Board, Status};

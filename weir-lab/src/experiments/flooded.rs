@@ -4,7 +4,7 @@
 //! The link is set up as one for such rates: it and the sender each have a processor of their own,
 //! and the link goes before all other programs. Invariant: it ends with this, and its folder goes.
 
-use crate::rig;
+use crate::program;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use weir_bench::rig;
 use weir_control::client;
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
@@ -45,8 +46,7 @@ impl Flooded {
         );
         fs::write(folder.path().join("link.toml"), deployment).map_err(text)?;
         fs::write(folder.path().join("policy.toml"), policy(classes)).map_err(text)?;
-        let program = std::env::current_exe().map_err(text)?;
-        let mut command = Command::new(program);
+        let mut command = program::weir()?;
         command.args(["up", "link.toml"]).current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let keeper = testbed.weir.run(|| command.spawn()).map_err(text)?.map_err(text)?;

@@ -4,10 +4,10 @@
 //! Packets are at least 400 µs apart; from that spacing on the kernel is exact (`htb_kernel`).
 
 use super::{Experiment, Own};
-use crate::rig::{self, Setup};
 use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, Sharing};
 use std::time::Duration;
+use weir_bench::rig::{self, Setup};
 use weir_import::export::{self, Filters};
 use weir_testbed::RIGHT;
 

@@ -9,11 +9,11 @@
 //! spacing.
 
 use super::{Experiment, Own};
-use crate::rig::{self, Measured, Setup};
 use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use weir_bench::rig::{self, Measured, Setup};
 use weir_core::ids::LeafId;
 use weir_testbed::RIGHT;
 

@@ -9,11 +9,11 @@
 //! delay and of the time belongs to the two ends.
 
 use super::{Experiment, Own};
-use crate::rig::{self, Forwarder};
 use crate::rows::{Options, Results, Row};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
+use weir_bench::rig::{self, Forwarder};
 use weir_core::account::Histogram;
 use weir_live::error::SystemError;
 use weir_live::pool::FramePool;

@@ -100,6 +100,7 @@ experiments! {
     overload,
     records,
     faults,
+    durations,
     api,
     viewers,
     changes,

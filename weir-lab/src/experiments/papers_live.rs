@@ -15,11 +15,11 @@
 
 use super::{Experiment, risso99};
 use crate::claims::{Kind, Measured, Plot, Run};
-use crate::score::calibrate::{self, Calibration};
-use crate::score::{Pair, Side};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
+use weir_bench::score::calibrate::{self, Calibration};
+use weir_bench::score::{Pair, Side};
 use weir_traffic::{ReceiveReport, SendPlan};
 
 /// See the module.
@@ -30,7 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: None,
 };
 
-/// Call [`crate::rig::prepare`] first.
+/// Call [`weir_bench::rig::prepare`] first.
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let seconds: u64 = run.setting("seconds")?;
     let host = calibration()?.host;
@@ -145,7 +145,7 @@ const COLUMNS: [&str; 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig;
+    use weir_bench::rig;
     use weir_import::export::{self, Filters};
     use weir_import::import::{self, Options};
     use weir_sim::Host;

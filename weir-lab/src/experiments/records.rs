@@ -6,11 +6,11 @@
 //! itself, so a record that is whole has every frame.
 
 use super::{Experiment, Own};
-use crate::rig::{self, Flow, Forwarder, Setup};
 use crate::rows::{Options, Results, Row};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use weir_bench::rig::{self, Flow, Forwarder, Setup};
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::Rate;
 use weir_live::error::SystemError;

@@ -5,12 +5,12 @@
 //! percentile within 25 % or 1 ms, the rate within 1 %. A deviation is in parts of what is allowed.
 
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
-use crate::score::calibrate::{self, Calibration};
-use crate::score::{Pair, SCENARIOS, Side};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use weir_bench::rig;
+use weir_bench::score::calibrate::{self, Calibration};
+use weir_bench::score::{Pair, SCENARIOS, Side};
 use weir_plot::{Kind, Plot};
 use weir_sim::Host;
 

@@ -11,15 +11,15 @@
 use super::Experiment;
 use super::papers_live::goodput;
 use crate::claims::{Measured, Run};
-use crate::rig;
-use crate::score::trace::{Tap, captures};
-use crate::score::{LiveRun, Pair, Side};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_bench::rig;
+use weir_bench::score::trace::{Tap, captures};
+use weir_bench::score::{LiveRun, Pair, Side};
 use weir_live::error::SystemError;
 use weir_sim::capture::CaptureReader;
 use weir_sim::replay::InterfaceMap;

@@ -9,9 +9,9 @@
 
 use super::{Experiment, Own};
 use crate::busy::Busy;
-use crate::rig::{self, Flow, Measured, Setup};
 use crate::rows::{Options, Results, Row};
 use std::time::Duration;
+use weir_bench::rig::{self, Flow, Measured, Setup};
 use weir_core::units::Rate;
 use weir_testbed::RIGHT;
 

@@ -4,9 +4,9 @@
 //! result of its own rules for the same arrivals in virtual time.
 
 use super::{Experiment, Own};
-use crate::rig::{self, Setup};
 use crate::rows::{Options, Results, Row};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
+use weir_bench::rig::{self, Setup};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

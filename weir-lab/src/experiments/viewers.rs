@@ -8,7 +8,6 @@
 use super::flooded::{Flooded, losses, lost, passed};
 use super::processes::{children, processor_ns, runs};
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,6 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_bench::rig;
 use weir_control::http;
 use weir_live::status::Status;
 use weir_live::wait::pin_to_cpu;

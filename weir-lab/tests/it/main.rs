@@ -1,4 +1,8 @@
-//! The tests of the lab, one program: pages beside experiments, settings.
+//! The tests of the lab, one program: pages beside experiments, settings, the program itself.
 
+#[path = "../../../weir/tests/it/guide.rs"]
+mod guide;
 mod lab;
+mod live;
 mod settings;
+mod stops;

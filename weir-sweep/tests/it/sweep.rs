@@ -64,6 +64,10 @@ fn all(sweep: &Sweep) -> BTreeMap<usize, Done> {
     by_number(sweep.run(&(0..sweep.runs()).collect::<Vec<_>>(), &mut || ()))
 }
 
+/// A table in each form of this build.
+const FORMS: &[&str] =
+    if cfg!(feature = "parquet") { &["table.csv", "table.parquet"] } else { &["table.csv"] };
+
 #[test]
 fn a_run_depends_on_its_number_alone() {
     let sweep = Arc::new(small());
@@ -100,12 +104,17 @@ fn values_are_those_of_the_same_scenario_run_by_hand() {
 
 #[test]
 fn a_sweep_that_was_killed_goes_on_behind_its_last_whole_line() {
+    FORMS.iter().for_each(|form| goes_on(form));
+}
+
+fn goes_on(form: &str) {
     let folder = tempfile::tempdir().expect("a place for temporary files");
     let sweep = small();
     let expected = all(&sweep);
-    let whole = folder.path().join("whole.parquet");
+    let whole = folder.path().join("whole").join(form);
+    fs::create_dir(whole.parent().expect("it has a folder")).expect("it can be made");
     table::write(&whole, &sweep, &expected).expect("it can be written");
-    let path = folder.path().join("table.parquet");
+    let path = folder.path().join(form);
     let place = Journal::place(&path);
     let rows: Vec<Done> = expected.values().cloned().collect();
     let (mut journal, done) = Journal::open(&path, &sweep).expect("it can be made");
@@ -141,7 +150,7 @@ fn a_sweep_that_was_killed_goes_on_behind_its_last_whole_line() {
 #[test]
 fn the_runs_of_a_damaged_line_are_done_again_and_no_others() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let path = folder.path().join("table.parquet");
+    let path = folder.path().join("table.csv");
     let place = Journal::place(&path);
     let sweep = small();
     let rows: Vec<Done> = all(&sweep).into_values().collect();
@@ -170,8 +179,12 @@ fn the_runs_of_a_damaged_line_are_done_again_and_no_others() {
 
 #[test]
 fn another_sweeps_journal_or_table_is_left_alone() {
+    FORMS.iter().for_each(|form| is_left_alone(form));
+}
+
+fn is_left_alone(form: &str) {
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let path = folder.path().join("table.parquet");
+    let path = folder.path().join(form);
     let (one, other) = (small(), Sweep::new(spec(&[], 2, &["voice.rate"])).expect("it can be run"));
     assert_ne!(one.identity(), other.identity());
     drop(Journal::open(&path, &one).expect("it can be made"));
@@ -190,35 +203,43 @@ fn another_sweeps_journal_or_table_is_left_alone() {
     table::write(&path, &one, &all(&one)).expect("it can be written");
     assert!(table::read(&path, &other).is_err_and(|why| why.contains("of another sweep")));
     fs::write(&path, "no table").expect("it can be written");
+    let beside = folder.path().join("table.csv-metadata.json");
+    fs::remove_file(&beside).ok();
     assert!(table::read(&path, &one).is_err_and(|why| why.contains("of another sweep")));
 }
 
 #[test]
 fn a_table_with_a_damaged_bit_is_refused() {
+    FORMS.iter().for_each(|form| is_refused_damaged(form, form));
+    is_refused_damaged("table.csv", "table.csv-metadata.json");
+}
+
+/// Damages one file of a table, which is `form`.
+fn is_refused_damaged(form: &str, file: &str) {
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let path = folder.path().join("table.parquet");
+    let (table, path) = (folder.path().join(form), folder.path().join(file));
     let sweep = small();
-    table::write(&path, &sweep, &all(&sweep)).expect("it can be written");
+    table::write(&table, &sweep, &all(&sweep)).expect("it can be written");
     let whole = fs::read(&path).expect("it is there");
     let mut damaged = 0;
     for place in (0..whole.len()).step_by(3) {
         let mut bytes = whole.clone();
         bytes[place] ^= 1 << (place % 8);
         fs::write(&path, bytes).expect("it can be written");
-        let why = table::read(&path, &sweep).expect_err("a bit is another one");
-        assert!(why.contains("table.parquet"), "byte {place}: {why}");
+        let why = table::read(&table, &sweep).expect_err("a bit is another one");
+        assert!(why.contains(form), "byte {place}: {why}");
         damaged += usize::from(why.contains("is damaged") && why.contains("remove it"));
     }
     // Where the place of the checksum itself cannot be found, it looks like a file of another kind.
     assert!(damaged * 6 > whole.len(), "{damaged} of {}", whole.len());
     fs::write(&path, whole).expect("it can be written");
-    assert_eq!(table::read(&path, &sweep), Ok(Some(all(&sweep))));
+    assert_eq!(table::read(&table, &sweep), Ok(Some(all(&sweep))));
 }
 
 #[test]
 fn a_table_with_a_missing_run_is_not_written() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let path = folder.path().join("table.parquet");
+    let path = folder.path().join("table.csv");
     let sweep = small();
     let mut done = all(&sweep);
     done.remove(&6);
@@ -278,7 +299,7 @@ fn by_whatever_name_a_scenario_goes_its_table_is_the_same() {
     let plain = spec(&axes, 1, &["rest.rate"]);
     let named = Spec { name: Some("rush.toml".to_owned()), ..plain.clone() };
     let folder = tempfile::tempdir().expect("a folder for scratch files");
-    let [plain, named] = [("plain", plain), ("named", named)].map(|(file, spec)| {
+    let [plain, named] = [("plain.csv", plain), ("named.csv", named)].map(|(file, spec)| {
         let (sweep, path) = (Sweep::new(spec).expect("it can be run"), folder.path().join(file));
         let done = all(&sweep);
         assert!(done[&1].error.is_some(), "{done:?}");

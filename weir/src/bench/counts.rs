@@ -2,9 +2,9 @@
 
 use super::{Bench, Exit, Output, Table};
 use std::path::Path;
-use weir_lab::bench::figure::Figure;
-use weir_lab::bench::instructions::{self, Differences, Instructions};
-use weir_lab::bench::profile;
+use weir_bench::bench::figure::Figure;
+use weir_bench::bench::instructions::{self, Differences, Instructions};
+use weir_bench::bench::profile;
 
 impl Bench {
     pub(super) fn count(&self, output: &Output) -> Result<Exit, String> {

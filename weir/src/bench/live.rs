@@ -2,8 +2,8 @@
 //! kernel's.
 
 use super::{Bench, Exit, Format, Output, Table};
-use weir_lab::bench::live::{self, CLASSES, CLASSES_MAX, Options, Report, Row, SCHEDULERS};
-use weir_lab::bench::yardstick;
+use weir_bench::bench::live::{self, CLASSES, CLASSES_MAX, Options, Report, Row, SCHEDULERS};
+use weir_bench::bench::yardstick;
 
 impl Bench {
     pub(super) fn run_live(&self, output: &Output) -> Result<Exit, String> {

@@ -2,9 +2,9 @@
 
 use super::{Bench, Exit, Output, Table};
 use std::path::Path;
-use weir_lab::bench::classify::{self, Limit};
-use weir_lab::bench::figure::Figure;
-use weir_lab::bench::{self, Row, check, explain, memory, peer, reload};
+use weir_bench::bench::classify::{self, Limit};
+use weir_bench::bench::figure::Figure;
+use weir_bench::bench::{self, Row, check, explain, memory, peer, reload};
 
 impl Bench {
     pub(super) fn measure(&self, output: &Output) -> Result<Exit, String> {

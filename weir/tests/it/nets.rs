@@ -236,24 +236,3 @@ fn a_stop_reports_the_replications_of_a_network_that_ended() {
         text.contains("of 10000 replications") && text.contains("narrow from router")
     });
 }
-
-#[test]
-fn a_stop_reports_the_experiments_that_ended() {
-    let arguments = ["lab", "run", "all", "--threads", "1"];
-    let text = interrupted_with_some(&arguments, |text| {
-        text.lines().any(|line| line.contains(" historic: "))
-    });
-    assert!(text.trim_end().lines().last().is_some_and(|last| last.contains(" hold")), "{text}");
-}
-
-#[test]
-fn a_stopped_report_has_what_ended_and_leaves_the_document_alone() {
-    let folder = Folder::new();
-    let (html, document) = (folder.at("r.html"), folder.write("README.md", "as it was"));
-    let wait = Duration::from_secs(4);
-    interrupted(&["lab", "report", "--threads", "1", "--out", &html], wait);
-    let page = std::fs::read_to_string(&html).expect("it was written");
-    assert!(page.contains("<article") && page.trim_end().ends_with("</html>"), "{page}");
-    interrupted(&["lab", "report", "--threads", "1", "--markdown", &folder.at(".")], wait);
-    assert_eq!(std::fs::read_to_string(&document).expect("it is there"), "as it was");
-}

@@ -85,6 +85,19 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         &["weir-core", "weir-policy", "weir-sim", "weir-record", "weir-live", "weir-control"],
     ),
     (
+        "weir-bench",
+        &[
+            "weir-core",
+            "weir-policy",
+            "weir-sim",
+            "weir-record",
+            "weir-live",
+            "weir-control",
+            "weir-traffic",
+        ],
+    ),
+    ("weir-cli", &["weir-policy", "weir-sim", "weir-live", "weir-plot"]),
+    (
         "weir-lab",
         &[
             "weir-core",
@@ -97,6 +110,8 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-control",
             "weir-traffic",
             "weir-plot",
+            "weir-bench",
+            "weir-cli",
         ],
     ),
     (
@@ -113,7 +128,8 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-traffic",
             "weir-plot",
             "weir-sweep",
-            "weir-lab",
+            "weir-bench",
+            "weir-cli",
             "weir-view",
         ],
     ),
@@ -253,7 +269,15 @@ pub const ABSENCES: &[Absence] = &[
         cure: "use a `BTreeMap`, or a `Vec` indexed by id",
     },
     Absence {
-        crates: &["weir-core", "weir-policy", "weir-import", "weir-rsvp", "weir-sim", "weir-lab"],
+        crates: &[
+            "weir-core",
+            "weir-policy",
+            "weir-import",
+            "weir-rsvp",
+            "weir-sim",
+            "weir-bench",
+            "weir-lab",
+        ],
         but: &[],
         tokens: &["thread_rng", "from_entropy", "from_os_rng", "getrandom", "OsRng", "ThreadRng"],
         what: "unseeded randomness",
@@ -307,6 +331,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
+    ("weir-bench/", "a benchmark says which algorithms it measures"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
     ("xtask/", "the table of ordinary words above"),

@@ -12,8 +12,8 @@ mod random;
 mod scene;
 
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
+use weir_bench::rig;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

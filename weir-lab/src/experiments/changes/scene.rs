@@ -1,12 +1,12 @@
 //! A bridge between two hosts whose policies change while it runs.
 
-use crate::rig;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_bench::rig;
 use weir_live::bridge::Bridge;
 use weir_live::change::join::{Joins, Rehearsal};
 use weir_live::change::{Office, Transaction};

@@ -4,10 +4,10 @@ use super::link::{Link, Service, signal};
 use super::remains::{self, Snapshot};
 use super::row;
 use super::stream::{LOAD_PORT, Stream};
-use crate::rig;
 use crate::rows::{Options, Row};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_bench::rig;
 use weir_core::random::Random;
 use weir_testbed::Testbed;
 

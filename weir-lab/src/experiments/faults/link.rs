@@ -1,6 +1,7 @@
 //! The link under test: `weir up` between two hosts, as a program of its own.
 
 use super::told::Told;
+use crate::program;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
@@ -42,14 +43,14 @@ pub(super) struct Link {
 impl Link {
     /// Starts the link and waits until it forwards.
     pub(super) fn start(service: Service) -> Result<Self, String> {
-        Self::start_between(crate::rig::quiet_testbed().map_err(text)?, service)
+        Self::start_between(weir_bench::rig::quiet_testbed().map_err(text)?, service)
     }
 
     /// As [`Link::start`], between these hosts.
     pub(super) fn start_between(testbed: Testbed, service: Service) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(text)?;
         write_files(&folder, service)?;
-        let mut command = in_its_own_disk(&folder);
+        let mut command = in_its_own_disk(&folder)?;
         let mut keeper = testbed.weir.run(|| command.spawn()).map_err(text)?.map_err(text)?;
         let (told, errors) = (Arc::default(), Arc::default());
         let (out, err) = (keeper.stdout.take(), keeper.stderr.take());
@@ -130,7 +131,7 @@ impl Link {
 
     /// Runs a verb of the program on this link to its end.
     pub(super) fn weir(&self, arguments: &[&str]) -> Result<std::process::Output, String> {
-        let mut command = program();
+        let mut command = program::weir()?;
         command.args(arguments).current_dir(self.folder.path());
         command.output().map_err(text)
     }
@@ -178,7 +179,7 @@ impl Link {
     /// Ends what is left and returns the networks.
     pub(super) fn into_testbed(mut self) -> Result<Testbed, String> {
         self.end_all();
-        let fresh = crate::rig::quiet_testbed().map_err(text)?;
+        let fresh = weir_bench::rig::quiet_testbed().map_err(text)?;
         Ok(std::mem::replace(&mut self.testbed, fresh))
     }
 }
@@ -217,11 +218,6 @@ pub(super) fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// This program: `weir lab` is a verb of it.
-fn program() -> Command {
-    Command::new(std::env::current_exe().unwrap_or_else(|_| PathBuf::from("weir")))
-}
-
 fn write_files(folder: &TempDir, service: Service) -> Result<(), String> {
     let place = folder.path();
     let Service { on_exit, restart } = service;
@@ -239,14 +235,14 @@ fn write_files(folder: &TempDir, service: Service) -> Result<(), String> {
 }
 
 /// `weir up` with a disk of its own for its log, which goes with it.
-fn in_its_own_disk(folder: &TempDir) -> Command {
-    let own = program();
+fn in_its_own_disk(folder: &TempDir) -> Result<Command, String> {
+    let own = program::weir()?;
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", MOUNT, &folder.path().join(DISK).display().to_string()]);
     command.arg(own.get_program()).args(["--format", "json", "up", "link.toml"]);
     command.current_dir(folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    Ok(command)
 }
 
 fn read_lines(out: ChildStdout, told: Arc<Mutex<Vec<Told>>>) -> impl FnOnce() {

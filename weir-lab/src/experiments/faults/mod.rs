@@ -17,8 +17,8 @@ mod stream;
 mod told;
 
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
+use weir_bench::rig;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

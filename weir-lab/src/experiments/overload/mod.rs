@@ -14,11 +14,11 @@ mod traffic;
 
 use super::{Experiment, Own};
 use crate::busy::Busy;
-use crate::rig::{self, Forwarder};
 use crate::rows::{Options, Results, Row};
 use std::thread;
 use std::time::Duration;
 use traffic::{Bulk, Counted, Traffic};
+use weir_bench::rig::{self, Forwarder};
 use weir_live::error::SystemError;
 use weir_live::status::Status;
 use weir_live::wait::monotonic_ns;

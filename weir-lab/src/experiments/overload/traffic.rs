@@ -2,9 +2,9 @@
 //! one thread; at the other end those are counted one by one.
 
 use super::{BULK_PORT, IP_LENGTH, VOICE_PORT};
-use crate::rig;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
+use weir_bench::rig;
 use weir_live::error::SystemError;
 use weir_live::netlink::Mac;
 use weir_live::wait::pin_to_cpu;

@@ -9,12 +9,12 @@
 use super::switches::{LEFT_OUT, Phase, count};
 use super::{NAMES, Row};
 use crate::claims::{Measured, NEVER, Run};
-use crate::demo::Failure;
-use crate::demo::link::Link;
 use crate::experiments::papers_live;
-use crate::rig;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
+use weir_bench::demo::Failure;
+use weir_bench::demo::link::Link;
+use weir_bench::rig;
 use weir_control::protocol::{Answer, Request, Setting, Terms};
 use weir_live::precedence::set_realtime;
 use weir_live::status::{ClassStatus, Status};

@@ -14,8 +14,8 @@ mod scene;
 mod sessions;
 
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
+use weir_bench::rig;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -74,7 +74,7 @@ enum When {
     Never,
 }
 
-/// Call [`crate::rig::prepare`] first.
+/// Call [`weir_bench::rig::prepare`] first.
 pub(super) fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let seconds: u64 = run.setting("seconds")?;
     let links: Vec<Link> = run.setting("scene")?;

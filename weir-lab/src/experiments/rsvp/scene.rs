@@ -28,6 +28,7 @@ use weir_testbed::{Netlink, wait_for_carrier};
 use super::host::{Host, HostParams};
 use super::text;
 use crate::experiments::processes::{children, runs};
+use crate::program;
 
 /// What a scene is made from.
 pub(super) struct Plan<'a> {
@@ -100,7 +101,7 @@ impl Scene {
         );
         let file = format!("r{node}.toml");
         fs::write(self.folder.path().join(&file), deployment).map_err(text)?;
-        let mut command = Command::new(std::env::current_exe().map_err(text)?);
+        let mut command = program::weir()?;
         command.args(["up", &file]).current_dir(self.folder.path());
         let log = fs::File::create(self.log(node)).map_err(text)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

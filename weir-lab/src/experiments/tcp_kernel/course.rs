@@ -1,7 +1,7 @@
 //! The course of a bulk transfer, as a packet trace before and behind a link shows it.
 
-use crate::score::trace::{Segment, Sent};
 use std::collections::BTreeSet;
+use weir_bench::score::trace::{Segment, Sent};
 
 /// What a trace shows.
 #[derive(Clone, Debug, Default, PartialEq)]

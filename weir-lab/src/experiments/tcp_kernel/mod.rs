@@ -9,11 +9,11 @@
 mod course;
 
 use super::{Experiment, Own};
-use crate::rig;
 use crate::rows::{Options, Results, Row};
-use crate::score::Pair;
-use crate::score::trace::{self, Acks, Tap, has_timestamps, segments};
 use course::{Course, matched};
+use weir_bench::rig;
+use weir_bench::score::Pair;
+use weir_bench::score::trace::{self, Acks, Tap, has_timestamps, segments};
 use weir_core::units::Bytes;
 use weir_plot::{Kind, Plot};
 use weir_sim::Host;

@@ -11,8 +11,13 @@ use std::path::{Path, PathBuf};
 use weir_plot::{Form, Picture, flent};
 use weir_sim::timeline::Tracks;
 
-/// Parses the name of a picture's file; its ending tells the form.
+/// Parses the name of a picture's file; its ending tells the form, which this build must draw.
 pub fn picture_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| Form::drawn(&path).map(|_| path))
+}
+
+/// As [`picture_file`], for a picture that another program draws, which may draw more forms.
+pub fn picture_name() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| Form::of(&path).map(|_| path))
 }
 

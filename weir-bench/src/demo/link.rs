@@ -28,7 +28,7 @@ use weir_live::status::query::Query;
 use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// See the module.
-pub(crate) struct Link {
+pub struct Link {
     keeper: Option<Child>,
     /// Holds the deployment, the policy and the control socket.
     folder: TempDir,
@@ -36,7 +36,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Starts the link, its loop on this CPU and with this policy, and waits until it forwards.
-    pub(crate) fn start<'scope>(
+    pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         testbed: &'scope Testbed,
         (cpu, policy): (Option<usize>, &str),
@@ -92,18 +92,18 @@ impl Link {
     }
 
     /// Returns the status.
-    pub(crate) fn status(&self) -> Result<Status, Failure> {
+    pub fn status(&self) -> Result<Status, Failure> {
         client::status(&self.socket(), &Query::default()).map_err(Failure::System)
     }
 
     /// Lets the measurement of delays restart; returns the status at that instant.
-    pub(crate) fn mark(&self) -> Result<Status, Failure> {
+    pub fn mark(&self) -> Result<Status, Failure> {
         self.ask(&Request::Mark {})?;
         self.status()
     }
 
     /// Sends a request as the verbs do.
-    pub(crate) fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+    pub fn ask(&self, request: &Request) -> Result<Answer, Failure> {
         match client::call(&self.socket(), request) {
             Ok(Answer::Error(why)) | Err(why) => Err(Failure::System(why)),
             Ok(answer) => Ok(answer),
@@ -127,13 +127,13 @@ impl Link {
     }
 
     /// Replaces the policy's file, which the link does not read unasked.
-    pub(crate) fn rewrite(&self, policy: &str) -> Result<(), Failure> {
+    pub fn rewrite(&self, policy: &str) -> Result<(), Failure> {
         let failed = |cause| SystemError::new("write the policy of the link", cause);
         Ok(std::fs::write(self.folder.path().join(POLICY), policy).map_err(failed)?)
     }
 
     /// Stops the link, as SIGTERM does.
-    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+    pub fn stop(mut self) -> Result<(), Failure> {
         self.end().map_err(Failure::System)
     }
 

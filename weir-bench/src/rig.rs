@@ -123,7 +123,7 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
 }
 
 /// What forwards between client and server.
-pub(crate) enum Forwarder<'a> {
+pub enum Forwarder<'a> {
     /// The bridge of `weir up`.
     Weir(Box<BridgeConfig>),
     /// The same with `priority = "realtime"`, if the user may have that priority.
@@ -134,7 +134,7 @@ pub(crate) enum Forwarder<'a> {
 
 /// Makes the networks, starts the forwarder and runs the traffic; returns what that returned, and
 /// the last status of the bridge, which is empty for the kernel.
-pub(crate) fn between<T>(
+pub fn between<T>(
     forwarder: Forwarder<'_>,
     traffic: impl FnOnce(&Testbed, Option<&Board>) -> Result<T, SystemError>,
 ) -> Result<(T, Status), SystemError> {
@@ -171,7 +171,7 @@ pub(crate) fn between<T>(
 }
 
 /// Joins the ports by a bridge of the kernel; call it on a thread of their network.
-pub(crate) fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
+pub fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
     command("ip", &format!("link add name {KERNEL_BRIDGE} type bridge"))?;
     set_ipv6(KERNEL_BRIDGE, false)?;
     for port in [LEFT, RIGHT] {
@@ -183,7 +183,11 @@ pub(crate) fn kernel_bridge(tc: &[String]) -> Result<(), SystemError> {
     command("ip", &format!("link set {KERNEL_BRIDGE} up"))
 }
 
-pub(crate) fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
+/// Runs a program with these arguments, separated by spaces, to its end.
+///
+/// # Errors
+/// When it is not there or fails, with what it says.
+pub fn command(program: &str, arguments: &str) -> Result<(), SystemError> {
     let action = format!("run `{program} {arguments}`");
     let output = Command::new(program).args(arguments.split_whitespace()).output();
     let output = output.map_err(|cause| SystemError {
@@ -199,7 +203,7 @@ pub(crate) fn command(program: &str, arguments: &str) -> Result<(), SystemError>
 
 /// Makes the networks, with hosts that send nothing of their own: they would look for routers
 /// periodically, and the interface counts those frames too.
-pub(crate) fn quiet_testbed() -> Result<Testbed, SystemError> {
+pub fn quiet_testbed() -> Result<Testbed, SystemError> {
     let testbed = Testbed::new(TestbedConfig::default())?;
     for host in [&testbed.client, &testbed.server] {
         host.run(|| set_ipv6(END, false))??;
@@ -217,7 +221,7 @@ fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
 }
 
 /// Sends and receives on these CPUs.
-pub(crate) fn measure(
+pub fn measure(
     setup: &Setup<'_>,
     testbed: &Testbed,
     (sender_cpu, receiver_cpu): (Option<usize>, Option<usize>),
@@ -235,7 +239,7 @@ pub(crate) fn measure(
 
 /// Returns the CPU of the bridge and that of the traffic: the bridge has one of its own if there
 /// are two.
-pub(crate) fn cpus() -> (Option<usize>, Option<usize>) {
+pub fn cpus() -> (Option<usize>, Option<usize>) {
     match thread::available_parallelism() {
         Ok(count) if count.get() > 1 => (Some(1), Some(0)),
         _ => (None, None),
@@ -276,7 +280,7 @@ fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
 }
 
 /// Configures a bridge that shapes neither direction and waits like this.
-pub(crate) fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemError> {
+pub fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemError> {
     let policy = policy(
         "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
     )?;
@@ -285,7 +289,7 @@ pub(crate) fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemEr
 }
 
 /// Reads the policy of an experiment.
-pub(crate) fn policy(text: &str) -> Result<Policy, SystemError> {
+pub fn policy(text: &str) -> Result<Policy, SystemError> {
     let outcome = weir_policy::parse(text, "experiment.toml");
     let why = || weir_policy::render::render(&outcome.findings, &outcome.sources, false);
     let policy = outcome.plan.as_ref().cloned();
@@ -293,14 +297,14 @@ pub(crate) fn policy(text: &str) -> Result<Policy, SystemError> {
 }
 
 /// The direction of a bridge that follows a policy.
-pub(crate) fn policy_lane(from: usize, policy: &Policy) -> Result<LaneConfig, SystemError> {
+pub fn policy_lane(from: usize, policy: &Policy) -> Result<LaneConfig, SystemError> {
     let name = ["forth", "back"][from];
     let lane = LaneConfig::new(name, (vec![from], 1 - from), policy)?;
     Ok(LaneConfig { frames_max: FRAMES_MAX, ..lane })
 }
 
 /// Configures a bridge between the ports of a testbed, with room for the backlog of a stall.
-pub(crate) fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
+pub fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig {
     let port = |(number, name)| {
         BridgePort::new(number, PortConfig { ring_slots: RING_SLOTS, ..PortConfig::new(name) })
     };
@@ -434,7 +438,7 @@ fn next_arrival() -> Result<(u64, u64), SystemError> {
 }
 
 /// Returns the frames that the interface of this thread's network received so far.
-pub(crate) fn received_frames() -> Result<u64, SystemError> {
+pub fn received_frames() -> Result<u64, SystemError> {
     let failed = |cause| SystemError::new("read the counters of the receiver", cause);
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").map_err(failed)?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{END}:")));
@@ -451,7 +455,7 @@ fn flow_of(frame: &[u8]) -> Option<u16> {
 }
 
 /// Builds a UDP frame of `length` bytes to a station that does not exist.
-pub(crate) fn frame(port: u16, length: usize) -> Vec<u8> {
+pub fn frame(port: u16, length: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(Host::Client.mac().0, NO_STATION)
         .ipv4([10, 77, 0, 1], [10, 77, 0, 2], 64)
         .udp(4096, port);
@@ -466,8 +470,10 @@ const HEADERS: usize = 14 + 20 + 8;
 /// The first destination port of experiments' flows.
 pub const FIRST_PORT: u16 = 9000;
 const KERNEL_BRIDGE: &str = "bridge";
-pub(crate) const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
-pub(crate) const FRAMES_MAX: u32 = 1 << 14;
+/// The hardware address of no host of a rig.
+pub const NO_STATION: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
+/// The frames of a pool.
+pub const FRAMES_MAX: u32 = 1 << 14;
 /// 40 ms at 200 000 frames/s: a stall of the machine loses no frame.
 const RING_SLOTS: usize = 1 << 13;
 const LAG_MAX_MS: u64 = 100;

@@ -1,7 +1,7 @@
 //! Weir's own experiments: prints rows as they are measured.
 
-use crate::output::{Exit, Format, Output};
-use crate::picture::Files;
+use weir_cli::output::{Exit, Format, Output};
+use weir_cli::picture::Files;
 use weir_lab::experiments::{Experiment, Own};
 use weir_lab::rows::{Options, Results, Row};
 use weir_plot::{Content, Key, Part, Picture, Plot, Style};

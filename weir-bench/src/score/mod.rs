@@ -161,7 +161,7 @@ impl Pair {
     }
 
     /// Returns the bridge that follows the policy.
-    pub(crate) fn forwarder(&self) -> Result<Forwarder<'static>, SystemError> {
+    pub fn forwarder(&self) -> Result<Forwarder<'static>, SystemError> {
         let back = rig::policy(
             "[link]\nrate = \"10 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
         )?;
@@ -170,7 +170,7 @@ impl Pair {
     }
 
     /// Returns the policy.
-    pub(crate) fn policy(&self) -> &weir_policy::Policy {
+    pub fn policy(&self) -> &weir_policy::Policy {
         &self.policy
     }
 
@@ -197,7 +197,7 @@ impl Pair {
     }
 
     /// Sends the traffic of the scenario through a bridge that runs.
-    pub(crate) fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
+    pub fn drive(&self, testbed: &Testbed, board: &Board) -> Result<LiveRun, SystemError> {
         let (watched, received) = self.send(testbed, || self.watch(board))?;
         let (classes, backlog_max, frame_ns) = watched;
         Ok(LiveRun { classes, backlog_max, frame_ns, received })

@@ -1,6 +1,6 @@
 //! The memory of links is measured, and bounded. A single test, so that no other test allocates.
 
-use weir_lab::bench::memory::{self, CLASS_BYTES_MAX, PACKET_BYTES_MAX};
+use weir_bench::bench::memory::{self, CLASS_BYTES_MAX, PACKET_BYTES_MAX};
 use weir_live::pages::LargePages;
 
 #[global_allocator]

@@ -189,7 +189,8 @@ fn goal_of(scheduler: &str, leaves: usize) -> Option<f64> {
     goal.map(|goal| goal.1)
 }
 
-pub(crate) fn median(values: &mut [f64]) -> f64 {
+/// Returns the median, and sorts the values.
+pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -1,10 +1,11 @@
 //! The papers' experiments: claims beside measurements, historic and sound.
 
-use super::{EraChoice, Which};
-use crate::output::{Exit, Format, Output};
+use super::{eras, threads};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, stderr};
+use weir_cli::lab::{Era, Which};
+use weir_cli::output::{Exit, Format, Output};
 use weir_lab::claims::{self, Decided, Fact, Judged, Outcome, Sheet, Shelf, Verdict, decide};
 use weir_lab::experiments;
 use weir_lab::report::{Headline, Tally, fact_line};
@@ -137,7 +138,7 @@ pub fn run(
             if !headline.is_empty() {
                 output.text(&format!("{headline}.\n"));
             }
-            if only.is_some() || !matches!(which.era, EraChoice::Both) {
+            if only.is_some() || !matches!(which.era, Era::Both) {
                 output.text(PART);
             }
         }
@@ -147,7 +148,7 @@ pub fn run(
 
 /// Runs these experiments on real packets, and prints each as it ends; exits as [`run`] does.
 pub fn run_live(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &Output) -> Exit {
-    let _first = match weir_lab::rig::prepare() {
+    let _first = match weir_bench::rig::prepare() {
         Ok(first) => first,
         Err(error) => return output.refuse(&error),
     };
@@ -223,10 +224,10 @@ pub fn measure<'a>(
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
     let bar = bar();
     let request = claims::Request {
-        eras: which.era.into(),
+        eras: eras(which.era),
         only,
         seed: which.seed,
-        threads: which.threads(),
+        threads: threads(which),
         stop: stop.flag(),
     };
     let outcomes = experiments::run(sheets, &request, &|done, of, last| {

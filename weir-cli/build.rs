@@ -7,7 +7,7 @@ use std::process::Command;
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
     // An archive may lie in another project's repository, where this crate has another prefix.
-    let own = git(&["rev-parse", "--show-prefix"]).is_some_and(|prefix| prefix == "weir/");
+    let own = git(&["rev-parse", "--show-prefix"]).is_some_and(|prefix| prefix == "weir-cli/");
     let commit = git(&["rev-parse", "--short=10", "HEAD"]).filter(|_| own);
     let shown = commit.map_or(version.to_owned(), |commit| format!("{version} ({commit})"));
     println!("cargo::rustc-env=WEIR_VERSION={shown}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The policy of the link, as `weir check` reads it.
 pub const POLICY: &str = include_str!("policy.toml");
 /// Its path in the repository.
-pub const POLICY_PATH: &str = "weir-lab/src/demo/policy.toml";
+pub const POLICY_PATH: &str = "weir-bench/src/demo/policy.toml";
 
 /// The name of the link.
 pub const NAME: &str = "demo";

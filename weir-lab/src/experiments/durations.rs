@@ -1,0 +1,195 @@
+//! How long traffic stops while a process of a link dies, is replaced, or is restarted: each case
+//! many times, with the median beside its goal, and the worst.
+//!
+//! The link is the real `weir up` between private networks, and carries a thousand numbered
+//! datagrams a second. A gap is the longest time between two arrivals, by the stamps of the
+//! receiver's kernel. Rows of tests assert what is lost and what is told; how long it takes depends
+//! on the machine, so it is measured here.
+
+use super::{Experiment, Own};
+use crate::program;
+use crate::rows::{Options, Results, Row};
+use std::time::Duration;
+use weir_bench::rig;
+use weir_testbed::{
+    PortKind, Result, Scene, ScenePlan, Stream, StreamConfig, is_alive, signal, until,
+};
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "durations",
+    summary: "gaps of traffic while processes of a link die, are replaced or restarted, many times",
+    measure: None,
+    own: Some(Own::live(run)),
+};
+
+/// Something that happens to a link, and the most that the median of its gaps may be.
+struct Case {
+    subject: &'static str,
+    goal: Option<Duration>,
+    plan: fn(ScenePlan) -> ScenePlan,
+    happens: fn(&mut Scene) -> Result<()>,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        subject: "a restart on request",
+        goal: Some(Duration::from_millis(50)),
+        plan: |plan| plan.ports(PortKind::AfPacket),
+        happens: restart,
+    },
+    Case {
+        subject: "a restart on request, AF_XDP ports",
+        goal: None,
+        plan: |plan| plan.ports(PortKind::AfXdp),
+        happens: restart,
+    },
+    Case {
+        subject: "a killed forwarder, closed",
+        goal: Some(Duration::from_secs(1)),
+        plan: |plan| plan.deployment("on_exit = \"closed\""),
+        happens: |scene| replaced(scene, "KILL"),
+    },
+    Case {
+        subject: "an aborted forwarder, closed",
+        goal: Some(Duration::from_secs(1)),
+        plan: |plan| plan.deployment("on_exit = \"closed\""),
+        happens: |scene| replaced(scene, "ABRT"),
+    },
+    Case {
+        subject: "a forwarder that hangs, with a watchdog of 500 ms",
+        goal: Some(Duration::from_millis(2500)),
+        plan: |plan| plan.deployment("watchdog = \"500 ms\""),
+        happens: |scene| replaced(scene, "STOP"),
+    },
+    Case {
+        subject: "a killed forwarder, open: the kernel carries frames meanwhile",
+        goal: Some(Duration::from_secs(1)),
+        plan: |plan| plan.deployment("on_exit = \"open\""),
+        happens: |scene| replaced(scene, "KILL"),
+    },
+    Case {
+        subject: "a killed forwarder, open, and none is to be started",
+        goal: Some(Duration::from_secs(1)),
+        plan: |plan| plan.deployment("on_exit = \"open\"\nrestart = \"never\""),
+        happens: carried_on,
+    },
+    Case {
+        subject: "a killed keeper",
+        goal: Some(Duration::from_millis(500)),
+        plan: |plan| plan,
+        happens: |scene| keeper_dies(scene),
+    },
+    Case {
+        subject: "a killed keeper, and another takes over",
+        goal: Some(Duration::from_secs(1)),
+        plan: |plan| plan,
+        happens: |scene| {
+            keeper_dies(scene)?;
+            let former = scene.status()?.processes.map(|processes| processes.forwarder);
+            scene.start()?;
+            until("the former forwarder ends", || !former.is_some_and(is_alive))
+        },
+    },
+];
+
+fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> std::result::Result<Results, String> {
+    let _first = rig::prepare()?;
+    let mut rows = Vec::new();
+    for case in CASES.iter().filter(|case| options.wants(case.subject)) {
+        let gaps: Result<Vec<Duration>> = (0..RUNS).map(|_| gap(case)).collect();
+        let made = judged(case, gaps.map_err(|error| format!("{}: {error}", case.subject))?);
+        made.iter().for_each(&mut *progress);
+        rows.extend(made);
+    }
+    Ok(rows.into())
+}
+
+/// Returns the longest gap of a stream while it happens.
+fn gap(case: &Case) -> Result<Duration> {
+    let weir = program::weir()?;
+    let mut scene = (case.plan)(Scene::plan(weir.get_program(), POLICY)).start()?;
+    let stream = Stream::numbered(&scene.testbed, StreamConfig::default())?;
+    stream.await_another()?;
+    (case.happens)(&mut scene)?;
+    stream.await_another()?;
+    Ok(stream.finish()?.longest_gap())
+}
+
+fn restart(scene: &mut Scene) -> Result<()> {
+    let former = scene.forwarder()?;
+    let ended = scene.weir(&["restart", "--control", "weir.sock"])?;
+    if !ended.status.success() {
+        return Err(ended.stderr.into());
+    }
+    until("the former forwarder ends", || !is_alive(former))
+}
+
+fn replaced(scene: &mut Scene, name: &str) -> Result<()> {
+    let former = scene.forwarder()?;
+    signal(former, name)?;
+    until("another forwarder", || scene.forwarder().is_ok_and(|now| now != former))?;
+    scene.await_status("it answers", |_| true).map(drop)
+}
+
+fn carried_on(scene: &mut Scene) -> Result<()> {
+    let former = scene.forwarder()?;
+    signal(former, "KILL")?;
+    until("the forwarder ends", || !is_alive(former))
+}
+
+fn keeper_dies(scene: &mut Scene) -> Result<()> {
+    scene.signal("KILL")?;
+    scene.process()?.wait_for_exit()?;
+    let is_orphan = |status: &weir_live::status::Status| {
+        status.processes.is_some_and(|processes| processes.keeper.is_none())
+    };
+    scene.await_status("the forwarder notices", is_orphan).map(drop)
+}
+
+/// The median is judged, the worst is shown, with how many exceed the goal.
+fn judged(case: &Case, mut gaps: Vec<Duration>) -> Vec<Row> {
+    gaps.sort();
+    let ms = |gap: Duration| gap.as_secs_f64() * 1e3;
+    let (median, worst) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
+    let subject = |what: &str| format!("{}: {what} of {}", case.subject, gaps.len());
+    let median = match case.goal {
+        Some(goal) => Row::at_most(subject("median"), ms(median), ms(goal), "ms"),
+        None => Row::shown(subject("median"), format!("{:.1} ms", ms(median))),
+    };
+    let over = case.goal.map_or(0, |goal| gaps.iter().filter(|gap| **gap > goal).count());
+    let worst = format!("{:.1} ms; {over} above the goal", ms(worst));
+    vec![median, Row::shown(subject("worst"), worst)]
+}
+
+const POLICY: &str = r#"
+[link]
+rate = "50 Mbit/s"
+scheduler = "drr"
+
+[class.voice]
+match = [{ proto = "udp", dport = "5004" }]
+
+[class.rest]
+default = true
+"#;
+
+/// How often each happens.
+const RUNS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_judged_and_the_worst_is_shown() {
+        let gaps = |millis: [u64; 3]| millis.map(Duration::from_millis).to_vec();
+        for (millis, holds, worst) in [
+            ([900, 10, 20], true, "900.0 ms; 1 above the goal"),
+            ([60, 70, 5], false, "70.0 ms; 2 above the goal"),
+        ] {
+            let rows = judged(&CASES[0], gaps(millis));
+            assert_eq!((rows[0].holds, rows[1].measured.as_str()), (holds, worst));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Builds every test program once, and runs them: rows of live tests, which mostly wait, beside the
+//! programs that compute.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A test program that cargo built.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    /// The package and the target, such as `weir-core it`.
+    name: String,
+    package: String,
+    executable: PathBuf,
+    /// The folder of its manifest, in which it runs.
+    folder: PathBuf,
+    /// Whether it is a table of rows with a main of its own.
+    is_live: bool,
+}
+
+/// What became of a program.
+struct Outcome {
+    counts: Counts,
+    has_passed: bool,
+}
+
+/// Numbers of tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+/// Builds the test programs of these cargo arguments and runs them; returns what was counted.
+///
+/// # Errors
+/// When one does not build or fails, and when no test ran: an empty run proves nothing.
+pub fn run(root: &Path, arguments: &[&str], times: &mut Times) -> Result<String, String> {
+    let programs = build(root, arguments)?;
+    let (live, plain): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.is_live);
+    let scratch = crate::nostd::target_directory(root).join("test-times");
+    let seed = first_seed(root);
+    println!("the first seed of random workloads is {seed} (WEIR_SEED)");
+    let all = |programs: &[&Program]| -> Vec<Result<Outcome, String>> {
+        programs.iter().map(|program| run_one(program, &scratch, &seed)).collect()
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| all(&live));
+        (all(&plain), beside.join().expect("running programs does not panic"))
+    });
+    let mut sum = Counts::default();
+    let mut failed = Vec::new();
+    for (program, outcome) in plain.iter().chain(&live).zip(first.into_iter().chain(second)) {
+        let outcome = outcome?;
+        sum.add(outcome.counts);
+        if !outcome.has_passed {
+            failed.push(program.name.as_str());
+        }
+        times.read(&times_of(&scratch, program));
+    }
+    match (failed.is_empty(), sum.passed) {
+        (false, _) => {
+            Err(format!("{} failed, {} passed: {}", sum.failed, sum.passed, failed.join(", ")))
+        }
+        (true, 0) => Err("no test ran".to_owned()),
+        (true, passed) => Ok(format!("{passed} passed, 0 failed, {} ignored", sum.ignored)),
+    }
+}
+
+/// Builds them; the compiler's messages go to the terminal.
+fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Program>, String> {
+    let output = Command::new("cargo")
+        .current_dir(root)
+        .args(arguments)
+        .args(["--no-run", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`cargo {}` does not build", arguments.join(" ")));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(program).collect())
+}
+
+/// Reads one of cargo's messages: a test program, or something else.
+fn program(line: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let executable = message["executable"].as_str()?;
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?.to_path_buf();
+    let package = package(message["package_id"].as_str()?, &folder);
+    let target = message["target"]["name"].as_str()?;
+    let kind = message["target"]["kind"][0].as_str()?;
+    let name =
+        if kind == "test" { format!("{package} {target}") } else { format!("{package} ({kind})") };
+    let is_live = kind == "test" && target == LIVE;
+    Some(Program { name, package, executable: executable.into(), folder, is_live })
+}
+
+/// Returns the name in an id such as `path+file:///w/testbed#weir-testbed@0.1.0`; without one the
+/// package is called as its folder.
+fn package(id: &str, folder: &Path) -> String {
+    let tail = id.rsplit_once('#').map_or("", |(_, tail)| tail);
+    match tail.split_once('@') {
+        Some((name, _)) => name.to_owned(),
+        None => folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    }
+}
+
+/// Runs a program to its end and prints its output at once, so that two do not mix.
+fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, String> {
+    let io = |error: std::io::Error| format!("{}: {error}", program.name);
+    fs::create_dir_all(scratch).map_err(io)?;
+    let rows = times_of(scratch, program);
+    fs::write(&rows, "").map_err(io)?;
+    let mut command = Command::new(&program.executable);
+    command.current_dir(&program.folder).stdin(Stdio::null());
+    command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
+    command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
+    if !program.is_live {
+        // The standard harness tells times only to whoever says that he knows it may change.
+        command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
+    }
+    let start = Instant::now();
+    let output = command.output().map_err(io)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    println!("\n-- {} ({:.1} s)\n{text}{errors}", program.name, start.elapsed().as_secs_f64());
+    if !program.is_live {
+        let lines = text.lines().filter_map(|line| timed(line, &program.name));
+        fs::write(&rows, lines.collect::<Vec<_>>().join("\n")).map_err(io)?;
+    }
+    Ok(Outcome { counts: Counts::read(&text), has_passed: output.status.success() })
+}
+
+fn times_of(scratch: &Path, program: &Program) -> PathBuf {
+    scratch.join(program.name.replace(' ', "-"))
+}
+
+/// Reads `test NAME ... ok <1.234s>`; returns the line that rows of live tests write.
+fn timed(line: &str, program: &str) -> Option<String> {
+    let (test, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let seconds = rest.split_once('<')?.1.split_once("s>")?.0;
+    Some(format!("time {}::{test} {seconds}", program.replace(' ', "::")))
+}
+
+impl Counts {
+    /// Adds up the closing lines, `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
+    fn read(text: &str) -> Self {
+        let mut sum = Self::default();
+        for line in text.lines().filter_map(|line| line.strip_prefix("test result: ")) {
+            let mut counts = BTreeMap::new();
+            for part in line.split(['.', ';']) {
+                if let Some((number, what)) = part.trim().split_once(' ') {
+                    counts.insert(what, number.parse::<u64>().unwrap_or(0));
+                }
+            }
+            let count = |what| counts.get(what).copied().unwrap_or(0);
+            sum.add(Self {
+                passed: count("passed"),
+                failed: count("failed"),
+                ignored: count("ignored"),
+            });
+        }
+        sum
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+/// The times of single tests.
+#[derive(Default)]
+pub struct Times(Vec<(Duration, String)>);
+
+impl Times {
+    /// Reads lines `time NAME SECONDS`.
+    fn read(&mut self, path: &Path) {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let row = |line: &str| {
+            let (name, seconds) = line.strip_prefix("time ")?.rsplit_once(' ')?;
+            Some((Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?, name.to_owned()))
+        };
+        self.0.extend(text.lines().filter_map(row));
+    }
+
+    /// Prints the slowest tests.
+    pub fn print(&mut self) {
+        self.0.sort();
+        if !self.0.is_empty() {
+            println!("\n== the slowest tests");
+        }
+        for (time, name) in self.0.iter().rev().take(SLOWEST) {
+            println!("{:>8.1} s  {name}", time.as_secs_f64());
+        }
+    }
+}
+
+/// Returns the seed from which random tests start: the commit's hash, so that each change tries
+/// other workloads; WEIR_SEED if it is set, to repeat a run.
+fn first_seed(root: &Path) -> String {
+    let set = std::env::var("WEIR_SEED").ok();
+    let head = || {
+        let output = Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]).output();
+        let text = String::from_utf8(output.ok()?.stdout).ok()?;
+        Some(u64::from_str_radix(text.get(..16)?, 16).ok()?.to_string())
+    };
+    set.or_else(head).unwrap_or_else(|| "0".to_owned())
+}
+
+/// The name of a target whose program is a table of rows.
+const LIVE: &str = "live";
+const SLOWEST: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_from_the_closing_lines() {
+        let rows = [
+            (
+                "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out",
+                (12, 0, 3),
+            ),
+            ("test result: FAILED. 11 passed; 1 failed; 0 ignored; 0 measured", (11, 1, 0)),
+            ("running 12 tests", (0, 0, 0)),
+        ];
+        for (line, (passed, failed, ignored)) in rows {
+            assert_eq!(Counts::read(line), Counts { passed, failed, ignored }, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_read_from_the_line_of_its_test() {
+        let rows = [
+            ("test laws::order ... ok <1.250s>", Some("time weir-core::it::laws::order 1.250")),
+            ("test laws::order ... ok", None),
+            ("running 2 tests", None),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(timed(line, "weir-core it").as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_what_cargo_built_for_a_test() {
+        let message = |kind: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"path+file:///w/testbed#weir-testbed@0.1.0",
+                "manifest_path":"/w/testbed/Cargo.toml","target":{{"kind":["{kind}"],"name":"live"}},
+                "profile":{{"test":{test}}},"executable":"/w/target/live"}}"#
+            )
+        };
+        let found = program(&message("test", true)).expect("a program");
+        assert_eq!((found.name.as_str(), found.is_live), ("weir-testbed live", true));
+        assert_eq!(found.folder, Path::new("/w/testbed"));
+        let unit = program(&message("lib", true)).expect("a program");
+        assert_eq!((unit.name.as_str(), unit.is_live), ("weir-testbed (lib)", false));
+        assert_eq!(program(&message("bin", false)), None);
+        assert_eq!(program("cargo says something"), None);
+    }
+}
