@@ -142,10 +142,16 @@ impl Testbed {
     /// Moves Weir's port towards a host back from there, under the same number.
     pub fn move_back(&self, host: Host, elsewhere: &NetNs) -> Result<()> {
         Netlink::open_in(elsewhere)?.move_to(host.port(), &self.weir)?;
-        let mut weir = Netlink::open_in(&self.weir)?;
         self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
+        self.set_port_up(host)
+    }
+
+    /// Sets Weir's port towards a host up, and waits until frames pass both its ends.
+    pub fn set_port_up(&self, host: Host) -> Result<()> {
+        let mut weir = Netlink::open_in(&self.weir)?;
         weir.set_up(host.port(), true)?;
-        wait_for_carrier(&mut weir, host.port())
+        wait_for_carrier(&mut weir, host.port())?;
+        wait_for_carrier(&mut Netlink::open_in(self.namespace(host))?, END)
     }
 
     /// Returns the namespace of a host.

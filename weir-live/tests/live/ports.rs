@@ -234,7 +234,7 @@ pub fn set_down_and_up(kind: &str) -> Outcome {
     netlink.set_up(RIGHT, false)?;
     await_right(&bridge, PortState::Down)?;
     expect_no_link(&testbed, &bridge)?;
-    netlink.set_up(RIGHT, true)?;
+    testbed.set_port_up(Host::Server)?;
     await_right(&bridge, PortState::Up)?;
     echo(ends(&testbed, Host::ip6), 100)?;
     let report = bridge.stop();
