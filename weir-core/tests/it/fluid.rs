@@ -13,7 +13,6 @@ use weir_core::units::{Duration, Instant};
 const DEPTH: usize = 4;
 /// Packets of the class with the fewest packets in a measurement.
 const PACKETS: f64 = 2_000.0;
-/// Random trees; more were tried by hand.
 /// Random trees that are tried on a change; `WEIR_LAWS=5000` tries five times as many. They are always
 /// the same: how near they come is judged over all.
 const TREES: u64 = 12;
