@@ -76,7 +76,9 @@ fn check(name: &str, link: u64, classes: &[Class], ppm: f64) {
 #[test]
 fn three_levels_share_as_the_fluid_for_every_set_of_idle_leaves() {
     let mut worst = 0f64;
-    for link in [5_000_000, 30_000_000, 100_000_000, 1_000_000_000] {
+    let links = [5_000_000, 1_000_000_000, 30_000_000, 100_000_000];
+    let count = if seeds::laws() > 1000 { links.len() } else { 2 };
+    for link in links.into_iter().take(count) {
         for length in [64, 512, 1500] {
             for busy in 1u32..16 {
                 let of = |leaf: u32| if busy >> leaf & 1 == 1 { length } else { 0 };
