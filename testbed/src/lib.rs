@@ -22,8 +22,13 @@
 //! here goes with the value that made it, however the test ends.
 
 mod failure;
+pub mod firewall;
+mod flood;
+pub mod groups;
+mod netlink;
 mod networks;
 mod process;
+pub mod reserving;
 #[cfg(feature = "rows")]
 pub mod rows;
 mod scene;
@@ -31,6 +36,8 @@ mod stream;
 mod until;
 
 pub use failure::{Failure, Result};
+pub use flood::{Flood, exchange};
+pub use netlink::{Netlink, Vxlan};
 pub use networks::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, wait_for_carrier};
 pub use process::{Ended, Process, children, is_alive, signal};
 pub use scene::{PortKind, Scene, ScenePlan, end_all};

@@ -8,13 +8,13 @@
 //! process, so nothing is left behind, however it ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use weir_live::error::{Result, SystemError};
 use weir_live::ethtool;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
+
+use crate::{Failure, Netlink, until_some};
 
 /// The interface of the client and of the server, each in its own namespace.
 pub const END: &str = "eth0";
@@ -132,14 +132,17 @@ impl Testbed {
         Netlink::open_in(&self.weir)?.delete_link(host.port())
     }
 
-    /// Moves Weir's port towards a host to another namespace, and back after this time. It returns
-    /// under the same number.
-    pub fn move_away_and_back(&self, host: Host, away: Duration) -> Result<()> {
+    /// Moves Weir's port towards a host to another namespace, and returns that.
+    pub fn move_away(&self, host: Host) -> Result<NetNs> {
         let elsewhere = NetNs::new()?;
+        Netlink::open_in(&self.weir)?.move_to(host.port(), &elsewhere)?;
+        Ok(elsewhere)
+    }
+
+    /// Moves Weir's port towards a host back from there, under the same number.
+    pub fn move_back(&self, host: Host, elsewhere: &NetNs) -> Result<()> {
+        Netlink::open_in(elsewhere)?.move_to(host.port(), &self.weir)?;
         let mut weir = Netlink::open_in(&self.weir)?;
-        weir.move_to(host.port(), &elsewhere)?;
-        thread::sleep(away);
-        Netlink::open_in(&elsewhere)?.move_to(host.port(), &self.weir)?;
         self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
         weir.set_up(host.port(), true)?;
         wait_for_carrier(&mut weir, host.port())
@@ -174,16 +177,14 @@ impl Testbed {
 /// Waits until the kernel has acted on a cable that was just connected.
 ///
 /// # Errors
-/// When that takes it seconds.
+/// When it does not.
 pub fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let start = Instant::now();
-    while !netlink.link(interface)?.is_operational {
-        if start.elapsed() > PATIENCE {
-            let why = format!("no carrier within {} s", PATIENCE.as_secs());
-            return Err(SystemError::refused(format!("connect `{interface}`"), why, ""));
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
+    let has_carrier = || match netlink.link(interface) {
+        Ok(link) if !link.is_operational => None,
+        found => Some(found),
+    };
+    let found = until_some("carrier", has_carrier);
+    let refused =
+        |why: Failure| SystemError::refused(format!("connect `{interface}`"), why.to_string(), "");
+    found.map_err(refused)?.map(drop)
 }

@@ -59,6 +59,8 @@ pub struct Stream {
     socket: UdpSocket,
     identity: u64,
     sender: Option<JoinHandle<Sent>>,
+    /// What was sent, once that is over.
+    all: Option<Sent>,
     receiver: Option<JoinHandle<Result<Arrived>>>,
 }
 
@@ -105,7 +107,8 @@ impl Stream {
         let sends = socket.try_clone()?;
         let sender = thread::spawn(move || send(&sends, (identity, config), &sending));
         let receiver = thread::spawn(move || receive(&server, identity, &receiving));
-        Ok(Self { progress, socket, identity, sender: Some(sender), receiver: Some(receiver) })
+        let (sender, receiver) = (Some(sender), Some(receiver));
+        Ok(Self { progress, socket, identity, sender, all: None, receiver })
     }
 
     /// Returns how many were sent so far.
@@ -130,6 +133,15 @@ impl Stream {
         until_seen(&what, look, |(_, beyond)| *beyond > next + 1).map(drop)
     }
 
+    /// Stops sending, and goes on to receive; returns how many were sent.
+    pub fn stop_sending(&mut self) -> u64 {
+        self.progress.stop_sending.store(true, Ordering::Relaxed);
+        if let Some(sender) = self.sender.take() {
+            self.all = Some(joined(sender));
+        }
+        self.sent()
+    }
+
     /// Stops sending, waits until what is on its way has arrived, and returns what became of all.
     ///
     /// Marks are sent by the same flow, behind the last number, until one of them arrives. A link
@@ -140,8 +152,8 @@ impl Stream {
     /// When no mark arrives, or the receiver had no room for what arrived: then the counts would
     /// not say what the link lost.
     pub fn finish(mut self) -> Result<Found> {
-        self.progress.stop_sending.store(true, Ordering::Relaxed);
-        let sent = joined(self.sender.take().expect("it finishes once"));
+        self.stop_sending();
+        let sent = self.all.take().expect("it was sent");
         let mut marks = 0;
         let receiver = self.receiver.take().expect("it finishes once");
         let mark = [self.identity.to_be_bytes(), MARK.to_be_bytes()].concat();

@@ -3,25 +3,18 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
-    LinkMessage, LinkXdp, State, XdpAttached,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    LinkXdp, State, XdpAttached,
 };
-use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_packet_route::route::RouteMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::error::{Result, SystemError};
@@ -48,25 +41,6 @@ pub struct VethEnd<'a> {
     /// Its Ethernet address.
     pub mac: Mac,
 }
-
-/// A VXLAN tunnel between two addresses.
-#[derive(Clone, Copy, Debug)]
-pub struct Vxlan {
-    /// The number of the network in it.
-    pub id: u32,
-    /// The address of this end.
-    pub from: IpAddr,
-    /// The address of the other end.
-    pub to: IpAddr,
-    /// Whether the outer UDP header has a checksum.
-    pub has_checksum: bool,
-}
-
-/// How long the kernel may take to make the route to an address.
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(5);
-
-/// The UDP port of VXLAN [RFC 7348 §5].
-pub const VXLAN_PORT: u16 = 4789;
 
 /// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,67 +110,6 @@ impl Netlink {
         self.change(action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Makes a kernel bridge without spanning tree, up, that joins these interfaces.
-    pub fn add_bridge(&mut self, name: &str, members: &[&str]) -> Result<()> {
-        let kind = vec![LinkInfo::Kind(InfoKind::Bridge)];
-        self.add_link(name, kind)?;
-        let bridge = self.link(name)?.index;
-        for member in members {
-            let mut message = LinkMessage::default();
-            let joined = LinkAttribute::Controller(bridge);
-            message.attributes = vec![LinkAttribute::IfName((*member).into()), joined];
-            let action = format!("put `{member}` into the bridge `{name}`");
-            self.change(action, RouteNetlinkMessage::SetLink(message), 0)?;
-        }
-        self.set_up(name, true)
-    }
-
-    /// Makes a VXLAN interface, down, whose frames go from one address to another.
-    pub fn add_vxlan(&mut self, name: &str, tunnel: &Vxlan) -> Result<()> {
-        let mut settings = vec![
-            InfoVxlan::Id(tunnel.id),
-            InfoVxlan::Port(VXLAN_PORT),
-            InfoVxlan::UDPCsum(tunnel.has_checksum),
-        ];
-        settings.push(match tunnel.from {
-            IpAddr::V4(address) => InfoVxlan::Local(address),
-            IpAddr::V6(address) => InfoVxlan::Local6(address),
-        });
-        settings.push(match tunnel.to {
-            IpAddr::V4(address) => InfoVxlan::Group(address),
-            IpAddr::V6(address) => InfoVxlan::Group6(address),
-        });
-        let data = LinkInfo::Data(InfoData::Vxlan(settings));
-        self.add_link(name, vec![LinkInfo::Kind(InfoKind::Vxlan), data])
-    }
-
-    /// Sets how long super-packets may be that an interface takes from the stack.
-    pub fn set_super_packet_max(&mut self, name: &str, bytes: u32) -> Result<()> {
-        let mut message = LinkMessage::default();
-        message.attributes = vec![
-            LinkAttribute::IfName(name.into()),
-            LinkAttribute::GsoMaxSize(bytes),
-            LinkAttribute::GsoIpv4MaxSize(bytes),
-        ];
-        let action = format!("let `{name}` take super-packets of {bytes} bytes");
-        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
-    }
-
-    fn add_link(&mut self, name: &str, info: Vec<LinkInfo>) -> Result<()> {
-        let mut message = LinkMessage::default();
-        message.attributes =
-            vec![LinkAttribute::IfName(name.into()), LinkAttribute::LinkInfo(info)];
-        let request = RouteNetlinkMessage::NewLink(message);
-        self.change(format!("make `{name}`"), request, NLM_F_CREATE | NLM_F_EXCL)
-    }
-
-    /// Removes an interface; the other end of a veth pair disappears with it.
-    pub fn delete_link(&mut self, name: &str) -> Result<()> {
-        let mut message = LinkMessage::default();
-        message.attributes.push(LinkAttribute::IfName(name.into()));
-        self.change(format!("remove `{name}`"), RouteNetlinkMessage::DelLink(message), 0)
-    }
-
     /// Sets an interface up or down.
     pub fn set_up(&mut self, name: &str, up: bool) -> Result<()> {
         let mut message = LinkMessage::default();
@@ -213,115 +126,6 @@ impl Netlink {
         message.attributes = vec![LinkAttribute::IfName(name.into()), LinkAttribute::Mtu(mtu)];
         let action = format!("set the MTU of `{name}` to {mtu}");
         self.change(action, RouteNetlinkMessage::SetLink(message), 0)
-    }
-
-    /// Gives an interface another name; it must be down.
-    pub fn rename(&mut self, name: &str, to: &str) -> Result<()> {
-        let mut message = LinkMessage::default();
-        message.header.index = self.link(name)?.index;
-        message.attributes.push(LinkAttribute::IfName(to.into()));
-        let action = format!("rename `{name}` to `{to}`");
-        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
-    }
-
-    /// Moves an interface to another network namespace; it is down there.
-    pub fn move_to(&mut self, name: &str, namespace: &NetNs) -> Result<()> {
-        let mut message = LinkMessage::default();
-        let target = LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd());
-        message.attributes = vec![LinkAttribute::IfName(name.into()), target];
-        let action = format!("move `{name}` to another network namespace");
-        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
-    }
-
-    /// Sets the Ethernet address of an interface.
-    pub fn set_mac(&mut self, name: &str, mac: Mac) -> Result<()> {
-        let mut message = LinkMessage::default();
-        let address = LinkAttribute::Address(mac.0.to_vec());
-        message.attributes = vec![LinkAttribute::IfName(name.into()), address];
-        let action = format!("set the address of `{name}` to {mac}");
-        self.change(action, RouteNetlinkMessage::SetLink(message), 0)
-    }
-
-    /// Gives an interface an address. On one that is set up it can be used when this returns, also
-    /// an IPv6 one: there is no duplicate detection.
-    pub fn add_address(&mut self, name: &str, address: IpAddr, prefix_len: u8) -> Result<()> {
-        let link = self.link(name)?;
-        let mut message = AddressMessage::default();
-        message.header.family = family_of(address);
-        message.header.prefix_len = prefix_len;
-        message.header.index = link.index;
-        if address.is_ipv6() {
-            message.header.flags = AddressHeaderFlags::Nodad;
-        }
-        message.attributes =
-            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
-        let action = format!("give `{name}` the address {address}/{prefix_len}");
-        let request = RouteNetlinkMessage::NewAddress(message);
-        self.change(action, request, NLM_F_CREATE | NLM_F_EXCL)?;
-        // The kernel makes the route to an own IPv6 address on a thread of its own, a third of a
-        // second later on a busy machine; until then frames to it are dropped.
-        let start = Instant::now();
-        while address.is_ipv6() && link.is_up && !self.is_own(address)? {
-            if start.elapsed() > ADDRESS_PATIENCE {
-                let action = format!("use the address {address} of `{name}`");
-                return Err(SystemError::refused(action, "the kernel makes no route to it", ""));
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
-    }
-
-    /// Returns whether frames to this address are for this host.
-    fn is_own(&mut self, address: IpAddr) -> Result<bool> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = family_of(address);
-        message.header.destination_prefix_length = if address.is_ipv6() { 128 } else { 32 };
-        message.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address))];
-        match self.exchange(RouteNetlinkMessage::GetRoute(message), 0) {
-            Ok(Some(RouteNetlinkMessage::NewRoute(route))) => {
-                Ok(route.header.kind == RouteType::Local)
-            }
-            Ok(_) => Ok(false),
-            Err(cause) if cause.raw_os_error() == Some(libc::ENETUNREACH) => Ok(false),
-            Err(cause) => Err(SystemError::new(format!("look up the route to {address}"), cause)),
-        }
-    }
-
-    /// Sets the Ethernet address of a neighbour permanently, so that no host need resolve it.
-    pub fn add_neighbour(&mut self, name: &str, address: IpAddr, mac: Mac) -> Result<()> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = family_of(address);
-        message.header.ifindex = self.link(name)?.index;
-        message.header.state = NeighbourState::Permanent;
-        message.attributes = vec![
-            NeighbourAttribute::Destination(address.into()),
-            NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
-        ];
-        let action = format!("note that {address} is {mac} on `{name}`");
-        let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        self.change(action, RouteNetlinkMessage::NewNeighbour(message), flags)
-    }
-
-    /// Routes `destination/prefix_len` through `gateway`; 0 bits of prefix make the default route.
-    pub fn add_route(
-        &mut self,
-        destination: IpAddr,
-        prefix_len: u8,
-        gateway: IpAddr,
-    ) -> Result<()> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = family_of(destination);
-        message.header.destination_prefix_length = prefix_len;
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.scope = RouteScope::Universe;
-        message.header.kind = RouteType::Unicast;
-        message.attributes = vec![
-            RouteAttribute::Destination(RouteAddress::from(destination)),
-            RouteAttribute::Gateway(RouteAddress::from(gateway)),
-        ];
-        let action = format!("route {destination}/{prefix_len} through {gateway}");
-        self.change(action, RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Returns the state of an interface.
@@ -355,14 +159,23 @@ impl Netlink {
     }
 
     /// Asks for one route; none if the kernel has none.
-    pub(crate) fn route(&mut self, request: RouteMessage) -> Option<RouteMessage> {
+    pub fn route(&mut self, request: RouteMessage) -> Option<RouteMessage> {
         match self.exchange(RouteNetlinkMessage::GetRoute(request), 0) {
             Ok(Some(RouteNetlinkMessage::NewRoute(route))) => Some(route),
             _ => None,
         }
     }
 
-    fn change(&mut self, action: String, request: RouteNetlinkMessage, flags: u16) -> Result<()> {
+    /// Asks for a change; `action` says which, in an error.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn change(
+        &mut self,
+        action: String,
+        request: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<()> {
         match self.exchange(request, flags) {
             Ok(_) => Ok(()),
             Err(cause) => Err(SystemError::new(action, cause)),
@@ -451,10 +264,6 @@ fn end_attributes(end: VethEnd<'_>, mtu: u32) -> Vec<LinkAttribute> {
         LinkAttribute::Address(end.mac.0.to_vec()),
         LinkAttribute::Mtu(mtu),
     ]
-}
-
-fn family_of(address: IpAddr) -> AddressFamily {
-    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
 fn link_state(link: &LinkMessage) -> LinkState {

@@ -19,7 +19,10 @@ pub(crate) fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<Ow
 }
 
 /// Sets a socket option whose value is a plain kernel structure or integer.
-pub(crate) fn set_option<T: Copy>(
+///
+/// # Errors
+/// As the system says.
+pub fn set_option<T: Copy>(
     socket: BorrowedFd<'_>,
     level: c_int,
     name: c_int,

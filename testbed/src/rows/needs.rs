@@ -2,10 +2,12 @@
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::OnceLock;
 
 use weir_live::bpf::{Code, Kind, Map, Program};
 use weir_live::privilege;
+use weir_live::wait::usable_cpus;
 
 use super::PREPARED;
 
@@ -19,6 +21,10 @@ pub enum Need {
     Root,
     /// AF_XDP sockets on interfaces of private networks: root, and a kernel that has them.
     AfXdp,
+    /// User namespaces that a process without privileges may make.
+    UserNamespaces,
+    /// The real-time class: its privilege, and two processors.
+    Realtime,
     /// A program of this name in PATH.
     Program(&'static str),
 }
@@ -36,6 +42,8 @@ impl Need {
             Self::PrivateNetworks => networks(),
             Self::Root => ROOT.get_or_init(root).clone(),
             Self::AfXdp => AF_XDP.get_or_init(af_xdp).clone(),
+            Self::UserNamespaces => user_namespaces(),
+            Self::Realtime => realtime(),
             Self::Program(name) => program(name),
         }
     }
@@ -57,6 +65,23 @@ fn root() -> Result<(), String> {
 fn af_xdp() -> Result<(), String> {
     networks()?;
     Map::sockets("weir_test", 1).map(drop).map_err(|error| error.to_string())
+}
+
+fn user_namespaces() -> Result<(), String> {
+    let is_there = privilege::Privilege::detect().user_namespace;
+    if is_there { Ok(()) } else { Err("no user namespaces can be made here".to_owned()) }
+}
+
+/// A child tries, since entering the class changes a limit of the whole process.
+fn realtime() -> Result<(), String> {
+    if usable_cpus().map_err(|error| error.to_string())?.len() < 2 {
+        return Err("the real-time class needs two processors".to_owned());
+    }
+    program("chrt")?;
+    let tried = Command::new("chrt").args(["--fifo", "1", "true"]).output();
+    let tried = tried.map_err(|error| error.to_string())?;
+    let why = || format!("no real-time class: {}", String::from_utf8_lossy(&tried.stderr).trim());
+    if tried.status.success() { Ok(()) } else { Err(why()) }
 }
 
 fn program(name: &str) -> Result<(), String> {

@@ -960,6 +960,18 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_a_stall_count_as_old_and_others_from_now() {
+        let mut stamps = Stamps { doubtful: 2, since_ns: 100, last_ns: 90 };
+        let taken = [(500, 100), (500, 100), (500, 500), (600, 600)];
+        for (now_ns, expected) in taken {
+            assert_eq!(stamps.next(now_ns), expected, "at {now_ns}");
+        }
+        // Stamps never go back.
+        (stamps.doubtful, stamps.since_ns) = (1, 550);
+        assert_eq!(stamps.next(700), 600);
+    }
+
+    #[test]
     fn a_frame_may_be_longer_than_the_mtu_by_its_header_and_one_tag() {
         for (kind, len, expected) in [
             (0x0800u16, 1514, false),

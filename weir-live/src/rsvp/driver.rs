@@ -100,6 +100,8 @@ pub struct Driver<N: Network> {
     look_at: Instant,
     failures: BTreeMap<InterfaceId, SendFailure>,
     message: Vec<u8>,
+    /// The node's clock, if that is not the system's.
+    time: Option<Instant>,
 }
 
 /// Messages that did not leave by an interface.
@@ -116,12 +118,26 @@ impl<N: Network> Driver<N> {
     pub fn new(params: NodeParams, network: N) -> Self {
         let look_at = Instant::from_nanos(0);
         let (failures, message) = (BTreeMap::new(), Vec::new());
-        Self { node: Node::new(params), network, look_at, failures, message }
+        Self { node: Node::new(params), network, look_at, failures, message, time: None }
     }
 
     /// Returns the time of the node's clock.
     pub fn now() -> Instant {
         Instant::from_nanos(monotonic_ns())
+    }
+
+    /// Gives the node a clock that only this call moves on, in place of the system's.
+    pub fn set_time(&mut self, now: Instant) {
+        self.time = Some(now);
+    }
+
+    /// Returns the time that [`Driver::set_time`] gave.
+    pub fn own_time(&self) -> Option<Instant> {
+        self.time
+    }
+
+    fn time(&self) -> Instant {
+        self.time.unwrap_or_else(Self::now)
     }
 
     /// Returns the node, to look at its sessions.
@@ -147,7 +163,8 @@ impl<N: Network> Driver<N> {
     /// Calls the node, as in `driver.call(|node, now, routes| node.announce(now, sender, routes))`.
     /// A turn has to follow.
     pub fn call<T>(&mut self, call: impl FnOnce(&mut Node, Instant, &dyn Routes) -> T) -> T {
-        call(&mut self.node, Self::now(), &self.network)
+        let now = self.time();
+        call(&mut self.node, now, &self.network)
     }
 
     /// Answers a change of a flow that was not decided at once. Returns whether the node waited for
@@ -158,7 +175,7 @@ impl<N: Network> Driver<N> {
 
     /// Takes what came, and carries out what the node wants. Never waits.
     pub fn turn(&mut self, admission: &mut dyn Admission) -> Turn {
-        let now = Self::now();
+        let now = self.time();
         let notices = self.follow_routes(now);
         let mut message = std::mem::take(&mut self.message);
         let mut left = MESSAGES_MAX;
@@ -238,7 +255,7 @@ impl<N: Network> Driver<N> {
         let all = descriptors.iter().chain(others);
         let mut polled: Vec<_> =
             all.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
-        let now = Self::now();
+        let now = self.time();
         let left =
             deadline.map(|at| Wait::from_nanos(at.as_nanos().saturating_sub(now.as_nanos())));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());

@@ -1,38 +1,38 @@
 //! Ports whose authorities are in another thread, behind a channel, while the thread that forwards
 //! has no capability, is in another network namespace, and may make or open nothing; and ports
-//! whose intake is closed. Needs root, since programs in the kernel take frames; otherwise the tests
-//! are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
+//! whose intake is closed. Needs root, since programs in the kernel take frames.
 
 #![allow(unsafe_code)]
 
 use crate::support::locked;
 use crate::support::raw;
-use weir_testbed::rows::{self, Need};
+use crate::support::traffic::{Ends, echo, echo_after_change, ends};
+use weir_testbed::rows::{self, Failed, Need};
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use libtest_mimic::Failed;
 use raw::Raw;
 use weir_core::classify::InterfaceId;
 use weir_live::authority::{Courier, Desk};
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::channel::Channel;
-use weir_live::netlink::Netlink;
 use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::sorter::SortPlan;
-use weir_live::status::{Board, Status};
+use weir_live::status::{Board, PortStatus, Status};
 use weir_live::wait::WaitPolicy;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{
+    END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, Stream, StreamConfig, Testbed,
+    TestbedConfig, until, until_ok, until_seen,
+};
 
 type Outcome<T = ()> = Result<T, Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -64,11 +64,6 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
 }
 
 const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Long enough for what is on its way.
-const SILENCE: Duration = Duration::from_millis(200);
-/// As [`SILENCE`], where nothing is sent again.
-const LONG_SILENCE: Duration = Duration::from_secs(1);
 /// Frames of one ethertype go to ring 1.
 const POLICY: &str = "
     [link]
@@ -143,31 +138,33 @@ impl Forwarder {
     }
 
     /// Opens or closes the intake, and waits until that is so.
-    fn set_intake(&mut self, open: bool) -> Outcome<Duration> {
-        let start = Instant::now();
+    fn set_intake(&mut self, open: bool) -> Outcome {
         self.board.intake.want(open);
         self.wake.write_all(&[1])?;
         let done = self.board.intake.wait(open, PATIENCE).ok_or("the loop runs")?;
-        let took = start.elapsed();
-        if done.by_all { Ok(took) } else { Err(format!("not by all ports: {open}").into()) }
+        if done.by_all { Ok(()) } else { Err(format!("not by all ports: {open}").into()) }
+    }
+
+    /// Waits until the ports are as they should be.
+    fn await_ports(&self, what: &str, is_so: impl Fn(&[PortStatus]) -> bool) -> Outcome {
+        until_ok(what, || match self.board.ask(PATIENCE) {
+            Some(status) if is_so(&status.ports) => Ok(()),
+            other => Err(format!("{:#?}", other.map(|status| status.ports))),
+        })?;
+        Ok(())
     }
 
     /// Waits until both ports are up and have these numbers of rebinds.
     fn await_up(&self, rebinds: [u64; 2]) -> Outcome {
-        let start = Instant::now();
-        loop {
-            let status = self.board.ask(PATIENCE).ok_or("the loop answers")?;
-            let is_up = |(port, rebinds): (&weir_live::status::PortStatus, u64)| {
-                port.state == "up" && port.rebinds == rebinds
-            };
-            if status.ports.iter().zip(rebinds).all(is_up) {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("ports are not up: {:#?}", status.ports).into());
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.await_ports("both ports are up", |ports| {
+            let mut ports = ports.iter().zip(rebinds);
+            ports.all(|(port, rebinds)| port.state == "up" && port.rebinds == rebinds)
+        })
+    }
+
+    /// Waits until a port is in this state.
+    fn await_state(&self, port: usize, state: &str) -> Outcome {
+        self.await_ports(state, |ports| ports[port].state == state)
     }
 
     fn stop(self) -> Outcome<Status> {
@@ -200,7 +197,8 @@ fn bridge(kinds: [(&str, &str); 2], passes_carrier: bool) -> Outcome<BridgeConfi
             LaneConfig::new("back", (vec![1], 0), &policy())?,
         ],
         wait: WaitPolicy::Hybrid,
-        lag_max: weir_core::units::Duration::from_millis(100),
+        // No frame is too old, however long the machine makes the bridge pause.
+        lag_max: weir_core::units::Duration::from_secs(3600),
         cpu: None,
         passes_carrier,
         intake: true,
@@ -219,44 +217,14 @@ fn start(
     Ok((keeper, forwarder))
 }
 
-/// A UDP datagram crosses each way, once the ports have adapted to what was changed.
-fn echo(one: (&NetNs, IpAddr), other: (&NetNs, IpAddr), size: usize) -> Outcome {
-    let bind =
-        |(namespace, address): (&NetNs, IpAddr)| namespace.run(|| UdpSocket::bind((address, 0)));
-    let (client, server) = (bind(one)??, bind(other)??);
-    for socket in [&client, &server] {
-        socket.set_read_timeout(Some(SILENCE))?;
-    }
-    let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
-    let mut bytes = vec![0; size + 1];
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        client.send_to(&content, server.local_addr()?)?;
-        let Ok((len, from)) = server.recv_from(&mut bytes) else { continue };
-        server.send_to(&bytes[..len], from)?;
-        let Ok((len, _)) = client.recv_from(&mut bytes) else { continue };
-        let is_same = bytes[..len] == content;
-        return if is_same { Ok(()) } else { Err(format!("{size} became {len}").into()) };
-    }
-    Err(format!("{size} bytes do not cross").into())
-}
-
-fn echo_across(testbed: &Testbed, size: usize) -> Outcome {
-    let end = |host: Host| (testbed.namespace(host), host.ip4());
-    echo(end(Host::Client), end(Host::Server), size)
-}
-
 fn rename(testbed: &Testbed, from: &str, to: &str) -> Outcome {
-    let mut command = Command::new("ip");
-    command.args(["link", "set", from, "name", to]);
-    let status = testbed.weir.run(|| command.status())??;
-    if status.success() { Ok(()) } else { Err(format!("{status}").into()) }
+    Ok(Netlink::open_in(&testbed.weir)?.rename(from, to)?)
 }
 
 fn crosses(kind: &'static str) -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let (_keeper, forwarder) = start(&testbed, [(LEFT, kind), (RIGHT, kind)], false)?;
-    echo_across(&testbed, 1000)?;
+    echo(ends(&testbed, Host::ip4), 1000)?;
     forwarder.stop()?;
     Ok(())
 }
@@ -264,18 +232,11 @@ fn crosses(kind: &'static str) -> Outcome {
 fn follows(kind: &'static str) -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let (_keeper, forwarder) = start(&testbed, [(LEFT, kind), (RIGHT, kind)], false)?;
-    echo_across(&testbed, 1000)?;
+    let hosts = || ends(&testbed, Host::ip4);
+    echo(hosts(), 1000)?;
     rename(&testbed, LEFT, "west0")?;
-    let start = Instant::now();
-    loop {
-        let names = forwarder.board.ask(PATIENCE).ok_or("the loop answers")?.ports;
-        if names[0].interface == "west0" {
-            break;
-        }
-        assert!(start.elapsed() < PATIENCE, "the name is not followed: {names:#?}");
-        thread::sleep(Duration::from_millis(5));
-    }
-    echo_across(&testbed, 1000)?;
+    forwarder.await_ports("the new name", |ports| ports[0].interface == "west0")?;
+    echo_after_change(hosts(), 1000)?;
     rename(&testbed, "west0", LEFT)?;
     for (namespace, name) in [
         (&testbed.weir, LEFT),
@@ -285,20 +246,20 @@ fn follows(kind: &'static str) -> Outcome {
     ] {
         Netlink::open_in(namespace)?.set_mtu(name, 3000)?;
     }
-    thread::sleep(SILENCE);
-    echo_across(&testbed, 2900)?;
+    echo_after_change(hosts(), 2900)?;
     for returns in 1..=2 {
         testbed.disconnect(Host::Server)?;
-        thread::sleep(SILENCE);
+        forwarder.await_state(1, "gone")?;
         testbed.connect(Host::Server)?;
         forwarder.await_up([0, returns])?;
-        echo_across(&testbed, 1000)?;
+        echo_after_change(hosts(), 1000)?;
     }
-    Netlink::open_in(&testbed.weir)?.set_up(LEFT, false)?;
-    thread::sleep(SILENCE);
-    Netlink::open_in(&testbed.weir)?.set_up(LEFT, true)?;
+    let mut netlink = Netlink::open_in(&testbed.weir)?;
+    netlink.set_up(LEFT, false)?;
+    forwarder.await_state(0, "down")?;
+    netlink.set_up(LEFT, true)?;
     forwarder.await_up([0, 2])?;
-    echo_across(&testbed, 1000)?;
+    echo_after_change(hosts(), 1000)?;
     forwarder.stop()?;
     Ok(())
 }
@@ -337,27 +298,41 @@ fn frame(number: u16, kind: [u8; 2]) -> Vec<u8> {
     frame
 }
 
-/// Receives until no frame came for a while; returns the ring, ethertype and number of each.
-fn drain(port: &mut dyn Port, pool: &mut FramePool) -> Vec<(usize, [u8; 2], u16)> {
+/// The number of the last frame of each ethertype.
+const LAST: u16 = u16::MAX;
+
+/// Sends a last frame of each ethertype, and receives until they have come: frames of a ring keep
+/// their order. Returns the ring, ethertype and number of each frame before them.
+fn drain(
+    sender: &Raw,
+    port: &mut dyn Port,
+    pool: &mut FramePool,
+) -> Outcome<Vec<(usize, [u8; 2], u16)>> {
+    for kind in [EXPERIMENT, OTHER_EXPERIMENT] {
+        sender.send(&frame(LAST, kind))?;
+    }
     let mut seen = Vec::new();
-    let mut last = Instant::now();
-    while last.elapsed() < LONG_SILENCE {
+    let mut last = 0;
+    until("a last frame of each ethertype", || {
         port.reclaim(pool);
         for ring in 0..port.rings() {
             let mut received = Vec::new();
-            port.receive(ring, 64, pool, &mut received);
+            while port.receive(ring, 64, pool, &mut received) {}
             for received in received {
-                last = Instant::now();
                 let bytes = pool.bytes(received.frame);
                 let kind = [bytes[12], bytes[13]];
                 if kind == EXPERIMENT || kind == OTHER_EXPERIMENT {
-                    seen.push((ring, kind, u16::from_be_bytes([bytes[14], bytes[15]])));
+                    match u16::from_be_bytes([bytes[14], bytes[15]]) {
+                        LAST => last += 1,
+                        number => seen.push((ring, kind, number)),
+                    }
                 }
                 pool.release(received.frame);
             }
         }
-    }
-    seen
+        last == 2
+    })?;
+    Ok(seen)
 }
 
 /// Sends frames of both ethertypes, and expects each kind by its own ring.
@@ -367,7 +342,7 @@ fn expect_sorted(testbed: &Testbed, port: &mut dyn Port, pool: &mut FramePool) -
         sender.send(&frame(number, EXPERIMENT))?;
         sender.send(&frame(number, OTHER_EXPERIMENT))?;
     }
-    let seen = drain(port, pool);
+    let seen = drain(&sender, port, pool)?;
     for (ring, kind) in [(0, EXPERIMENT), (1, OTHER_EXPERIMENT)] {
         let by_ring = seen.iter().filter(|(by, of, _)| (*by, *of) == (ring, kind)).count();
         let all = seen.iter().filter(|(_, of, _)| *of == kind).count();
@@ -379,13 +354,7 @@ fn expect_sorted(testbed: &Testbed, port: &mut dyn Port, pool: &mut FramePool) -
 }
 
 fn await_state(port: &mut dyn Port, state: PortState) -> Outcome {
-    let start = Instant::now();
-    while port.refresh() != state {
-        if start.elapsed() > PATIENCE {
-            return Err(format!("{:?} instead of {state:?}", port.state()).into());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    until_seen(&format!("{state:?}"), || port.refresh(), |now| *now == state)?;
     Ok(())
 }
 
@@ -419,8 +388,9 @@ fn sorts_once_up() -> Outcome {
 const MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 const HOST_ENDS: [(&str, &str); 2] = [(RIGHT, "host"), (RIGHT, "wire")];
 
-fn echo_from_machine(testbed: &Testbed, size: usize) -> Outcome {
-    echo((&testbed.weir, MACHINE), (&testbed.server, Host::Server.ip4()), size)
+/// Returns the machine and the server.
+fn machine_ends(testbed: &Testbed) -> Ends<'_> {
+    [(&testbed.weir, MACHINE), (&testbed.server, Host::Server.ip4())]
 }
 
 fn connect_machine(testbed: &Testbed) -> Outcome {
@@ -431,47 +401,40 @@ fn host_is_shaped() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     connect_machine(&testbed)?;
     let (keeper, forwarder) = start(&testbed, HOST_ENDS, false)?;
-    echo_from_machine(&testbed, 1000)?;
+    let machine = || machine_ends(&testbed);
+    echo(machine(), 1000)?;
     for (namespace, name) in [(&testbed.weir, RIGHT), (&testbed.server, END)] {
         Netlink::open_in(namespace)?.set_mtu(name, 3000)?;
     }
-    thread::sleep(SILENCE);
-    echo_from_machine(&testbed, 2900)?;
+    echo_after_change(machine(), 2900)?;
     testbed.disconnect(Host::Server)?;
-    thread::sleep(SILENCE);
+    forwarder.await_state(0, "gone")?;
     testbed.connect(Host::Server)?;
     connect_machine(&testbed)?;
     forwarder.await_up([1, 1])?;
-    echo_from_machine(&testbed, 1000)?;
+    echo_after_change(machine(), 1000)?;
     let before = forwarder.board.ask(PATIENCE).ok_or("the loop answers")?;
-    echo_from_machine(&testbed, 1000)?;
+    echo(machine(), 1000)?;
     let after = forwarder.stop()?;
     for (before, after) in before.ports.iter().zip(&after.ports) {
         assert!(after.received > before.received, "frames come by the tap: {after:#?}");
     }
     // Without desk and port frames pass as before.
     keeper.stop();
-    echo_from_machine(&testbed, 1000)
+    echo_after_change(machine(), 1000)
 }
 
 fn port_is_set_down() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let kinds = [(LEFT, "afpacket"), (RIGHT, "afxdp")];
     let (_keeper, forwarder) = start(&testbed, kinds, true)?;
-    let has_carrier = |host: Host| -> Outcome<bool> {
-        Ok(Netlink::open_in(testbed.namespace(host))?.link(END)?.has_carrier)
-    };
     for (pulled, seen) in [(Host::Client, Host::Server), (Host::Server, Host::Client)] {
         let mut netlink = Netlink::open_in(testbed.namespace(pulled))?;
+        let mut other = Netlink::open_in(testbed.namespace(seen))?;
         for up in [false, true] {
             netlink.set_up(END, up)?;
-            let start = Instant::now();
-            while has_carrier(seen)? != up {
-                if start.elapsed() > PATIENCE {
-                    return Err(format!("{seen:?} has no carrier {up}").into());
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
+            let has_carrier = || other.link(END).map(|link| link.has_carrier).ok();
+            until_seen(&format!("carrier {up} at {seen:?}"), has_carrier, |has| *has == Some(up))?;
         }
     }
     forwarder.stop()?;
@@ -484,21 +447,20 @@ fn intake(kind: &'static str, by_desk: bool) -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let (_keeper, mut port, mut pool) = open(&testbed, kind, (by_desk, false))?;
     let sender = testbed.client.run(|| Raw::open(END))??;
-    let mut took = [Duration::ZERO; 2];
     for open in [false, true, false, true, false] {
-        let start = Instant::now();
         port.set_intake(open)?;
-        took[usize::from(open)] = start.elapsed();
         port.reclaim(&mut pool);
         for number in 0..20 {
             let kind = if number % 2 == 0 { EXPERIMENT } else { OTHER_EXPERIMENT };
             sender.send(&frame(number + if open { 100 } else { 0 }, kind))?;
         }
     }
-    println!("{kind}, by desk {by_desk}: closed within {:?}, open within {:?}", took[0], took[1]);
-    let numbers: Vec<u16> = drain(port.as_mut(), &mut pool).iter().map(|seen| seen.2).collect();
+    port.set_intake(true)?;
+    port.reclaim(&mut pool);
     let mut counts = BTreeMap::new();
-    numbers.iter().for_each(|number| *counts.entry(*number).or_insert(0) += 1);
+    for (_, _, number) in drain(&sender, port.as_mut(), &mut pool)? {
+        *counts.entry(number).or_insert(0) += 1;
+    }
     let expected: BTreeMap<u16, i32> = (100..120).map(|number| (number, 2)).collect();
     assert_eq!(counts, expected, "each frame of the two open times, once");
     let counters = port.counters();
@@ -506,79 +468,25 @@ fn intake(kind: &'static str, by_desk: bool) -> Outcome {
     Ok(())
 }
 
-/// The interval of frames while bridges take turns.
-const INTERVAL: Duration = Duration::from_micros(100);
 const TURNS: usize = 20;
 
-/// Sends numbered datagrams until it is stopped; returns how many.
-fn send_numbers(socket: UdpSocket, to: std::net::SocketAddr, stop: &AtomicBool) -> u32 {
-    let start = Instant::now();
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let due = start + INTERVAL * number;
-        while Instant::now() < due {
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-        }
-        socket.send_to(&number.to_be_bytes(), to).expect("the socket sends");
-        number += 1;
+/// Lets two bridges take turns under traffic from one host to the other, and expects no frame
+/// twice.
+fn take_turns(mut bridges: [Forwarder; 2], hosts: Ends<'_>) -> Outcome {
+    let [(from, _), (to, address)] = hosts;
+    let config = StreamConfig { per_second: 10_000, ..StreamConfig::default() };
+    let stream = Stream::between(Way { from, to, address }, config)?;
+    for turn in 0..TURNS {
+        stream.await_another()?;
+        bridges[turn % 2].set_intake(false)?;
+        bridges[1 - turn % 2].set_intake(true)?;
     }
-    number
-}
-
-/// Lets two bridges take turns under traffic, and expects no frame twice.
-fn take_turns(
-    name: &str,
-    mut bridges: [Forwarder; 2],
-    one: (&NetNs, IpAddr),
-    other: (&NetNs, IpAddr),
-) -> Outcome {
-    let client = one.0.run(|| UdpSocket::bind((one.1, 0)))??;
-    let server = other.0.run(|| UdpSocket::bind((other.1, 0)))??;
-    server.set_read_timeout(Some(SILENCE))?;
-    let (to, stop) = (server.local_addr()?, AtomicBool::new(false));
-    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut longest = [Duration::ZERO; 2];
-    let sent = thread::scope(|scope| -> Outcome<u32> {
-        let sender = scope.spawn(|| send_numbers(client, to, &stop));
-        let receiver = scope.spawn(|| {
-            let mut bytes = [0; 4];
-            loop {
-                match server.recv(&mut bytes) {
-                    Ok(_) => *counts.entry(u32::from_be_bytes(bytes)).or_insert(0) += 1,
-                    Err(_) if stop.load(Ordering::Relaxed) => break,
-                    Err(_) => {}
-                }
-            }
-        });
-        let mut turns = || -> Outcome {
-            for turn in 0..TURNS {
-                thread::sleep(Duration::from_millis(20));
-                let closed = bridges[turn % 2].set_intake(false)?;
-                let opened = bridges[1 - turn % 2].set_intake(true)?;
-                longest = [longest[0].max(closed), longest[1].max(opened)];
-            }
-            Ok(())
-        };
-        let outcome = turns();
-        stop.store(true, Ordering::Relaxed);
-        let sent = sender.join().expect("it sends");
-        receiver.join().expect("it receives");
-        outcome.map(|()| sent)
-    })?;
-    let twice = counts.values().filter(|count| **count > 1).count();
-    let lost = sent as usize - counts.len();
-    println!(
-        "{name}: {TURNS} turns, {sent} frames, {twice} twice, {lost} lost; closing took up to \
-         {:?}, opening up to {:?}",
-        longest[0], longest[1]
-    );
+    let found = stream.finish()?;
     for bridge in bridges {
         let ports = bridge.stop()?.ports;
         assert!(ports[0].received > 0, "each bridge has its turns: {ports:#?}");
     }
-    assert!(!counts.is_empty(), "frames arrive");
-    assert_eq!(twice, 0, "no frame arrives twice");
-    Ok(())
+    if found.repeated == 0 { Ok(()) } else { Err(format!("{found:?}").into()) }
 }
 
 fn bridges_in_turn() -> Outcome {
@@ -588,8 +496,7 @@ fn bridges_in_turn() -> Outcome {
     let (_keeper, courier) = Keeper::start(&testbed.weir, move || Desk::new(configs(kinds)))?;
     let mut second = Forwarder::start(&courier, kinds, false)?;
     second.set_intake(false)?;
-    let end = |host: Host| (testbed.namespace(host), host.ip4());
-    take_turns("packet sockets", [first, second], end(Host::Client), end(Host::Server))
+    take_turns([first, second], ends(&testbed, Host::ip4))
 }
 
 fn hosts_in_turn() -> Outcome {
@@ -602,11 +509,10 @@ fn hosts_in_turn() -> Outcome {
     })?;
     let mut second = Forwarder::start(&courier, HOST_ENDS, false)?;
     second.set_intake(false)?;
-    let (one, other) = ((&testbed.weir, MACHINE), (&testbed.server, Host::Server.ip4()));
-    take_turns("a host's ends", [first, second], one, other)?;
+    take_turns([first, second], machine_ends(&testbed))?;
     first_keeper.stop();
     keeper.stop();
-    echo_from_machine(&testbed, 1000)
+    echo_after_change(machine_ends(&testbed), 1000)
 }
 
 /// The keeper ends; what is there carries on, and a tap stays.
@@ -616,11 +522,13 @@ fn goes_on_without_desk() -> Outcome {
         connect_machine(&testbed)?;
         let (keeper, forwarder) = start(&testbed, kinds, false)?;
         keeper.stop();
-        thread::sleep(SILENCE);
-        match kinds {
-            HOST_ENDS => echo_from_machine(&testbed, 1000)?,
-            _ => echo_across(&testbed, 1000)?,
-        }
+        let hosts =
+            if kinds == HOST_ENDS { machine_ends(&testbed) } else { ends(&testbed, Host::ip4) };
+        echo(hosts, 1000)?;
+        // The loop looks at its ports, and finds that it has no desk.
+        rename(&testbed, RIGHT, "east0")?;
+        forwarder.await_ports("the new name", |ports| ports[1].interface == "east0")?;
+        echo(hosts, 1000)?;
         let status = forwarder.stop()?;
         assert!(status.ports.iter().all(|port| port.received > 0), "{:#?}", status.ports);
     }

@@ -1,23 +1,19 @@
 //! Claims of interfaces, in private networks: what is refused, what frees a lock, and that the host
-//! leaves frames of a claimed interface alone. Needs root or user namespaces, and `ip`; otherwise
-//! the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
+//! leaves frames of a claimed interface alone. Needs root or user namespaces, and `ip`.
 
 #![allow(unsafe_code)]
 
 use crate::support::raw;
-use weir_testbed::rows::{self, Need};
+use weir_testbed::rows::{self, Failed, Need};
 
+use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
 
-use libtest_mimic::Failed;
 use raw::Raw;
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
-use weir_live::netlink::Netlink;
 use weir_policy::deployment::OnExit;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, until};
 
 type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -158,19 +154,8 @@ fn one_deployment_at_a_time() -> Outcome {
         return Err(format!("{refused:?} should contain {wanted}").into());
     }
     drop(first);
-    eventually("the lock is free", || claim(&testbed, BOTH, false).is_ok())
-}
-
-/// Waits until `holds`. A child that another test starts has copies of all locks until it runs its
-/// program.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) -> Outcome {
-    let start = Instant::now();
-    while !holds() {
-        if start.elapsed() > PATIENCE {
-            return Err(format!("not within {PATIENCE:?}: {what}").into());
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
+    // A child that another row starts has copies of all locks until it runs its program.
+    until("the lock is free", || claim(&testbed, BOTH, false).is_ok())?;
     Ok(())
 }
 
@@ -188,7 +173,7 @@ fn host_egress_only_locks() -> Outcome {
     asked[38..42].copy_from_slice(&[10, 77, 0, 1]);
     asked[28..32].copy_from_slice(&[10, 77, 0, 7]);
     client.send(&asked)?;
-    client.receive_until(PATIENCE, |frame| {
+    client.await_frame(|frame| {
         frame.get(20..22) == Some(&[0, 2]) && frame.get(28..32) == Some(&[10, 77, 0, 1])
     })?;
     let notes = claimed.take_notes();
@@ -239,11 +224,12 @@ fn a_lost_interface_is_noted_once() -> Outcome {
     if !noted {
         return Err(format!("{notes:?} should name `left` once").into());
     }
-    eventually("`left` belongs to the first again", || {
+    until("`left` belongs to the first again", || {
         let refreshed = testbed.weir.run(|| first.refresh());
         let third = claim(&testbed, [LEFT, "x"], false).err().unwrap_or_default();
         refreshed.is_ok() && third.contains("already to the deployment `home`")
-    })
+    })?;
+    Ok(())
 }
 
 fn settings_return() -> Outcome {
@@ -298,35 +284,22 @@ fn stays_silent(deed: &Deed) -> Outcome {
     let claimed = claim(&testbed, BOTH, true)?;
     let first = (deed.frame)(1);
     sender.send(&first)?;
-    port.receive_until(PATIENCE, |seen| seen == first)?;
+    port.await_frame(|seen| seen == first)?;
     testbed.weir.run(move || drop(claimed))?;
-    let start = Instant::now();
-    let mut seen = Vec::new();
-    while !seen.iter().any(|seen: &Vec<u8>| (deed.shows)(seen, 2)) {
-        if start.elapsed() > PATIENCE {
-            return Err("the frame has no effect without a claim either".into());
-        }
-        sender.send(&(deed.frame)(2))?;
-        thread::sleep(Duration::from_millis(20));
-        let lines = testbed.weir.run(|| fs::read_to_string("/proc/thread-self/net/if_inet6"))??;
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    until("the frame has its effect without a claim", || {
+        // The kernel may act on none at first.
+        drop(sender.send(&(deed.frame)(2)));
+        let lines = testbed.weir.run(|| fs::read_to_string("/proc/thread-self/net/if_inet6"));
+        let lines = lines.ok().and_then(Result::ok).unwrap_or_default();
         seen.extend(lines.lines().map(|line| line.as_bytes().to_vec()));
-        let keep = |frame: &[u8]| {
-            seen.push(frame.to_vec());
-            false
-        };
-        collect(&watcher, keep);
-    }
+        seen.extend(std::iter::from_fn(|| watcher.take()));
+        seen.iter().any(|seen| (deed.shows)(seen, 2))
+    })?;
     if seen.iter().any(|seen| (deed.shows)(seen, 1)) {
         return Err("the host acted on a frame of a claimed interface".into());
     }
     Ok(())
-}
-
-/// Calls `keep` with each frame that waits.
-fn collect(watcher: &Raw, keep: impl FnMut(&[u8]) -> bool) {
-    let keep = std::cell::RefCell::new(keep);
-    let until = Duration::from_millis(5);
-    drop(watcher.receive_until(until, |frame| (keep.borrow_mut())(frame)));
 }
 
 /// A router advertises the prefix 2001:db8:0:N::/64.
@@ -419,5 +392,3 @@ fn checksum(bytes: &[u8]) -> u16 {
     }
     !(sum as u16)
 }
-
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,33 +1,31 @@
 //! What carries frames on while Weir is dead, and who holds a claim then, in private networks.
 //! `odd_frames.rs` compares the frames themselves with the kernel's bridge. Needs root, since a
-//! program in the kernel does it; otherwise the tests are skipped and counted, or fail if
-//! WEIR_REQUIRE_LIVE=1.
+//! program in the kernel does it.
 
 #![allow(unsafe_code)]
 
 use crate::support::bridge;
 use crate::support::raw;
-use weir_testbed::rows::{self, Need};
+use crate::support::traffic::{self, ends, transfer};
+use weir_testbed::rows::{self, Failed, Need};
 
-use std::collections::HashSet;
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use bridge::Bridge;
-use libtest_mimic::Failed;
 use raw::Raw;
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::{self, NetNs};
 use weir_live::tap::{Side, Tap};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{
+    END, Host, LEFT, Netlink, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig, until, until_ok,
+};
 
 type Outcome<T = ()> = Result<T, Failed>;
 type Test = (&'static str, fn() -> Outcome);
@@ -44,8 +42,8 @@ const TESTS: &[Test] = &[
 
 /// Returns the rows of this module.
 pub fn rows() -> impl Iterator<Item = rows::Row> {
-    let refused = ("it_is_refused_where_programs_are_not_permitted", refused as fn() -> Outcome);
-    let refused = [rows::Row::from(&refused)];
+    let name = "fallback::it_is_refused_where_programs_are_not_permitted";
+    let refused = [rows::Row::new(name, refused).needs(&[Need::UserNamespaces])];
     rows::table("fallback", TESTS, &[Need::Root]).chain(refused)
 }
 
@@ -99,164 +97,88 @@ fn refusal() -> Outcome {
 fn traffic_passes_only_while_open() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let claim = claim(&testbed, BOTH)?;
-    let probe = Probe::new(&testbed)?;
+    let mut probe = Probe::new(ends(&testbed, Host::ip4))?;
     for round in 0..3 {
-        probe.expect(false, &format!("closed, round {round}"))?;
+        probe.send();
         claim.fallback(true)?;
-        probe.expect(true, &format!("open, round {round}"))?;
+        probe.expect(&format!("of those sent while it is open, round {round}"))?;
         for address in [Host::ip4, Host::ip6] {
-            transfer(&testbed, address)?;
+            transfer(&testbed, address, 1 << 20)?;
         }
         claim.fallback(false)?;
     }
-    probe.expect(false, "closed again")?;
     let state = testbed.weir.run(|| programs(LEFT))??;
     drop(claim);
     let after = testbed.weir.run(|| programs(LEFT))??;
     if (state, after) == (1, 0) { Ok(()) } else { Err(format!("{state}, then {after}").into()) }
 }
 
-/// Datagrams of a thousand a second between the hosts.
+/// Numbered datagrams between two hosts, a hundred each way at a time.
 struct Probe {
     sockets: [UdpSocket; 2],
+    next: u32,
 }
 
 impl Probe {
-    fn new(testbed: &Testbed) -> Outcome<Self> {
-        let bind = |host: Host| testbed.namespace(host).run(|| UdpSocket::bind((host.ip4(), 0)));
-        Self::between([bind(Host::Client)??, bind(Host::Server)??])
-    }
-
-    fn between(sockets: [UdpSocket; 2]) -> Outcome<Self> {
-        for (socket, other) in sockets.iter().zip(sockets.iter().rev()) {
-            socket.connect(other.local_addr()?)?;
+    fn new(ends: traffic::Ends<'_>) -> Outcome<Self> {
+        let sockets = traffic::sockets(ends)?;
+        for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
-        Ok(Self { sockets })
+        Ok(Self { sockets, next: 0 })
     }
 
-    /// Sends a hundred each way, and checks that all or none arrive.
-    fn expect(&self, pass: bool, what: &str) -> Outcome {
-        let mut heard = [0; 2];
-        for number in 0..100_u32 {
+    /// Sends a hundred each way.
+    fn send(&mut self) {
+        for number in self.next..self.next + 100 {
             for socket in &self.sockets {
-                // A host may have been told that nobody listens there.
-                let _told: std::io::Result<usize> = socket.send(&number.to_be_bytes());
-            }
-            thread::sleep(Duration::from_millis(1));
-            self.hear(&mut heard);
-        }
-        // Frames pass in the kernel, so none is on its way for long.
-        let start = Instant::now();
-        while pass && heard != [100; 2] && start.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(1));
-            self.hear(&mut heard);
-        }
-        let wanted = if pass { [100; 2] } else { [0; 2] };
-        if heard == wanted { Ok(()) } else { Err(format!("{what}: {heard:?} arrived").into()) }
-    }
-
-    fn hear(&self, heard: &mut [u32; 2]) {
-        for (socket, heard) in self.sockets.iter().zip(heard) {
-            while socket.recv(&mut [0; 8]).is_ok() {
-                *heard += 1;
+                // What is closed may refuse them.
+                drop(socket.send(&number.to_be_bytes()));
             }
         }
+        self.next += 100;
     }
-}
 
-/// Sends a megabyte each way at once over TCP, in super-packets.
-fn transfer(testbed: &Testbed, address: fn(Host) -> IpAddr) -> Outcome {
-    const BYTES: usize = 1 << 20;
-    let listener = testbed.server.run(|| TcpListener::bind((address(Host::Server), 0)))??;
-    let to = listener.local_addr()?;
-    let exchange = |mut stream: TcpStream, byte: u8| -> std::io::Result<bool> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut back = stream.try_clone()?;
-        let reader = thread::spawn(move || {
-            let mut received = Vec::new();
-            back.read_to_end(&mut received).map(|_| received)
-        });
-        stream.write_all(&vec![byte; BYTES])?;
-        stream.shutdown(std::net::Shutdown::Write)?;
-        let received = reader.join().expect("the reader does not panic")?;
-        Ok(received.len() == BYTES && received.iter().all(|found| *found == 3 - byte))
-    };
-    let server = thread::spawn(move || exchange(listener.accept()?.0, 1));
-    let stream = testbed.client.run(|| TcpStream::connect_timeout(&to, PATIENCE))??;
-    let client = exchange(stream, 2)?;
-    let server = server.join().expect("the server does not panic")?;
-    if client && server { Ok(()) } else { Err("other bytes arrived".into()) }
+    /// Sends a hundred each way, which must arrive, each once, and none of those before: what
+    /// passes keeps its order.
+    fn expect(&mut self, what: &str) -> Outcome {
+        let wanted: Vec<u32> = (self.next..self.next + 100).collect();
+        self.send();
+        for socket in &self.sockets {
+            let mut heard = Vec::new();
+            until_ok(&format!("the last one, {what}"), || {
+                let mut number = [0; 4];
+                while socket.recv(&mut number).is_ok() {
+                    heard.push(u32::from_be_bytes(number));
+                }
+                if heard.last() == wanted.last() { Ok(()) } else { Err(format!("{heard:?}")) }
+            })?;
+            if heard != wanted {
+                return Err(format!("{what}: {heard:?}").into());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Weir forwards, ends, the fallback takes over, and Weir is back: under load, again and again.
 fn no_frame_comes_twice() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let claim = claim(&testbed, BOTH)?;
-    let sender = testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let receiver = testbed.server.run(|| UdpSocket::bind((Host::Server.ip4(), 0)))??;
-    sender.connect(receiver.local_addr()?)?;
-    receiver.set_nonblocking(true)?;
-    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    let mut heard = Heard::default();
-    thread::scope(|scope| -> Outcome {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                let number = sent.fetch_add(1, Ordering::Relaxed);
-                let _closed: std::io::Result<usize> = sender.send(&number.to_be_bytes());
-                thread::sleep(Duration::from_micros(20));
-            }
-        });
-        let rounds = || -> Outcome {
-            for _ in 0..20 {
-                let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
-                heard.some(&receiver)?;
-                bridge.stop();
-                claim.fallback(true)?;
-                heard.some(&receiver)?;
-                claim.fallback(false)?;
-            }
-            Ok(())
-        };
-        let outcome = { rounds }();
-        stop.store(true, Ordering::Relaxed);
-        outcome
-    })?;
-    heard.rest(&receiver);
-    let count = heard.numbers.len();
-    if heard.twice == 0 {
-        return Ok(());
-    }
-    Err(format!("{} of {count} numbers came twice", heard.twice).into())
-}
-
-#[derive(Default)]
-struct Heard {
-    numbers: HashSet<[u8; 8]>,
-    twice: u64,
-}
-
-impl Heard {
-    /// Hears more than what may still be on its way.
-    fn some(&mut self, receiver: &UdpSocket) -> Outcome {
-        self.rest(receiver);
-        let (wanted, start) = (self.numbers.len() + 50, Instant::now());
-        while self.numbers.len() < wanted {
-            if start.elapsed() > PATIENCE {
-                return Err("nothing arrives".into());
-            }
-            thread::sleep(Duration::from_micros(100));
-            self.rest(receiver);
+    let config = StreamConfig { per_second: 10_000, ..StreamConfig::default() };
+    let stream = Stream::numbered(&testbed, config)?;
+    for round in 0..20 {
+        if round > 0 {
+            claim.fallback(false)?;
         }
-        Ok(())
+        let bridge = Bridge::start(&testbed, WaitPolicy::Hybrid)?;
+        stream.await_another()?;
+        bridge.stop();
+        claim.fallback(true)?;
+        stream.await_another()?;
     }
-
-    fn rest(&mut self, receiver: &UdpSocket) {
-        let mut number = [0; 8];
-        while receiver.recv(&mut number).is_ok() {
-            self.twice += u64::from(!self.numbers.insert(number));
-        }
-    }
+    let found = stream.finish()?;
+    if found.repeated == 0 { Ok(()) } else { Err(format!("{found:?}").into()) }
 }
 
 /// Adds cables to the machine in the middle: each ends in `outside`, at an interface of its name
@@ -316,14 +238,10 @@ fn a_bridge_of_three_ports_is_a_hub() -> Outcome {
         let last = frame(here, Mac([0xff; 6]), 0x80 + number as u8, 60);
         client.send(&last)?;
         for (name, ear, wanted) in [("server", &server, *at_server), ("third", &third, *at_third)] {
-            let count = std::cell::Cell::new(0);
-            ear.receive_until(PATIENCE, |seen| {
-                let is_ours = seen.get(12..15) == Some(&[0x88, 0xb5, number as u8]);
-                count.set(count.get() + u32::from(is_ours));
-                seen == last
-            })?;
-            if count.get() != u32::from(wanted) {
-                return Err(format!("row {number}: {} at {name}", count.get()).into());
+            let is_ours = |seen: &[u8]| seen.get(12..15) == Some(&[0x88, 0xb5, number as u8]);
+            let count = ear.count_until(&last, is_ours)?;
+            if count != u32::from(wanted) {
+                return Err(format!("row {number}: {count} at {name}").into());
             }
         }
     }
@@ -344,12 +262,7 @@ fn bridges_stay_apart() -> Outcome {
     client.send(&first)?;
     a.send(&second)?;
     for (ear, own, other) in [(&server, &first, &second), (&b, &second, &first)] {
-        let strays = std::cell::Cell::new(0);
-        ear.receive_until(PATIENCE, |seen| {
-            strays.set(strays.get() + u32::from(seen == other));
-            seen == own
-        })?;
-        if strays.get() > 0 {
+        if ear.count_until(own, |seen| seen == other)? > 0 {
             return Err("a frame came into the other bridge".into());
         }
     }
@@ -396,19 +309,14 @@ fn a_claim_is_taken_over() -> Outcome {
     if won > 0 || !before.contains(&owner) || !after.contains(&owner) {
         return Err(format!("a rival took it {won} times; {before}; {after}").into());
     }
-    let probe = Probe::new(&testbed)?;
-    probe.expect(false, "closed after adoption")?;
+    let mut probe = Probe::new(ends(&testbed, Host::ip4))?;
+    probe.send();
     adopted.fallback(true)?;
-    probe.expect(true, "open after adoption")?;
+    probe.expect("of those sent while it is open after adoption")?;
     drop(adopted);
     let left = testbed.weir.run(|| programs(LEFT))??;
     // A child that another test starts has copies until it runs its program.
-    let start = Instant::now();
-    while let Err(text) = other(BOTH)? {
-        if start.elapsed() > PATIENCE {
-            return Err(format!("the lock is left behind: {text}").into());
-        }
-    }
+    until("no lock is left behind", || matches!(other(BOTH), Ok(Ok(_))))?;
     if left == 0 { Ok(()) } else { Err(format!("{left} programs are left behind").into()) }
 }
 
@@ -432,19 +340,17 @@ fn taps_that_are_held_let_nothing_pass() -> Outcome {
     const ROUTER: [u8; 4] = [10, 77, 0, 254];
     let testbed = Testbed::new(TestbedConfig { static_neighbours: false, ..Default::default() })?;
     Netlink::open_in(&testbed.weir)?.add_address(RIGHT, ROUTER.into(), 24)?;
-    let bind = |host: &NetNs, at: IpAddr| host.run(|| UdpSocket::bind((at, 0)));
-    let sockets =
-        [bind(&testbed.weir, ROUTER.into())??, bind(&testbed.server, Host::Server.ip4())??];
-    let probe = Probe::between(sockets)?;
-    probe.expect(true, "before")?;
+    let machine = (&testbed.weir, ROUTER.into());
+    let mut probe = Probe::new([machine, (&testbed.server, Host::Server.ip4())])?;
+    probe.expect("before")?;
     let taps = testbed.weir.run(|| -> weir_live::error::Result<[Tap; 2]> {
         let mut taps = [Tap::open(RIGHT, Side::Host)?, Tap::open(RIGHT, Side::Wire)?];
         taps.iter_mut().try_for_each(Tap::attach)?;
         Ok(taps)
     })??;
-    probe.expect(false, "held")?;
+    probe.send();
     drop(taps);
-    probe.expect(true, "let go")
+    probe.expect("of those sent when they are let go")
 }
 
 /// Returns the number of programs at the hook `tcx ingress` of an interface of this namespace.
@@ -471,5 +377,3 @@ fn programs(interface: &str) -> Outcome<u32> {
     let status = unsafe { libc::syscall(libc::SYS_bpf, PROG_QUERY, pointer, len) };
     if status < 0 { Err(std::io::Error::last_os_error().into()) } else { Ok(query.count) }
 }
-
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,8 +1,7 @@
 //! Odd frames and faults: each row runs once across the kernel's bridge and once across Weir's, with
 //! the same frames, and what arrives at the other host is compared byte for byte. After each, the
 //! counters of Weir account for every frame, super-packets counted as the frames they are cut into.
-//! Needs root or user namespaces; otherwise the tests are skipped and counted, or fail if
-//! WEIR_REQUIRE_LIVE=1.
+//! Needs root or user namespaces.
 
 #![allow(unsafe_code)]
 

@@ -1,21 +1,18 @@
 //! Streams between two private networks: what is counted is what was sent. Needs root or user
-//! namespaces; otherwise the tests are skipped and counted, or fail if WEIR_REQUIRE_LIVE=1.
+//! namespaces.
 
-use libtest_mimic::Failed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::thread;
 use std::time::Duration;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
-use weir_testbed::rows::{self, Need};
-use weir_testbed::wait_for_carrier;
+use weir_testbed::rows::{self, Failed, Need, Outcome};
+use weir_testbed::{Netlink, PATIENCE, until, until_ok, wait_for_carrier};
 use weir_traffic::arrivals::ReceivedStream;
 use weir_traffic::count::{ClassCount, count};
 use weir_traffic::flood::{Flood, FloodPlan, Guaranteed, Place};
 use weir_traffic::mark::Clock;
-use weir_traffic::{RawPort, ReceivePlan, Receiver, SendPlan, Sender, source};
+use weir_traffic::{RawPort, ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, source};
 
-type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
 
 #[rustfmt::skip]
@@ -76,15 +73,18 @@ impl Pair {
         let ended = receiver.wait_ended(PATIENCE);
         let received = receiver.finish();
         println!("{sent}\n{received}");
+        let overruns = received.overruns;
         let mut received = received.streams;
         received.sort_by_key(|stream| stream.stream);
-        Ok(Ran { sent: sent.streams, received, ended })
+        Ok(Ran { sent: sent.streams, received, overruns, ended })
     }
 }
 
 struct Ran {
     sent: Vec<weir_traffic::sender::SentStream>,
     received: Vec<ReceivedStream>,
+    /// Packets that the receiver had no room for.
+    overruns: u64,
     ended: bool,
 }
 
@@ -124,10 +124,12 @@ fn datagrams(ipv6: bool, station: Option<Mac>) -> Outcome {
     let even = &ran.sent[0];
     expect(even.packets + even.unsent == 500 && even.packets > 0, "500 at 1000/s", even)?;
     for (sent, received) in ran.sent.iter().zip(&ran.received) {
-        let counted = (received.packets, received.lost, received.duplicated, received.reordered);
-        expect(counted == (sent.packets, Some(0), 0, 0), &sent.name, received)?;
+        let lost = received.lost.ok_or("its loss is not known")?;
+        expect(lost <= ran.overruns, "only the receiver lost some, for want of room", received)?;
+        let counted = (received.packets + lost, received.duplicated, received.reordered);
+        expect(counted == (sent.packets, 0, 0), &sent.name, received)?;
         expect(received.sent == Some(sent.packets), "the end mark", received)?;
-        expect(received.delay.count == sent.packets, "every delay is known", received)?;
+        expect(received.delay.count == received.packets, "every delay is known", received)?;
         expect(received.bytes < sent.bytes, "payload, not frames", received)?;
     }
     Ok(())
@@ -159,13 +161,20 @@ fn super_packets() -> Outcome {
             ..FloodPlan::udp(four(2), 9, (LENGTH, 20))
         };
         let sent = pair.client.run(|| Flood::start(&plan))??.wait();
-        thread::sleep(Duration::from_millis(100));
+        let sum = |report: &ReceiveReport| -> (u64, u64) {
+            let streams = report.streams.iter();
+            streams.fold((0, 0), |sum, one| (sum.0 + one.packets, sum.1 + one.bytes))
+        };
+        until_ok("every segment arrives, or finds no room", || {
+            let report = receiver.report();
+            let is_all = sum(&report).0 + report.overruns >= sent.sent;
+            if is_all { Ok(()) } else { Err(format!("{sent:?}, {report:?}")) }
+        })?;
         let received = receiver.finish();
-        let packets: u64 = received.streams.iter().map(|stream| stream.packets).sum();
-        let bytes: u64 = received.streams.iter().map(|stream| stream.bytes).sum();
-        let found = (sent.clone(), received.clone());
-        expect(sent.sent > 500 && sent.sent % 20 == 0, "a rate of 10 000", &found)?;
-        expect((packets, bytes) == (sent.sent, sent.sent * 1000), "every segment", &found)?;
+        let found = (&sent, &received);
+        expect(received.overruns == 0, "the receiver had room for all", &found)?;
+        expect(sent.sent > 0 && sent.sent % 20 == 0, "whole super-packets", &found)?;
+        expect(sum(&received) == (sent.sent, sent.sent * 1000), "every segment", &found)?;
     }
     Ok(())
 }
@@ -193,29 +202,34 @@ fn odd_lengths() -> Outcome {
 }
 
 fn a_gap_is_lost() -> Outcome {
-    // Long enough that the interface goes down before the last one.
-    const COUNT: u64 = 2000;
     let pair = Pair::new()?;
     let keys = [("interval", "1 ms"), ("payload", "100 B")];
-    let plan = SendPlan {
-        packets_max: Some(COUNT),
-        ..SendPlan::new(vec![source("gap", "cbr", four(2), &keys)?])
-    };
+    let sources = vec![source("gap", "cbr", four(2), &keys)?];
+    let plan = SendPlan { duration: Duration::MAX, ..SendPlan::new(sources) };
     let receiver = pair.server.run(|| Receiver::start(&ReceivePlan::ports(&[5001])))??;
     let sender = pair.client.run(|| Sender::start(&plan))??;
-    while sender.sent().0 < 100 {
-        thread::sleep(Duration::from_millis(5));
-    }
+    let another_hundred = || {
+        let wanted = sender.sent().0 + 100;
+        until("a hundred more are sent", || sender.sent().0 >= wanted)
+    };
     let mut netlink = Netlink::open_in(&pair.server)?;
+    another_hundred()?;
     netlink.set_up("eth0", false)?;
-    thread::sleep(Duration::from_millis(100));
+    // One that was on its way to the interface is not counted yet.
+    another_hundred()?;
     netlink.set_up("eth0", true)?;
+    for host in [&pair.client, &pair.server] {
+        wait_for_carrier(&mut Netlink::open_in(host)?, "eth0")?;
+    }
+    another_hundred()?;
+    sender.stop();
     let sent = sender.finish().streams.remove(0);
-    receiver.wait_ended(PATIENCE);
+    expect(receiver.wait_ended(PATIENCE), "the stream ends", &sent)?;
     let received = receiver.finish().streams;
     let stream = received.first().ok_or("nothing arrived")?;
     let lost = stream.lost.ok_or("nothing is known of its loss")?;
-    expect(lost > 20 && stream.packets + lost == COUNT, "what is missing is lost", &(&sent, stream))
+    let is_so = lost >= 99 && stream.packets + lost == sent.packets;
+    expect(is_so, "what is missing is lost", &(&sent, stream))
 }
 
 fn transfers(ipv6: bool) -> Outcome {
@@ -239,9 +253,12 @@ fn one_call() -> Outcome {
     let pair = Pair::new()?;
     let class = ClassCount { packets: 500, ..ClassCount::new(four(2), 5004) };
     let counted = count(&pair.client, &pair.server, &class)?;
-    let found = (counted.sent, counted.received, counted.lost, counted.duplicated);
-    expect(found == (500, 500, 0, 0), "all are counted", &counted)?;
-    expect(counted.delay.count == 500 && counted.delay.max_us > 0.0, "delays", &counted)
+    let found = (counted.sent, counted.received + counted.lost, counted.duplicated);
+    expect(found == (500, 500, 0), "all are counted", &counted)?;
+    let is_own = counted.lost <= counted.overruns;
+    expect(is_own, "only the receiver lost some, for want of room", &counted)?;
+    let delay = counted.delay;
+    expect(delay.count == counted.received && delay.max_us > 0.0, "delays", &counted)
 }
 
 fn mixed_flood() -> Outcome {
@@ -266,10 +283,6 @@ fn mixed_flood() -> Outcome {
         let bare = received.streams.iter().filter(|stream| stream.stream.is_none());
         let (flows, frames) = bare.fold((0, 0), |sum, one| (sum.0 + 1, sum.1 + one.packets));
         expect((flows, frames) == (7, flood.sent), "every frame of seven flows", &found)?;
-        // 0.2 s, or more where the machine made it pause.
-        let wanted = 20_000.0 * flood.seconds;
-        let near = (0.75 * wanted..1.25 * wanted).contains(&(flood.sent as f64));
-        expect(near && flood.seconds >= 0.15, "20 000 a second for 0.2 s", &found)?;
     }
     Ok(())
 }
@@ -307,8 +320,8 @@ fn clocks() -> Outcome {
         };
         let ran = pair.run(&plan, &ReceivePlan::ports(&[5001]))?;
         let stream = ran.received.first().ok_or("nothing arrived")?;
-        // Seconds would mean that one clock was taken for the other.
-        let good = stream.delay.count > 0 && stream.delay.p50_us < 1e6;
+        // The clocks are years apart, so that one taken for the other is longer than any pause.
+        let good = stream.delay.count > 0 && stream.delay.p50_us < PATIENCE.as_micros() as f64;
         expect(good, "a delay by the clock of its mark", stream)?;
     }
     Ok(())
@@ -335,5 +348,3 @@ fn nobody_listens() -> Outcome {
 pub fn rows() -> impl Iterator<Item = rows::Row> {
     rows::table("traffic", TESTS, &[Need::PrivateNetworks])
 }
-
-const PATIENCE: Duration = Duration::from_secs(30);

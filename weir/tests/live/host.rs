@@ -11,14 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weir_live::bpf::{Code, Hook, Kind, Program};
-use weir_live::netlink::Netlink;
+use weir_live::ethtool;
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
-use weir_live::{ethtool, firewall};
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{
-    END, Ends, Host, LEFT, PATIENCE, RIGHT, Scene, Stream, StreamConfig, Testbed, TestbedConfig,
-    is_alive, signal, until,
+    END, Ends, Host, LEFT, Netlink, PATIENCE, RIGHT, Scene, Stream, StreamConfig, Testbed,
+    TestbedConfig, firewall, is_alive, signal, until,
 };
 
 const TESTS: &[(&str, fn() -> Outcome)] = &[

@@ -6,13 +6,10 @@ mod demo;
 mod export;
 mod host;
 mod package;
-mod processes;
 mod reservations;
 mod reserve;
 mod reserved;
 mod send;
-#[path = "../../../weir-live/tests/live/support/mod.rs"]
-mod support;
 mod tc_kernel;
 mod tc_twin;
 mod up;

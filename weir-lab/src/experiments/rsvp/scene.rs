@@ -17,13 +17,13 @@ use std::time::{Duration as Wait, Instant as Clock};
 use tempfile::TempDir;
 use weir_control::{client, http};
 use weir_core::units::Duration;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
 use weir_live::status::reservations::Reservations;
 use weir_rsvp::node::Event;
-use weir_testbed::wait_for_carrier;
+use weir_testbed::{Netlink, wait_for_carrier};
 
 use super::host::{Host, HostParams};
 use super::text;

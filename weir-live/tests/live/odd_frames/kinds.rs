@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use weir_live::ethtool;
-use weir_live::netlink::{Mac, Netlink, Vxlan};
-use weir_testbed::{END, Host, LEFT};
+use weir_live::netlink::Mac;
+use weir_testbed::{END, Host, LEFT, Netlink, Vxlan};
 
 use crate::odd_frames::frames::*;
 use crate::odd_frames::lab::{CLIENT, Lab, Outcome, SERVER};
@@ -80,7 +80,7 @@ pub fn full_two(lab: &mut Lab) -> Outcome {
         lab.testbed.namespace(host).run(|| Netlink::open()?.set_mtu(END, 1512))??;
     }
     lab.netlink()?.set_mtu(LEFT, 1512)?;
-    lab.settle();
+    lab.settle()?;
     let tags: [&[u16]; 2] = [&[0x88a8, 0x0064, 0x8100, 0x0007], &[0x8100, 0x0001, 0x8100, 0x0002]];
     let frames = [1496, 1499, 1500, 1501, 1504]
         .into_iter()
@@ -93,7 +93,7 @@ pub fn full_ad(lab: &mut Lab) -> Outcome {
     for host in crate::odd_frames::lab::HOSTS {
         lab.testbed.namespace(host).run(|| Netlink::open()?.set_mtu(END, 1508))??;
     }
-    lab.settle();
+    lab.settle()?;
     let tags: [&[u16]; 2] = [&[0x88a8, 0x0064], &[0x8100, 0x0001]];
     both_ways(lab, plain(tags.iter().map(|tags| tagged(tags, LOCAL, &filling(1500))).collect()))
 }

@@ -2,26 +2,28 @@
 //! collected at the other.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use libtest_mimic::Failed;
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_live::ethtool;
-use weir_live::netlink::Netlink;
+use weir_live::netlink::LinkState;
 use weir_live::offload::{self, OffloadHeader};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
+use weir_live::socket::set_option;
 use weir_live::status::{Board, Status};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::rows::Failed;
+use weir_testbed::{END, Host, LEFT, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
 
 use crate::odd_frames::frames::{Frame, marker};
+use crate::support::raw;
 
 pub type Outcome<T = ()> = Result<T, Failed>;
 
@@ -90,62 +92,74 @@ impl Lab {
     pub fn cross(&mut self, from: usize, frames: &[Frame]) -> Outcome {
         for batch in frames.chunks(BATCH) {
             self.lose(from, batch)?;
-            self.listen(1 - from, |_| false, Duration::ZERO);
+            self.listen(1 - from, &[]);
         }
         self.markers += 1;
         let last = marker(HOSTS[from].mac(), self.markers);
         self.lose(from, &[Frame::plain(last.clone())])?;
-        if self.listen(1 - from, |frame| frame == last, PATIENCE) {
-            return Ok(());
-        }
-        Err(format!("{:?}: the last frame did not arrive", self.through).into())
+        let what = format!("{:?}: the last frame arrives", self.through);
+        until(&what, || self.listen(1 - from, &last))?;
+        Ok(())
     }
 
-    /// Sends frames that may not arrive.
+    /// Sends frames, all by one interface, that may not arrive.
     pub fn lose(&mut self, from: usize, frames: &[Frame]) -> Outcome {
+        let Some(first) = frames.first() else { return Ok(()) };
+        let mut netlink = Netlink::open_in(self.testbed.namespace(HOSTS[from]))?;
+        let index = netlink.link(first.interface)?.index;
         for frame in frames {
-            send(&self.senders[from], frame)
+            assert_eq!(frame.interface, first.interface, "they go by one interface");
+            let message = [&frame.header()[..], &frame.bytes].concat();
+            raw::send_to(&self.senders[from], index, &message)
                 .map_err(|error| format!("send {} bytes: {error}", frame.bytes.len()))?;
             self.sent[from] += frame.count() as u64;
         }
         Ok(())
     }
 
-    /// Collects what arrives at a host until a frame is `wanted`; returns whether it came.
-    pub fn listen(
-        &mut self,
-        at: usize,
-        wanted: impl Fn(&[u8]) -> bool,
-        patience: Duration,
-    ) -> bool {
-        let start = Instant::now();
-        loop {
-            for frame in self.ears[at].take() {
-                if wanted(&frame) {
-                    return true;
-                }
-                if !is_of_the_bridge(&frame) {
-                    self.heard[at].push(frame);
-                }
+    /// Collects what has arrived at a host, but for the frame `last`; returns whether that came.
+    fn listen(&mut self, at: usize, last: &[u8]) -> bool {
+        let mut has_come = false;
+        for frame in self.ears[at].take() {
+            if frame == last {
+                has_come = true;
+            } else if !is_of_the_bridge(&frame) {
+                self.heard[at].push(frame);
             }
-            if start.elapsed() >= patience {
-                return false;
-            }
-            thread::sleep(Duration::from_micros(200));
         }
+        has_come
     }
 
     /// Waits until the bridge has noticed what happened to an interface.
-    pub fn settle(&mut self) {
-        thread::sleep(SETTLE);
-        // Each is given after another turn of the loop, however long the machine made it pause.
-        (0..2).for_each(|_| drop(self.status()));
+    pub fn settle(&mut self) -> Outcome {
+        match self.through {
+            // It looks at its interfaces in the first turn of its loop after some time. Each status
+            // is given after another turn, however long the machine made it pause.
+            Through::Weir => {
+                thread::sleep(LOOK_AFTER);
+                (0..2).for_each(|_| drop(self.status()));
+            }
+            // It hears of a carrier when the kernel has acted on that.
+            Through::Kernel | Through::Fallback => self.await_carriers()?,
+        }
         if let Some(claim) = &mut self.claim {
-            self.testbed.weir.run(|| claim.refresh()).expect("the namespace is there");
+            self.testbed.weir.run(|| claim.refresh())?;
         }
         for ear in &mut self.ears {
             ear.port.refresh();
         }
+        Ok(())
+    }
+
+    fn await_carriers(&self) -> Outcome {
+        let mut netlink = self.netlink()?;
+        until("the kernel has acted on all carriers", || {
+            let links = [LEFT, RIGHT, OTHER].iter().filter_map(|port| netlink.link(port).ok());
+            let has_acted =
+                |link: LinkState| link.is_operational == (link.is_up && link.has_carrier);
+            links.map(has_acted).all(|has| has)
+        })?;
+        Ok(())
     }
 
     /// Returns a netlink socket of the bridge's namespace.
@@ -162,14 +176,16 @@ impl Lab {
     pub fn stop(mut self) -> Outcome<Heard> {
         let status = self.weir.take().map(Running::stop).transpose()?;
         for at in [CLIENT, SERVER] {
-            self.listen(at, |_| false, Duration::ZERO);
+            self.listen(at, &[]);
         }
         Ok(Heard { frames: self.heard, sent: self.sent, status })
     }
 }
 
-pub const PATIENCE: Duration = Duration::from_secs(30);
-const SETTLE: Duration = Duration::from_millis(300);
+/// Another name of the port [`RIGHT`].
+pub const OTHER: &str = "other";
+/// More than the time from one look of a bridge at its interfaces to the next.
+const LOOK_AFTER: Duration = Duration::from_millis(300);
 const POLICY: &str = "[link]\nrate = '40 Gbit/s'\nscheduler = 'fifo'\n\
      [class.all]\nqueue = { limit = '4000 packets' }\ndefault = true\n";
 
@@ -193,7 +209,8 @@ impl Running {
                 LaneConfig::new("back", (vec![1], 0), policy)?,
             ],
             wait: WaitPolicy::Hybrid,
-            lag_max: weir_core::units::Duration::from_millis(100),
+            // No frame is too old, however long the machine makes the bridge pause.
+            lag_max: weir_core::units::Duration::from_secs(3600),
             cpu: None,
             passes_carrier,
             intake: true,
@@ -271,79 +288,12 @@ impl Ear {
 
 /// Opens a socket that sends whole frames, each behind a header that says what is left undone.
 fn open_sender() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: socket takes numbers only; the new descriptor has no other owner.
-    let socket = unsafe {
-        match libc::socket(libc::AF_PACKET, kind, 0) {
-            fd if fd >= 0 => OwnedFd::from_raw_fd(fd),
-            _ => return Err(io::Error::last_os_error()),
-        }
-    };
-    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    let socket = raw::open_packet_socket(0)?;
+    set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
     // Longer super-packets than a socket may queue as it comes; without the privilege they fail.
-    let _unprivileged = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 8 << 20);
+    let much = 8_i32 << 20;
+    let _unprivileged = set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &much);
     Ok(socket)
-}
-
-fn set_option(socket: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let pointer: *const i32 = &value;
-    let len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the pointer is valid for `len` bytes for the length of the call.
-    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, pointer.cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn send(socket: &OwnedFd, frame: &Frame) -> io::Result<()> {
-    let message = [&frame.header()[..], &frame.bytes].concat();
-    // SAFETY: sockaddr_ll is integers only: all zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_ifindex = index_of(socket, frame.interface)?;
-    let pointer: *const libc::sockaddr_ll = &address;
-    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    let fd = socket.as_raw_fd();
-    // SAFETY: message and address are valid for their lengths during the call.
-    let sent =
-        unsafe { libc::sendto(fd, message.as_ptr().cast(), message.len(), 0, pointer.cast(), len) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Looks a name up in the socket's namespace.
-fn index_of(socket: &OwnedFd, name: &str) -> io::Result<i32> {
-    let mut request = named(name);
-    // SAFETY: the code reads and writes one ifreq.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX, &mut request) } {
-        // SAFETY: SIOCGIFINDEX filled in the index.
-        0 => Ok(unsafe { request.ifr_ifru.ifru_ifindex }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn named(name: &str) -> libc::ifreq {
-    // SAFETY: ifreq is integers, pointers and unions of them: all zero is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request
-}
-
-/// Gives an interface of this thread's namespace another name.
-pub fn rename(from: &str, to: &str) -> io::Result<()> {
-    let socket = open_sender()?;
-    let mut request = named(from);
-    let mut name: [libc::c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-    for (to, from) in name.iter_mut().zip(to.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_newname = name;
-    // SAFETY: the code reads one ifreq.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFNAME, &mut request) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 impl Frame {

@@ -1,18 +1,15 @@
 //! The simplest forwarder: two ports and first in, first out, in both directions.
-#![allow(dead_code, missing_docs, unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-
-use libtest_mimic::Failed;
 
 use weir_live::error::Result;
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, Port, PortConfig, PortCounters, PortState};
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_testbed::{LEFT, RIGHT, Testbed};
+use weir_testbed::rows::Outcome;
+use weir_testbed::{LEFT, RIGHT, Testbed, until_seen};
 
 /// A bridge that runs on a thread of its own until it is stopped.
 pub struct Bridge {
@@ -38,8 +35,6 @@ pub struct Report {
     pub states: [Vec<PortState>; 2],
     /// Frames in use in the pool although no queue holds them.
     pub leaked: usize,
-    /// CPU time of the bridge's thread.
-    pub cpu_ns: u64,
 }
 
 impl Bridge {
@@ -63,27 +58,32 @@ impl Bridge {
     }
 
     /// Waits until what the bridge sees is so: however late the machine lets it look.
-    pub fn until(
-        &self,
-        what: &str,
-        is_so: impl Fn(&Seen) -> bool,
-    ) -> std::result::Result<(), Failed> {
-        let start = Instant::now();
-        loop {
-            let seen = self.seen.lock().expect("no panic").clone();
-            if is_so(&seen) {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("{what}: not within {PATIENCE:?}: {seen:#?}").into());
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+    pub fn until(&self, what: &str, is_so: impl Fn(&Seen) -> bool) -> Outcome {
+        let seen = || self.seen.lock().expect("no panic").clone();
+        until_seen(what, seen, is_so)?;
+        Ok(())
     }
 
     pub fn stop(self) -> Report {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the bridge does not panic")
+    }
+}
+
+impl Report {
+    /// Fails unless every frame that arrived was sent, and none leaked.
+    pub fn expect_clean(&self) -> Outcome {
+        self.expect(self.leaked == 0, "no frame leaked")?;
+        for counters in &self.counters {
+            let lost = counters.unfinished + counters.oversize + counters.truncated;
+            let unsent = counters.send_too_long + counters.send_no_link + counters.send_failed;
+            self.expect(lost + unsent == 0, "every frame crossed")?;
+        }
+        Ok(())
+    }
+
+    pub fn expect(&self, is_so: bool, what: &str) -> Outcome {
+        if is_so { Ok(()) } else { Err(format!("{what}: {self:#?}").into()) }
     }
 }
 
@@ -163,19 +163,9 @@ fn forward(
     let held: usize = ports.iter().map(|port| port.held()).sum();
     let leaked = pool.capacity() - pool.free_count() - held;
     let counters = ports.each_mut().map(|port| port.counters());
-    Report { counters, states, leaked, cpu_ns: thread_cpu_ns() }
+    Report { counters, states, leaked }
 }
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn descriptors(ports: &[Box<dyn Port>; 2]) -> Vec<i32> {
     ports.iter().flat_map(|port| port.descriptors()).collect()
-}
-
-fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(status, 0, "a thread can read its own clock");
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,6 +1,5 @@
 //! Locks a thread in, as a forwarder is: no capability, and a filter that ends the test if the
 //! thread makes, binds or configures a socket, and lets it open no file.
-#![allow(dead_code)]
 
 use std::io;
 

@@ -1,9 +1,8 @@
-//! Shared by live tests.
-#![allow(dead_code, missing_docs, unsafe_code, reason = "each test program uses its part")]
+//! Shared by live rows: a forwarder, whole frames, and what only tests do to sockets and threads.
+#![allow(missing_docs, unsafe_code)]
 
 pub mod bridge;
-pub mod groups;
 pub mod locked;
 pub mod raw;
-pub mod reserving;
 pub mod rings;
+pub mod traffic;

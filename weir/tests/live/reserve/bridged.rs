@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use weir_control::client;
 use weir_control::protocol::Query;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::rsvp::{Descriptors, KernelNetwork, Network, Role};
 use weir_rsvp::wire::{Body, Message};
 use weir_testbed::rows::{Failed, Outcome};
-use weir_testbed::{Process, until, until_ok, wait_for_carrier};
+use weir_testbed::{Netlink, Process, until, until_ok, wait_for_carrier};
 
 use super::{CONTROL, RECEIVER, ROUTER, SENDER, Scene, Test, packets_cross};
 use crate::reserved::{expires_ms, reservations};

@@ -1,41 +1,40 @@
 //! The API of a running link on a TCP address, and what a real Prometheus makes of its metrics.
 
-use super::{Outcome, PATIENCE, POLICY, Scene, Test, send_until_received};
+use super::{POLICY, Test, called, class_at, exchange, fails, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 use weir_live::netlink::Netlink;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{PATIENCE, Process, Scene, until_ok};
 
 pub const TESTS: &[Test] = &[
     ("the_api_on_tcp_takes_a_token_and_each_token_its_rights", tokens_have_rights),
     ("a_token_that_others_may_read_or_guess_starts_nothing", bad_tokens_start_nothing),
-    ("prometheus_scrapes_a_link_and_returns_its_counts", prometheus_scrapes),
 ];
+
+pub const WITH_PROMETHEUS: &[Test] =
+    &[("prometheus_scrapes_a_link_and_returns_its_counts", prometheus_scrapes)];
 
 const ADDRESS: &str = "127.0.0.1:8480";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const READ_TOKEN: &str = "fedcba9876543210fedcba9876543210";
 
 /// A link whose API has two tokens, not started yet.
-fn scene(name: &str) -> Result<Scene, Failed> {
-    let scene = Scene::new(name, POLICY)?;
-    for (file, token) in [("token", TOKEN), ("token-read", READ_TOKEN)] {
-        let path = scene.folder.join(file);
-        fs::write(&path, format!("{token}\n"))?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    }
-    let path = scene.folder.join("link.toml");
+fn scene() -> Result<Scene, Failed> {
     let api = format!(
-        "\n[deployment.api]\nlisten = \"{ADDRESS}\"\ntoken_file = \"token\"\n\
+        "[deployment.api]\nlisten = \"{ADDRESS}\"\ntoken_file = \"token\"\n\
          read_token_file = \"token-read\"\nhosts = [\"weir.example\"]\n"
     );
-    fs::write(&path, fs::read_to_string(&path)? + &api)?;
+    let scene = plan(POLICY).tables(&api).prepare()?;
+    for (file, token) in [("token", TOKEN), ("token-read", READ_TOKEN)] {
+        scene.write(file, &format!("{token}\n"))?;
+        fs::set_permissions(scene.path(file), fs::Permissions::from_mode(0o600))?;
+    }
     scene.testbed.weir.run(|| Netlink::open()?.set_up("lo", true))??;
     Ok(scene)
 }
@@ -56,7 +55,7 @@ fn ask(scene: &Scene, request: &str, headers: &str) -> Result<String, Failed> {
 }
 
 fn tokens_have_rights() -> Outcome {
-    let mut scene = scene("tokens")?;
+    let mut scene = scene()?;
     scene.start()?;
     let check = |request: &str, (host, token): (&str, &str), status: u16| -> Outcome {
         let headers = format!("Host: {host}\r\nAuthorization: Bearer {token}\r\n");
@@ -82,8 +81,7 @@ fn tokens_have_rights() -> Outcome {
     check("POST /record?for_ms=1", (ADDRESS, READ_TOKEN), 403)?;
     check("POST /record?for_ms=1", (ADDRESS, TOKEN), 200)?;
     // A restart takes the address over with the link.
-    let restarted = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
-    assert!(restarted.status.success(), "{restarted:?}");
+    called(&scene, &["restart"])?;
     check("GET /status", (ADDRESS, TOKEN), 200)?;
     let printed = scene.stop()?;
     let told = "by a client on TCP was refused: not-allowed: this token only reads";
@@ -93,14 +91,13 @@ fn tokens_have_rights() -> Outcome {
 }
 
 fn bad_tokens_start_nothing() -> Outcome {
-    let scene = scene("bad-tokens")?;
-    let path = scene.folder.join("token");
+    let scene = scene()?;
+    let path = scene.path("token");
     let check = |mode: u32, token: &str, part: &str| -> Outcome {
         fs::write(&path, token)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
-        let output = scene.run_up()?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && text.contains(part), "{output:?}");
+        let text = fails(&scene, "link.toml", 2)?.stderr;
+        assert!(text.contains(part), "{part}: {text}");
         Ok(())
     };
     check(0o644, TOKEN, "everybody may read")?;
@@ -110,46 +107,34 @@ fn bad_tokens_start_nothing() -> Outcome {
     fs::remove_file(&path)?;
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)?;
-    let output = scene.run_up()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && text.contains("regular file"), "{output:?}");
+    let text = fails(&scene, "link.toml", 2)?.stderr;
+    assert!(text.contains("regular file"), "{text}");
     Ok(())
 }
 
 /// The whole way: a packet through the link, its count over TCP with a token into a
 /// Prometheus, and out of that by a query.
 fn prometheus_scrapes() -> Outcome {
-    let program = std::env::var("WEIR_PROMETHEUS").unwrap_or("prometheus".to_owned());
-    if Command::new(&program).arg("--version").output().is_err() {
-        println!("skipped: a test with prometheus: there is none (Debian package `prometheus`)");
-        return Ok(());
-    }
-    let mut scene = scene("prometheus")?;
+    let mut scene = scene()?;
     scene.start()?;
-    send_until_received(&scene.testbed, 5004, 5)?;
+    exchange(&scene.testbed, 5004, 5)?;
     let config = format!(
         "global: {{ scrape_interval: 1s }}\nscrape_configs:\n- job_name: weir\n  authorization: {{ \
          credentials_file: token-read }}\n  static_configs: [{{ targets: [\"{ADDRESS}\"] }}]\n"
     );
-    fs::write(scene.folder.join("prometheus.yml"), config)?;
-    let mut command = Command::new(program);
-    command.current_dir(&scene.folder).stdout(Stdio::null()).stderr(Stdio::null());
+    scene.write("prometheus.yml", &config)?;
+    let mut command = Command::new("prometheus");
     command.args(["--config.file=prometheus.yml", "--storage.tsdb.path=tsdb"]);
-    command.arg("--web.listen-address=127.0.0.1:9090");
-    let _prometheus = Ended(scene.testbed.weir.run(move || command.spawn())??);
-    let sent = scene.status()?.lanes[0].classes[0].sent.packets;
+    command.arg("--web.listen-address=127.0.0.1:9090").current_dir(scene.folder());
+    let prometheus = Process::start_in(&scene.testbed.weir, &mut command)?;
+    let sent = class_at(&scene.status()?, 0).sent.packets;
     let query = "weir_class_sent_packets_total%7Bclass%3D%22voice%22%2Cdirection%3D%22upload%22%7D";
-    let start = Instant::now();
-    loop {
-        let value = asked_back(&scene, query).unwrap_or_default();
-        if value.is_some_and(|value| value >= sent as f64) {
-            break;
-        }
-        if start.elapsed() > 4 * PATIENCE {
-            return Err(format!("no {sent} in prometheus: {value:?}").into());
-        }
-        thread::sleep(Duration::from_millis(200));
-    }
+    let scraped = until_ok("prometheus has the count", || match asked_back(&scene, query) {
+        Ok(Some(value)) if value >= sent as f64 => Ok(()),
+        found => Err(format!("{found:?}, of {sent}")),
+    });
+    scraped.map_err(|why| format!("{why}: {}", prometheus.printed()))?;
+    drop(prometheus);
     scene.stop()?;
     Ok(())
 }
@@ -172,14 +157,4 @@ fn asked_back(scene: &Scene, query: &str) -> Result<Option<f64>, Failed> {
     let value: Value = serde_json::from_str(body)?;
     let text = value["data"]["result"][0]["value"][1].as_str();
     Ok(text.and_then(|text| text.parse().ok()))
-}
-
-/// A process that is ended when this is dropped.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
 }

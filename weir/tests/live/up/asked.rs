@@ -1,11 +1,12 @@
 //! What `weir status` tells of the links of this machine and of their classes.
 
-use super::{Outcome, POLICY, Scene, Test, send_until_received};
+use super::{POLICY, Test, exchange, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
-use std::time::Instant;
 use weir_live::status::Status;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{Scene, until_ok};
 
 pub const TESTS: &[Test] = &[
     ("a_link_is_found_by_its_name_and_listed", a_link_is_found_by_its_name),
@@ -14,43 +15,35 @@ pub const TESTS: &[Test] = &[
 
 /// The socket is where the user's sockets are, whatever the environment of `weir up` says.
 fn a_link_is_found_by_its_name() -> Outcome {
-    let mut scene = Scene::new("found", POLICY)?;
-    let path = scene.folder.join("link.toml");
+    let mut scene = plan(POLICY).prepare()?;
     let name = format!("test-{}", std::process::id());
-    let text = fs::read_to_string(&path)?;
+    let text = scene.read("link.toml")?;
     let control = text.lines().find(|line| line.starts_with("control")).ok_or("it has one")?;
-    fs::write(&path, text.replace(control, &format!("name = \"{name}\"")))?;
-    let mut command = scene.weir(&["up", "link.toml"]);
-    command.env("XDG_RUNTIME_DIR", scene.folder.join("session"));
-    scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
-    let start = Instant::now();
-    let status = loop {
-        match json(&scene, &["status", &name]) {
-            Ok(value) => break serde_json::from_value::<Status>(value)?,
-            Err(error) if start.elapsed() > super::PATIENCE => return Err(error),
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(20)),
-        }
-    };
+    scene.write("link.toml", &text.replace(control, &format!("name = \"{name}\"")))?;
+    let mut command = scene.command(&["up", "link.toml"]);
+    command.env("XDG_RUNTIME_DIR", scene.path("session"));
+    scene.spawn(command)?;
+    let status: Status = serde_json::from_value(until_ok("it answers by its name", || {
+        json(&scene, &["status", &name]).map_err(|why| format!("{why:?}"))
+    })?)?;
     assert_eq!(status.lanes[0].name, "upload");
     let links = json(&scene, &["status"])?;
     let links = links["links"].as_array().ok_or("a list")?;
     let link = links.iter().find(|link| link["name"] == name.as_str()).ok_or("it is listed")?;
     assert_eq!(link["state"], "running", "{link}");
-    let listed = scene.weir(&["status"]).output()?;
-    assert!(String::from_utf8_lossy(&listed.stdout).contains(&name), "{listed:?}");
+    let listed = scene.weir(&["status"])?;
+    assert!(listed.stdout.contains(&name), "{listed:?}");
     let socket = link["control"].as_str().ok_or("a path")?.to_owned();
     scene.stop()?;
     assert!(!fs::exists(&socket)?, "{socket} is removed with its link");
-    let gone = scene.weir(&["status", &name]).output()?;
-    let text = String::from_utf8_lossy(&gone.stderr);
+    let text = scene.weir(&["status", &name])?.stderr;
     assert!(text.contains(&format!("no link named `{name}` runs")), "{text}");
     Ok(())
 }
 
 fn a_query_chooses_classes() -> Outcome {
-    let mut scene = Scene::new("query", POLICY)?;
-    scene.start()?;
-    send_until_received(&scene.testbed, 5004, 5)?;
+    let mut scene = plan(POLICY).start()?;
+    exchange(&scene.testbed, 5004, 5)?;
     let check = |arguments: &[&str], wanted: &[&str]| -> Outcome {
         let all = [&["status", "--control", "weir.sock"], arguments].concat();
         let status: Status = serde_json::from_value(json(&scene, &all)?)?;
@@ -69,10 +62,9 @@ fn a_query_chooses_classes() -> Outcome {
         (&["--class", "nothing"], 1, "no class matches `nothing`"),
     ];
     for (arguments, code, wanted) in wrong {
-        let output = scene.weir(&[&["status", "--control", "weir.sock"], arguments].concat());
-        let output = { output }.output()?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(code) && text.contains(wanted), "{output:?}");
+        let refused = scene.weir(&[&["status", "--control", "weir.sock"], arguments].concat())?;
+        let says = refused.stderr.contains(wanted);
+        assert!(refused.status.code() == Some(code) && says, "{refused:?}");
     }
     scene.stop()?;
     Ok(())
@@ -80,9 +72,9 @@ fn a_query_chooses_classes() -> Outcome {
 
 /// Runs a command that prints one value.
 fn json(scene: &Scene, arguments: &[&str]) -> Result<Value, Failed> {
-    let output = scene.weir(&[arguments, &["--format", "json"]].concat()).output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    let ended = scene.weir(&[arguments, &["--format", "json"]].concat())?;
+    if !ended.status.success() {
+        return Err(ended.stderr.into());
     }
-    Ok(serde_json::from_slice(&output.stdout)?)
+    Ok(serde_json::from_str(&ended.stdout)?)
 }

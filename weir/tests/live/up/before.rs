@@ -1,16 +1,15 @@
 //! What is told before a link runs: `weir doctor` in a private network, and the memory that `weir
 //! check` prints, beside what `weir up` then takes.
 
-use super::{Outcome, POLICY, Scene, Test, flood_of, page};
-use crate::processes::children;
+use super::{POLICY, Test, class_at, page, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use weir_live::status::Status;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{Flood, Scene, children};
 
 pub const TESTS: &[Test] = &[
     ("the_doctor_judges_what_a_deployment_needs", the_doctor_judges),
@@ -21,9 +20,8 @@ pub const TESTS: &[Test] = &[
 
 /// Runs `weir doctor` in the network between the hosts; returns its exit code and its findings.
 fn doctor(scene: &Scene, arguments: &[&str]) -> Result<(Option<i32>, Vec<Value>), Failed> {
-    let mut command = scene.weir(&[&["--format", "json", "doctor"], arguments].concat());
-    let output = scene.testbed.weir.run(move || command.output())??;
-    let value: Value = serde_json::from_slice(&output.stdout)?;
+    let output = scene.weir_inside(&[&["--format", "json", "doctor"], arguments].concat())?;
+    let value: Value = serde_json::from_str(&output.stdout)?;
     let findings = value["findings"].as_array().cloned().unwrap_or_default();
     if value["wakeups"].as_array().is_none_or(Vec::is_empty) {
         return Err(format!("no wake-up was measured: {value}").into());
@@ -38,7 +36,7 @@ fn levels<'a>(findings: &'a [Value], check: &str, interface: &str) -> Vec<&'a st
 }
 
 fn the_doctor_judges() -> Outcome {
-    let mut scene = Scene::new("doctor", POLICY)?;
+    let mut scene = plan(POLICY).prepare()?;
     let (code, findings) = doctor(&scene, &["link.toml"])?;
     assert_eq!(code, Some(0), "{findings:#?}");
     assert_eq!(levels(&findings, "carrier", "left"), ["good"], "{findings:#?}");
@@ -70,11 +68,10 @@ fn policy(classes: usize) -> String {
 /// A link of so many classes takes at most the memory that `weir check` prints, also while a status
 /// is read; and what is printed is at most `times` what it takes.
 fn memory(classes: usize, times: Option<u64>) -> Outcome {
-    let mut scene = Scene::new(&format!("memory-{classes}"), &policy(classes))?;
+    let mut scene = plan(&policy(classes)).prepare()?;
     let (said, value) = said(&scene)?;
     scene.start()?;
-    let child = scene.child.as_ref().ok_or("it runs")?.id();
-    let (now, most) = resident(child)?;
+    let (now, most) = resident(scene.keeper()?)?;
     scene.stop()?;
     println!("{classes} classes: said {said}, resident {now}, at most {most} bytes");
     assert!(most <= said, "{most} bytes, and {said} were said: {value}");
@@ -86,9 +83,8 @@ fn memory(classes: usize, times: Option<u64>) -> Outcome {
 
 /// Returns how many bytes `weir check` says that the link takes, and all that it says of them.
 fn said(scene: &Scene) -> Result<(u64, Value), Failed> {
-    let mut command = scene.weir(&["--format", "json", "check", "link.toml"]);
-    let output = scene.testbed.weir.run(move || command.output())??;
-    let mut value: Value = serde_json::from_slice(&output.stdout)?;
+    let output = scene.weir_inside(&["--format", "json", "check", "link.toml"])?;
+    let mut value: Value = serde_json::from_str(&output.stdout)?;
     let memory = value["memory"].take();
     let said = memory["total_bytes"].as_u64().ok_or("no memory is printed")?;
     let parts = memory["parts"].as_array().into_iter().flatten();
@@ -100,21 +96,19 @@ fn said(scene: &Scene) -> Result<(u64, Value), Failed> {
 /// A link whose ring is full, and whose page has replayed it, takes at most the memory that `weir
 /// check` prints.
 fn memory_of_page() -> Outcome {
-    let (mut scene, token) = page::scene("memory-page")?;
+    let (mut scene, token) = page::scene()?;
     let (said, value) = said(&scene)?;
     let parts = value["parts"].as_array().into_iter().flatten();
     let of = |part: &Value| part["name"].as_str().is_some_and(|name| name.contains("ring`"));
     // A part for the ring, and one for its replay.
     assert_eq!(parts.filter(|part| of(part)).count(), 2, "{value}");
-    let done = Arc::new(AtomicBool::new(false));
-    let flooding = flood_of(&scene.testbed, &done, 400)?;
-    let offered = |status: &Status| status.lanes[0].classes[1].offered.packets;
+    let flood = Flood::start(&scene.testbed, 400)?;
+    let offered = |status: &Status| class_at(status, 1).offered.packets;
     scene.await_status("much was recorded", |status| offered(status) > 40_000)?;
-    done.store(true, Ordering::Relaxed);
-    flooding.join().expect("the flood does not panic");
+    drop(flood);
     let found = page::ask(&scene, &token, "GET /view/packets?limit=1", "")?;
     assert_eq!(found["packets"].as_array().map(Vec::len), Some(1), "{found}");
-    let child = scene.child.as_ref().ok_or("it runs")?.id();
+    let child = scene.keeper()?;
     let (_, most) = resident(child)?;
     for process in children(child) {
         println!("process {process}: {:?} bytes now and at most", resident(process)?);

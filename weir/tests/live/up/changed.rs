@@ -1,13 +1,14 @@
 //! Changes of a running link, as a user makes them.
 
-use super::deaths::{LOG, await_logged, until};
-use super::told::configure;
-use super::{Outcome, POLICY, Scene, Test, send_until_received, signal};
+use super::{POLICY, Test, await_another, exchange, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use weir_live::status::{ClassStatus, Status};
+use weir_testbed::rows::Outcome;
+use weir_testbed::{PATIENCE, Process, Scene, signal, until, until_seen};
 
 pub const TESTS: &[Test] = &[
     ("a_change_is_in_force_at_once_and_counts_go_on", counts_go_on),
@@ -30,9 +31,9 @@ struct Said {
 fn say(scene: &Scene, arguments: &[&str]) -> Result<Said, Failed> {
     let (verb, rest) = arguments.split_first().ok_or("a verb")?;
     let arguments = [&[*verb, "--control", "weir.sock"], rest].concat();
-    let output = scene.weir(&arguments).output()?;
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    Ok(Said { code: output.status.code().unwrap_or(-1), text })
+    let ended = scene.weir(&arguments)?;
+    let text = ended.stdout + &ended.stderr;
+    Ok(Said { code: ended.status.code().unwrap_or(-1), text })
 }
 
 /// As [`say`]; it must exit with this code and print these parts.
@@ -65,8 +66,7 @@ fn sent(status: &Status, name: &str) -> Option<u64> {
 
 /// What is printed after a change is a policy that a file may hold: reading it changes nothing.
 fn told() -> Outcome {
-    let mut scene = Scene::new("policy-told", POLICY)?;
-    scene.start()?;
+    let mut scene = plan(POLICY).start()?;
     let before = json(&scene, &["log", "--policy"])?;
     check(&scene, &["set", "link.rate=40 Mbit/s"], 0, &["change"])?;
     let after = json(&scene, &["log", "--policy"])?;
@@ -78,13 +78,13 @@ fn told() -> Outcome {
     let text = say(&scene, &["log", "--policy", "--direction", "upload"])?.text;
     let begins = format!("# policy.toml: upload; identity {}", status.lanes[0].policy.identity);
     assert!(text.starts_with(&begins) && text.contains("40 Mbit/s"), "{text}");
-    fs::write(scene.folder.join("policy.toml"), text)?;
+    scene.write("policy.toml", &text)?;
     check(&scene, &["reload", "--dry-run"], 0, &["nothing"])?;
     check(&scene, &["log", "--policy", "--direction", "x"], 2, &["the link has upload"])?;
     // Where nothing can be printed, the change is made, and standard error says so.
     let full = fs::File::options().write(true).open("/dev/full")?;
     let arguments = ["set", "--control", "weir.sock", "link.rate=30 Mbit/s"];
-    let output = scene.weir(&arguments).stdout(full).output()?;
+    let output = scene.command(&arguments).stdout(full).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("change 3 was made"), "{said}");
     assert_eq!(origins(&scene)?, ["start", "set", "set"]);
@@ -93,24 +93,24 @@ fn told() -> Outcome {
 }
 
 fn await_origin(scene: &Scene, origin: &str) -> Outcome {
-    until(origin, || origins(scene).is_ok_and(|all| all.last().is_some_and(|last| last == origin)))
+    let is_last = |all: Vec<String>| all.last().is_some_and(|last| last == origin);
+    Ok(until(origin, || origins(scene).is_ok_and(is_last))?)
 }
 
 /// Classes come and go while frames pass; what is counted goes on.
 fn counts_go_on() -> Outcome {
-    let mut scene = Scene::new("counts", POLICY)?;
-    scene.start()?;
-    send_until_received(&scene.testbed, 5004, 20)?;
+    let mut scene = plan(POLICY).start()?;
+    exchange(&scene.testbed, 5004, 20)?;
     check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2", "50 Mbit/s -> 20 Mbit/s"])?;
     let video = "class.video={ match = [{ proto = \"udp\", dport = \"5006\" }] }";
     check(&scene, &["set", video, "link.scheduler=fifo"], 0, &["change 3", "class video added"])?;
-    send_until_received(&scene.testbed, 5006, 5)?;
-    send_until_received(&scene.testbed, 5004, 1)?;
+    exchange(&scene.testbed, 5006, 5)?;
+    exchange(&scene.testbed, 5004, 1)?;
     let status = scene.status()?;
     assert_eq!((sent(&status, "video"), sent(&status, "voice")), (Some(5), Some(21)));
     assert!(status.lanes[0].removed.is_none(), "{:?}", status.lanes[0].removed);
     check(&scene, &["set", "class.voice="], 0, &["change 4", "class voice removed"])?;
-    send_until_received(&scene.testbed, 5004, 3)?;
+    exchange(&scene.testbed, 5004, 3)?;
     let status = scene.await_status("a new status", |status| class(status, "voice").is_none())?;
     let removed = status.lanes[0].removed.as_ref().ok_or("voice was counted")?;
     assert_eq!((removed.sent.packets, removed.offered.packets), (21, 21));
@@ -128,9 +128,8 @@ fn counts_go_on() -> Outcome {
 }
 
 fn wrong_changes() -> Outcome {
-    let mut scene = Scene::new("wrongly", POLICY)?;
-    scene.start()?;
-    let before = fs::read_to_string(scene.folder.join("policy.toml"))?;
+    let mut scene = plan(POLICY).start()?;
+    let before = scene.read("policy.toml")?;
     check(&scene, &["set", "link.rate=20 mbps"], 1, &["ambiguous", "nothing was changed"])?;
     check(&scene, &["set", "class.rest="], 1, &["no class"])?;
     check(&scene, &["set", "clas.rest.x=1"], 1, &["class"])?;
@@ -148,7 +147,7 @@ fn wrong_changes() -> Outcome {
         1,
         &["`lag_max` is 1 ns, and may be 1 ms", "leave it out"],
     )?;
-    fs::copy(scene.folder.join("link.toml"), scene.folder.join("other.toml"))?;
+    fs::copy(scene.path("link.toml"), scene.path("other.toml"))?;
     let unnamed = ["called `other` and the link `link`", "`name = \"link\"`"];
     check(&scene, &["reload", "other.toml"], 2, &unnamed)?;
     check(&scene, &["set", "link.rate"], 2, &["has no `=`"])?;
@@ -165,17 +164,15 @@ fn wrong_changes() -> Outcome {
     let guarded = ["set", "link.rate=50Mbit/s", "--guard", "rest.rate > 1 bit/s"];
     check(&scene, &guarded, 0, &["nothing changes"])?;
     assert_eq!(origins(&scene)?, ["start"]);
-    assert_eq!(fs::read_to_string(scene.folder.join("policy.toml"))?, before);
+    assert_eq!(scene.read("policy.toml")?, before);
     scene.stop()?;
     Ok(())
 }
 
 fn dry_run() -> Outcome {
-    let mut scene = Scene::new("dry", POLICY)?;
-    scene.start()?;
-    fs::write(scene.folder.join("new.toml"), POLICY.replace("50 Mbit/s", "20 Mbit/s"))?;
-    let diff = scene.weir(&["diff", "policy.toml", "new.toml"]).output()?;
-    let diff = String::from_utf8_lossy(&diff.stdout).into_owned();
+    let mut scene = plan(POLICY).start()?;
+    scene.write("new.toml", &POLICY.replace("50 Mbit/s", "20 Mbit/s"))?;
+    let diff = scene.weir(&["diff", "policy.toml", "new.toml"])?.stdout;
     let said = say(&scene, &["set", "link.rate=20Mbit/s", "--dry-run"])?;
     assert!(said.code == 0 && said.text.trim_end() == diff.trim_end(), "{}\n{diff}", said.text);
     assert_eq!(origins(&scene)?, ["start"]);
@@ -184,8 +181,7 @@ fn dry_run() -> Outcome {
 }
 
 fn trials() -> Outcome {
-    let mut scene = Scene::new("trial", POLICY)?;
-    scene.start()?;
+    let mut scene = plan(POLICY).start()?;
     check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "1s"], 0, &["weir confirm"])?;
     await_origin(&scene, "returned")?;
     check(&scene, &["set", "link.rate=20Mbit/s", "--dry-run"], 0, &["50 Mbit/s", "20 Mbit/s"])?;
@@ -207,19 +203,30 @@ fn trials() -> Outcome {
     Ok(())
 }
 
-/// While a restart is on its way nothing can be undone; once it is refused, it is.
+/// Returns what the forwarder told of late, which its keeper may not have heard yet.
+fn events(scene: &Scene) -> Result<String, Failed> {
+    let mut socket = UnixStream::connect(scene.socket())?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.write_all(b"{\"call\":\"events\"}\n")?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// While a restart is on its way nothing can be undone; once it is refused, it is. The keeper is
+/// stopped, so the restart is on its way until the forwarder has told that it could not undo.
 fn returned_in_the_end() -> Outcome {
-    let mut scene = Scene::new("late", POLICY)?;
-    scene.start()?;
-    fs::write(scene.folder.join("policy.toml"), "[link]\n")?;
+    let mut scene = plan(POLICY).start()?;
+    scene.write("policy.toml", "[link]\n")?;
     scene.signal("STOP")?;
-    check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "4s"], 0, &["weir confirm"])?;
-    let mut restart = scene.weir(&["restart", "--control", "weir.sock"]);
-    let mut restart = restart.stderr(Stdio::null()).spawn()?;
-    std::thread::sleep(std::time::Duration::from_millis(4300));
+    check(&scene, &["set", "link.rate=20Mbit/s", "--confirm", "5s"], 0, &["weir confirm"])?;
+    let mut command = scene.command(&["restart", "--control", "weir.sock"]);
+    let mut restart = Process::start(&mut command)?;
+    let is_late = |events: &String| events.contains("the link restarts; try again");
+    until_seen("it cannot be undone", || events(&scene).unwrap_or_default(), is_late)?;
     assert_eq!(origins(&scene)?, ["start", "set"]);
     scene.signal("CONT")?;
-    assert_eq!(restart.wait()?.code(), Some(2));
+    assert_eq!(restart.wait_for_exit()?.code(), Some(2));
     await_origin(&scene, "returned")?;
     let text = scene.stop()?;
     assert!(text.contains("the link restarts; try again"), "{text}");
@@ -227,13 +234,11 @@ fn returned_in_the_end() -> Outcome {
 }
 
 fn guarded() -> Outcome {
-    let mut scene = Scene::new("guard", POLICY)?;
-    scene.start()?;
+    let mut scene = plan(POLICY).start()?;
     let slow = ["set", "link.rate=20Mbit/s", "--guard", "voice.delay.p99 < 1 ns"];
     check(&scene, &slow, 0, &["on trial for 60 s"])?;
     until("the guard is broken", || {
-        send_until_received(&scene.testbed, 5004, 5).is_ok()
-            && origins(&scene).is_ok_and(|all| all.len() == 3)
+        exchange(&scene.testbed, 5004, 5).is_ok() && origins(&scene).is_ok_and(|all| all.len() == 3)
     })?;
     assert_eq!(origins(&scene)?, ["start", "set", "returned"]);
     let text = scene.stop()?;
@@ -242,10 +247,8 @@ fn guarded() -> Outcome {
 }
 
 fn reloaded() -> Outcome {
-    let mut scene = Scene::new("reload", POLICY)?;
-    configure(&scene, &format!("log = \"{LOG}\""))?;
-    scene.start()?;
-    let path = scene.folder.join("policy.toml");
+    let mut scene = plan(POLICY).start()?;
+    let path = scene.path("policy.toml");
     check(&scene, &["set", "link.rate=20Mbit/s"], 0, &["change 2"])?;
     fs::write(&path, POLICY.replace("50 Mbit/s", "30 Mbit/s"))?;
     let replaces = "it replaces what `weir set` changed: 2";
@@ -255,23 +258,20 @@ fn reloaded() -> Outcome {
     await_origin(&scene, "reload")?;
     until("SIGHUP", || origins(&scene).is_ok_and(|all| all.len() == 4))?;
     // Other files than those that the link was started with.
-    fs::write(scene.folder.join("other.toml"), POLICY.replace("50 Mbit/s", "60 Mbit/s"))?;
-    let other = fs::read_to_string(scene.folder.join("link.toml"))?;
+    scene.write("other.toml", &POLICY.replace("50 Mbit/s", "60 Mbit/s"))?;
+    let other = scene.read("link.toml")?;
     let other = other.replace("policy.toml", "other.toml");
     let other = other.replace("[deployment]", "[deployment]\nname = \"link\"");
-    fs::write(scene.folder.join("link2.toml"), &other)?;
+    scene.write("link2.toml", &other)?;
     check(&scene, &["reload", "link2.toml"], 0, &["40 Mbit/s -> 60 Mbit/s"])?;
-    fs::write(
-        scene.folder.join("link2.toml"),
-        other.replace("from = \"inside\"", "from = \"in\""),
-    )?;
+    fs::write(scene.path("link2.toml"), other.replace("from = \"inside\"", "from = \"in\""))?;
     check(&scene, &["reload", "link2.toml"], 1, &["link2.toml", "nothing was changed"])?;
     check(&scene, &["reload", "absent.toml"], 2, &["cannot read absent.toml"])?;
-    fs::rename(&path, scene.folder.join("moved.toml"))?;
+    fs::rename(&path, scene.path("moved.toml"))?;
     check(&scene, &["reload"], 2, &["it names policy.toml: No such file"])?;
     fs::write(&path, "[link]\n")?;
     scene.signal("HUP")?;
-    await_logged(&scene, "goes on with the policies that it has: policy.toml:1:1: error[")?;
+    scene.await_logged("goes on with the policies that it has: policy.toml:1:1: error[")?;
     let expected = ["start", "set", "reload", "reload", "reload"];
     assert_eq!(origins(&scene)?, expected);
     scene.stop()?;
@@ -279,18 +279,16 @@ fn reloaded() -> Outcome {
 }
 
 fn death() -> Outcome {
-    let mut scene = Scene::new("died", POLICY)?;
-    scene.start()?;
+    let mut scene = plan(POLICY).start()?;
     let video = "class.video={ match = [{ proto = \"udp\", dport = \"5006\" }] }";
     check(&scene, &["set", video], 0, &["change 2"])?;
     let kill = |scene: &Scene| -> Outcome {
         let old = scene.forwarder()?;
         signal(old, "KILL")?;
-        until("another forwarder", || scene.forwarder().is_ok_and(|now| now != old))?;
-        until("it answers", || origins(scene).is_ok())
+        await_another(scene, old).map(drop)
     };
     kill(&scene)?;
-    send_until_received(&scene.testbed, 5006, 5)?;
+    exchange(&scene.testbed, 5006, 5)?;
     let status = scene.await_status("video", |status| sent(status, "video") == Some(5))?;
     assert_eq!(status.lanes[0].classes.len(), 3);
     // One on trial goes with its process.

@@ -1,23 +1,17 @@
 //! The page on a running link: a process of its own, which tells what the status tells, takes tokens
 //! and changes, and whose death costs nothing.
 
-use super::deaths::until;
-use super::told::configure;
-use super::{Outcome, PATIENCE, Scene, Test, bind, flood_of, signal};
-use crate::processes::children;
+use super::{SLOW, Test, called, class_at, dropped, plan};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
-use weir_testbed::Host;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{Flood, PATIENCE, Scene, Stream, children, signal, until, until_ok};
 
 pub const TESTS: &[Test] = &[
     ("the_stream_of_the_page_says_what_the_status_says", the_stream_is_right),
@@ -48,13 +42,13 @@ default = true
 "#;
 
 /// A running link with a page, and the page's token.
-pub fn scene(name: &str) -> Result<(Scene, String), Failed> {
-    let mut scene = Scene::new(name, POLICY)?;
-    configure(&scene, &format!("web = \"{ADDRESS}\"\nring = \"8 MiB\""))?;
+pub fn scene() -> Result<(Scene, String), Failed> {
+    let deployment = format!("web = \"{ADDRESS}\"\nring = \"8 MiB\"\nsojourn_max = \"none\"");
+    let mut scene = plan(POLICY).deployment(&deployment).prepare()?;
     scene.testbed.weir.run(|| Netlink::open()?.set_up("lo", true))??;
     scene.start()?;
-    let path = scene.folder.join("weir.token");
-    until("the token is there", || path.exists())?;
+    let path = scene.path("weir.token");
+    until("the token is there", || fs::read(&path).is_ok_and(|text| text.ends_with(b"\n")))?;
     let mode = fs::metadata(&path)?.permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it is for this user only");
     let url = fs::read_to_string(path)?;
@@ -122,73 +116,85 @@ fn samples(scene: &Scene, token: &str, count: usize) -> Result<Vec<Value>, Faile
     Err("the stream has ended".into())
 }
 
-/// A class that is always backlogged, so that all figures are steady. Where the machine lets the
-/// flood pause, the windows of both differ, and it is tried again.
+/// What the page shows of each second comes to what the status counts in all, whenever the machine
+/// lets which of them run.
 fn the_stream_is_right() -> Outcome {
-    let (mut scene, token) = scene("page-stream")?;
-    let done = Arc::new(AtomicBool::new(false));
-    let flooding = flood_of(&scene.testbed, &done, 1200)?;
-    let dropped = |status: &Status| {
-        status.lanes[0].classes[1].dropped.iter().any(|(_, amount)| amount.packets > 100)
-    };
-    scene.await_status("the flood fills its queue", dropped)?;
-    // What happened before it was full is gone from the last second.
-    drop(samples(&scene, &token, 5)?);
-    let mut compared = Err(Failed::from("it was not tried"));
-    let start = Instant::now();
-    while start.elapsed() < STEADY_MAX {
-        compared = compare(&scene, &token);
-        if compared.is_ok() {
-            break;
-        }
+    let (mut scene, token) = scene()?;
+    let history = || ask(&scene, &token, "GET /view/history?direction=upload", "");
+    // What was sent before its first look is in no second of the page.
+    until("the page has looked twice", || {
+        history().is_ok_and(|history| history["t"].as_array().is_some_and(|ends| ends.len() >= 2))
+    })?;
+    let before = class_at(&scene.status()?, 1).clone();
+    let flood = Flood::start(&scene.testbed, 1200)?;
+    await_loan(&scene, &token)?;
+    let is_full = |status: &Status| dropped(class_at(status, 1), "full") > 100;
+    scene.await_status("the flood fills its queue", is_full)?;
+    drop(flood);
+    let is_idle = |status: &Status| class_at(status, 1).backlog.packets == 0;
+    let status = scene.await_status("all has left", is_idle)?;
+    let rest = class_at(&status, 1);
+    let packets = rest.sent.packets - before.sent.packets;
+    let sums = [
+        ("sent_bps", 8.0 * (rest.sent.bytes - before.sent.bytes) as f64),
+        ("offered_bps", 8.0 * (rest.offered.bytes - before.offered.bytes) as f64),
+        ("dropped_pps", dropped(rest, "full") as f64),
+    ];
+    for (name, wanted) in sums {
+        until_ok(&format!("the page comes to all of {name}"), || {
+            let history = history().map_err(|why| format!("{why:?}"))?;
+            let found = sum(&history, name).unwrap_or(f64::NAN);
+            let is_near = (found - wanted).abs() <= wanted * ROUNDED;
+            if is_near { Ok(()) } else { Err(format!("{found}, not {wanted}: {history}")) }
+        })?;
     }
-    done.store(true, Ordering::Relaxed);
-    flooding.join().expect("the flood does not panic");
-    compared?;
+    until_ok("the heat map has each packet", || {
+        let heat = ask(&scene, &token, "GET /view/heat?class=rest", "");
+        let heat = heat.map_err(|why| format!("{why:?}"))?;
+        let counts = heat["counts"].as_array().into_iter().flatten();
+        let counts = counts.filter_map(Value::as_array).flatten();
+        let found: u64 = counts.filter_map(Value::as_u64).sum();
+        let is_all = (packets..packets + NEIGHBOURS_MAX).contains(&found);
+        if is_all { Ok(()) } else { Err(format!("{found}, not {packets}: {heat}")) }
+    })?;
     let about = ask(&scene, &token, "GET /view/about", "")?;
     let classes = about["directions"][0]["classes"].as_array().into_iter().flatten();
     let names: Vec<_> = classes.filter_map(|class| class["name"].as_str()).collect();
     assert_eq!(names, ["all", "voice", "rest"], "{about}");
     assert_eq!(about["abilities"]["change"], true, "{about}");
     scene.stop()?;
-    assert!(!scene.folder.join("weir.token").exists(), "the token goes with the page");
+    assert!(!scene.path("weir.token").exists(), "the token goes with the page");
     Ok(())
 }
 
-/// Compares what the page tells with the status.
-fn compare(scene: &Scene, token: &str) -> Outcome {
-    let samples = samples(scene, token, 6)?;
-    let status = scene.status()?;
-    let history = ask(scene, token, "GET /view/history?direction=upload", "")?;
-    let heat = ask(scene, token, "GET /view/heat?class=rest", "")?;
-    let rest = &status.lanes[0].classes[1];
-    let recent = rest.recent.ok_or("the last second is known")?;
-    let sample = samples.last().ok_or("samples")?;
-    let last = &sample["classes"][2];
-    let near = |what: &str, told: &Value, wanted: f64, part: f64| -> Outcome {
-        let told = told.as_f64().unwrap_or(f64::NAN);
-        if (told - wanted).abs() <= wanted * part {
-            return Ok(());
-        }
-        Err(format!("{what}: {told} and {wanted}: {sample}").into())
+/// Returns what a series of the class `rest` comes to: each value holds since the one before.
+fn sum(history: &Value, name: &str) -> Option<f64> {
+    let numbers = |list: &Value| -> Option<Vec<f64>> {
+        Some(list.as_array()?.iter().map(|value| value.as_f64().unwrap_or_default()).collect())
     };
-    near("sent", &last[0], recent.second.sent_bps, 0.01)?;
-    near("the ceiling", &last[0], 5e6, 0.01)?;
-    // Each has an instant of its own, and packets come and go between them.
-    near("backlog", &last[2], rest.backlog.bytes as f64, 0.05)?;
-    near("the median delay", &last[3], recent.delay.p50_us, 0.05)?;
-    near("borrowed", &last[6], 1e6, 0.05)?;
-    near("the sum", &sample["classes"][0][0], 5e6, 0.01)?;
-    near("the lender, `all`", &sample["loans"][0][1], 0.0, 0.0)?;
-    let sent = history["classes"]["rest"]["sent_bps"].as_array().ok_or("a series")?;
-    near("history", sent.last().ok_or("a second")?, recent.second.sent_bps, 0.01)?;
-    let counts = heat["counts"].as_array().and_then(|counts| counts.last());
-    let counts = counts.and_then(Value::as_array).ok_or("bins")?;
-    let packets: u64 = counts.iter().filter_map(Value::as_u64).sum();
-    let ends: Vec<_> = heat["t"].as_array().into_iter().flatten().rev().take(2).collect();
-    let seconds = ends[0].as_f64().zip(ends[1].as_f64()).map(|(end, begin)| (end - begin) / 1e3);
-    let wanted = recent.second.sent_pps * seconds.ok_or("two seconds")?;
-    near("packets of the heat map", &json!(packets), wanted, 0.02)
+    let (ends, values) = (numbers(&history["t"])?, numbers(&history["classes"]["rest"][name])?);
+    let seconds = ends.windows(2).map(|pair| (pair[1] - pair[0]) / 1e3);
+    Some(seconds.zip(values.iter().skip(1)).map(|(seconds, value)| seconds * value).sum())
+}
+
+/// Waits for a sample in which `rest` borrows. In each, `all` has what its classes have.
+fn await_loan(scene: &Scene, token: &str) -> Outcome {
+    until_ok("the class borrows", || {
+        let samples = samples(scene, token, 4).map_err(|why| format!("{why:?}"))?;
+        let value = |sample: &Value, class: usize, column: usize| {
+            sample["classes"][class][column].as_f64().unwrap_or(f64::NAN)
+        };
+        for sample in &samples {
+            let [all, voice, rest] = [0, 1, 2].map(|class| value(sample, class, 0));
+            assert!((all - voice - rest).abs() <= all * ROUNDED, "{sample}");
+        }
+        let last = samples.last().ok_or("no sample")?;
+        // It has 4 Mbit/s of its own.
+        let (sent, borrowed) = (value(last, 2, 0), value(last, 2, 6));
+        let borrows = sent > 4.2e6 && borrowed > 0.2e6;
+        if borrows { Ok(()) } else { Err(last.to_string()) }
+    })?;
+    Ok(())
 }
 
 /// Returns the process of the page.
@@ -201,7 +207,7 @@ fn page(scene: &Scene) -> Result<u32, Failed> {
 }
 
 fn tokens_and_changes() -> Outcome {
-    let (mut scene, token) = scene("page-tokens")?;
+    let (mut scene, token) = scene()?;
     let check = |request: &str, headers: &str, wanted: u16| -> Outcome {
         let (status, body) = asked(&scene, headers, request, "")?;
         assert_eq!(status, wanted, "{request} {headers:?}: {body}");
@@ -213,8 +219,7 @@ fn tokens_and_changes() -> Outcome {
     check("GET /view/about", &format!("Host: {ADDRESS}\r\n"), 401)?;
     check("GET /view/about", &good.replace(ADDRESS, "evil.example"), 421)?;
     check("GET /view/about", &format!("{good}Origin: http://evil.example\r\n"), 403)?;
-    let printed = scene.weir(&["view", "--control", "weir.sock"]).output()?;
-    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let printed = called(&scene, &["view"])?;
     assert!(printed.contains(&format!("http://{ADDRESS}/#token={token}")), "{printed}");
     let knobs = ask(&scene, &token, "GET /view/knobs", "")?;
     let knob = |key: &str| {
@@ -260,37 +265,23 @@ fn tokens_and_changes() -> Outcome {
 }
 
 fn a_death_costs_nothing() -> Outcome {
-    let (mut scene, token) = scene("page-death")?;
-    let server = bind(&scene.testbed.server, Host::Server.ip4(), 5004)?;
-    server.set_read_timeout(Some(PATIENCE))?;
-    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let (old, forwarder) = (page(&scene)?, scene.status()?.processes);
-    // Few are on their way at a time: a pause of the machine fills no queue and no socket.
-    for number in 0..DATAGRAMS {
-        for _ in 0..ON_THEIR_WAY {
-            client.send_to(&[0; 100], (Host::Server.ip4(), 5004))?;
-        }
-        if number == DATAGRAMS / 4 {
-            signal(old, "KILL")?;
-        }
-        for _ in 0..ON_THEIR_WAY {
-            server.recv(&mut [0; 200]).map_err(|error| format!("{number}: {error}"))?;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
+    let (mut scene, token) = scene()?;
+    let (old, processes) = (page(&scene)?, scene.status()?.processes);
+    let stream = Stream::numbered(&scene.testbed, SLOW)?;
+    stream.await_another()?;
+    signal(old, "KILL")?;
     until("another page", || page(&scene).is_ok_and(|now| now != old))?;
     until("it answers with the same token", || ask(&scene, &token, "GET /view/about", "").is_ok())?;
-    assert_eq!(scene.status()?.processes, forwarder, "the link went on");
-    let start = Instant::now();
+    stream.await_another()?;
+    let found = stream.finish()?;
+    assert_eq!((found.lost(), found.repeated, found.reordered), (0, 0, 0), "{found:?}");
+    assert_eq!(scene.status()?.processes, processes, "the link went on");
     let printed = scene.stop()?;
     assert!(printed.contains("the page on `link` ended"), "{printed}");
-    assert!(start.elapsed() < PATIENCE);
     Ok(())
 }
 
-/// How often a few datagrams are sent.
-const DATAGRAMS: usize = 500;
-/// Datagrams on their way at a time.
-const ON_THEIR_WAY: usize = 4;
-/// How long figures are compared until the machine was steady for a second.
-const STEADY_MAX: Duration = Duration::from_secs(90);
+/// Ends of seconds are rounded to a ms, and values are short numbers.
+const ROUNDED: f64 = 0.02;
+/// Frames of neighbour discovery that a host sends in the time of a row.
+const NEIGHBOURS_MAX: u64 = 10;

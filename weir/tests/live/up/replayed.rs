@@ -1,35 +1,28 @@
 //! The page of a running link replays what the link did of late, in its process without rights.
 
 use super::page::{ask, scene};
-use super::{Outcome, Scene, Test};
+use super::{Test, class_at, dropped};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use std::net::UdpSocket;
-use std::thread;
-use std::time::{Duration, Instant};
-use weir_testbed::Host;
+use weir_live::status::Status;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{Flood, Host, Scene, until};
 
 pub const TESTS: &[Test] =
     &[("the_page_explains_packets_and_forks_what_the_link_did", packets_and_forks)];
 
+/// More datagrams than its queue takes, and no more than the ring holds.
 fn packets_and_forks() -> Outcome {
-    let (mut scene, token) = scene("page-ring")?;
-    // Twice the rate of the link and not more: the ring then holds seconds of it.
+    let (mut scene, token) = scene()?;
     let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let (start, mut sent) = (Instant::now(), 0);
-    while start.elapsed() < FLOOD {
-        // A sleep may take longer.
-        let due = start.elapsed().as_micros() / 500;
-        for _ in sent..due {
-            client.send_to(&[0; 1200], (Host::Server.ip4(), 9))?;
+    let is_full = |status: &Status| dropped(class_at(status, 1), "full") > 200;
+    until("more came than the queue takes", || {
+        for _ in 0..100 {
+            drop(client.send_to(&[0; 1200], (Host::Server.ip4(), Flood::PORT)));
         }
-        sent = due;
-        thread::sleep(Duration::from_millis(2));
-    }
-    let dropped = |status: &weir_live::status::Status| {
-        status.lanes[0].classes[1].dropped.iter().any(|(_, amount)| amount.packets > 200)
-    };
-    scene.await_status("more came than the queue takes", dropped)?;
+        scene.status().is_ok_and(|status| is_full(&status))
+    })?;
     the_ring_is_replayed(&scene, &token)?;
     scene.stop()?;
     Ok(())
@@ -69,6 +62,3 @@ fn the_ring_is_replayed(scene: &Scene, token: &str) -> Outcome {
     assert!(other["identical"] == false && sent("forked") < sent("recorded"), "{other}");
     Ok(())
 }
-
-/// How long packets come.
-const FLOOD: Duration = Duration::from_secs(2);

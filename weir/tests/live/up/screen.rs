@@ -1,17 +1,14 @@
 //! `weir top` in a real terminal: tmux runs it beside a link that forwards, and what it draws is
 //! read from the screen. Also `weir status --watch`, there and in a pipe.
 
-use super::{Host, Outcome, PATIENCE, Scene, Test, bind, children, signal};
+use super::{SLOW, Test, plan};
 use libtest_mimic::Failed;
-use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
 use weir_live::status::Status;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{Process, Scene, Stream, StreamConfig, children, signal, until_ok, until_some};
 
 pub const TESTS: &[Test] = &[
     ("a_terminal_shows_the_link_and_follows_keys", a_terminal_shows_the_link),
@@ -61,12 +58,12 @@ impl Screen {
     fn run(scene: &Scene, words: &str) -> Result<Self, Failed> {
         // A server that was ended may still hold its socket.
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
-        let screen = Self { socket: scene.folder.join(format!("tmux-{number}.sock")) };
+        let screen = Self { socket: scene.path(&format!("tmux-{number}.sock")) };
         let weir = env!("CARGO_BIN_EXE_weir");
         let line =
             format!("'{weir}' {words} --control weir.sock; echo It ended with $?; sleep 600");
         let mut command = screen.tmux(&["-u", "-f", "/dev/null", "new-session", "-d"]);
-        command.args(["-x", "80", "-y", "24", &line]).current_dir(&scene.folder);
+        command.args(["-x", "80", "-y", "24", &line]).current_dir(scene.folder());
         command.env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").env_remove("TMUX");
         let made = command.output()?;
         assert!(made.status.success(), "{made:?}");
@@ -92,17 +89,11 @@ impl Screen {
 
     /// Waits until the screen is so.
     fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> Outcome {
-        let start = Instant::now();
-        loop {
-            let text = self.text()?;
-            if is_so(&text) {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("{what}: not within {PATIENCE:?}:\n{text}").into());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        Ok(until_ok(what, || match self.text() {
+            Ok(text) if is_so(&text) => Ok(()),
+            Ok(text) => Err(format!("\n{text}")),
+            Err(why) => Err(format!("{why:?}")),
+        })?)
     }
 }
 
@@ -126,39 +117,25 @@ fn shows(text: &str, class: &str) -> bool {
     !row(text, class).is_empty()
 }
 
-/// Sends about 2 Mbit/s for `voice` until it is told to end.
-fn talk(scene: &Scene) -> Result<(Arc<AtomicBool>, JoinHandle<()>), Failed> {
-    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let server = bind(&scene.testbed.server, Host::Server.ip4(), 5004)?;
-    let done = Arc::new(AtomicBool::new(false));
-    let ended = Arc::clone(&done);
-    let sender = thread::spawn(move || {
-        // Open, so that no answer of the kernel says that the port is closed.
-        let _open = server;
-        while !ended.load(Ordering::Relaxed) {
-            // While an interface is missing it cannot be sent.
-            let _sent = client.send_to(&[0; 1000], (Host::Server.ip4(), 5004));
-            thread::sleep(Duration::from_millis(4));
-        }
-    });
-    Ok((done, sender))
+/// Sends about 2 Mbit/s for `voice`.
+fn talk(scene: &Scene) -> Result<Stream, Failed> {
+    let config = StreamConfig { per_second: 250, length: 1000, ..SLOW };
+    Ok(Stream::numbered(&scene.testbed, config)?)
 }
 
 fn a_terminal_shows_the_link() -> Outcome {
-    let mut scene = Scene::new("screen", TREE)?;
-    scene.start()?;
+    let mut scene = plan(TREE).start()?;
     let screen = Screen::start(&scene)?;
     let names = ["upload:", "home", "voice", "web", "rest"];
     screen.until("the tree", |text| names.iter().all(|name| shows(text, name)))?;
-    let (done, sender) = talk(&scene)?;
+    let talking = talk(&scene)?;
     let is_busy = |text: &str| {
         let row = row(text, "voice");
         let (rate, has_bar) = (row.get(1), row.iter().any(|word| word.contains('█')));
         rate.is_some_and(|rate| rate.ends_with('M')) && has_bar && row.contains(&"<home".to_owned())
     };
     screen.until("a rate, a bar, and a loan", is_busy)?;
-    done.store(true, Ordering::Relaxed);
-    sender.join().map_err(|_| "the sender panicked")?;
+    drop(talking);
     let rate = |text: &str| row(text, "voice").get(1).cloned();
     screen.until("the rate falls", |text| rate(text).is_some_and(|rate| rate == "0"))?;
     screen.press(&["/", "vo", "Enter"])?;
@@ -185,7 +162,7 @@ fn a_terminal_shows_the_link() -> Outcome {
     screen.press(&["r"])?;
     let is_over = |text: &str| text.contains("weir-1.pcapng:") && text.contains("bytes");
     screen.until("its end", is_over)?;
-    let replayed = scene.weir(&["replay", "--record", "weir-1.pcapng"]).output()?;
+    let replayed = scene.weir(&["replay", "--record", "weir-1.pcapng"])?;
     assert!(replayed.status.success(), "{replayed:?}");
     let resized = screen.tmux(&["resize-window", "-x", "120", "-y", "40"]).output()?;
     assert!(resized.status.success(), "{resized:?}");
@@ -202,8 +179,7 @@ fn a_terminal_shows_the_link() -> Outcome {
 }
 
 fn a_terminal_is_given_back() -> Outcome {
-    let mut scene = Scene::new("given", TREE)?;
-    scene.start()?;
+    let mut scene = plan(TREE).start()?;
     for ends in ["TERM", "INT", "C-c"] {
         let screen = Screen::start(&scene)?;
         screen.until("the tree", |text| shows(text, "voice"))?;
@@ -225,33 +201,33 @@ fn a_terminal_is_given_back() -> Outcome {
 }
 
 fn a_pipe_gets_lines() -> Outcome {
-    let mut scene = Scene::new("pipe", TREE)?;
-    scene.start()?;
-    let (done, sender) = talk(&scene)?;
-    let arguments = ["--format", "json", "status", "--control", "weir.sock", "--watch"];
-    let mut watch = scene.weir(&[&arguments[..], &["--interval", "200ms"]].concat()).spawn()?;
-    let mut lines = BufReader::new(watch.stdout.take().ok_or("it is piped")?).lines();
-    let start = Instant::now();
-    let mut seen = 0;
-    while start.elapsed() < PATIENCE && seen < 3 {
-        let line = lines.next().ok_or("it ended")??;
-        let status: Status = serde_json::from_str(&line)?;
-        let voice = status.lanes[0].classes.iter().find(|class| class.name == "voice");
-        let recent = voice.and_then(|voice| voice.recent).unwrap_or_default();
-        seen += usize::from(recent.second.sent_bps > 1e6 && recent.second.borrowed_bps > 0.0);
-    }
-    assert_eq!(seen, 3, "each has the rate of the last second");
-    done.store(true, Ordering::Relaxed);
-    sender.join().map_err(|_| "the sender panicked")?;
+    let mut scene = plan(TREE).start()?;
+    let talking = talk(&scene)?;
+    let arguments = ["status", "--control", "weir.sock", "--watch", "--interval", "200ms"];
+    let mut command = scene.command(&[&["--format", "json"], arguments.as_slice()].concat());
+    let mut watch = Process::start(&mut command)?;
+    // Each has the rate of the last second.
+    let is_busy = |line: &str| {
+        let status: Option<Status> = serde_json::from_str(line).ok();
+        let classes = status.into_iter().flat_map(|status| status.lanes).flat_map(|it| it.classes);
+        let voice = classes.filter(|class| class.name == "voice").find_map(|voice| voice.recent);
+        voice.is_some_and(|it| it.second.sent_bps > 1e6 && it.second.borrowed_bps > 0.0)
+    };
+    until_ok("three lines of a class that borrows", || {
+        let text = watch.stdout();
+        let busy = text.lines().filter(|line| is_busy(line)).count();
+        if busy >= 3 { Ok(()) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
+    })?;
+    drop(talking);
     scene.stop()?;
-    let rest = lines.map_while(Result::ok).count();
-    assert!(watch.wait()?.success() && rest < 50, "it ends with the link: {rest}");
+    let ended = watch.wait_for_output()?;
+    let are_whole = ended.stdout.lines().all(|line| serde_json::from_str::<Status>(line).is_ok());
+    assert!(ended.status.success() && are_whole, "it ends with the link: {ended:?}");
     Ok(())
 }
 
 fn a_terminal_is_watched() -> Outcome {
-    let mut scene = Scene::new("watched", TREE)?;
-    scene.start()?;
+    let mut scene = plan(TREE).start()?;
     let screen = Screen::run(&scene, "status --watch --interval 200ms")?;
     let seconds = |text: &str| -> Option<f64> {
         text.lines().next()?.strip_prefix("up ")?.split_once(" s,")?.0.parse().ok()
@@ -265,14 +241,12 @@ fn a_terminal_is_watched() -> Outcome {
     let ended = |text: &str| text.contains("stopped watching; the link goes on");
     screen.until("its end", |text| ended(text) && text.contains("It ended with 0"))?;
     let watch = ["status", "--control", "weir.sock", "--watch", "--interval", "100ms"];
-    let mut watch = scene.weir(&watch).spawn()?;
-    let mut lines = BufReader::new(watch.stdout.take().ok_or("it is piped")?).lines();
-    let looks = lines.by_ref().map_while(Result::ok).filter(|line| line.starts_with("up "));
-    assert_eq!(looks.take(3).count(), 3, "one after the other");
+    let mut watch = Process::start(&mut scene.command(&watch))?;
+    let looks = |text: &str| text.lines().filter(|line| line.starts_with("up ")).count();
+    until_some("one after the other", || (looks(&watch.stdout()) >= 3).then_some(()))?;
     scene.stop()?;
-    assert!(lines.map_while(Result::ok).count() < 500, "it ends with the link");
-    let ended = watch.wait_with_output()?;
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success() && said.contains("the link has ended"), "{said}");
+    let ended = watch.wait_for_output()?;
+    let says = ended.stderr.contains("the link has ended");
+    assert!(ended.status.success() && says, "it ends with the link: {ended:?}");
     Ok(())
 }

@@ -1,17 +1,18 @@
 //! What `weir up` tells: as JSON, of a processor that is not there, and after two signals.
 
-use super::deaths::until;
-use super::{Outcome, POLICY, Scene, Test, send_until_received, signal};
+use super::{POLICY, Test, call, called, edit, exchange, fails, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::{PipeWriter, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use weir_live::keeper::watch;
 use weir_live::status::Status;
+use weir_testbed::rows::Outcome;
+use weir_testbed::{Scene, children, signal, until, until_some};
 
 pub const TESTS: &[Test] = &[
     ("json_has_one_object_a_line", json_has_one_object_a_line),
@@ -22,13 +23,6 @@ pub const TESTS: &[Test] = &[
     ("a_reader_that_does_not_read_holds_up_nothing", a_reader_that_does_not_read),
     ("only_the_loop_is_a_real_time_thread", only_the_loop_is_real_time),
 ];
-
-/// Writes `line` into `[deployment]`.
-pub fn configure(scene: &Scene, line: &str) -> Outcome {
-    let path = scene.folder.join("link.toml");
-    let text = fs::read_to_string(&path)?.replace("[direction", &format!("{line}\n[direction"));
-    Ok(fs::write(&path, text)?)
-}
 
 /// Returns the event of each line, and the last line.
 fn events(text: &str) -> Result<(Vec<String>, Value), Failed> {
@@ -42,8 +36,7 @@ fn events(text: &str) -> Result<(Vec<String>, Value), Failed> {
 
 /// The pool is smaller than the queues, which is a finding.
 fn json_has_one_object_a_line() -> Outcome {
-    let mut scene = Scene::new("json", POLICY)?;
-    configure(&scene, "pool = \"64 packets\"")?;
+    let mut scene = plan(POLICY).deployment("pool = \"64 packets\"").prepare()?;
     scene.start_with(&["--format", "json", "up", "link.toml"])?;
     let text = scene.stop()?;
     let (mut names, last) = events(&text)?;
@@ -56,30 +49,26 @@ fn json_has_one_object_a_line() -> Outcome {
 }
 
 fn a_missing_processor_starts_nothing() -> Outcome {
-    let scene = Scene::new("cpu", POLICY)?;
-    configure(&scene, "cpu = 1023")?;
-    let output = scene.run_up()?;
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!((output.status.code(), &*out), (Some(2), ""), "{err}");
+    let scene = plan(POLICY).deployment("cpu = 1023").prepare()?;
+    let ended = fails(&scene, "link.toml", 2)?;
+    let err = ended.stderr;
+    assert_eq!(ended.stdout, "", "{err}");
     let says = ["CPU 1023", "`cpu` or `cpus`", "may run on CPU"];
     assert!(says.iter().all(|part| err.contains(part)), "{err}");
-    assert!(!scene.folder.join("weir.sock").exists(), "nothing listens");
+    assert!(!scene.socket().exists(), "nothing listens");
     Ok(())
 }
 
 /// In a private network the test is root, so the forwarder would become that user.
 fn a_missing_user_starts_nothing() -> Outcome {
-    let scene = Scene::new("user", POLICY)?;
-    configure(&scene, "user = \"no-such-user\"")?;
-    let output = scene.run_up()?;
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!((output.status.code(), &*out), (Some(2), ""), "{err}");
+    let scene = plan(POLICY).deployment("user = \"no-such-user\"").prepare()?;
+    let ended = fails(&scene, "link.toml", 2)?;
+    let err = ended.stderr;
+    assert_eq!(ended.stdout, "", "{err}");
     assert!(err.contains("`no-such-user`") && err.contains("getent passwd"), "{err}");
-    assert!(!scene.folder.join("weir.sock").exists(), "nothing listens");
-    let checked = scene.weir(&["check", "link.toml"]).output()?;
-    let text = String::from_utf8_lossy(&checked.stdout);
+    assert!(!scene.socket().exists(), "nothing listens");
+    let checked = scene.weir(&["check", "link.toml"])?;
+    let text = checked.stdout;
     assert_eq!(checked.status.code(), Some(0), "another machine may have it: {text}");
     assert!(text.contains("warning: there is no user `no-such-user` here"), "{text}");
     Ok(())
@@ -87,25 +76,20 @@ fn a_missing_user_starts_nothing() -> Outcome {
 
 /// What a keeper itself does changes with the file, too.
 fn keys_of_the_keeper() -> Outcome {
-    let mut scene = Scene::new("keys", POLICY)?;
-    configure(&scene, "log = \"first.log\"\ndrain = \"1 s\"")?;
-    scene.start()?;
-    let mode = || fs::metadata(scene.folder.join("weir.sock")).map(|there| there.mode() & 0o777);
+    let mut scene = plan(POLICY).deployment("log = \"first.log\"\ndrain = \"1 s\"").start()?;
+    let mode = || fs::metadata(scene.socket()).map(|there| there.mode() & 0o777);
     assert_eq!(mode()?, 0o600);
-    let path = scene.folder.join("link.toml");
-    let text = fs::read_to_string(&path)?;
-    let changed = text.replace("first.log", "second.log").replace("\"1 s\"", "\"0 s\"");
-    fs::write(&path, changed.replace("[direction", "control_group = \"root\"\n[direction"))?;
-    let restarted = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
-    assert!(restarted.status.success(), "{}", String::from_utf8_lossy(&restarted.stderr));
+    edit(&scene, "link.toml", "first.log", "second.log")?;
+    edit(&scene, "link.toml", "\"1 s\"", "\"0 s\"\ncontrol_group = \"root\"")?;
+    called(&scene, &["restart"])?;
     until("the group may", || mode().is_ok_and(|mode| mode == 0o660))?;
-    let log = |name: &str| fs::read_to_string(scene.folder.join(name)).unwrap_or_default();
+    let log = |name: &str| scene.read(name).unwrap_or_default();
     until("the new log has the start", || log("second.log").contains("forwards for `link`"))?;
     assert!(!log("first.log").contains("forwards for `link`"), "{}", log("first.log"));
     // A log that cannot be written refuses the restart, and nothing else changes.
-    fs::write(&path, fs::read_to_string(&path)?.replace("second.log", "nowhere/x.log"))?;
-    let refused = scene.weir(&["restart", "--control", "weir.sock"]).output()?;
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    edit(&scene, "link.toml", "second.log", "nowhere/x.log")?;
+    let refused = call(&scene, &["restart"])?;
+    let why = refused.stderr;
     assert!(refused.status.code() == Some(2) && why.contains("make its folder"), "{why}");
     until("the log tells that", || log("second.log").contains("nowhere/x.log"))?;
     scene.stop()?;
@@ -114,8 +98,7 @@ fn keys_of_the_keeper() -> Outcome {
 
 /// While the process is stopped, signals wait, and it gets both at once.
 fn two_signals_at_once_are_one_stop() -> Outcome {
-    let mut scene = Scene::new("signals", POLICY)?;
-    scene.start()?;
+    let mut scene = plan(POLICY).start()?;
     scene.signal("STOP")?;
     scene.signal("INT")?;
     scene.signal("TERM")?;
@@ -127,28 +110,38 @@ fn two_signals_at_once_are_one_stop() -> Outcome {
 
 /// The pipe that standard output is has been full since before the start.
 fn a_reader_that_does_not_read() -> Outcome {
-    let mut scene = Scene::new("deaf", POLICY)?;
+    let scene = plan(POLICY).prepare()?;
     let (mut reader, writer) = std::io::pipe()?;
     fill(&writer)?;
-    let mut command = scene.weir(&["up", "link.toml"]);
+    let mut command = scene.command(&["up", "link.toml"]);
     command.stdout(writer);
-    scene.child = Some(scene.testbed.weir.run(move || command.spawn())??);
-    until("the link answers", || scene.status().is_ok())?;
-    send_until_received(&scene.testbed, 5004, 3)?;
-    replace_forwarder(&scene)?;
+    // The scene would read it.
+    let mut keeper = Keeper(scene.testbed.weir.run(move || command.spawn())??);
+    scene.await_status("the link answers", |_| true)?;
+    exchange(&scene.testbed, 5004, 3)?;
+    replace_forwarder(&scene, &keeper)?;
     // As much as there is, and no more: the pipe stays open.
     let read = reader.read(&mut vec![0; 1 << 20])?;
     assert!(read > 4096, "{read} bytes were there");
-    replace_forwarder(&scene)?;
-    scene.signal("TERM")?;
-    let mut child = scene.child.take().ok_or("nothing was started")?;
-    until("the keeper ends", || child.try_wait().is_ok_and(|ended| ended.is_some()))?;
+    replace_forwarder(&scene, &keeper)?;
+    signal(keeper.0.id(), "TERM")?;
+    until("the keeper ends", || keeper.0.try_wait().is_ok_and(|ended| ended.is_some()))?;
     let mut text = String::new();
     reader.read_to_string(&mut text)?;
     // The start and the first death were not taken, the second death was.
     assert!(text.contains("events lost: "), "{text}");
     assert!(!text.contains("status on") && text.contains("died: process"), "{text}");
     Ok(())
+}
+
+/// A keeper whose standard output is this test's. What it leaves is ended with the scene.
+struct Keeper(Child);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 /// Writes until nothing fits any more.
@@ -159,21 +152,21 @@ fn fill(writer: &PipeWriter) -> Outcome {
     let filled = until("the pipe is full", full);
     filler.kill()?;
     filler.wait()?;
-    filled
+    Ok(filled?)
 }
 
 /// Kills the forwarder and waits for the next one.
-fn replace_forwarder(scene: &Scene) -> Outcome {
-    let old = scene.forwarder()?;
+fn replace_forwarder(scene: &Scene, keeper: &Keeper) -> Outcome {
+    let newest = || children(keeper.0.id()).last().copied();
+    let old = newest().ok_or("it has a forwarder")?;
     signal(old, "KILL")?;
-    until("another forwarder", || scene.forwarder().is_ok_and(|now| now != old))?;
-    until("it answers", || scene.status().is_ok())
+    until_some("another forwarder", || newest().filter(|now| *now != old))?;
+    scene.await_status("it answers", |_| true)?;
+    Ok(())
 }
 
 fn only_the_loop_is_real_time() -> Outcome {
-    let mut scene = Scene::new("realtime", POLICY)?;
-    configure(&scene, "priority = \"realtime\"")?;
-    scene.start()?;
+    let mut scene = plan(POLICY).deployment("priority = \"realtime\"").start()?;
     let tasks = fs::read_dir(format!("/proc/{}/task", scene.forwarder()?))?;
     // sched(7): field 41 of `stat` is the class, by which 1 is SCHED_FIFO; the name ends at `)`.
     let class = |task: std::io::Result<fs::DirEntry>| -> Option<bool> {

@@ -5,10 +5,13 @@ use std::io;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 
-use crate::error::{Result, SystemError};
+use weir_live::error::{Result, SystemError};
 
 /// Lets this thread's namespace translate what leaves by `outside` to its address there, and
 /// accept packets only from interfaces in `trusted`: what arrived by another is dropped.
+///
+/// # Errors
+/// As the system says.
 pub fn protect_router(outside: &str, trusted: &[&str]) -> Result<()> {
     let mut batch = Batch::default();
     batch.control(BATCH_BEGIN);

@@ -6,33 +6,38 @@
 //!  sender: right -- left :router: right -- left :receiver
 //!           fd01::/64             fd02::/64
 //! ```
-#![allow(dead_code, missing_docs)]
 
 use std::fs;
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration as Wait, Instant as Clock};
 
-use libtest_mimic::Failed;
-use weir_core::units::Duration;
-use weir_live::netlink::{Mac, Netlink, VethEnd};
+use weir_core::units::{Duration, Instant};
+use weir_live::netlink::{Mac, VethEnd};
 use weir_live::netns::NetNs;
 use weir_live::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
 use weir_rsvp::intserv::Flowspec;
 use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Timers};
 use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 use weir_rsvp::{Adspec, Tspec};
-use weir_testbed::wait_for_carrier;
+
+use crate::{Netlink, Result, until_ok, wait_for_carrier};
+
+pub use crate::PATIENCE;
 
 /// A node and the events that it told.
 pub struct Station {
+    /// The node, on its sockets.
     pub driver: Driver<KernelNetwork>,
+    /// All that it told so far.
     pub events: Vec<Event>,
 }
 
 /// A row of nodes; their networks live as long.
 pub struct Row {
+    /// The network of each node.
     pub networks: Vec<NetNs>,
+    /// The nodes that this thread drives.
     pub stations: Vec<Station>,
 }
 
@@ -41,15 +46,21 @@ pub struct Row {
 pub struct Setting {
     /// How many; those between the first and the last are routers.
     pub nodes: usize,
+    /// Whether they send summary refreshes.
     pub reduction: bool,
+    /// Between two refreshes.
     pub period: Duration,
+    /// Whether the nodes have a clock of their own, on which a turn takes [`STEP`]: then no pause of
+    /// the machine ends their state.
+    pub has_own_clock: bool,
+    /// What is different about their interfaces.
     pub change: fn(&mut InterfaceParams),
 }
 
 impl Default for Setting {
     fn default() -> Self {
         let period = Duration::from_millis(500);
-        Self { nodes: 3, reduction: false, period, change: |_| {} }
+        Self { nodes: 3, reduction: false, period, has_own_clock: false, change: |_| {} }
     }
 }
 
@@ -64,9 +75,12 @@ pub fn address(v4: bool, cable: usize, node: usize) -> IpAddr {
 
 impl Row {
     /// Makes the networks, and a node in each.
-    pub fn new(setting: Setting) -> Result<Self, Failed> {
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn new(setting: Setting) -> Result<Self> {
         let networks: Vec<NetNs> =
-            (0..setting.nodes).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
+            (0..setting.nodes).map(|_| NetNs::new()).collect::<std::result::Result<_, _>>()?;
         for cable in 0..setting.nodes - 1 {
             connect(&networks, cable)?;
         }
@@ -82,21 +96,15 @@ impl Row {
     }
 
     /// Drives all nodes until `holds`.
-    pub fn until(
-        &mut self,
-        what: &str,
-        mut holds: impl FnMut(&[Station]) -> bool,
-    ) -> Result<(), Failed> {
-        let start = Clock::now();
-        while !holds(&self.stations) {
+    ///
+    /// # Errors
+    /// When it does not; the text has what the nodes told.
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&[Station]) -> bool) -> Result<()> {
+        until_ok(what, || {
             self.turn();
-            thread::sleep(Wait::from_millis(1));
-            if start.elapsed() > PATIENCE {
-                let told: Vec<_> = self.stations.iter().map(Station::told).collect();
-                return Err(format!("{what}: not within {PATIENCE:?}: {told:#?}").into());
-            }
-        }
-        Ok(())
+            let told = || self.stations.iter().map(Station::told).collect::<Vec<_>>().join("\n");
+            if holds(&self.stations) { Ok(()) } else { Err(told()) }
+        })
     }
 
     /// Drives all nodes for a time.
@@ -108,14 +116,21 @@ impl Row {
         }
     }
 
+    /// Lets each node take what came to it.
     pub fn turn(&mut self) {
         for station in &mut self.stations {
+            if let Some(now) = station.driver.own_time() {
+                station.driver.set_time(now.after(STEP));
+            }
             let turn = station.driver.turn(&mut AdmitAll);
             station.events.extend(turn.events);
         }
     }
 
-    /// The first node announces a flow to the last one.
+    /// Lets the first node announce a flow to the last one.
+    ///
+    /// # Panics
+    /// If the node refuses it.
     pub fn announce(&mut self, v4: bool) -> (Session, Filter) {
         let last = self.stations.len() - 1;
         let session = Session::udp(address(v4, last - 1, last), 5004);
@@ -124,6 +139,10 @@ impl Row {
         (session, sender)
     }
 
+    /// Lets the first node announce a flow of this sender to this session.
+    ///
+    /// # Panics
+    /// If the node refuses it.
     pub fn announce_to(&mut self, session: Session, sender: Filter) {
         let adspec = Some(Adspec::at_sender(1e6, 1500));
         let announcement =
@@ -134,12 +153,18 @@ impl Row {
         assert_eq!(done, Ok(()));
     }
 
-    /// The last node reserves for it.
+    /// Lets the last node reserve for it.
+    ///
+    /// # Panics
+    /// If the node refuses it.
     pub fn reserve(&mut self, session: Session, sender: Filter) {
         self.reserve_at(session, sender, None);
     }
 
-    /// The last node reserves for it with a priority.
+    /// Lets the last node reserve for it with a priority.
+    ///
+    /// # Panics
+    /// If the node refuses it.
     pub fn reserve_at(&mut self, session: Session, sender: Filter, priority: Option<Priority>) {
         let flowspec = Some(Flowspec::ControlledLoad(tspec()));
         let descriptor = Descriptor { flowspec, filters: vec![sender] };
@@ -161,26 +186,30 @@ impl Station {
         format!("{:?}\n{sessions:?}\n{counts:?}\n{:?}", self.events, self.driver.failures())
     }
 
+    /// Returns whether it told such an event.
     pub fn has(&self, is: impl Fn(&Event) -> bool) -> bool {
         self.events.iter().any(is)
     }
 }
 
-/// 100 kB/s in packets of 100 to 1000 bytes.
+/// Returns 100 kB/s in packets of 100 to 1000 bytes.
 pub fn tspec() -> Tspec {
     Tspec { rate: 1e5, bucket: 4000.0, peak: 2e5, packet_min: 100, packet_max: 1000 }
 }
 
-pub fn connect(networks: &[NetNs], cable: usize) -> Result<(), Failed> {
+/// Makes the cable behind node `cable`, up, with its addresses.
+///
+/// # Errors
+/// As the system says.
+pub fn connect(networks: &[NetNs], cable: usize) -> Result<()> {
     connect_ends(networks, cable, [(cable, "right"), (cable + 1, "left")])
 }
 
-/// A cable between two interfaces that it makes, each with its node.
-pub fn connect_ends(
-    networks: &[NetNs],
-    cable: usize,
-    ends: [(usize, &str); 2],
-) -> Result<(), Failed> {
+/// As [`connect`], between two interfaces, each with its node.
+///
+/// # Errors
+/// As the system says.
+pub fn connect_ends(networks: &[NetNs], cable: usize, ends: [(usize, &str); 2]) -> Result<()> {
     let [(first, _), _] = ends;
     let mut netlink = Netlink::open_in(&networks[first])?;
     let mac = |node: usize| Mac([2, 0, 0, 0, cable as u8, node as u8]);
@@ -199,8 +228,11 @@ pub fn connect_ends(
     Ok(())
 }
 
-/// Routes to all cables, and forwarding where there are two.
-pub fn route_to_all(node: usize, nodes: usize) -> Result<(), Failed> {
+/// Makes routes to all cables in this thread's network, and lets it forward where there are two.
+///
+/// # Errors
+/// As the system says.
+pub fn route_to_all(node: usize, nodes: usize) -> Result<()> {
     let mut netlink = Netlink::open()?;
     netlink.set_up("lo", true)?;
     for cable in 0..nodes - 1 {
@@ -222,7 +254,11 @@ pub fn route_to_all(node: usize, nodes: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-pub fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>, Failed> {
+/// Makes a node of a row in this thread's network.
+///
+/// # Errors
+/// As the system says.
+pub fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>> {
     let is_end = node == 0 || node + 1 == setting.nodes;
     let role = if is_end { Role::Host } else { Role::Router };
     let names = match node {
@@ -233,13 +269,16 @@ pub fn drive(node: usize, setting: Setting) -> Result<Driver<KernelNetwork>, Fai
     drive_on(&names, role, node, setting)
 }
 
-/// A node on these interfaces of this thread's network.
+/// As [`drive`], on these interfaces.
+///
+/// # Errors
+/// As the system says.
 pub fn drive_on(
     names: &[String],
     role: Role,
     node: usize,
     setting: Setting,
-) -> Result<Driver<KernelNetwork>, Failed> {
+) -> Result<Driver<KernelNetwork>> {
     let network = KernelNetwork::new(Descriptors::open(role)?, names)?;
     let interfaces = network.interfaces().iter().map(|interface| {
         let mut params = InterfaceParams::plain(interface.addresses.clone(), 1e6, interface.mtu);
@@ -258,7 +297,12 @@ pub fn drive_on(
         seed: node as u64 + 1,
         epoch: node as u32 + 1,
     };
-    Ok(Driver::new(params, network))
+    let mut driver = Driver::new(params, network);
+    if setting.has_own_clock {
+        driver.set_time(Instant::from_nanos(0));
+    }
+    Ok(driver)
 }
 
-pub const PATIENCE: Wait = Wait::from_secs(20);
+/// What a turn takes on a clock of the nodes.
+pub const STEP: Duration = Duration::from_millis(10);
