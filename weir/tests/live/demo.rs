@@ -185,12 +185,12 @@ fn view(url: &str, path: &str) -> Value {
 }
 
 /// Interrupts a demo once its link is in this state.
-fn check_interrupt(seconds: &str, is_there: fn(&mut Option<Status>, Status) -> bool) -> Outcome {
+fn check_interrupt(seconds: &str, is_there: fn(&mut Option<Status>, &Status) -> bool) -> Outcome {
     let (before, folder) = (interfaces(), tempfile::tempdir()?);
     let mut process = demo_in(folder.path(), &["--seconds", seconds])?;
     let mut first = None;
     until_ok("it is there", || match status(folder.path()) {
-        Some(status) if is_there(&mut first, status) => Ok(()),
+        Some(status) if is_there(&mut first, &status) => Ok(()),
         _ if process.is_alive() => Err(String::new()),
         _ => Err(process.printed()),
     })?;
@@ -212,15 +212,14 @@ fn status(folder: &Path) -> Option<Status> {
 }
 
 /// Returns whether the measurement has begun: two seconds of a call went before it.
-fn measures(_: &mut Option<Status>, now: Status) -> bool {
+fn measures(_: &mut Option<Status>, now: &Status) -> bool {
     now.lanes.first().is_some_and(|lane| lane.classes[0].sent.packets > 150)
 }
 
 /// Returns whether the link has another policy than at first.
-fn has_changed(first: &mut Option<Status>, now: Status) -> bool {
+fn has_changed(first: &mut Option<Status>, now: &Status) -> bool {
     let identity = |status: &Status| status.lanes.first().map(|lane| lane.policy.identity.clone());
-    let wanted = identity(&now);
-    identity(first.get_or_insert(now)) != wanted
+    identity(first.get_or_insert_with(|| now.clone())) != identity(now)
 }
 
 fn the_printed_policy_is_accepted() -> Outcome {

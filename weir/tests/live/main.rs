@@ -6,7 +6,6 @@ mod demo;
 mod export;
 mod host;
 mod package;
-mod processes;
 mod reservations;
 mod reserve;
 mod reserved;
@@ -16,7 +15,6 @@ mod tc_twin;
 mod up;
 
 use std::process::ExitCode;
-use weir_testbed as support;
 use weir_testbed::rows;
 
 fn main() -> ExitCode {

@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::reserved::{Crossing, classes, expires_ms, policy, reservations};
-use crate::support::reserving;
-use reserving::{Setting, address, connect, drive, route_to_all};
 use tempfile::TempDir;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Reservations, Since};
 use weir_live::netns::NetNs;
 use weir_rsvp::node::Event;
 use weir_rsvp::wire::{Filter, Priority, Session};
+use weir_testbed::reserving::{self, Setting, address, connect, drive, route_to_all};
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{Process, children, end_all, signal, until_ok};
 

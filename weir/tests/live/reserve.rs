@@ -14,12 +14,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::reserved::{Crossing, classes, policy, reservations};
-use crate::support::groups;
-use crate::support::reserving;
-use reserving::{address, connect, route_to_all};
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_live::netns::NetNs;
+use weir_testbed::reserving::{address, connect, route_to_all};
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{Ended, Process, end_all, until_ok};
 

@@ -200,8 +200,8 @@ fn link_local() -> Outcome {
     // A host answers for an address once it knows that no other one has it (RFC 4862, 5.4).
     for host in [&scene.testbed.client, &scene.testbed.server] {
         let read = || host.run(|| fs::read_to_string("/proc/thread-self/net/if_inet6"));
-        let is_known = |text: String| !text.lines().any(is_tentative);
-        until("it knows its addresses", || matches!(read(), Ok(Ok(text)) if is_known(text)))?;
+        let is_known = |text: &String| !text.lines().any(is_tentative);
+        until("it knows its addresses", || matches!(read(), Ok(Ok(text)) if is_known(&text)))?;
     }
     // The address that the kernel makes of the server's Ethernet address.
     let receiver = receiver(&scene, "--port 5004 --seconds 60")?;

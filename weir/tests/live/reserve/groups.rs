@@ -1,11 +1,11 @@
 //! A group with a receiver behind the interface that the router shapes, and one behind another.
 
-use super::groups::GroupRouter;
-use super::reserving::{address, connect, connect_ends, route_to_all};
 use super::{RECEIVER, ROUTER, SENDER, Scene, Test};
 use std::net::Ipv4Addr;
 use weir_live::netns::NetNs;
 use weir_testbed::Netlink;
+use weir_testbed::groups::GroupRouter;
+use weir_testbed::reserving::{address, connect, connect_ends, route_to_all};
 use weir_testbed::rows::Outcome;
 
 pub const TESTS: &[Test] =
