@@ -50,8 +50,8 @@ pub struct Setting {
     pub reduction: bool,
     /// Between two refreshes.
     pub period: Duration,
-    /// Whether the nodes have a clock of their own, on which a turn takes [`STEP`]: then no pause of
-    /// the machine ends their state.
+    /// Whether the nodes have a clock of their own, on which a turn takes [`STEP`]: then no pause
+    /// of the machine ends their state.
     pub has_own_clock: bool,
     /// What is different about their interfaces.
     pub change: fn(&mut InterfaceParams),
@@ -64,7 +64,8 @@ impl Default for Setting {
     }
 }
 
-/// The address of node `node` on the cable behind node `cable`; with `usize::MAX` that of the cable.
+/// The address of node `node` on the cable behind node `cable`; with `usize::MAX` that of the
+/// cable.
 pub fn address(v4: bool, cable: usize, node: usize) -> IpAddr {
     let (cable, node) = (cable as u16 + 1, node.wrapping_add(1) as u16);
     match v4 {

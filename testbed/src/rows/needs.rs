@@ -78,7 +78,7 @@ fn realtime() -> Result<(), String> {
         return Err("the real-time class needs two processors".to_owned());
     }
     program("chrt")?;
-    let tried = Command::new("chrt").args(["--fifo", "1", "true"]).output();
+    let tried = Command::new("chrt").args(["-f", "1", "true"]).output();
     let tried = tried.map_err(|error| error.to_string())?;
     let why = || format!("no real-time class: {}", String::from_utf8_lossy(&tried.stderr).trim());
     if tried.status.success() { Ok(()) } else { Err(why()) }

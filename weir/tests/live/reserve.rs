@@ -170,7 +170,7 @@ impl Drop for Scene {
         for host in &mut self.hosts {
             host.kill();
         }
-        for mut router in self.router.take() {
+        if let Some(mut router) = self.router.take() {
             end_all(&self.networks[ROUTER], &mut router);
         }
     }

@@ -162,7 +162,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-view",
         ],
     ),
-    ("testbed", &["weir-policy", "weir-live"]),
+    ("testbed", &["weir-core", "weir-policy", "weir-rsvp", "weir-live"]),
     ("xtask", &[]),
 ];
 
