@@ -175,8 +175,8 @@ const PARTS: [Part; 32] = [
     },
     Part {
         name: "laws",
-        measures: "the laws of every scheduler on 100 000 random workloads each (hours)",
-        run: |root| live_test(root, &["--package", "weir-core", "--test", "it", "laws::"], LAWS),
+        measures: "laws, oracles and round trips on 100 000 random workloads each (hours)",
+        run: laws,
     },
     Part {
         name: "instructions",
@@ -270,6 +270,16 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
     program(root, Path::new("setsid"), &[&leading, arguments].concat())
 }
 
+/// Runs the long form of every random test.
+fn laws(root: &Path) -> Verdict {
+    let run = |(setting, package, tests): &(&str, &str, &[&str])| {
+        live_test(root, &[&["--package", package, "--test", "it", "--"], *tests].concat(), setting)
+    };
+    // All run, whatever came of the ones before.
+    let verdicts: Vec<Verdict> = LAWS.iter().map(run).collect();
+    verdicts.into_iter().find(|verdict| *verdict != Verdict::Holds).unwrap_or(Verdict::Holds)
+}
+
 /// Writes the documentation of every item.
 fn rustdoc(root: &Path) -> Verdict {
     let cargo =
@@ -304,8 +314,20 @@ pub fn program(root: &Path, program: &Path, arguments: &[&str]) -> Verdict {
     }
 }
 
-/// How many random workloads the laws are tried on.
-const LAWS: &str = "WEIR_LAWS=100000";
+/// The long forms of random tests: a setting, a package, and modules of its tests.
+const LAWS: &[(&str, &str, &[&str])] = &[
+    (
+        "WEIR_LAWS=100000",
+        "weir-core",
+        &["laws::", "checkpoint::", "stale::", "loans::", "hfsc::random"],
+    ),
+    ("WEIR_LAWS=5000", "weir-core", &["fluid::", "htb::random", "classifiers::", "classify::"]),
+    ("WEIR_LAWS=100000", "weir-rsvp", &["oracle::", "messages::"]),
+    ("WEIR_LAWS=100000", "weir-policy", &["diff::"]),
+    ("WEIR_LAWS=100000", "weir-import", &["import::a_round_trip"]),
+    ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
+    ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),
+];
 
 /// The instruction counts of the repository.
 const INSTRUCTIONS: &str = "bench/instructions.json";

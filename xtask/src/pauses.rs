@@ -32,7 +32,7 @@ pub fn run(command: &[&str]) -> Result<bool, String> {
         .spawn()
         .map_err(|error| format!("cannot run {program}: {error}"))?;
     let mut draw = Draw::seeded();
-    println!("pauses: seed {}", draw.0);
+    println!("pauses: seed {:x} (WEIR_SEED)", draw.0);
     let (start, mut stops) = (Instant::now(), 0);
     let status = loop {
         let waits = Duration::from_millis(draw.below(2 * MEAN_MS));
@@ -116,7 +116,8 @@ struct Draw(u64);
 impl Draw {
     /// The seed is WEIR_SEED, to repeat a run as far as processes can be repeated, or the clock.
     fn seeded() -> Self {
-        let set = std::env::var("WEIR_SEED").ok().and_then(|text| text.parse().ok());
+        let set =
+            std::env::var("WEIR_SEED").ok().and_then(|text| u64::from_str_radix(&text, 16).ok());
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self(set.unwrap_or_else(|| clock.map_or(1, |time| time.as_nanos() as u64)))
     }

@@ -101,7 +101,7 @@ fn program(line: &str) -> Option<Program> {
     let kind = message["target"]["kind"][0].as_str()?;
     let name =
         if kind == "test" { format!("{package} {target}") } else { format!("{package} ({kind})") };
-    let is_live = kind == "test" && target == LIVE;
+    let is_live = kind == "test" && ROWS.contains(&target);
     Some(Program { name, package, executable: executable.into(), folder, is_live })
 }
 
@@ -207,20 +207,20 @@ impl Times {
     }
 }
 
-/// Returns the seed from which random tests start: the commit's hash, so that each change tries
+/// Returns the seed from which random tests start: 16 hexadecimal digits of the commit's hash, so that each change tries
 /// other workloads; WEIR_SEED if it is set, to repeat a run.
 fn first_seed(root: &Path) -> String {
     let set = std::env::var("WEIR_SEED").ok();
     let head = || {
         let output = Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]).output();
         let text = String::from_utf8(output.ok()?.stdout).ok()?;
-        Some(u64::from_str_radix(text.get(..16)?, 16).ok()?.to_string())
+        Some(text.get(..16)?.to_owned())
     };
     set.or_else(head).unwrap_or_else(|| "0".to_owned())
 }
 
-/// The name of a target whose program is a table of rows.
-const LIVE: &str = "live";
+/// The names of targets whose programs are tables of rows.
+const ROWS: [&str; 2] = ["live", "python"];
 const SLOWEST: usize = 10;
 
 #[cfg(test)]
