@@ -207,8 +207,8 @@ impl Times {
     }
 }
 
-/// Returns the seed from which random tests start: 16 hexadecimal digits of the commit's hash, so that each change tries
-/// other workloads; WEIR_SEED if it is set, to repeat a run.
+/// Returns the seed from which random tests start: 16 hexadecimal digits of the commit's hash, so
+/// that each change tries other workloads; WEIR_SEED if it is set, to repeat a run.
 fn first_seed(root: &Path) -> String {
     let set = std::env::var("WEIR_SEED").ok();
     let head = || {
