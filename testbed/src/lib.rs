@@ -40,6 +40,6 @@ pub use flood::{Flood, exchange};
 pub use netlink::{Netlink, Vxlan};
 pub use networks::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, wait_for_carrier};
 pub use process::{Ended, Process, children, is_alive, signal};
-pub use scene::{PortKind, Scene, ScenePlan, end_all};
+pub use scene::{PortKind, Scene, ScenePlan, end_all, has_drops};
 pub use stream::{Ends, Found, Stream, StreamConfig, bind};
 pub use until::{PATIENCE, until, until_ok, until_seen, until_some};

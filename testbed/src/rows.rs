@@ -101,8 +101,8 @@ impl Row {
 }
 
 /// A row of a table that needs private networks and nothing else.
-impl From<&(&'static str, fn() -> Outcome)> for Row {
-    fn from((name, test): &(&'static str, fn() -> Outcome)) -> Self {
+impl From<&Named> for Row {
+    fn from((name, test): &Named) -> Self {
         Self::new(name, *test)
     }
 }
@@ -113,10 +113,13 @@ impl fmt::Debug for Row {
     }
 }
 
+/// A test and its name.
+pub type Named = (&'static str, fn() -> Outcome);
+
 /// Returns a row for each of these tests, named after their module.
 pub fn table<'a>(
     module: &'a str,
-    tests: &'a [(&'static str, fn() -> Outcome)],
+    tests: &'a [Named],
     needs: &'static [Need],
 ) -> impl Iterator<Item = Row> + use<'a> {
     tests.iter().map(move |(name, test)| Row::of(format!("{module}::{name}"), *test).needs(needs))

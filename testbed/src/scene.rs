@@ -14,7 +14,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use weir_live::netns::NetNs;
-use weir_live::status::Status;
+use weir_live::status::{ClassStatus, Status};
 
 use crate::process::has_argument;
 use crate::{
@@ -459,6 +459,11 @@ const DEPLOYMENT: &str = "link.toml";
 const POLICY: &str = "policy.toml";
 /// More bytes than a status has.
 const ANSWER_MAX: u64 = 64 << 20;
+
+/// Returns whether a class has dropped a packet, for whatever reason: a status lists all of them.
+pub fn has_drops(class: &ClassStatus) -> bool {
+    class.dropped.iter().any(|(_, amount)| amount.packets > 0)
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,14 +6,14 @@ use std::process::Command;
 
 use serde_json::Value;
 use weir_testbed::Process;
-use weir_testbed::rows::{self, Need, Outcome, Row};
+use weir_testbed::rows::{self, Named, Need, Outcome, Row};
 
 /// Returns the rows of this module.
 pub fn rows() -> impl Iterator<Item = Row> {
     rows::table("bench", TESTS, &[Need::PrivateNetworks])
 }
 
-const TESTS: &[(&str, fn() -> Outcome)] =
+const TESTS: &[Named] =
     &[("frames_are_forwarded_beside_the_kernel_and_nothing_is_left", frames_are_forwarded)];
 
 /// The interfaces of this network.

@@ -14,13 +14,13 @@ use weir_live::bpf::{Code, Hook, Kind, Program};
 use weir_live::ethtool;
 use weir_live::netns::NetNs;
 use weir_live::status::Status;
-use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
+use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{
     END, Ends, Host, LEFT, Netlink, PATIENCE, RIGHT, Scene, Stream, StreamConfig, Testbed,
-    TestbedConfig, firewall, is_alive, signal, until,
+    TestbedConfig, firewall, has_drops, is_alive, signal, until,
 };
 
-const TESTS: &[(&str, fn() -> Outcome)] = &[
+const TESTS: &[Named] = &[
     ("udp_never_exceeds_the_rate_of_its_direction", udp_never_exceeds_the_rate),
     ("tcp_arrives_whole_below_the_rate_through_translation_too", tcp_arrives_whole),
     ("a_connection_outlives_start_stop_and_kill", a_connection_outlives_start_stop_and_kill),
@@ -162,7 +162,7 @@ fn udp_never_exceeds_the_rate() -> Outcome {
         let config = StreamConfig { port: 5004, per_second: 20_000, length: 1000 };
         let flood = Stream::between(Ends { from, to, address }, config)?;
         router.never_exceeds_the_rate(way)?;
-        let drops = |status: &Status| !status.lanes[way].classes[0].dropped.is_empty();
+        let drops = |status: &Status| has_drops(&status.lanes[way].classes[0]);
         router.scene.await_status("what is too much is dropped", drops)?;
         let found = flood.finish()?;
         assert_eq!((found.repeated, found.reordered), (0, 0), "{found:?}");

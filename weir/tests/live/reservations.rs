@@ -15,10 +15,10 @@ use weir_live::netns::NetNs;
 use weir_rsvp::node::Event;
 use weir_rsvp::wire::{Filter, Priority, Session};
 use weir_testbed::reserving::{self, Setting, address, connect, drive, route_to_all};
-use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
+use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{Process, children, end_all, signal, until_ok};
 
-const TESTS: &[(&str, fn() -> Outcome)] = &[
+const TESTS: &[Named] = &[
     ("a_reservation_is_a_class_on_each_router_until_it_is_released", a_reservation_is_a_class),
     ("without_refreshes_classes_go", without_refreshes_classes_go),
     ("classes_outlive_the_process_of_reservations", classes_outlive_the_process),

@@ -154,10 +154,10 @@ impl Lab {
     fn await_carriers(&self) -> Outcome {
         let mut netlink = self.netlink()?;
         until("the kernel has acted on all carriers", || {
-            let links = [LEFT, RIGHT, OTHER].iter().filter_map(|port| netlink.link(port).ok());
+            let mut links = [LEFT, RIGHT, OTHER].iter().filter_map(|port| netlink.link(port).ok());
             let has_acted =
                 |link: LinkState| link.is_operational == (link.is_up && link.has_carrier);
-            links.map(has_acted).all(|has| has)
+            links.all(has_acted)
         })?;
         Ok(())
     }
