@@ -47,4 +47,6 @@ def main(folder, pattern):
     json.dump(rows, sys.stdout)
 
 
-main(*sys.argv[1:])
+# Workers of a sweep import this file again.
+if __name__ == "__main__":
+    main(*sys.argv[1:])

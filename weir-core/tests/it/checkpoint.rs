@@ -328,7 +328,7 @@ fn a_checkpoint_of_another_plan_is_refused() {
     let mut queues = plan.clone();
     queues.queues[0] = QueuePlan { dropper: "head", params: Default::default() };
     for other in [
-        LinkPlan { seed: plan.seed + 1, ..plan.clone() },
+        LinkPlan { seed: plan.seed.wrapping_add(1), ..plan.clone() },
         LinkPlan { packets_max: plan.packets_max + 1, ..plan.clone() },
         LinkPlan { scheduler: "drr", ..plan.clone() },
         LinkPlan { buffer: Bytes::new(1), ..plan.clone() },

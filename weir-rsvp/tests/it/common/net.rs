@@ -126,7 +126,7 @@ impl Net {
                 interfaces,
                 timers: Timers::default(),
                 limits,
-                seed: setup.seed * 1000 + number as u64,
+                seed: setup.seed.wrapping_mul(1000).wrapping_add(number as u64),
                 epoch: number as u32 + 1,
             })
         };
