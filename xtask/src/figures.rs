@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 32] = [
+const PARTS: [Part; 33] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -177,6 +177,14 @@ const PARTS: [Part; 32] = [
         name: "laws",
         measures: "laws, oracles and round trips on 100 000 random workloads each (hours)",
         run: laws,
+    },
+    Part {
+        name: "pages",
+        measures: "the pages of docs/lab and the report beside all experiments that are not slow (6 min)",
+        run: |root| {
+            let pages = ["--package", "weir-lab", "--test", "it", "--", "--include-ignored"];
+            live_test(root, &pages, "WEIR_SEED=0")
+        },
     },
     Part {
         name: "instructions",

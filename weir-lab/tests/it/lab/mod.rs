@@ -45,6 +45,7 @@ static FACTS: LazyLock<Vec<Decided>> =
     LazyLock::new(|| decide(&SHELF, &OUTCOMES).unwrap_or_else(|error| panic!("{error}")));
 
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn the_document_equals_the_measurements() {
     let (shelf, outcomes) = (&*SHELF, &*OUTCOMES);
     for outcome in outcomes {
@@ -86,6 +87,7 @@ fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
 }
 
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn the_index_and_the_heads_of_the_pages_count_the_verdicts_shown() {
     let index = page(report::INDEX);
     let mut files = vec![report::INDEX.to_owned()];
@@ -108,6 +110,7 @@ fn the_index_and_the_heads_of_the_pages_count_the_verdicts_shown() {
 
 /// Every fact has a verdict, and every failure the run that shows its cause.
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn every_fact_is_decided_and_every_cause_is_shown() {
     let stating = SHELF.papers.iter().filter(|paper| paper.states_facts());
     let all: usize = stating.map(|paper| Shelf::facts(paper).map_or(0, |facts| facts.len())).sum();
@@ -130,6 +133,7 @@ fn every_fact_is_decided_and_every_cause_is_shown() {
 
 /// A historic row of a paper is judged on the sound run, too, or says why it has none there.
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn every_claim_has_its_null_test() {
     let mut missing = Vec::new();
     for outcome in OUTCOMES.iter().filter(|outcome| outcome.era.name() == "historic") {
@@ -148,6 +152,7 @@ fn every_claim_has_its_null_test() {
 /// What holds in the sound run, too, and with a FIFO in place of each scheduler, is true of every
 /// scheduler, and says so as a check. Sheets whose trees a FIFO cannot have are left out.
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn no_row_holds_with_a_fifo_too_unless_it_is_a_check() {
     let (mut tried, mut of_all) = (BTreeSet::new(), Vec::new());
     let historic = OUTCOMES.iter().filter(|outcome| outcome.era == Era::Historic);
@@ -178,6 +183,7 @@ const SCHEDULERS: [&str; 3] = ["cbq", "dbhpd", "priq"];
 
 /// A row that is as true of each other scheduler as of its own says that it is a check.
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn no_row_is_true_of_every_scheduler_unless_it_is_a_check() {
     let (mut tried, mut of_all) = (0, Vec::new());
     for outcome in OUTCOMES.iter().filter(|outcome| outcome.sheet.measure == "nieminen") {
@@ -230,6 +236,26 @@ fn of_another(claim: &Claim, other: &str) -> Option<Claim> {
     Some(another)
 }
 
+/// One experiment in [`SAMPLE`], which ones follows from the commit, so that each change tries others.
+#[test]
+fn a_sample_of_experiments_measures_what_the_pages_say() {
+    let seed = std::env::var("WEIR_SEED").unwrap_or_default();
+    let first = u64::from_str_radix(&seed, 16).unwrap_or(0) % SAMPLE;
+    println!("each {SAMPLE}th experiment from number {first} on (WEIR_SEED={seed})");
+    let measured = SHELF.sheets.iter().filter(|sheet| !sheet.slow);
+    let chosen = (0..).zip(measured).filter(|(number, _)| number % SAMPLE == first);
+    let sheets: Vec<&Sheet> = chosen.map(|(_, sheet)| sheet).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let request = Request { eras: Eras::Both, only: None, seed: 1, threads, stop: &NEVER };
+    let outcomes = experiments::run(&sheets, &request, &|_, _, _| {});
+    assert!(!outcomes.is_empty(), "there are experiments");
+    for sheet in sheets {
+        let page = page(&format!("{}.md", sheet.paper));
+        let written = section(&page, sheet).unwrap_or_else(|| panic!("{} {CURE}", sheet.id));
+        assert_eq!(written.trim(), report::section(sheet, &outcomes).trim(), "{} {CURE}", sheet.id);
+    }
+}
+
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let sheets = SHELF.select("H-5");
@@ -241,4 +267,6 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(run(1), run(5));
 }
 
+/// Of so many experiments one is tried on a change.
+const SAMPLE: u64 = 12;
 const CURE: &str = "differs from docs/lab/; write it with `weir lab report --markdown docs/lab`";

@@ -72,6 +72,7 @@ fn read(page: &str) -> (RcDom, Vec<Element>) {
 }
 
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn the_report_is_well_formed_and_loads_nothing() {
     let page = page();
     let (_dom, elements) = read(&page);
@@ -97,6 +98,7 @@ fn the_report_is_well_formed_and_loads_nothing() {
 }
 
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn every_experiment_has_its_section_set_up_plots_and_claims() {
     let (_dom, elements) = read(&page());
     let articles: Vec<_> = elements.iter().filter(|element| element.name == "article").collect();
@@ -148,6 +150,7 @@ fn check_figure(id: &str, figure: &Element) {
 }
 
 #[test]
+#[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn the_report_names_the_origin_of_its_figures() {
     let (_dom, elements) = read(&page());
     let text = elements[0].text();
