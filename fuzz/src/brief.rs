@@ -1,7 +1,7 @@
 //! The brief run: a target's seeds, then seeded mutations of them, on any toolchain.
 //!
 //! It does not search, as it does not measure coverage; it finds errors close to well-formed input,
-//! in every build, with the same inputs in every run.
+//! in every build, with the same inputs in every run from the same first seed.
 
 use std::fs;
 use std::num::NonZero;
@@ -13,12 +13,12 @@ use weir_core::random;
 
 use crate::Target;
 
-/// Runs the target on its seeds and then on `mutations` mutated inputs, shared among the
-/// processors; returns the number of seeds.
+/// Runs the target on its seeds and then on `mutations` inputs mutated from the seed `first` on,
+/// shared among the processors; returns the number of seeds.
 ///
 /// # Panics
 /// If the target does, after printing the input to standard error; or if there are no seeds.
-pub fn run(name: &str, target: Target, mutations: u32) -> usize {
+pub fn run(name: &str, target: Target, mutations: u32, first: u64) -> usize {
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "target {name} has no seeds: add some to fuzz/corpus/{name}/");
     for seed in &seeds {
@@ -30,7 +30,7 @@ pub fn run(name: &str, target: Target, mutations: u32) -> usize {
             let seeds = &seeds;
             scope.spawn(move || {
                 // Each thread makes all inputs, so that they are the same on every machine.
-                let mut random = Random(random::Random::new(0x57e1_2f1d, 0));
+                let mut random = Random(random::Random::new(0x57e1_2f1d ^ first, 0));
                 for number in 0..mutations {
                     let input = mutated(&mut random, seeds);
                     if number % shares == share {

@@ -1,13 +1,22 @@
-//! Runs every target briefly.
+//! Runs every target briefly: `WEIR_FUZZ` mutations of its seeds, 4000 if absent. `WEIR_SEED` is the
+//! first seed in hexadecimal, 0 if absent; `cargo xtask ci` sets it to the commit's hash.
 
 use weir_fuzz::{TARGETS, brief};
 
 #[test]
 fn no_target_fails_on_its_seeds_and_their_mutations() {
+    let mutations = number("WEIR_FUZZ", 10).map_or(4000, |number| number as u32);
+    let first = number("WEIR_SEED", 16).unwrap_or(0);
     for (name, target) in TARGETS {
-        let seeds = brief::run(name, *target, 20_000);
+        let seeds = brief::run(name, *target, mutations, first);
         println!("{name}: {seeds} seeds");
     }
+}
+
+fn number(name: &str, base: u32) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    let number = u64::from_str_radix(&text, base);
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number of base {base}")))
 }
 
 #[test]
@@ -18,5 +27,6 @@ fn an_error_close_to_a_seed_is_found() {
         "packet",
         |input| assert!(input.get(16).is_none_or(|byte| *byte != 0x7f), "found"),
         20_000,
+        0,
     );
 }

@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 33] = [
+const PARTS: [Part; 34] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -177,6 +177,11 @@ const PARTS: [Part; 33] = [
         name: "laws",
         measures: "laws, oracles and round trips on 100 000 random workloads each (hours)",
         run: laws,
+    },
+    Part {
+        name: "fuzz",
+        measures: "each fuzz target on 200 000 mutations of its seeds, without an engine (20 min)",
+        run: |root| live_test(root, &["--package", "weir-fuzz"], "WEIR_FUZZ=200000"),
     },
     Part {
         name: "pages",

@@ -119,7 +119,8 @@ fn memory_of_page() -> Outcome {
     Ok(())
 }
 
-/// Returns the resident memory of a process and of its children, now and at most, in bytes.
+/// Returns the resident memory of a process and of its children, now and at most, in bytes, without
+/// the pages of its files: how large the program is depends on how it was compiled.
 fn resident(process: u32) -> Result<(u64, u64), Failed> {
     let folder = Path::new("/proc").join(process.to_string());
     let status = fs::read_to_string(folder.join("status"))?;
@@ -128,7 +129,8 @@ fn resident(process: u32) -> Result<(u64, u64), Failed> {
         line.trim().strip_suffix(" kB")?.parse().ok()
     };
     let (now, most) = field("VmRSS:").zip(field("VmHWM:")).ok_or("the memory is not told")?;
-    let mut sum = (now << 10, most << 10);
+    let files = field("RssFile:").ok_or("the memory of files is not told")?;
+    let mut sum = (now.saturating_sub(files) << 10, most.saturating_sub(files) << 10);
     for thread in fs::read_dir(folder.join("task"))? {
         for child in fs::read_to_string(thread?.path().join("children"))?.split_whitespace() {
             let (now, most) = resident(child.parse()?)?;
