@@ -48,13 +48,18 @@ pub fn run(root: &Path, arguments: &[&str], times: &mut Times) -> Result<String,
     let all = |programs: &[&Program]| -> Vec<Result<Outcome, String>> {
         programs.iter().map(|program| run_one(program, &scratch, &seed)).collect()
     };
-    let (first, second) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| all(&live));
-        (all(&plain), beside.join().expect("running programs does not panic"))
+    let outcomes = std::thread::scope(|scope| {
+        // A program of rows mostly waits, so each has a lane of its own.
+        let lanes: Vec<_> = live.iter().map(|one| scope.spawn(|| all(&[*one]))).collect();
+        let mut outcomes = all(&plain);
+        for lane in lanes {
+            outcomes.extend(lane.join().expect("running programs does not panic"));
+        }
+        outcomes
     });
     let mut sum = Counts::default();
     let mut failed = Vec::new();
-    for (program, outcome) in plain.iter().chain(&live).zip(first.into_iter().chain(second)) {
+    for (program, outcome) in plain.iter().chain(&live).zip(outcomes) {
         let outcome = outcome?;
         sum.add(outcome.counts);
         if !outcome.has_passed {

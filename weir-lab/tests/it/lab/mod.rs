@@ -268,5 +268,5 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 /// Of so many experiments one is tried on a change.
-const SAMPLE: u64 = 12;
+const SAMPLE: u64 = 40;
 const CURE: &str = "differs from docs/lab/; write it with `weir lab report --markdown docs/lab`";
