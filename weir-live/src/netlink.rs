@@ -3,7 +3,8 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -16,6 +17,8 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::route::RouteMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::error::{Result, SystemError};
 use crate::netns::NetNs;
@@ -78,6 +81,9 @@ impl Netlink {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.bind_auto()?;
             socket.connect(&SocketAddr::new(0, 0))?;
+            // SAFETY: the descriptor is open as long as `socket`.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) };
+            set_socket_timeout(descriptor, Timeout::Recv, Some(ANSWER_MAX))?;
             Ok(socket)
         };
         let socket = open().map_err(|cause| SystemError::new("open a netlink socket", cause))?;
@@ -215,7 +221,24 @@ impl Netlink {
     }
 
     /// Sends one request and reads until it is acknowledged; returns what came before that.
+    ///
+    /// The kernel drops a request that a signal interrupts, without a word (`netlink_rcv_skb` sends
+    /// nothing for EINTR), so a request without an answer is sent again.
     fn exchange(
+        &mut self,
+        request: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Option<RouteNetlinkMessage>> {
+        for _ in 1..ATTEMPTS {
+            match self.exchange_once(request.clone(), flags) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+        }
+        self.exchange_once(request, flags)
+    }
+
+    fn exchange_once(
         &mut self,
         request: RouteNetlinkMessage,
         flags: u16,
@@ -237,6 +260,11 @@ impl Netlink {
         }
     }
 }
+
+/// How long an answer may take: the kernel answers while it takes the request.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How often a request is sent that has no answer.
+const ATTEMPTS: u32 = 3;
 
 fn parse_answers(
     mut bytes: &[u8],

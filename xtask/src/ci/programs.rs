@@ -126,7 +126,9 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     fs::create_dir_all(scratch).map_err(io)?;
     let rows = times_of(scratch, program);
     fs::write(&rows, "").map_err(io)?;
-    let mut command = Command::new(&program.executable);
+    // One that waits for ever must not hold the whole run up.
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "--kill-after=10", RUN_MAX]).arg(&program.executable);
     command.current_dir(&program.folder).stdin(Stdio::null());
     command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
     command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
@@ -227,6 +229,8 @@ fn first_seed(root: &Path) -> String {
 /// The names of targets whose programs are tables of rows.
 const ROWS: [&str; 2] = ["live", "python"];
 const SLOWEST: usize = 10;
+/// Bound: how long a test program may run, in seconds.
+const RUN_MAX: &str = "1500";
 
 #[cfg(test)]
 mod tests {
