@@ -32,11 +32,13 @@ pub struct TestbedConfig {
     pub offloads: bool,
     /// Whether client and server know each other's Ethernet addresses from the start.
     pub static_neighbours: bool,
+    /// Whether client and server have IPv6. Their kernels send frames of their own for it.
+    pub has_ipv6: bool,
 }
 
 impl Default for TestbedConfig {
     fn default() -> Self {
-        Self { mtu: 1500, offloads: true, static_neighbours: true }
+        Self { mtu: 1500, offloads: true, static_neighbours: true, has_ipv6: true }
     }
 }
 
@@ -168,13 +170,16 @@ impl Testbed {
         if !self.config.offloads {
             ethtool::set_all_offloads(END, false)?;
         }
+        ethtool::set_ipv6(END, self.config.has_ipv6)?;
         netlink.set_up(END, true)?;
-        netlink.add_address(END, host.ip4(), 24)?;
-        netlink.add_address(END, host.ip6(), 64)?;
-        if self.config.static_neighbours {
-            let other = host.other();
-            netlink.add_neighbour(END, other.ip4(), other.mac())?;
-            netlink.add_neighbour(END, other.ip6(), other.mac())?;
+        let addresses = [(Host::ip4 as fn(Host) -> IpAddr, 24), (Host::ip6, 64)];
+        let used = if self.config.has_ipv6 { &addresses[..] } else { &addresses[..1] };
+        for (address, prefix) in used {
+            netlink.add_address(END, address(host), *prefix)?;
+            if self.config.static_neighbours {
+                let other = host.other();
+                netlink.add_neighbour(END, address(other), other.mac())?;
+            }
         }
         wait_for_carrier(&mut netlink, END)
     }

@@ -344,7 +344,8 @@ impl Port for AfPacket {
             let _pending: io::Result<c_int> =
                 socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         }
-        self.state = self.look().unwrap_or(PortState::Gone);
+        // The kernel is asked by name, and the name may change between two questions.
+        self.state = self.look().or_else(|_| self.look()).unwrap_or(PortState::Gone);
         self.state
     }
 

@@ -762,7 +762,8 @@ impl Port for AfXdp {
         if let Some(live) = &self.live {
             live.queue.clear_errors();
         }
-        self.state = self.look().unwrap_or(PortState::Gone);
+        // The kernel is asked by name, and the name may change between two questions.
+        self.state = self.look().or_else(|_| self.look()).unwrap_or(PortState::Gone);
         self.state
     }
 

@@ -162,7 +162,8 @@ impl Port for HostPort {
     }
 
     fn refresh(&mut self) -> PortState {
-        self.state = self.look().unwrap_or(PortState::Gone);
+        // The kernel is asked by name, and the name may change between two questions.
+        self.state = self.look().or_else(|_| self.look()).unwrap_or(PortState::Gone);
         self.state
     }
 

@@ -63,7 +63,8 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
     rows::table("authority", TESTS, &[Need::Root])
 }
 
-const PLAIN: TestbedConfig = TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
+const PLAIN: TestbedConfig =
+    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
 /// Frames of one ethertype go to ring 1.
 const POLICY: &str = "
     [link]

@@ -13,6 +13,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
+use std::thread;
 
 use bridge::Bridge;
 use weir_live::netlink::{LinkState, Mac};
@@ -41,6 +42,7 @@ const TESTS: &[Test] = &[
     ("a_port_that_moves_away_and_back_at_once_is_too", || moves_away_and_back(PACKET, false)),
     ("the_other_direction_continues", the_other_direction_continues),
     ("a_port_set_down_carries_on_when_set_up", || set_down_and_up(PACKET)),
+    ("a_port_that_is_renamed_is_never_gone", || never_gone(PACKET)),
     ("a_full_ring_counts_what_it_lost", a_full_ring_counts_what_it_lost),
     ("a_blocking_bridge_forwards_too", a_blocking_bridge_forwards_too),
     ("a_missing_interface_is_named", a_missing_interface_is_named),
@@ -51,9 +53,11 @@ const TESTS: &[Test] = &[
 ];
 
 const MEGABYTES: usize = 8 << 20;
+const RENAMES: usize = 500;
 pub const PLAIN: TestbedConfig =
-    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true };
-const JUMBO: TestbedConfig = TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true };
+    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
+const JUMBO: TestbedConfig =
+    TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true, has_ipv6: true };
 
 const PACKET: &str = "afpacket";
 
@@ -123,6 +127,27 @@ fn arp_and_neighbour_discovery_cross() -> Outcome {
     echo(ends(&testbed, Host::ip4), 100)?;
     echo(ends(&testbed, Host::ip6), 100)?;
     bridge.stop().expect_clean()
+}
+
+/// A port asks the kernel by name, which may change between two of its questions.
+pub fn never_gone(kind: &str) -> Outcome {
+    let testbed = Testbed::new(PLAIN)?;
+    let config = PortConfig { kind: kind.to_owned(), ..PortConfig::new(LEFT) };
+    let mut port = testbed.weir.run(|| port::open(config))??;
+    let mut netlink = Netlink::open_in(&testbed.weir)?;
+    let renames = thread::spawn(move || -> weir_live::error::Result<()> {
+        for _ in 0..RENAMES {
+            netlink.rename(LEFT, "west0")?;
+            netlink.rename("west0", LEFT)?;
+        }
+        Ok(())
+    });
+    while !renames.is_finished() {
+        assert_eq!(port.refresh(), PortState::Up);
+    }
+    renames.join().map_err(|_| "the thread that renames panicked")??;
+    assert_eq!(port.counters().rebinds, 0);
+    Ok(())
 }
 
 fn vlan_tags_survive() -> Outcome {

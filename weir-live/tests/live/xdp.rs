@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::ports::{moves_away_and_back, pulled_cable, set_down_and_up};
+use crate::ports::{moves_away_and_back, never_gone, pulled_cable, set_down_and_up};
 use crate::support::bridge;
 use crate::support::raw::Raw;
 use crate::support::traffic::{echo, ends, super_packets, transfer};
@@ -68,6 +68,7 @@ const TESTS: &[Test] = &[
     ("frames_that_come_meanwhile_are_counted_behind_the_driver", || sockets_made_anew(GENERIC)),
     ("a_port_set_down_carries_on_when_set_up", || set_down_and_up(NATIVE)),
     ("a_renamed_interface_carries_on", renamed),
+    ("an_interface_that_is_renamed_is_never_gone", || never_gone(NATIVE)),
     ("a_killed_process_gives_the_interface_back", killed),
     ("several_receive_queues_are_refused_with_the_cure", several_queues),
 ];
@@ -85,7 +86,7 @@ const JUMBO: TestbedConfig = TestbedConfig { offloads: true, ..mtu(9000) };
 const CHILD: &str = "WEIR_XDP_CHILD";
 
 const fn mtu(mtu: u32) -> TestbedConfig {
-    TestbedConfig { mtu, offloads: false, static_neighbours: true }
+    TestbedConfig { mtu, offloads: false, static_neighbours: true, has_ipv6: true }
 }
 
 /// Returns the rows of this module.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// A test program that cargo built.
@@ -35,31 +36,47 @@ struct Counts {
     ignored: u64,
 }
 
-/// Builds the test programs of these cargo arguments and runs them; returns what was counted.
+/// All test programs.
+pub struct Programs(Vec<Program>);
+
+impl Programs {
+    /// Returns their number in words.
+    pub fn describe(&self) -> String {
+        format!("{} test programs, no lints", self.0.len())
+    }
+}
+
+/// Builds every target with clippy's lints; the compiler's messages go to the terminal.
+///
+/// # Errors
+/// When one does not build, or has a lint.
+pub fn build(root: &Path) -> Result<Programs, String> {
+    let output = super::linting(root)?
+        .args(["test", "--locked", "--workspace", "--all-targets", "--no-fail-fast", "--no-run"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("a target does not build, or has a lint".to_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(Programs(text.lines().filter_map(program).collect()))
+}
+
+/// Builds the test programs and runs them; returns what was counted.
 ///
 /// # Errors
 /// When one does not build or fails, and when no test ran: an empty run proves nothing.
-pub fn run(root: &Path, arguments: &[&str], times: &mut Times) -> Result<String, String> {
-    let programs = build(root, arguments)?;
-    let (live, plain): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.is_live);
+pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
+    let Programs(programs) = build(root)?;
     let scratch = crate::nostd::target_directory(root).join("test-times");
     let seed = first_seed(root);
     println!("the first seed of random workloads is {seed} (WEIR_SEED)");
-    let all = |programs: &[&Program]| -> Vec<Result<Outcome, String>> {
-        programs.iter().map(|program| run_one(program, &scratch, &seed)).collect()
-    };
-    let outcomes = std::thread::scope(|scope| {
-        // A program of rows mostly waits, so each has a lane of its own.
-        let lanes: Vec<_> = live.iter().map(|one| scope.spawn(|| all(&[*one]))).collect();
-        let mut outcomes = all(&plain);
-        for lane in lanes {
-            outcomes.extend(lane.join().expect("running programs does not panic"));
-        }
-        outcomes
-    });
+    let outcomes = run_all(&programs, |program| run_one(program, &scratch, &seed));
     let mut sum = Counts::default();
     let mut failed = Vec::new();
-    for (program, outcome) in plain.iter().chain(&live).zip(outcomes) {
+    for (program, outcome) in outcomes {
         let outcome = outcome?;
         sum.add(outcome.counts);
         if !outcome.has_passed {
@@ -76,20 +93,27 @@ pub fn run(root: &Path, arguments: &[&str], times: &mut Times) -> Result<String,
     }
 }
 
-/// Builds them; the compiler's messages go to the terminal.
-fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Program>, String> {
-    let output = Command::new("cargo")
-        .current_dir(root)
-        .args(arguments)
-        .args(["--no-run", "--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("`cargo {}` does not build", arguments.join(" ")));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(program).collect())
+/// Runs programs of rows, which mostly wait, all at once, and beside them the others, as many at a
+/// time as there are processors.
+fn run_all<T: Send>(
+    programs: &[Program],
+    run: impl Fn(&Program) -> T + Sync,
+) -> Vec<(&Program, T)> {
+    let (live, plain): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.is_live);
+    let plain = Mutex::new(plain.into_iter());
+    let next = || plain.lock().expect("no lane panics with the lock").next();
+    let lane = || std::iter::from_fn(next).map(|one| (one, run(one))).collect::<Vec<_>>();
+    let run = &run;
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let live: Vec<_> =
+            live.into_iter().map(|one| scope.spawn(move || (one, run(one)))).collect();
+        let plain: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        let plain = plain.into_iter().flat_map(|lane| lane.join().expect("it does not panic"));
+        let plain: Vec<_> = plain.collect();
+        let live = live.into_iter().map(|lane| lane.join().expect("it does not panic"));
+        live.chain(plain).collect()
+    })
 }
 
 /// Reads one of cargo's messages: a test program, or something else.
@@ -104,6 +128,10 @@ fn program(line: &str) -> Option<Program> {
     let package = package(message["package_id"].as_str()?, &folder);
     let target = message["target"]["name"].as_str()?;
     let kind = message["target"]["kind"][0].as_str()?;
+    if kind == "example" {
+        // It is only linted.
+        return None;
+    }
     let name =
         if kind == "test" { format!("{package} {target}") } else { format!("{package} ({kind})") };
     let is_live = kind == "test" && ROWS.contains(&target);
@@ -278,6 +306,7 @@ mod tests {
         let unit = program(&message("lib", true)).expect("a program");
         assert_eq!((unit.name.as_str(), unit.is_live), ("weir-testbed (lib)", false));
         assert_eq!(program(&message("bin", false)), None);
+        assert_eq!(program(&message("example", true)), None);
         assert_eq!(program("cargo says something"), None);
     }
 }

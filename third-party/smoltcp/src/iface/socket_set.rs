@@ -65,9 +65,7 @@ impl<'a> SocketSet<'a> {
             let handle = SocketHandle(index);
             let mut meta = Meta::default();
             meta.handle = handle;
-            *slot = SocketStorage {
-                inner: Some(Item { meta, socket }),
-            };
+            *slot = SocketStorage { inner: Some(Item { meta, socket }) };
             handle
         }
 

@@ -111,11 +111,12 @@ pub fn mtu_changes(lab: &mut Lab) -> Outcome {
 pub fn cable(lab: &mut Lab) -> Outcome {
     talk(lab, 0)?;
     lab.testbed.disconnect(Host::Server)?;
+    lab.await_right("gone", 0)?;
     lab.settle()?;
     lab.lose(CLIENT, &plain((0..20).map(|n| numbered(Host::Client, Host::Server, n)).collect()))?;
     lab.settle()?;
     lab.testbed.connect(Host::Server)?;
-    lab.testbed.server.run(|| weir_live::ethtool::set_ipv6(END, false))??;
+    lab.await_right("up", 1)?;
     lab.settle()?;
     if lab.through == Through::Kernel {
         // The frames that `talk` sends, and their last ones, for nothing.
@@ -129,10 +130,12 @@ pub fn cable(lab: &mut Lab) -> Outcome {
 pub fn down(lab: &mut Lab) -> Outcome {
     talk(lab, 0)?;
     lab.netlink()?.set_up(RIGHT, false)?;
+    lab.await_right("down", 0)?;
     lab.settle()?;
     lab.lose(CLIENT, &plain((0..20).map(|n| numbered(Host::Client, Host::Server, n)).collect()))?;
     lab.settle()?;
     lab.netlink()?.set_up(RIGHT, true)?;
+    lab.await_right("up", 0)?;
     lab.settle()?;
     talk(lab, 10)
 }
@@ -143,8 +146,10 @@ pub fn renamed(lab: &mut Lab) -> Outcome {
     lab.settle()?;
     talk(lab, 10)?;
     lab.netlink()?.set_up(OTHER, false)?;
+    lab.await_right("down", 0)?;
     lab.settle()?;
     lab.netlink()?.set_up(OTHER, true)?;
+    lab.await_right("up", 0)?;
     lab.settle()?;
     talk(lab, 20)?;
     if let Some(status) = lab.status() {

@@ -16,11 +16,13 @@ use weir_live::offload::{self, OffloadHeader};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
 use weir_live::socket::set_option;
-use weir_live::status::{Board, Status};
+use weir_live::status::{Board, PortStatus, Status};
 use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
 use weir_testbed::rows::Failed;
-use weir_testbed::{END, Host, LEFT, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
+use weir_testbed::{
+    END, Host, LEFT, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until, until_seen,
+};
 
 use crate::odd_frames::frames::{Frame, marker};
 use crate::support::raw;
@@ -68,12 +70,9 @@ pub const SERVER: usize = 1;
 
 impl Lab {
     pub fn new(through: Through, config: TestbedConfig, passes_carrier: bool) -> Outcome<Self> {
-        let testbed = Testbed::new(config)?;
+        // Neither neighbour discovery nor group reports come between the frames of the test.
+        let testbed = Testbed::new(TestbedConfig { has_ipv6: false, ..config })?;
         testbed.weir.run(|| ethtool::set_ipv6("default", false))??;
-        for host in HOSTS {
-            // Neither neighbour discovery nor group reports come between the frames of the test.
-            testbed.namespace(host).run(|| ethtool::set_ipv6(END, false))??;
-        }
         let (mut weir, mut claim) = (None, None);
         match through {
             Through::Weir => weir = Some(Running::start(&testbed, passes_carrier)?),
@@ -148,6 +147,16 @@ impl Lab {
         for ear in &mut self.ears {
             ear.port.refresh();
         }
+        Ok(())
+    }
+
+    /// Waits until Weir's bridge says this of its port [`RIGHT`]: its state, and how often it came
+    /// back.
+    pub fn await_right(&self, state: &str, rebinds: u64) -> Outcome {
+        let Some(weir) = &self.weir else { return Ok(()) };
+        let port = || weir.board.ask(PATIENCE).map(|status| status.ports[1].clone());
+        let is_so = |port: &PortStatus| port.state == state && port.rebinds == rebinds;
+        until_seen(&format!("the port is {state}"), port, |port| port.as_ref().is_some_and(is_so))?;
         Ok(())
     }
 
