@@ -30,17 +30,27 @@ fn setup_with_device(medium: Medium, device: &mut impl Device) -> Interface {
     #[cfg(feature = "proto-ipv4")]
     {
         iface.update_ip_addrs(|ip_addrs| {
-            ip_addrs.push(IpCidr::new(IpAddress::v4(192, 168, 1, 1), 24)).unwrap();
-            ip_addrs.push(IpCidr::new(IpAddress::v4(127, 0, 0, 1), 8)).unwrap();
+            ip_addrs
+                .push(IpCidr::new(IpAddress::v4(192, 168, 1, 1), 24))
+                .unwrap();
+            ip_addrs
+                .push(IpCidr::new(IpAddress::v4(127, 0, 0, 1), 8))
+                .unwrap();
         });
     }
 
     #[cfg(feature = "proto-ipv6")]
     {
         iface.update_ip_addrs(|ip_addrs| {
-            ip_addrs.push(IpCidr::new(IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 1), 64)).unwrap();
-            ip_addrs.push(IpCidr::new(IpAddress::v6(0, 0, 0, 0, 0, 0, 0, 1), 128)).unwrap();
-            ip_addrs.push(IpCidr::new(IpAddress::v6(0xfdbe, 0, 0, 0, 0, 0, 0, 1), 64)).unwrap();
+            ip_addrs
+                .push(IpCidr::new(IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 1), 64))
+                .unwrap();
+            ip_addrs
+                .push(IpCidr::new(IpAddress::v6(0, 0, 0, 0, 0, 0, 0, 1), 128))
+                .unwrap();
+            ip_addrs
+                .push(IpCidr::new(IpAddress::v6(0xfdbe, 0, 0, 0, 0, 0, 0, 1), 64))
+                .unwrap();
         });
     }
     iface
@@ -93,13 +103,17 @@ impl Device for TestingDevice {
     fn receive(&mut self, _timestamp: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         self.rx_queue.pop_front().map(move |buffer| {
             let rx = RxToken { buffer };
-            let tx = TxToken { queue: &mut self.tx_queue };
+            let tx = TxToken {
+                queue: &mut self.tx_queue,
+            };
             (rx, tx)
         })
     }
 
     fn transmit(&mut self, _timestamp: Instant) -> Option<Self::TxToken<'_>> {
-        Some(TxToken { queue: &mut self.tx_queue })
+        Some(TxToken {
+            queue: &mut self.tx_queue,
+        })
     }
 }
 
@@ -174,7 +188,10 @@ pub(crate) mod segmentation_offload {
         pub(crate) fn new(testing_device: TestingDevice) -> Self {
             Self {
                 testing_device,
-                checksum: ChecksumCapabilities { tcp: Checksum::Rx, ..Default::default() },
+                checksum: ChecksumCapabilities {
+                    tcp: Checksum::Rx,
+                    ..Default::default()
+                },
                 segmentation: SegmentationCapabilities {
                     tcpv4: Some(MAX_SEGMENTABLE_SIZE.try_into().unwrap()),
                     tcpv6: Some(MAX_SEGMENTABLE_SIZE.try_into().unwrap()),
@@ -237,15 +254,17 @@ pub(crate) mod segmentation_offload {
             let mut buffer = vec![0; len];
             let result = f(&mut buffer);
 
-            if let Some(segmentation_offload_size) =
-                self.meta.segmentation_offload_size.map(|size| size.get().into())
+            if let Some(segmentation_offload_size) = self
+                .meta
+                .segmentation_offload_size
+                .map(|size| size.get().into())
             {
                 net_debug!("Segmenting testing device will not actually fill in checksums");
                 let ip_buffer = match self.medium {
                     #[cfg(feature = "medium-ethernet")]
-                    Medium::Ethernet => {
-                        EthernetFrame::new_checked(buffer.as_slice()).unwrap().payload()
-                    }
+                    Medium::Ethernet => EthernetFrame::new_checked(buffer.as_slice())
+                        .unwrap()
+                        .payload(),
                     #[cfg(feature = "medium-ip")]
                     Medium::Ip => buffer.as_slice(),
                     #[cfg(feature = "medium-ieee802154")]
@@ -271,15 +290,16 @@ pub(crate) mod segmentation_offload {
                 );
                 let transport_payload = TcpPacket::new_checked(transport_buffer).unwrap().payload();
                 let headers_size = buffer.element_offset(&transport_payload[0]).unwrap();
-                self.queue.extend(transport_buffer.chunks(segmentation_offload_size).map(
-                    |segment_payload| {
-                        let mut segment =
-                            Vec::with_capacity(headers_size + segmentation_offload_size);
-                        segment.extend_from_slice(&buffer[..headers_size]);
-                        segment.extend_from_slice(segment_payload);
-                        segment
-                    },
-                ));
+                self.queue
+                    .extend(transport_buffer.chunks(segmentation_offload_size).map(
+                        |segment_payload| {
+                            let mut segment =
+                                Vec::with_capacity(headers_size + segmentation_offload_size);
+                            segment.extend_from_slice(&buffer[..headers_size]);
+                            segment.extend_from_slice(segment_payload);
+                            segment
+                        },
+                    ));
             } else {
                 self.queue.push_back(buffer);
             }

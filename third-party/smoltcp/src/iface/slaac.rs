@@ -40,7 +40,10 @@ pub struct PrefixInfo {
 
 impl PrefixInfo {
     fn new(preferred_until: Instant, valid_until: Instant) -> Self {
-        Self { preferred_until, valid_until }
+        Self {
+            preferred_until,
+            valid_until,
+        }
     }
 
     /// Derive the prefix information from the neighbor discovery option.
@@ -145,7 +148,11 @@ impl Slaac {
         if let Some(route) = self.routes.iter_mut().find(|r| r.same_route(cidr, router)) {
             route.valid_until = valid_until;
         } else {
-            let _ = self.routes.push(Route { cidr: *cidr, via_router: *router, valid_until });
+            let _ = self.routes.push(Route {
+                cidr: *cidr,
+                via_router: *router,
+                valid_until,
+            });
             self.sync_required = true;
         }
     }
@@ -219,7 +226,13 @@ impl Slaac {
         let removals: Vec<Ipv6Cidr, IFACE_MAX_PREFIX_COUNT> = self
             .prefix
             .iter()
-            .filter_map(|(cidr, info)| if info.is_valid(now) { None } else { Some(*cidr) })
+            .filter_map(|(cidr, info)| {
+                if info.is_valid(now) {
+                    None
+                } else {
+                    Some(*cidr)
+                }
+            })
             .collect();
         for cidr in removals.iter() {
             self.prefix.remove(cidr);
@@ -264,12 +277,19 @@ impl Slaac {
             Phase::Discovering | Phase::Start => Some(self.retry_rs_at),
             Phase::Maintaining => {
                 let prefix_at = self.prefix.values().filter_map(|prefix_info| {
-                    if prefix_info.is_valid(now) { Some(prefix_info.valid_until) } else { None }
+                    if prefix_info.is_valid(now) {
+                        Some(prefix_info.valid_until)
+                    } else {
+                        None
+                    }
                 });
-                let routes_at = self
-                    .routes
-                    .iter()
-                    .filter_map(|r| if r.is_valid(now) { Some(r.valid_until) } else { None });
+                let routes_at = self.routes.iter().filter_map(|r| {
+                    if r.is_valid(now) {
+                        Some(r.valid_until)
+                    } else {
+                        None
+                    }
+                });
                 prefix_at.chain(routes_at).min()
             }
             _ => None,
@@ -304,10 +324,10 @@ mod test {
     fn test_route() {
         assert!(ROUTE.same_route(&Ipv6Cidr::new(Ipv6Address::UNSPECIFIED, 0), &SOURCE));
         assert!(!ROUTE.same_route(&Ipv6Cidr::new(Ipv6Address::UNSPECIFIED, 64), &SOURCE));
-        assert!(
-            !ROUTE
-                .same_route(&Ipv6Cidr::new(Ipv6Address::UNSPECIFIED, 0), &Ipv6Address::UNSPECIFIED)
-        );
+        assert!(!ROUTE.same_route(
+            &Ipv6Cidr::new(Ipv6Address::UNSPECIFIED, 0),
+            &Ipv6Address::UNSPECIFIED
+        ));
         assert!(!ROUTE.same_route(&Ipv6Cidr::new(SOURCE, 0), &Ipv6Address::UNSPECIFIED));
         assert!(!ROUTE.same_route(&Ipv6Cidr::new(SOURCE, 64), &Ipv6Address::UNSPECIFIED));
     }

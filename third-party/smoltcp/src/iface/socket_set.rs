@@ -65,7 +65,9 @@ impl<'a> SocketSet<'a> {
             let handle = SocketHandle(index);
             let mut meta = Meta::default();
             meta.handle = handle;
-            *slot = SocketStorage { inner: Some(Item { meta, socket }) };
+            *slot = SocketStorage {
+                inner: Some(Item { meta, socket }),
+            };
             handle
         }
 

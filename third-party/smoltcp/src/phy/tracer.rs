@@ -58,8 +58,18 @@ impl<D: Device> Device for Tracer<D> {
     fn receive(&mut self, timestamp: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         let medium = self.inner.capabilities().medium;
         self.inner.receive(timestamp).map(|(rx_token, tx_token)| {
-            let rx = RxToken { token: rx_token, writer: self.writer, medium, timestamp };
-            let tx = TxToken { token: tx_token, writer: self.writer, medium, timestamp };
+            let rx = RxToken {
+                token: rx_token,
+                writer: self.writer,
+                medium,
+                timestamp,
+            };
+            let tx = TxToken {
+                token: tx_token,
+                writer: self.writer,
+                medium,
+                timestamp,
+            };
             (rx, tx)
         })
     }
@@ -91,7 +101,11 @@ impl<Rx: phy::RxToken> phy::RxToken for RxToken<Rx> {
         self.token.consume(|buffer| {
             (self.writer)(
                 self.timestamp,
-                TracerPacket { buffer, medium: self.medium, direction: TracerDirection::RX },
+                TracerPacket {
+                    buffer,
+                    medium: self.medium,
+                    direction: TracerDirection::RX,
+                },
             );
             f(buffer)
         })
@@ -119,7 +133,11 @@ impl<Tx: phy::TxToken> phy::TxToken for TxToken<Tx> {
             let result = f(buffer);
             (self.writer)(
                 self.timestamp,
-                TracerPacket { buffer, medium: self.medium, direction: TracerDirection::TX },
+                TracerPacket {
+                    buffer,
+                    medium: self.medium,
+                    direction: TracerDirection::TX,
+                },
             );
             result
         })
@@ -204,7 +222,11 @@ mod tests {
         time::Instant,
     };
 
-    #[cfg(any(feature = "medium-ethernet", feature = "medium-ip", feature = "medium-ieee802154"))]
+    #[cfg(any(
+        feature = "medium-ethernet",
+        feature = "medium-ip",
+        feature = "medium-ieee802154"
+    ))]
     #[test]
     fn test_tracer() {
         type TracerEvent = (Instant, Vec<u8>, Medium, TracerDirection);
@@ -232,11 +254,18 @@ mod tests {
         let tx_instant = Instant::from_secs(1);
         let tx_token = tracer_device.transmit(tx_instant).unwrap();
 
-        tx_token.consume(expected_payload.len(), |buf| buf.copy_from_slice(&expected_payload));
+        tx_token.consume(expected_payload.len(), |buf| {
+            buf.copy_from_slice(&expected_payload)
+        });
         let last_event = TRACE_EVENTS.with_borrow_mut(|events| events.pop_front());
         assert_eq!(
             last_event,
-            Some((tx_instant, expected_payload.into(), medium, TracerDirection::TX))
+            Some((
+                tx_instant,
+                expected_payload.into(),
+                medium,
+                TracerDirection::TX
+            ))
         );
         let last_event = TRACE_EVENTS.with_borrow_mut(|events| events.pop_front());
         assert_eq!(last_event, None);
@@ -251,7 +280,12 @@ mod tests {
         let last_event = TRACE_EVENTS.with_borrow_mut(|events| events.pop_front());
         assert_eq!(
             last_event,
-            Some((rx_instant, expected_payload.into(), medium, TracerDirection::RX))
+            Some((
+                rx_instant,
+                expected_payload.into(),
+                medium,
+                TracerDirection::RX
+            ))
         );
         let last_event = TRACE_EVENTS.with_borrow_mut(|events| events.pop_front());
         assert_eq!(last_event, None);
@@ -309,8 +343,11 @@ mod tests {
             repr.emit(&mut packet, &ChecksumCapabilities::default());
         }
 
-        let pkt =
-            TracerPacket { buffer: &buffer, medium: Medium::Ip, direction: TracerDirection::TX };
+        let pkt = TracerPacket {
+            buffer: &buffer,
+            medium: Medium::Ip,
+            direction: TracerDirection::TX,
+        };
 
         let pkt_pretty = pkt.to_string();
         assert_eq!(pkt_pretty, "-> IPv4 src=10.0.0.1 dst=10.0.0.2 proto=0xff");

@@ -207,7 +207,10 @@ impl<'a> Socket<'a> {
     /// **Note:** The IP header is parsed and re-serialized, and may not match
     /// the header actually transmitted bit for bit.
     pub fn send(&mut self, size: usize) -> Result<&mut [u8], SendError> {
-        let packet_buf = self.tx_buffer.enqueue(size, ()).map_err(|_| SendError::BufferFull)?;
+        let packet_buf = self
+            .tx_buffer
+            .enqueue(size, ())
+            .map_err(|_| SendError::BufferFull)?;
 
         net_trace!(
             "raw:{:?}:{:?}: buffer to send {} octets",
@@ -332,11 +335,17 @@ impl<'a> Socket<'a> {
     }
 
     pub(crate) fn accepts(&self, ip_repr: &IpRepr) -> bool {
-        if self.ip_version.is_some_and(|version| version != ip_repr.version()) {
+        if self
+            .ip_version
+            .is_some_and(|version| version != ip_repr.version())
+        {
             return false;
         }
 
-        if self.ip_protocol.is_some_and(|next_header| next_header != ip_repr.next_header()) {
+        if self
+            .ip_protocol
+            .is_some_and(|next_header| next_header != ip_repr.next_header())
+        {
             return false;
         }
 
@@ -456,7 +465,11 @@ impl<'a> Socket<'a> {
     }
 
     pub(crate) fn poll_at(&self, _cx: &mut Context) -> PollAt {
-        if self.tx_buffer.is_empty() { PollAt::Ingress } else { PollAt::Now }
+        if self.tx_buffer.is_empty() {
+            PollAt::Ingress
+        } else {
+            PollAt::Now
+        }
     }
 }
 
@@ -567,7 +580,10 @@ mod test {
                     let mut socket = $socket(buffer(0), buffer(1));
 
                     assert!(socket.can_send());
-                    assert_eq!(socket.dispatch(&mut cx, |_, _| unreachable!()), Ok::<_, ()>(()));
+                    assert_eq!(
+                        socket.dispatch(&mut cx, |_, _| unreachable!()),
+                        Ok::<_, ()>(())
+                    );
 
                     assert_eq!(socket.send_slice(&$packet[..]), Ok(()));
                     assert_eq!(socket.send_slice(b""), Err(SendError::BufferFull));

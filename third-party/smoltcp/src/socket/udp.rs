@@ -28,7 +28,11 @@ pub struct UdpMetadata {
 
 impl<T: Into<IpEndpoint>> From<T> for UdpMetadata {
     fn from(value: T) -> Self {
-        Self { endpoint: value.into(), local_address: None, meta: PacketMeta::default() }
+        Self {
+            endpoint: value.into(),
+            local_address: None,
+            meta: PacketMeta::default(),
+        }
     }
 }
 
@@ -312,9 +316,17 @@ impl<'a> Socket<'a> {
             return Err(SendError::Unaddressable);
         }
 
-        let payload_buf = self.tx_buffer.enqueue(size, meta).map_err(|_| SendError::BufferFull)?;
+        let payload_buf = self
+            .tx_buffer
+            .enqueue(size, meta)
+            .map_err(|_| SendError::BufferFull)?;
 
-        net_trace!("udp:{}:{}: buffer to send {} octets", self.endpoint, meta.endpoint, size);
+        net_trace!(
+            "udp:{}:{}: buffer to send {} octets",
+            self.endpoint,
+            meta.endpoint,
+            size
+        );
         Ok(payload_buf)
     }
 
@@ -348,7 +360,12 @@ impl<'a> Socket<'a> {
             .enqueue_with_infallible(max_size, meta, f)
             .map_err(|_| SendError::BufferFull)?;
 
-        net_trace!("udp:{}:{}: buffer to send {} octets", self.endpoint, meta.endpoint, size);
+        net_trace!(
+            "udp:{}:{}: buffer to send {} octets",
+            self.endpoint,
+            meta.endpoint,
+            size
+        );
         Ok(size)
     }
 
@@ -484,9 +501,17 @@ impl<'a> Socket<'a> {
 
         let size = payload.len();
 
-        let remote_endpoint = IpEndpoint { addr: ip_repr.src_addr(), port: repr.src_port };
+        let remote_endpoint = IpEndpoint {
+            addr: ip_repr.src_addr(),
+            port: repr.src_port,
+        };
 
-        net_trace!("udp:{}:{}: receiving {} octets", self.endpoint, remote_endpoint, size);
+        net_trace!(
+            "udp:{}:{}: receiving {} octets",
+            self.endpoint,
+            remote_endpoint,
+            size
+        );
 
         let metadata = UdpMetadata {
             endpoint: remote_endpoint,
@@ -541,7 +566,10 @@ impl<'a> Socket<'a> {
                 payload_buf.len()
             );
 
-            let repr = UdpRepr { src_port: endpoint.port, dst_port: packet_meta.endpoint.port };
+            let repr = UdpRepr {
+                src_port: endpoint.port,
+                dst_port: packet_meta.endpoint.port,
+            };
             let ip_repr = IpRepr::new(
                 src_addr,
                 packet_meta.endpoint.addr,
@@ -564,7 +592,11 @@ impl<'a> Socket<'a> {
     }
 
     pub(crate) fn poll_at(&self, _cx: &mut Context) -> PollAt {
-        if self.tx_buffer.is_empty() { PollAt::Ingress } else { PollAt::Now }
+        if self.tx_buffer.is_empty() {
+            PollAt::Ingress
+        } else {
+            PollAt::Now
+        }
     }
 }
 
@@ -579,7 +611,9 @@ mod test {
 
     fn buffer(packets: usize) -> PacketBuffer<'static> {
         PacketBuffer::new(
-            (0..packets).map(|_| PacketMetadata::EMPTY).collect::<Vec<_>>(),
+            (0..packets)
+                .map(|_| PacketMetadata::EMPTY)
+                .collect::<Vec<_>>(),
             vec![0; 16 * packets],
         )
     }
@@ -634,7 +668,10 @@ mod test {
 
     fn remote_metadata_with_local() -> UdpMetadata {
         // Would be great as a const once we have const `.into()`.
-        UdpMetadata { local_address: Some(LOCAL_ADDR.into()), ..REMOTE_END.into() }
+        UdpMetadata {
+            local_address: Some(LOCAL_ADDR.into()),
+            ..REMOTE_END.into()
+        }
     }
 
     pub const LOCAL_IP_REPR: IpRepr = IpReprIpvX(IpvXRepr {
@@ -661,9 +698,15 @@ mod test {
         hop_limit: 64,
     });
 
-    const LOCAL_UDP_REPR: UdpRepr = UdpRepr { src_port: LOCAL_PORT, dst_port: REMOTE_PORT };
+    const LOCAL_UDP_REPR: UdpRepr = UdpRepr {
+        src_port: LOCAL_PORT,
+        dst_port: REMOTE_PORT,
+    };
 
-    const REMOTE_UDP_REPR: UdpRepr = UdpRepr { src_port: REMOTE_PORT, dst_port: LOCAL_PORT };
+    const REMOTE_UDP_REPR: UdpRepr = UdpRepr {
+        src_port: REMOTE_PORT,
+        dst_port: LOCAL_PORT,
+    };
 
     const PAYLOAD: &[u8] = b"abcdef";
 
@@ -691,17 +734,29 @@ mod test {
     fn test_send_unaddressable() {
         let mut socket = socket(buffer(0), buffer(1));
 
-        assert_eq!(socket.send_slice(b"abcdef", REMOTE_END), Err(SendError::Unaddressable));
+        assert_eq!(
+            socket.send_slice(b"abcdef", REMOTE_END),
+            Err(SendError::Unaddressable)
+        );
         assert_eq!(socket.bind(LOCAL_PORT), Ok(()));
         assert_eq!(
             socket.send_slice(
                 b"abcdef",
-                IpEndpoint { addr: IpvXAddress::UNSPECIFIED.into(), ..REMOTE_END }
+                IpEndpoint {
+                    addr: IpvXAddress::UNSPECIFIED.into(),
+                    ..REMOTE_END
+                }
             ),
             Err(SendError::Unaddressable)
         );
         assert_eq!(
-            socket.send_slice(b"abcdef", IpEndpoint { port: 0, ..REMOTE_END }),
+            socket.send_slice(
+                b"abcdef",
+                IpEndpoint {
+                    port: 0,
+                    ..REMOTE_END
+                }
+            ),
             Err(SendError::Unaddressable)
         );
         assert_eq!(socket.send_slice(b"abcdef", REMOTE_END), Ok(()));
@@ -712,7 +767,10 @@ mod test {
         let mut socket = socket(buffer(0), buffer(1));
 
         assert_eq!(socket.bind(LOCAL_PORT), Ok(()));
-        assert_eq!(socket.send_slice(b"abcdef", remote_metadata_with_local()), Ok(()));
+        assert_eq!(
+            socket.send_slice(b"abcdef", remote_metadata_with_local()),
+            Ok(())
+        );
     }
 
     #[rstest]
@@ -730,10 +788,16 @@ mod test {
         assert_eq!(socket.bind(LOCAL_END), Ok(()));
 
         assert!(socket.can_send());
-        assert_eq!(socket.dispatch(cx, |_, _, _| unreachable!()), Ok::<_, ()>(()));
+        assert_eq!(
+            socket.dispatch(cx, |_, _, _| unreachable!()),
+            Ok::<_, ()>(())
+        );
 
         assert_eq!(socket.send_slice(b"abcdef", REMOTE_END), Ok(()));
-        assert_eq!(socket.send_slice(b"123456", REMOTE_END), Err(SendError::BufferFull));
+        assert_eq!(
+            socket.send_slice(b"123456", REMOTE_END),
+            Err(SendError::BufferFull)
+        );
         assert!(!socket.can_send());
 
         assert_eq!(
@@ -778,13 +842,28 @@ mod test {
         assert_eq!(socket.recv(), Err(RecvError::Exhausted));
 
         assert!(socket.accepts(cx, &REMOTE_IP_REPR, &REMOTE_UDP_REPR));
-        socket.process(cx, PacketMeta::default(), &REMOTE_IP_REPR, &REMOTE_UDP_REPR, PAYLOAD);
+        socket.process(
+            cx,
+            PacketMeta::default(),
+            &REMOTE_IP_REPR,
+            &REMOTE_UDP_REPR,
+            PAYLOAD,
+        );
         assert!(socket.can_recv());
 
         assert!(socket.accepts(cx, &REMOTE_IP_REPR, &REMOTE_UDP_REPR));
-        socket.process(cx, PacketMeta::default(), &REMOTE_IP_REPR, &REMOTE_UDP_REPR, PAYLOAD);
+        socket.process(
+            cx,
+            PacketMeta::default(),
+            &REMOTE_IP_REPR,
+            &REMOTE_UDP_REPR,
+            PAYLOAD,
+        );
 
-        assert_eq!(socket.recv(), Ok((&b"abcdef"[..], remote_metadata_with_local())));
+        assert_eq!(
+            socket.recv(),
+            Ok((&b"abcdef"[..], remote_metadata_with_local()))
+        );
         assert!(!socket.can_recv());
     }
 
@@ -805,9 +884,21 @@ mod test {
 
         assert_eq!(socket.peek(), Err(RecvError::Exhausted));
 
-        socket.process(cx, PacketMeta::default(), &REMOTE_IP_REPR, &REMOTE_UDP_REPR, PAYLOAD);
-        assert_eq!(socket.peek(), Ok((&b"abcdef"[..], &remote_metadata_with_local(),)));
-        assert_eq!(socket.recv(), Ok((&b"abcdef"[..], remote_metadata_with_local(),)));
+        socket.process(
+            cx,
+            PacketMeta::default(),
+            &REMOTE_IP_REPR,
+            &REMOTE_UDP_REPR,
+            PAYLOAD,
+        );
+        assert_eq!(
+            socket.peek(),
+            Ok((&b"abcdef"[..], &remote_metadata_with_local(),))
+        );
+        assert_eq!(
+            socket.recv(),
+            Ok((&b"abcdef"[..], remote_metadata_with_local(),))
+        );
         assert_eq!(socket.peek(), Err(RecvError::Exhausted));
     }
 
@@ -827,7 +918,13 @@ mod test {
         assert_eq!(socket.bind(LOCAL_PORT), Ok(()));
 
         assert!(socket.accepts(cx, &REMOTE_IP_REPR, &REMOTE_UDP_REPR));
-        socket.process(cx, PacketMeta::default(), &REMOTE_IP_REPR, &REMOTE_UDP_REPR, PAYLOAD);
+        socket.process(
+            cx,
+            PacketMeta::default(),
+            &REMOTE_IP_REPR,
+            &REMOTE_UDP_REPR,
+            PAYLOAD,
+        );
 
         let mut slice = [0; 4];
         assert_eq!(socket.recv_slice(&mut slice[..]), Err(RecvError::Truncated));
@@ -848,7 +945,13 @@ mod test {
 
         assert_eq!(socket.bind(LOCAL_PORT), Ok(()));
 
-        socket.process(cx, PacketMeta::default(), &REMOTE_IP_REPR, &REMOTE_UDP_REPR, PAYLOAD);
+        socket.process(
+            cx,
+            PacketMeta::default(),
+            &REMOTE_IP_REPR,
+            &REMOTE_UDP_REPR,
+            PAYLOAD,
+        );
 
         let mut slice = [0; 4];
         assert_eq!(socket.peek_slice(&mut slice[..]), Err(RecvError::Truncated));
@@ -939,7 +1042,10 @@ mod test {
         assert_eq!(socket.bind(LOCAL_END), Ok(()));
 
         let too_large = b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefx";
-        assert_eq!(socket.send_slice(too_large, REMOTE_END), Err(SendError::BufferFull));
+        assert_eq!(
+            socket.send_slice(too_large, REMOTE_END),
+            Err(SendError::BufferFull)
+        );
         assert_eq!(socket.send_slice(&too_large[..16 * 4], REMOTE_END), Ok(()));
     }
 
@@ -960,7 +1066,10 @@ mod test {
 
         assert_eq!(socket.bind(LOCAL_PORT), Ok(()));
 
-        let repr = UdpRepr { src_port: REMOTE_PORT, dst_port: LOCAL_PORT };
+        let repr = UdpRepr {
+            src_port: REMOTE_PORT,
+            dst_port: LOCAL_PORT,
+        };
         socket.process(cx, PacketMeta::default(), &REMOTE_IP_REPR, &repr, &[]);
         assert_eq!(socket.recv(), Ok((&[][..], remote_metadata_with_local())));
     }

@@ -253,7 +253,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// [set_header_len]: #method.set_header_len
     pub fn check_len(&self) -> Result<()> {
         let len = self.buffer.as_ref().len();
-        if len < field::MAGIC_NUMBER.end { Err(Error) } else { Ok(()) }
+        if len < field::MAGIC_NUMBER.end {
+            Err(Error)
+        } else {
+            Ok(())
+        }
     }
 
     /// Consume the packet, returning the underlying buffer.
@@ -378,7 +382,10 @@ impl<T: AsRef<[u8]>> Packet<T> {
                             return None;
                         }
 
-                        let opt = DhcpOption { kind, data: &buf[2..2 + len] };
+                        let opt = DhcpOption {
+                            kind,
+                            data: &buf[2..2 + len],
+                        };
 
                         buf = &buf[2 + len..];
                         return Some(opt);
@@ -787,7 +794,9 @@ impl<'a> Repr<'a> {
                         // We ignore push failures because that will only happen
                         // if we attempt to push more than 4 addresses, and the only
                         // solution to that is to support more addresses.
-                        servers.push(Ipv4Address::from_octets(chunk.try_into().unwrap())).ok();
+                        servers
+                            .push(Ipv4Address::from_octets(chunk.try_into().unwrap()))
+                            .ok();
                     }
                     dns_servers = Some(servers);
 
@@ -865,22 +874,36 @@ impl<'a> Repr<'a> {
                 data[0] = u16::from(Hardware::Ethernet) as u8;
                 data[1..].copy_from_slice(val.as_bytes());
 
-                options.emit(DhcpOption { kind: field::OPT_CLIENT_ID, data: &data })?;
+                options.emit(DhcpOption {
+                    kind: field::OPT_CLIENT_ID,
+                    data: &data,
+                })?;
             }
 
             if let Some(val) = &self.server_identifier {
-                options
-                    .emit(DhcpOption { kind: field::OPT_SERVER_IDENTIFIER, data: &val.octets() })?;
+                options.emit(DhcpOption {
+                    kind: field::OPT_SERVER_IDENTIFIER,
+                    data: &val.octets(),
+                })?;
             }
 
             if let Some(val) = &self.router {
-                options.emit(DhcpOption { kind: field::OPT_ROUTER, data: &val.octets() })?;
+                options.emit(DhcpOption {
+                    kind: field::OPT_ROUTER,
+                    data: &val.octets(),
+                })?;
             }
             if let Some(val) = &self.subnet_mask {
-                options.emit(DhcpOption { kind: field::OPT_SUBNET_MASK, data: &val.octets() })?;
+                options.emit(DhcpOption {
+                    kind: field::OPT_SUBNET_MASK,
+                    data: &val.octets(),
+                })?;
             }
             if let Some(val) = &self.requested_ip {
-                options.emit(DhcpOption { kind: field::OPT_REQUESTED_IP, data: &val.octets() })?;
+                options.emit(DhcpOption {
+                    kind: field::OPT_REQUESTED_IP,
+                    data: &val.octets(),
+                })?;
             }
             if let Some(val) = &self.max_size {
                 options.emit(DhcpOption {
@@ -895,7 +918,10 @@ impl<'a> Repr<'a> {
                 })?;
             }
             if let Some(val) = &self.parameter_request_list {
-                options.emit(DhcpOption { kind: field::OPT_PARAMETER_REQUEST_LIST, data: val })?;
+                options.emit(DhcpOption {
+                    kind: field::OPT_PARAMETER_REQUEST_LIST,
+                    data: val,
+                })?;
             }
 
             if let Some(dns_servers) = &self.dns_servers {
@@ -1028,7 +1054,10 @@ mod test {
         let mut options = packet.options();
         assert_eq!(
             options.next(),
-            Some(DhcpOption { kind: field::OPT_DHCP_MESSAGE_TYPE, data: &[0x01] })
+            Some(DhcpOption {
+                kind: field::OPT_DHCP_MESSAGE_TYPE,
+                data: &[0x01]
+            })
         );
         assert_eq!(
             options.next(),
@@ -1039,7 +1068,10 @@ mod test {
         );
         assert_eq!(
             options.next(),
-            Some(DhcpOption { kind: field::OPT_REQUESTED_IP, data: &[0x00, 0x00, 0x00, 0x00] })
+            Some(DhcpOption {
+                kind: field::OPT_REQUESTED_IP,
+                data: &[0x00, 0x00, 0x00, 0x00],
+            })
         );
         assert_eq!(
             options.next(),
@@ -1050,7 +1082,10 @@ mod test {
         );
         assert_eq!(
             options.next(),
-            Some(DhcpOption { kind: field::OPT_PARAMETER_REQUEST_LIST, data: &[1, 3, 6, 42] })
+            Some(DhcpOption {
+                kind: field::OPT_PARAMETER_REQUEST_LIST,
+                data: &[1, 3, 6, 42]
+            })
         );
         assert_eq!(options.next(), None);
     }
@@ -1076,7 +1111,12 @@ mod test {
 
         let mut options = packet.options_mut();
 
-        options.emit(DhcpOption { kind: field::OPT_DHCP_MESSAGE_TYPE, data: &[0x01] }).unwrap();
+        options
+            .emit(DhcpOption {
+                kind: field::OPT_DHCP_MESSAGE_TYPE,
+                data: &[0x01],
+            })
+            .unwrap();
         options
             .emit(DhcpOption {
                 kind: field::OPT_CLIENT_ID,
@@ -1084,7 +1124,10 @@ mod test {
             })
             .unwrap();
         options
-            .emit(DhcpOption { kind: field::OPT_REQUESTED_IP, data: &[0x00, 0x00, 0x00, 0x00] })
+            .emit(DhcpOption {
+                kind: field::OPT_REQUESTED_IP,
+                data: &[0x00, 0x00, 0x00, 0x00],
+            })
             .unwrap();
         options
             .emit(DhcpOption {
@@ -1093,7 +1136,10 @@ mod test {
             })
             .unwrap();
         options
-            .emit(DhcpOption { kind: field::OPT_PARAMETER_REQUEST_LIST, data: &[1, 3, 6, 42] })
+            .emit(DhcpOption {
+                kind: field::OPT_PARAMETER_REQUEST_LIST,
+                data: &[1, 3, 6, 42],
+            })
             .unwrap();
         options.end().unwrap();
 
@@ -1223,13 +1269,19 @@ mod test {
     #[test]
     fn test_emit_dhcp_option() {
         static DATA: &[u8] = &[1, 3, 6];
-        let dhcp_option = DhcpOption { kind: field::OPT_PARAMETER_REQUEST_LIST, data: DATA };
+        let dhcp_option = DhcpOption {
+            kind: field::OPT_PARAMETER_REQUEST_LIST,
+            data: DATA,
+        };
 
         let mut bytes = vec![0xa5; 5];
         let mut writer = DhcpOptionWriter::new(&mut bytes);
         writer.emit(dhcp_option).unwrap();
 
-        assert_eq!(&bytes[0..2], &[field::OPT_PARAMETER_REQUEST_LIST, DATA.len() as u8]);
+        assert_eq!(
+            &bytes[0..2],
+            &[field::OPT_PARAMETER_REQUEST_LIST, DATA.len() as u8]
+        );
         assert_eq!(&bytes[2..], DATA);
     }
 

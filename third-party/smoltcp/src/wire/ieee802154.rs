@@ -527,7 +527,9 @@ impl<T: AsRef<[u8]>> Frame<T> {
             let mut offset = if dst_pan_id { 2 } else { 0 };
             offset += dst_addr.size();
             let addressing_fields = self.addressing_fields()?;
-            Some(Pan(LittleEndian::read_u16(&addressing_fields[offset..][..2])))
+            Some(Pan(LittleEndian::read_u16(
+                &addressing_fields[offset..][..2],
+            )))
         } else {
             None
         }
@@ -567,15 +569,27 @@ impl<T: AsRef<[u8]>> Frame<T> {
     fn aux_security_header_start(&self) -> usize {
         // We start with 3, because 2 bytes for frame control and the sequence number.
         let mut index = 3;
-        index += if let Some(addrs) = self.addressing_fields() { addrs.len() } else { 0 };
+        index += if let Some(addrs) = self.addressing_fields() {
+            addrs.len()
+        } else {
+            0
+        };
         index
     }
 
     /// Return the size of the security header.
     fn security_header_len(&self) -> usize {
         let mut size = 1;
-        size += if self.frame_counter_suppressed() { 0 } else { 4 };
-        size += if let Some(len) = self.key_identifier_length() { len as usize } else { 0 };
+        size += if self.frame_counter_suppressed() {
+            0
+        } else {
+            4
+        };
+        size += if let Some(len) = self.key_identifier_length() {
+            len as usize
+        } else {
+            0
+        };
         size
     }
 
@@ -637,7 +651,11 @@ impl<T: AsRef<[u8]>> Frame<T> {
     fn key_identifier(&self) -> &[u8] {
         let index = self.aux_security_header_start();
         let b = &self.buffer.as_ref()[index..];
-        let length = if let Some(len) = self.key_identifier_length() { len as usize } else { 0 };
+        let length = if let Some(len) = self.key_identifier_length() {
+            len as usize
+        } else {
+            0
+        };
         &b[5..][..length]
     }
 
@@ -1005,7 +1023,9 @@ mod test {
             dst_pan_id: Some(Pan(0xabcd)),
             dst_addr: Some(Address::BROADCAST),
             src_pan_id: None,
-            src_addr: Some(Address::Extended([0xc7, 0xd9, 0xb5, 0x14, 0x00, 0x4b, 0x12, 0x00])),
+            src_addr: Some(Address::Extended([
+                0xc7, 0xd9, 0xb5, 0x14, 0x00, 0x4b, 0x12, 0x00,
+            ])),
         };
 
         let buffer_len = repr.buffer_len();
@@ -1027,7 +1047,9 @@ mod test {
         assert_eq!(frame.src_pan_id(), None);
         assert_eq!(
             frame.src_addr(),
-            Some(Address::Extended([0xc7, 0xd9, 0xb5, 0x14, 0x00, 0x4b, 0x12, 0x00]))
+            Some(Address::Extended([
+                0xc7, 0xd9, 0xb5, 0x14, 0x00, 0x4b, 0x12, 0x00
+            ]))
         );
     }
 

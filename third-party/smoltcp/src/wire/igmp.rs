@@ -72,7 +72,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Returns `Err(Error)` if the buffer is too short.
     pub fn check_len(&self) -> Result<()> {
         let len = self.buffer.as_ref().len();
-        if len < field::GROUP_ADDRESS.end { Err(Error) } else { Ok(()) }
+        if len < field::GROUP_ADDRESS.end {
+            Err(Error)
+        } else {
+            Ok(())
+        }
     }
 
     /// Consume the packet, returning the underlying buffer.
@@ -170,9 +174,18 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
 #[derive(Debug, PartialEq, Eq, Clone)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Repr {
-    MembershipQuery { max_resp_time: Duration, group_addr: Ipv4Address, version: IgmpVersion },
-    MembershipReport { group_addr: Ipv4Address, version: IgmpVersion },
-    LeaveGroup { group_addr: Ipv4Address },
+    MembershipQuery {
+        max_resp_time: Duration,
+        group_addr: Ipv4Address,
+        version: IgmpVersion,
+    },
+    MembershipReport {
+        group_addr: Ipv4Address,
+        version: IgmpVersion,
+    },
+    LeaveGroup {
+        group_addr: Ipv4Address,
+    },
 }
 
 /// Type of IGMP membership report version
@@ -210,13 +223,19 @@ impl Repr {
                 } else {
                     IgmpVersion::Version2
                 };
-                Ok(Repr::MembershipQuery { max_resp_time, group_addr: addr, version })
+                Ok(Repr::MembershipQuery {
+                    max_resp_time,
+                    group_addr: addr,
+                    version,
+                })
             }
             Message::MembershipReportV2 => Ok(Repr::MembershipReport {
                 group_addr: packet.group_addr(),
                 version: IgmpVersion::Version2,
             }),
-            Message::LeaveGroup => Ok(Repr::LeaveGroup { group_addr: packet.group_addr() }),
+            Message::LeaveGroup => Ok(Repr::LeaveGroup {
+                group_addr: packet.group_addr(),
+            }),
             Message::MembershipReportV1 => {
                 // for backwards compatibility with IGMPv1
                 Ok(Repr::MembershipReport {
@@ -240,7 +259,11 @@ impl Repr {
         T: AsRef<[u8]> + AsMut<[u8]> + ?Sized,
     {
         match *self {
-            Repr::MembershipQuery { max_resp_time, group_addr, version } => {
+            Repr::MembershipQuery {
+                max_resp_time,
+                group_addr,
+                version,
+            } => {
                 packet.set_msg_type(Message::MembershipQuery);
                 match version {
                     IgmpVersion::Version1 => packet.set_max_resp_code(0),
@@ -250,7 +273,10 @@ impl Repr {
                 }
                 packet.set_group_address(group_addr);
             }
-            Repr::MembershipReport { group_addr, version } => {
+            Repr::MembershipReport {
+                group_addr,
+                version,
+            } => {
                 match version {
                     IgmpVersion::Version1 => packet.set_msg_type(Message::MembershipReportV1),
                     IgmpVersion::Version2 => packet.set_msg_type(Message::MembershipReportV2),
@@ -309,13 +335,21 @@ impl<T: AsRef<[u8]> + ?Sized> fmt::Display for Packet<&T> {
 impl fmt::Display for Repr {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match *self {
-            Repr::MembershipQuery { max_resp_time, group_addr, version } => write!(
+            Repr::MembershipQuery {
+                max_resp_time,
+                group_addr,
+                version,
+            } => write!(
                 f,
                 "IGMP membership query max_resp_time={max_resp_time} group_addr={group_addr} version={version:?}"
             ),
-            Repr::MembershipReport { group_addr, version } => {
-                write!(f, "IGMP membership report group_addr={group_addr} version={version:?}")
-            }
+            Repr::MembershipReport {
+                group_addr,
+                version,
+            } => write!(
+                f,
+                "IGMP membership report group_addr={group_addr} version={version:?}"
+            ),
             Repr::LeaveGroup { group_addr } => {
                 write!(f, "IGMP leave group group_addr={group_addr})")
             }
@@ -351,7 +385,10 @@ mod test {
         assert_eq!(packet.msg_type(), Message::LeaveGroup);
         assert_eq!(packet.max_resp_code(), 0);
         assert_eq!(packet.checksum(), 0x269);
-        assert_eq!(packet.group_addr(), Ipv4Address::from_octets([224, 0, 6, 150]));
+        assert_eq!(
+            packet.group_addr(),
+            Ipv4Address::from_octets([224, 0, 6, 150])
+        );
         assert!(packet.verify_checksum());
     }
 
@@ -361,7 +398,10 @@ mod test {
         assert_eq!(packet.msg_type(), Message::MembershipReportV2);
         assert_eq!(packet.max_resp_code(), 0);
         assert_eq!(packet.checksum(), 0x08da);
-        assert_eq!(packet.group_addr(), Ipv4Address::from_octets([225, 0, 0, 37]));
+        assert_eq!(
+            packet.group_addr(),
+            Ipv4Address::from_octets([225, 0, 0, 37])
+        );
         assert!(packet.verify_checksum());
     }
 

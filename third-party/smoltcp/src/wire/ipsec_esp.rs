@@ -36,7 +36,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn check_len(&self) -> Result<()> {
         let data = self.buffer.as_ref();
         let len = data.len();
-        if len < field::SEQUENCE_NUMBER.end { Err(Error) } else { Ok(()) }
+        if len < field::SEQUENCE_NUMBER.end {
+            Err(Error)
+        } else {
+            Ok(())
+        }
     }
 
     /// Consume the packet, returning the underlying buffer.
@@ -145,7 +149,10 @@ mod test {
     }
 
     fn packet_repr() -> Repr {
-        Repr { security_parameters_index: 0xfb5128a6, sequence_number: 2 }
+        Repr {
+            security_parameters_index: 0xfb5128a6,
+            sequence_number: 2,
+        }
     }
 
     #[test]

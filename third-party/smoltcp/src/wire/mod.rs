@@ -315,7 +315,11 @@ impl fmt::Display for Error {
 pub type Result<T> = core::result::Result<T, Error>;
 
 /// Representation of an hardware address, such as an Ethernet address or an IEEE802.15.4 address.
-#[cfg(any(feature = "medium-ip", feature = "medium-ethernet", feature = "medium-ieee802154"))]
+#[cfg(any(
+    feature = "medium-ip",
+    feature = "medium-ethernet",
+    feature = "medium-ieee802154"
+))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum HardwareAddress {
@@ -327,7 +331,11 @@ pub enum HardwareAddress {
     Ieee802154(Ieee802154Address),
 }
 
-#[cfg(any(feature = "medium-ip", feature = "medium-ethernet", feature = "medium-ieee802154"))]
+#[cfg(any(
+    feature = "medium-ip",
+    feature = "medium-ethernet",
+    feature = "medium-ieee802154"
+))]
 #[cfg(test)]
 impl Default for HardwareAddress {
     fn default() -> Self {
@@ -347,7 +355,11 @@ impl Default for HardwareAddress {
     }
 }
 
-#[cfg(any(feature = "medium-ip", feature = "medium-ethernet", feature = "medium-ieee802154"))]
+#[cfg(any(
+    feature = "medium-ip",
+    feature = "medium-ethernet",
+    feature = "medium-ieee802154"
+))]
 impl HardwareAddress {
     pub const fn as_bytes(&self) -> &[u8] {
         match self {
@@ -426,7 +438,11 @@ impl HardwareAddress {
     }
 }
 
-#[cfg(any(feature = "medium-ip", feature = "medium-ethernet", feature = "medium-ieee802154"))]
+#[cfg(any(
+    feature = "medium-ip",
+    feature = "medium-ethernet",
+    feature = "medium-ieee802154"
+))]
 impl core::fmt::Display for HardwareAddress {
     fn fmt(&self, f: &mut core::fmt::Formatter) -> core::fmt::Result {
         match self {
@@ -480,7 +496,10 @@ impl RawHardwareAddress {
         let mut data = [0u8; MAX_HARDWARE_ADDRESS_LEN];
         data[..addr.len()].copy_from_slice(addr);
 
-        Self { len: addr.len() as u8, data }
+        Self {
+            len: addr.len() as u8,
+            data,
+        }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -502,14 +521,18 @@ impl RawHardwareAddress {
                 if self.len() != 6 {
                     return Err(Error);
                 }
-                Ok(HardwareAddress::Ethernet(EthernetAddress::from_bytes(self.as_bytes())))
+                Ok(HardwareAddress::Ethernet(EthernetAddress::from_bytes(
+                    self.as_bytes(),
+                )))
             }
             #[cfg(feature = "medium-ieee802154")]
             Medium::Ieee802154 => {
                 if self.len() != 8 {
                     return Err(Error);
                 }
-                Ok(HardwareAddress::Ieee802154(Ieee802154Address::from_bytes(self.as_bytes())))
+                Ok(HardwareAddress::Ieee802154(Ieee802154Address::from_bytes(
+                    self.as_bytes(),
+                )))
             }
             #[cfg(feature = "medium-ip")]
             Medium::Ip => unreachable!(),

@@ -259,7 +259,9 @@ impl<'a> Repr<'a> {
         }
 
         match packet.msg_type() {
-            Message::RouterSolicit => Ok(Repr::RouterSolicit { lladdr: src_ll_addr }),
+            Message::RouterSolicit => Ok(Repr::RouterSolicit {
+                lladdr: src_ll_addr,
+            }),
             Message::RouterAdvert => Ok(Repr::RouterAdvert {
                 hop_limit: packet.current_hop_limit(),
                 flags: packet.router_flags(),
@@ -270,9 +272,10 @@ impl<'a> Repr<'a> {
                 mtu,
                 prefix_info,
             }),
-            Message::NeighborSolicit => {
-                Ok(Repr::NeighborSolicit { target_addr: packet.target_addr(), lladdr: src_ll_addr })
-            }
+            Message::NeighborSolicit => Ok(Repr::NeighborSolicit {
+                target_addr: packet.target_addr(),
+                lladdr: src_ll_addr,
+            }),
             Message::NeighborAdvert => Ok(Repr::NeighborAdvert {
                 flags: packet.neighbor_flags(),
                 target_addr: packet.target_addr(),
@@ -297,7 +300,12 @@ impl<'a> Repr<'a> {
                 }
                 None => field::UNUSED.end,
             },
-            &Repr::RouterAdvert { lladdr, mtu, prefix_info, .. } => {
+            &Repr::RouterAdvert {
+                lladdr,
+                mtu,
+                prefix_info,
+                ..
+            } => {
                 let mut offset = 0;
                 if let Some(lladdr) = lladdr {
                     offset += NdiscOptionRepr::TargetLinkLayerAddr(lladdr).buffer_len();
@@ -317,7 +325,11 @@ impl<'a> Repr<'a> {
                 }
                 offset
             }
-            &Repr::Redirect { lladdr, redirected_hdr, .. } => {
+            &Repr::Redirect {
+                lladdr,
+                redirected_hdr,
+                ..
+            } => {
                 let mut offset = field::DEST_ADDR.end;
                 if let Some(lladdr) = lladdr {
                     offset += NdiscOptionRepr::TargetLinkLayerAddr(lladdr).buffer_len();
@@ -384,7 +396,10 @@ impl<'a> Repr<'a> {
                 }
             }
 
-            Repr::NeighborSolicit { target_addr, lladdr } => {
+            Repr::NeighborSolicit {
+                target_addr,
+                lladdr,
+            } => {
                 packet.set_msg_type(Message::NeighborSolicit);
                 packet.set_msg_code(0);
                 packet.clear_reserved();
@@ -395,7 +410,11 @@ impl<'a> Repr<'a> {
                 }
             }
 
-            Repr::NeighborAdvert { flags, target_addr, lladdr } => {
+            Repr::NeighborAdvert {
+                flags,
+                target_addr,
+                lladdr,
+            } => {
                 packet.set_msg_type(Message::NeighborAdvert);
                 packet.set_msg_code(0);
                 packet.clear_reserved();
@@ -407,7 +426,12 @@ impl<'a> Repr<'a> {
                 }
             }
 
-            Repr::Redirect { target_addr, dest_addr, lladdr, redirected_hdr } => {
+            Repr::Redirect {
+                target_addr,
+                dest_addr,
+                lladdr,
+                redirected_hdr,
+            } => {
                 packet.set_msg_type(Message::Redirect);
                 packet.set_msg_code(0);
                 packet.clear_reserved();
@@ -485,7 +509,9 @@ mod test {
         packet.set_router_lifetime(Duration::from_secs(900));
         packet.set_reachable_time(Duration::from_millis(900));
         packet.set_retrans_time(Duration::from_millis(900));
-        packet.payload_mut().copy_from_slice(&SOURCE_LINK_LAYER_OPT[..]);
+        packet
+            .payload_mut()
+            .copy_from_slice(&SOURCE_LINK_LAYER_OPT[..]);
         packet.fill_checksum(&MOCK_IP_ADDR_1, &MOCK_IP_ADDR_2);
         assert_eq!(&*packet.into_inner(), &ROUTER_ADVERT_BYTES[..]);
     }
@@ -532,7 +558,12 @@ mod test {
 
         let mut bytes = vec![0u8; repr.buffer_len()];
         let mut packet = Packet::new_unchecked(&mut bytes[..]);
-        repr.emit(&MOCK_IP_ADDR_1, &MOCK_IP_ADDR_2, &mut packet, &ChecksumCapabilities::default());
+        repr.emit(
+            &MOCK_IP_ADDR_1,
+            &MOCK_IP_ADDR_2,
+            &mut packet,
+            &ChecksumCapabilities::default(),
+        );
 
         let packet = Packet::new_unchecked(&bytes[..]);
         let parsed = Icmpv6Repr::parse(

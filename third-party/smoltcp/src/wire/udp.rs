@@ -60,7 +60,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
             Err(Error)
         } else {
             let field_len = self.len() as usize;
-            if buffer_len < field_len || field_len < HEADER_LEN { Err(Error) } else { Ok(()) }
+            if buffer_len < field_len || field_len < HEADER_LEN {
+                Err(Error)
+            } else {
+                Ok(())
+            }
         }
     }
 
@@ -252,7 +256,10 @@ impl Repr {
             }
         }
 
-        Ok(Repr { src_port: packet.src_port(), dst_port: packet.dst_port() })
+        Ok(Repr {
+            src_port: packet.src_port(),
+            dst_port: packet.dst_port(),
+        })
     }
 
     /// Return the length of the packet header that will be emitted from this high-level representation.
@@ -369,12 +376,14 @@ mod test {
     const DST_ADDR: Ipv4Address = Ipv4Address::new(192, 168, 1, 2);
 
     #[cfg(feature = "proto-ipv4")]
-    static PACKET_BYTES: [u8; 12] =
-        [0xbf, 0x00, 0x00, 0x35, 0x00, 0x0c, 0x12, 0x4d, 0xaa, 0x00, 0x00, 0xff];
+    static PACKET_BYTES: [u8; 12] = [
+        0xbf, 0x00, 0x00, 0x35, 0x00, 0x0c, 0x12, 0x4d, 0xaa, 0x00, 0x00, 0xff,
+    ];
 
     #[cfg(feature = "proto-ipv4")]
-    static NO_CHECKSUM_PACKET: [u8; 12] =
-        [0xbf, 0x00, 0x00, 0x35, 0x00, 0x0c, 0x00, 0x00, 0xaa, 0x00, 0x00, 0xff];
+    static NO_CHECKSUM_PACKET: [u8; 12] = [
+        0xbf, 0x00, 0x00, 0x35, 0x00, 0x0c, 0x00, 0x00, 0xaa, 0x00, 0x00, 0xff,
+    ];
 
     #[cfg(feature = "proto-ipv4")]
     static PAYLOAD_BYTES: [u8; 4] = [0xaa, 0x00, 0x00, 0xff];
@@ -439,7 +448,10 @@ mod test {
 
     #[cfg(feature = "proto-ipv4")]
     fn packet_repr() -> Repr {
-        Repr { src_port: 48896, dst_port: 53 }
+        Repr {
+            src_port: 48896,
+            dst_port: 53,
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ impl Interface {
         if pkt.packet_len > pkt.sent_bytes
             && let Some(tx_token) = device.transmit(self.inner.now)
         {
-            self.inner.dispatch_ipv4_frag(tx_token, &mut self.fragmenter);
+            self.inner
+                .dispatch_ipv4_frag(tx_token, &mut self.fragmenter);
         }
     }
 }
@@ -159,8 +160,9 @@ impl InterfaceInner {
                 && matches!(self.caps.medium, Medium::Ethernet)
             {
                 let udp_packet = check!(UdpPacket::new_checked(ip_payload));
-                if let Some(dhcp_socket) =
-                    sockets.items_mut().find_map(|i| Dhcpv4Socket::downcast_mut(&mut i.socket))
+                if let Some(dhcp_socket) = sockets
+                    .items_mut()
+                    .find_map(|i| Dhcpv4Socket::downcast_mut(&mut i.socket))
                 {
                     // First check for source and dest ports, then do `UdpRepr::parse` if they match.
                     // This way we avoid validating the UDP checksum twice for all non-DHCP UDP packets (one here, one in `process_udp`)
@@ -328,8 +330,9 @@ impl InterfaceInner {
         let mut handled_by_icmp_socket = false;
 
         #[cfg(all(feature = "socket-icmp", feature = "proto-ipv4"))]
-        for icmp_socket in
-            _sockets.items_mut().filter_map(|i| icmp::Socket::downcast_mut(&mut i.socket))
+        for icmp_socket in _sockets
+            .items_mut()
+            .filter_map(|i| icmp::Socket::downcast_mut(&mut i.socket))
         {
             if icmp_socket.accepts_v4(self, &ip_repr, &icmp_repr) {
                 icmp_socket.process_v4(self, &ip_repr, &icmp_repr);
@@ -340,8 +343,16 @@ impl InterfaceInner {
         match icmp_repr {
             // Respond to echo requests.
             #[cfg(all(feature = "proto-ipv4", feature = "auto-icmp-echo-reply"))]
-            Icmpv4Repr::EchoRequest { ident, seq_no, data } => {
-                let icmp_reply_repr = Icmpv4Repr::EchoReply { ident, seq_no, data };
+            Icmpv4Repr::EchoRequest {
+                ident,
+                seq_no,
+                data,
+            } => {
+                let icmp_reply_repr = Icmpv4Repr::EchoReply {
+                    ident,
+                    seq_no,
+                    data,
+                };
                 self.icmpv4_reply(ip_repr, icmp_reply_repr)
             }
 
@@ -376,7 +387,10 @@ impl InterfaceInner {
                 payload_len: icmp_repr.buffer_len(),
                 hop_limit: 64,
             };
-            Some(Packet::new_ipv4(ipv4_reply_repr, IpPayload::Icmpv4(icmp_repr)))
+            Some(Packet::new_ipv4(
+                ipv4_reply_repr,
+                IpPayload::Icmpv4(icmp_repr),
+            ))
         } else if self.is_broadcast_v4(ipv4_repr.dst_addr) {
             // Only reply to broadcasts for echo replies and not other ICMP messages
             match icmp_repr {
@@ -389,7 +403,10 @@ impl InterfaceInner {
                             payload_len: icmp_repr.buffer_len(),
                             hop_limit: 64,
                         };
-                        Some(Packet::new_ipv4(ipv4_reply_repr, IpPayload::Icmpv4(icmp_repr)))
+                        Some(Packet::new_ipv4(
+                            ipv4_reply_repr,
+                            IpPayload::Icmpv4(icmp_repr),
+                        ))
                     }
                     None => None,
                 },

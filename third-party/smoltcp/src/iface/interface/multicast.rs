@@ -37,8 +37,13 @@ pub(crate) enum IgmpReportState {
 #[cfg(feature = "proto-ipv6")]
 pub(crate) enum MldReportState {
     Inactive,
-    ToGeneralQuery { timeout: crate::time::Instant },
-    ToSpecificQuery { group: Ipv6Address, timeout: crate::time::Instant },
+    ToGeneralQuery {
+        timeout: crate::time::Instant,
+    },
+    ToSpecificQuery {
+        group: Ipv6Address,
+        timeout: crate::time::Instant,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,8 +185,12 @@ impl Interface {
     ///   timeouts, send IGMP membership reports.
     pub(crate) fn multicast_egress(&mut self, device: &mut (impl Device + ?Sized)) {
         // Process multicast joins.
-        while let Some((&addr, _)) =
-            self.inner.multicast.groups.iter().find(|&(_, &state)| state == GroupState::Joining)
+        while let Some((&addr, _)) = self
+            .inner
+            .multicast
+            .groups
+            .iter()
+            .find(|&(_, &state)| state == GroupState::Joining)
         {
             match addr {
                 #[cfg(feature = "proto-ipv4")]
@@ -216,12 +225,20 @@ impl Interface {
             }
 
             // NOTE(unwrap): this is always replacing an existing entry, so it can't fail due to the map being full.
-            self.inner.multicast.groups.insert(addr, GroupState::Joined).unwrap();
+            self.inner
+                .multicast
+                .groups
+                .insert(addr, GroupState::Joined)
+                .unwrap();
         }
 
         // Process multicast leaves.
-        while let Some((&addr, _)) =
-            self.inner.multicast.groups.iter().find(|&(_, &state)| state == GroupState::Leaving)
+        while let Some((&addr, _)) = self
+            .inner
+            .multicast
+            .groups
+            .iter()
+            .find(|&(_, &state)| state == GroupState::Leaving)
         {
             match addr {
                 #[cfg(feature = "proto-ipv4")]
@@ -260,9 +277,11 @@ impl Interface {
 
         #[cfg(feature = "proto-ipv4")]
         match self.inner.multicast.igmp_report_state {
-            IgmpReportState::ToSpecificQuery { version, timeout, group }
-                if self.inner.now >= timeout =>
-            {
+            IgmpReportState::ToSpecificQuery {
+                version,
+                timeout,
+                group,
+            } if self.inner.now >= timeout => {
                 if let Some(pkt) = self.inner.igmp_report_packet(version, group) {
                     // Send initial membership report
                     if let Some(tx_token) = device.transmit(self.inner.now) {
@@ -274,9 +293,12 @@ impl Interface {
                     }
                 }
             }
-            IgmpReportState::ToGeneralQuery { version, timeout, interval, next_index }
-                if self.inner.now >= timeout =>
-            {
+            IgmpReportState::ToGeneralQuery {
+                version,
+                timeout,
+                interval,
+                next_index,
+            } if self.inner.now >= timeout => {
                 let addr = self
                     .inner
                     .multicast
@@ -331,9 +353,10 @@ impl Interface {
                     .groups
                     .iter()
                     .filter_map(|(addr, _)| match addr {
-                        IpAddress::Ipv6(addr) => {
-                            Some(MldAddressRecordRepr::new(MldRecordType::ModeIsExclude, *addr))
-                        }
+                        IpAddress::Ipv6(addr) => Some(MldAddressRecordRepr::new(
+                            MldRecordType::ModeIsExclude,
+                            *addr,
+                        )),
                         #[allow(unreachable_patterns)]
                         _ => None,
                     })
@@ -383,7 +406,11 @@ impl InterfaceInner {
 
         // FIXME: report membership after a delay
         match igmp_repr {
-            IgmpRepr::MembershipQuery { group_addr, version, max_resp_time } => {
+            IgmpRepr::MembershipQuery {
+                group_addr,
+                version,
+                max_resp_time,
+            } => {
                 // General query
                 if group_addr.is_unspecified() && ipv4_repr.dst_addr == IPV4_MULTICAST_ALL_SYSTEMS {
                     let ipv4_multicast_group_count = self
@@ -441,7 +468,10 @@ impl InterfaceInner {
         group_addr: Ipv4Address,
     ) -> Option<Packet<'any>> {
         let iface_addr = self.ipv4_addr()?;
-        let igmp_repr = IgmpRepr::MembershipReport { group_addr, version };
+        let igmp_repr = IgmpRepr::MembershipReport {
+            group_addr,
+            version,
+        };
         let pkt = Packet::new_ipv4(
             Ipv4Repr {
                 src_addr: iface_addr,
@@ -486,7 +516,11 @@ impl InterfaceInner {
         repr: MldRepr<'frame>,
     ) -> Option<Packet<'frame>> {
         match repr {
-            MldRepr::Query { mcast_addr, max_resp_code, .. } => {
+            MldRepr::Query {
+                mcast_addr,
+                max_resp_code,
+                ..
+            } => {
                 // Do not respond immediately to the query, but wait a random time
                 let delay = if max_resp_code > 0 {
                     (self.rand.rand_u16() % max_resp_code).into()
@@ -506,8 +540,9 @@ impl InterfaceInner {
                         .filter(|a| matches!(a, IpAddress::Ipv6(_)))
                         .count();
                     if ipv6_multicast_group_count != 0 {
-                        self.multicast.mld_report_state =
-                            MldReportState::ToGeneralQuery { timeout: self.now + delay };
+                        self.multicast.mld_report_state = MldReportState::ToGeneralQuery {
+                            timeout: self.now + delay,
+                        };
                     }
                 }
                 if self.has_multicast_group(mcast_addr) && ip_repr.dst_addr == mcast_addr {

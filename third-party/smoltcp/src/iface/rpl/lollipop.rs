@@ -181,6 +181,9 @@ mod tests {
             SequenceCounter::new(240).partial_cmp(&SequenceCounter::new(240)),
             Some(Ordering::Equal)
         );
-        assert_eq!(SequenceCounter::new(130).partial_cmp(&SequenceCounter::new(241)), None);
+        assert_eq!(
+            SequenceCounter::new(130).partial_cmp(&SequenceCounter::new(241)),
+            None
+        );
     }
 }

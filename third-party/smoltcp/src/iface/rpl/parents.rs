@@ -19,7 +19,12 @@ impl Parent {
         version_number: SequenceCounter,
         dodag_id: Ipv6Address,
     ) -> Self {
-        Self { rank, preference, version_number, dodag_id }
+        Self {
+            rank,
+            preference,
+            version_number,
+            dodag_id,
+        }
     }
 
     /// Return the Rank of the parent.
@@ -88,7 +93,12 @@ mod tests {
 
         assert_eq!(
             set.find(&Ipv6Address::UNSPECIFIED),
-            Some(&Parent::new(0, Rank::ROOT, Default::default(), Ipv6Address::UNSPECIFIED))
+            Some(&Parent::new(
+                0,
+                Rank::ROOT,
+                Default::default(),
+                Ipv6Address::UNSPECIFIED
+            ))
         );
     }
 

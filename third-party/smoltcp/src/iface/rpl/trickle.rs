@@ -122,7 +122,11 @@ impl TrickleTimer {
     /// Reset the Trickle timer when the interval has expired.
     fn expire(&mut self, now: Instant, rand: &mut Rand) {
         let max_interval = Duration::from_millis(2u32.pow(self.i_max) as u64);
-        let i = if self.i >= max_interval { max_interval } else { self.i + self.i };
+        let i = if self.i >= max_interval {
+            max_interval
+        } else {
+            self.i + self.i
+        };
 
         self.reset(i, now, rand);
     }

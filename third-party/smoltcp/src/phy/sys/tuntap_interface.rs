@@ -91,8 +91,11 @@ impl TunTapInterfaceDesc {
 
     pub fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         unsafe {
-            let len =
-                libc::read(self.lower, buffer.as_mut_ptr() as *mut libc::c_void, buffer.len());
+            let len = libc::read(
+                self.lower,
+                buffer.as_mut_ptr() as *mut libc::c_void,
+                buffer.len(),
+            );
             if len == -1 {
                 return Err(io::Error::last_os_error());
             }
@@ -102,7 +105,11 @@ impl TunTapInterfaceDesc {
 
     pub fn send(&mut self, buffer: &[u8]) -> io::Result<usize> {
         unsafe {
-            let len = libc::write(self.lower, buffer.as_ptr() as *const libc::c_void, buffer.len());
+            let len = libc::write(
+                self.lower,
+                buffer.as_ptr() as *const libc::c_void,
+                buffer.len(),
+            );
             if len == -1 {
                 return Err(io::Error::last_os_error());
             }

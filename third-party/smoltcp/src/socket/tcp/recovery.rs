@@ -301,7 +301,12 @@ impl Recovery {
 
     /// Takes off what is acknowledged and marks what is selectively so; returns the bytes that
     /// have newly arrived.
-    fn take_delivered(&mut self, now: Instant, ack: Ack, controller: &mut dyn Controller) -> usize {
+    fn take_delivered(
+        &mut self,
+        now: Instant,
+        ack: Ack,
+        controller: &mut dyn Controller,
+    ) -> usize {
         let mut arrived: Option<Segment> = None;
         let mut delivered = 0;
         let mut arrive = |segment: &Segment| {
@@ -325,9 +330,8 @@ impl Recovery {
         for (left, right) in ack.ranges.into_iter().flatten() {
             let (left, right) = (TcpSeqNumber(left as i32), TcpSeqNumber(right as i32));
             self.split(left, right);
-            let inside = |one: &&mut Segment| {
-                one.fate != Fate::Sacked && one.begin >= left && one.end <= right
-            };
+            let inside =
+                |one: &&mut Segment| one.fate != Fate::Sacked && one.begin >= left && one.end <= right;
             for segment in self.segments.iter_mut().filter(inside) {
                 segment.fate = Fate::Sacked;
                 arrive(segment);
@@ -352,7 +356,13 @@ impl Recovery {
     }
 
     /// Takes the time that the newest of the segments that arrived was under way.
-    fn time(&mut self, now: Instant, segment: &Segment, ack: Ack, controller: &mut dyn Controller) {
+    fn time(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        ack: Ack,
+        controller: &mut dyn Controller,
+    ) {
         let rtt = now - segment.sent_at;
         // An answer to the first transmission comes too early for the second (RFC 8985 §6.2).
         if segment.retransmitted && self.rtt_min.is_some_and(|least| rtt < least) {
@@ -376,12 +386,11 @@ impl Recovery {
         let Some((newest, rtt)) = self.newest else { return false };
         let sacked = self.segments.iter().filter(|one| one.fate == Fate::Sacked).count();
         let window = match self.phase {
-            Phase::Open if sacked < DUPLICATE_THRESHOLD => {
-                self.rtt_min
-                    .unwrap_or(Duration::ZERO)
-                    .min(self.rtt_smoothed.unwrap_or(Duration::ZERO) / 2)
-                    / 4
-            }
+            Phase::Open if sacked < DUPLICATE_THRESHOLD => self
+                .rtt_min
+                .unwrap_or(Duration::ZERO)
+                .min(self.rtt_smoothed.unwrap_or(Duration::ZERO) / 2)
+                / 4,
             _ => Duration::ZERO,
         };
         let mut lost = false;

@@ -240,9 +240,11 @@ impl Repr {
 
         match packet.dispatch() {
             DISPATCH_FIRST_FRAGMENT_HEADER => Ok(Self::FirstFragment { size, tag }),
-            DISPATCH_FRAGMENT_HEADER => {
-                Ok(Self::Fragment { size, tag, offset: packet.datagram_offset() })
-            }
+            DISPATCH_FRAGMENT_HEADER => Ok(Self::Fragment {
+                size,
+                tag,
+                offset: packet.datagram_offset(),
+            }),
             _ => Err(Error),
         }
     }

@@ -238,7 +238,10 @@ mod test {
 
     #[test]
     fn sixlowpan_fragment_emit() {
-        let repr = frag::Repr::FirstFragment { size: 0xff, tag: 0xabcd };
+        let repr = frag::Repr::FirstFragment {
+            size: 0xff,
+            tag: 0xabcd,
+        };
         let buffer = [0u8; 4];
         let mut packet = frag::Packet::new_unchecked(buffer);
 
@@ -249,7 +252,11 @@ mod test {
         assert_eq!(packet.datagram_tag(), 0xabcd);
         assert_eq!(packet.into_inner(), [0xc0, 0xff, 0xab, 0xcd]);
 
-        let repr = frag::Repr::Fragment { size: 0xff, tag: 0xabcd, offset: 0xcc };
+        let repr = frag::Repr::Fragment {
+            size: 0xff,
+            tag: 0xabcd,
+            offset: 0xcc,
+        };
         let buffer = [0u8; 5];
         let mut packet = frag::Packet::new_unchecked(buffer);
 

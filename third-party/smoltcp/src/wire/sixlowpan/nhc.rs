@@ -144,7 +144,11 @@ impl<T: AsRef<[u8]>> ExtHeaderPacket<T> {
         let mut len = 2;
         len += self.next_header_size();
 
-        if len <= buffer.len() { Ok(()) } else { Err(Error) }
+        if len <= buffer.len() {
+            Ok(())
+        } else {
+            Err(Error)
+        }
     }
 
     /// Consumes the frame, returning the underlying buffer.
@@ -332,7 +336,10 @@ mod tests {
     #[cfg(feature = "proto-rpl")]
     fn test_rpl_hop_by_hop_option_deconstruct() {
         let header = ExtHeaderPacket::new_checked(&RPL_HOP_BY_HOP_PACKET).unwrap();
-        assert_eq!(header.next_header(), NextHeader::Uncompressed(IpProtocol::Icmpv6));
+        assert_eq!(
+            header.next_header(),
+            NextHeader::Uncompressed(IpProtocol::Icmpv6)
+        );
         assert_eq!(header.extension_header_id(), ExtHeaderId::HopByHopHeader);
 
         let options = header.payload();
@@ -375,8 +382,12 @@ mod tests {
         };
 
         let mut buffer = vec![0u8; ext_hdr.buffer_len() + repr.buffer_len()];
-        ext_hdr.emit(&mut ExtHeaderPacket::new_unchecked(&mut buffer[..ext_hdr.buffer_len()]));
-        repr.emit(&mut Ipv6Option::new_unchecked(&mut buffer[ext_hdr.buffer_len()..]));
+        ext_hdr.emit(&mut ExtHeaderPacket::new_unchecked(
+            &mut buffer[..ext_hdr.buffer_len()],
+        ));
+        repr.emit(&mut Ipv6Option::new_unchecked(
+            &mut buffer[ext_hdr.buffer_len()..],
+        ));
 
         assert_eq!(&buffer[..], RPL_HOP_BY_HOP_PACKET);
     }
@@ -424,9 +435,12 @@ mod tests {
         };
 
         let mut buffer = vec![0u8; ext_hdr.buffer_len() + routing_hdr.buffer_len()];
-        ext_hdr.emit(&mut ExtHeaderPacket::new_unchecked(&mut buffer[..ext_hdr.buffer_len()]));
-        routing_hdr
-            .emit(&mut Ipv6RoutingHeader::new_unchecked(&mut buffer[ext_hdr.buffer_len()..]));
+        ext_hdr.emit(&mut ExtHeaderPacket::new_unchecked(
+            &mut buffer[..ext_hdr.buffer_len()],
+        ));
+        routing_hdr.emit(&mut Ipv6RoutingHeader::new_unchecked(
+            &mut buffer[ext_hdr.buffer_len()..],
+        ));
 
         assert_eq!(&buffer[..], ROUTING_SR_PACKET);
     }
@@ -708,7 +722,10 @@ impl<'a> UdpNhcRepr {
             }
         }
 
-        Ok(Self(UdpRepr { src_port: packet.src_port(), dst_port: packet.dst_port() }))
+        Ok(Self(UdpRepr {
+            src_port: packet.src_port(),
+            dst_port: packet.dst_port(),
+        }))
     }
 
     /// Return the length of a packet that will be emitted from this high-level representation.
@@ -785,7 +802,10 @@ mod test {
         assert_eq!(packet.length(), 6);
         assert_eq!(packet.dispatch_field(), DISPATCH_EXT_HEADER);
         assert_eq!(packet.extension_header_id(), ExtHeaderId::RoutingHeader);
-        assert_eq!(packet.next_header(), NextHeader::Uncompressed(IpProtocol::Icmpv6));
+        assert_eq!(
+            packet.next_header(),
+            NextHeader::Uncompressed(IpProtocol::Icmpv6)
+        );
 
         assert_eq!(packet.payload(), [0x03, 0x00, 0xff, 0x00, 0x00, 0x00]);
     }
@@ -835,7 +855,10 @@ mod test {
 
     #[test]
     fn udp_emit() {
-        let udp = UdpNhcRepr(UdpRepr { src_port: 0xf0b1, dst_port: 0xf001 });
+        let udp = UdpNhcRepr(UdpRepr {
+            src_port: 0xf0b1,
+            dst_port: 0xf001,
+        });
 
         let payload = b"Hello World!";
 

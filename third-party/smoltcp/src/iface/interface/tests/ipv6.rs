@@ -55,7 +55,11 @@ fn any_ip(#[case] medium: Medium) {
                 next_header: IpProtocol::Icmpv6,
                 payload_len: 8,
             },
-            IpPayload::Icmpv6(Icmpv6Repr::EchoRequest { ident: 0, seq_no: 0, data: b"" })
+            IpPayload::Icmpv6(Icmpv6Repr::EchoRequest {
+                ident: 0,
+                seq_no: 0,
+                data: b"",
+            })
         ))
     );
 
@@ -159,7 +163,11 @@ fn hop_by_hop_skip_with_icmp(#[case] medium: Medium) {
             next_header: IpProtocol::Icmpv6,
             payload_len: 19,
         },
-        IpPayload::Icmpv6(Icmpv6Repr::EchoReply { ident: 42, seq_no: 420, data: b"Lorem Ipsum" }),
+        IpPayload::Icmpv6(Icmpv6Repr::EchoReply {
+            ident: 42,
+            seq_no: 420,
+            data: b"Lorem Ipsum",
+        }),
     ));
 
     let (mut iface, mut sockets, _device) = setup(medium);
@@ -348,7 +356,11 @@ fn imcp_empty_echo_request(#[case] medium: Medium) {
                 next_header: IpProtocol::Icmpv6,
                 payload_len: 8,
             },
-            IpPayload::Icmpv6(Icmpv6Repr::EchoRequest { ident: 0, seq_no: 0, data: b"" })
+            IpPayload::Icmpv6(Icmpv6Repr::EchoRequest {
+                ident: 0,
+                seq_no: 0,
+                data: b"",
+            })
         ))
     );
 
@@ -360,7 +372,11 @@ fn imcp_empty_echo_request(#[case] medium: Medium) {
             next_header: IpProtocol::Icmpv6,
             payload_len: 8,
         },
-        IpPayload::Icmpv6(Icmpv6Repr::EchoReply { ident: 0, seq_no: 0, data: b"" }),
+        IpPayload::Icmpv6(Icmpv6Repr::EchoReply {
+            ident: 0,
+            seq_no: 0,
+            data: b"",
+        }),
     ));
 
     let (mut iface, mut sockets, _device) = setup(medium);
@@ -417,7 +433,11 @@ fn icmp_echo_request(#[case] medium: Medium) {
             next_header: IpProtocol::Icmpv6,
             payload_len: 19,
         },
-        IpPayload::Icmpv6(Icmpv6Repr::EchoReply { ident: 42, seq_no: 420, data: b"Lorem Ipsum" }),
+        IpPayload::Icmpv6(Icmpv6Repr::EchoReply {
+            ident: 42,
+            seq_no: 420,
+            data: b"Lorem Ipsum",
+        }),
     ));
 
     let (mut iface, mut sockets, _device) = setup(medium);
@@ -458,7 +478,11 @@ fn icmp_echo_reply_as_input(#[case] medium: Medium) {
                 next_header: IpProtocol::Icmpv6,
                 payload_len: 19,
             },
-            IpPayload::Icmpv6(Icmpv6Repr::EchoReply { ident: 0, seq_no: 0, data: b"Lorem Ipsum" })
+            IpPayload::Icmpv6(Icmpv6Repr::EchoReply {
+                ident: 0,
+                seq_no: 0,
+                data: b"Lorem Ipsum",
+            })
         ))
     );
 
@@ -656,7 +680,9 @@ fn ndisc_neighbor_advertisement_ethernet_multicast_addr(#[case] medium: Medium) 
             IpPayload::Icmpv6(Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert {
                 flags: NdiscNeighborFlags::SOLICITED,
                 target_addr: Ipv6Address::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x0002),
-                lladdr: Some(RawHardwareAddress::from_bytes(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff])),
+                lladdr: Some(RawHardwareAddress::from_bytes(&[
+                    0xff, 0xff, 0xff, 0xff, 0xff, 0xff
+                ])),
             }))
         ))
     );
@@ -733,9 +759,9 @@ fn ndisc_neighbor_advertisement_ieee802154(#[case] medium: Medium) {
             &IpAddress::Ipv6(Ipv6Address::new(0xfdbe, 0, 0, 0, 0, 0, 0, 0x0002)),
             iface.inner.now,
         ),
-        NeighborAnswer::Found(HardwareAddress::Ieee802154(Ieee802154Address::from_bytes(&[
-            0, 0, 0, 0, 0, 0, 0, 1
-        ]))),
+        NeighborAnswer::Found(HardwareAddress::Ieee802154(Ieee802154Address::from_bytes(
+            &[0, 0, 0, 0, 0, 0, 0, 1]
+        ))),
     );
 }
 
@@ -906,7 +932,9 @@ fn test_router_advertisement(#[case] medium: Medium) {
 
         assert_eq!(
             icmp_repr,
-            Icmpv6Repr::Ndisc(NdiscRepr::RouterSolicit { lladdr: Some(local_hw_addr.into()) })
+            Icmpv6Repr::Ndisc(NdiscRepr::RouterSolicit {
+                lladdr: Some(local_hw_addr.into()),
+            })
         );
 
         assert_eq!(ipv6_repr.dst_addr, IPV6_LINK_LOCAL_ALL_ROUTERS);
@@ -973,8 +1001,14 @@ fn test_router_advertisement(#[case] medium: Medium) {
     // Verify the pushed route matches expected
     iface.routes_mut().update(|route| {
         assert_eq!(route.len(), 1);
-        assert_eq!(route[0].cidr, IpCidr::new(IpAddress::v6(0, 0, 0, 0, 0, 0, 0, 0), 0));
-        assert_eq!(route[0].via_router, IpAddress::Ipv6(remote_ip_addr.address()));
+        assert_eq!(
+            route[0].cidr,
+            IpCidr::new(IpAddress::v6(0, 0, 0, 0, 0, 0, 0, 0), 0)
+        );
+        assert_eq!(
+            route[0].via_router,
+            IpAddress::Ipv6(remote_ip_addr.address())
+        );
         assert_eq!(route[0].preferred_until, None);
         assert_eq!(route[0].expires_at, None);
     });
@@ -983,7 +1017,11 @@ fn test_router_advertisement(#[case] medium: Medium) {
     // to remove the prefix, but retain the route
     prefix_information.valid_lifetime = Duration::ZERO;
     prefix_information.preferred_lifetime = Duration::ZERO;
-    if let NdiscRepr::RouterAdvert { ref mut prefix_info, .. } = advertisement {
+    if let NdiscRepr::RouterAdvert {
+        ref mut prefix_info,
+        ..
+    } = advertisement
+    {
         *prefix_info = Some(prefix_information);
     }
 
@@ -1016,8 +1054,11 @@ fn test_router_advertisement(#[case] medium: Medium) {
 
     // Craft router advertisement with zero router lifetime
     // to remove the route
-    if let NdiscRepr::RouterAdvert { ref mut prefix_info, ref mut router_lifetime, .. } =
-        advertisement
+    if let NdiscRepr::RouterAdvert {
+        ref mut prefix_info,
+        ref mut router_lifetime,
+        ..
+    } = advertisement
     {
         *prefix_info = None;
         *router_lifetime = Duration::ZERO;
@@ -1059,20 +1100,33 @@ fn test_router_advertisement(#[case] medium: Medium) {
 fn test_solicited_node_addrs(#[case] medium: Medium) {
     let (mut iface, _, _) = setup(medium);
     let mut new_addrs = heapless::Vec::<IpCidr, IFACE_MAX_ADDR_COUNT>::new();
-    new_addrs.push(IpCidr::new(IpAddress::v6(0xfe80, 0, 0, 0, 1, 2, 0, 2), 64)).unwrap();
-    new_addrs.push(IpCidr::new(IpAddress::v6(0xfe80, 0, 0, 0, 3, 4, 0, 0xffff), 64)).unwrap();
+    new_addrs
+        .push(IpCidr::new(IpAddress::v6(0xfe80, 0, 0, 0, 1, 2, 0, 2), 64))
+        .unwrap();
+    new_addrs
+        .push(IpCidr::new(
+            IpAddress::v6(0xfe80, 0, 0, 0, 3, 4, 0, 0xffff),
+            64,
+        ))
+        .unwrap();
     iface.update_ip_addrs(|addrs| {
         new_addrs.extend(addrs.to_vec());
         *addrs = new_addrs;
     });
     assert!(
-        iface.inner.has_solicited_node(Ipv6Address::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0x0002))
+        iface
+            .inner
+            .has_solicited_node(Ipv6Address::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0x0002))
     );
     assert!(
-        iface.inner.has_solicited_node(Ipv6Address::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0xffff))
+        iface
+            .inner
+            .has_solicited_node(Ipv6Address::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0xffff))
     );
     assert!(
-        !iface.inner.has_solicited_node(Ipv6Address::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0x0003))
+        !iface
+            .inner
+            .has_solicited_node(Ipv6Address::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0x0003))
     );
 }
 
@@ -1095,7 +1149,10 @@ fn test_icmp_reply_size(#[case] medium: Medium) {
 
     // UDP packet that if not tructated will cause a icmp port unreachable reply
     // to exceed the minimum mtu bytes in length.
-    let udp_repr = UdpRepr { src_port: 67, dst_port: 68 };
+    let udp_repr = UdpRepr {
+        src_port: 67,
+        dst_port: 68,
+    };
     let mut bytes = vec![0xff; udp_repr.header_len() + MAX_PAYLOAD_LEN];
     let mut packet = UdpPacket::new_unchecked(&mut bytes[..]);
     udp_repr.emit(
@@ -1130,7 +1187,10 @@ fn test_icmp_reply_size(#[case] medium: Medium) {
         payload_len: expected_icmp_repr.buffer_len(),
     };
 
-    assert_eq!(expected_ip_repr.buffer_len() + expected_icmp_repr.buffer_len(), MIN_MTU);
+    assert_eq!(
+        expected_ip_repr.buffer_len() + expected_icmp_repr.buffer_len(),
+        MIN_MTU
+    );
 
     assert_eq!(
         iface.inner.process_udp(
@@ -1140,7 +1200,10 @@ fn test_icmp_reply_size(#[case] medium: Medium) {
             ip_repr.into(),
             payload,
         ),
-        Some(Packet::new_ipv6(expected_ip_repr, IpPayload::Icmpv6(expected_icmp_repr)))
+        Some(Packet::new_ipv6(
+            expected_ip_repr,
+            IpPayload::Icmpv6(expected_icmp_repr)
+        ))
     );
 }
 
@@ -1163,10 +1226,18 @@ fn get_source_address() {
     iface.update_ip_addrs(|addrs| {
         addrs.clear();
 
-        addrs.push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_LINK_LOCAL_ADDR, 64))).unwrap();
-        addrs.push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_UNIQUE_LOCAL_ADDR1, 64))).unwrap();
-        addrs.push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_UNIQUE_LOCAL_ADDR2, 64))).unwrap();
-        addrs.push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_GLOBAL_UNICAST_ADDR1, 64))).unwrap();
+        addrs
+            .push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_LINK_LOCAL_ADDR, 64)))
+            .unwrap();
+        addrs
+            .push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_UNIQUE_LOCAL_ADDR1, 64)))
+            .unwrap();
+        addrs
+            .push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_UNIQUE_LOCAL_ADDR2, 64)))
+            .unwrap();
+        addrs
+            .push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_GLOBAL_UNICAST_ADDR1, 64)))
+            .unwrap();
     });
 
     // List of addresses we test:
@@ -1194,13 +1265,30 @@ fn get_source_address() {
         Ipv6Address::LOCALHOST
     );
 
-    assert_eq!(iface.inner.get_source_address_ipv6(&LINK_LOCAL_ADDR), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1), OWN_UNIQUE_LOCAL_ADDR1);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2), OWN_UNIQUE_LOCAL_ADDR2);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3), OWN_UNIQUE_LOCAL_ADDR1);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR4), OWN_UNIQUE_LOCAL_ADDR2);
     assert_eq!(
-        iface.inner.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        iface.inner.get_source_address_ipv6(&LINK_LOCAL_ADDR),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1),
+        OWN_UNIQUE_LOCAL_ADDR1
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2),
+        OWN_UNIQUE_LOCAL_ADDR2
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3),
+        OWN_UNIQUE_LOCAL_ADDR1
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR4),
+        OWN_UNIQUE_LOCAL_ADDR2
+    );
+    assert_eq!(
+        iface
+            .inner
+            .get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
         OWN_LINK_LOCAL_ADDR
     );
     assert_eq!(
@@ -1212,13 +1300,34 @@ fn get_source_address() {
         OWN_GLOBAL_UNICAST_ADDR1
     );
 
-    assert_eq!(iface.get_source_address_ipv6(&LINK_LOCAL_ADDR), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1), OWN_UNIQUE_LOCAL_ADDR1);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2), OWN_UNIQUE_LOCAL_ADDR2);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3), OWN_UNIQUE_LOCAL_ADDR1);
-    assert_eq!(iface.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1), OWN_GLOBAL_UNICAST_ADDR1);
-    assert_eq!(iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2), OWN_GLOBAL_UNICAST_ADDR1);
+    assert_eq!(
+        iface.get_source_address_ipv6(&LINK_LOCAL_ADDR),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1),
+        OWN_UNIQUE_LOCAL_ADDR1
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2),
+        OWN_UNIQUE_LOCAL_ADDR2
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3),
+        OWN_UNIQUE_LOCAL_ADDR1
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1),
+        OWN_GLOBAL_UNICAST_ADDR1
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2),
+        OWN_GLOBAL_UNICAST_ADDR1
+    );
 }
 
 #[cfg(feature = "medium-ip")]
@@ -1231,7 +1340,8 @@ fn get_source_address_only_link_local() {
     const OWN_LINK_LOCAL_ADDR: Ipv6Address = Ipv6Address::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     iface.update_ip_addrs(|ips| {
         ips.clear();
-        ips.push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_LINK_LOCAL_ADDR, 64))).unwrap();
+        ips.push(IpCidr::Ipv6(Ipv6Cidr::new(OWN_LINK_LOCAL_ADDR, 64)))
+            .unwrap();
     });
 
     // List of addresses we test:
@@ -1257,24 +1367,65 @@ fn get_source_address_only_link_local() {
         Ipv6Address::LOCALHOST
     );
 
-    assert_eq!(iface.inner.get_source_address_ipv6(&LINK_LOCAL_ADDR), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3), OWN_LINK_LOCAL_ADDR);
     assert_eq!(
-        iface.inner.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        iface.inner.get_source_address_ipv6(&LINK_LOCAL_ADDR),
         OWN_LINK_LOCAL_ADDR
     );
-    assert_eq!(iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2), OWN_LINK_LOCAL_ADDR);
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface
+            .inner
+            .get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2),
+        OWN_LINK_LOCAL_ADDR
+    );
 
-    assert_eq!(iface.get_source_address_ipv6(&LINK_LOCAL_ADDR), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1), OWN_LINK_LOCAL_ADDR);
-    assert_eq!(iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2), OWN_LINK_LOCAL_ADDR);
+    assert_eq!(
+        iface.get_source_address_ipv6(&LINK_LOCAL_ADDR),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1),
+        OWN_LINK_LOCAL_ADDR
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2),
+        OWN_LINK_LOCAL_ADDR
+    );
 }
 
 #[cfg(feature = "medium-ip")]
@@ -1307,24 +1458,65 @@ fn get_source_address_empty_interface() {
         Ipv6Address::LOCALHOST
     );
 
-    assert_eq!(iface.inner.get_source_address_ipv6(&LINK_LOCAL_ADDR), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3), Ipv6Address::LOCALHOST);
     assert_eq!(
-        iface.inner.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        iface.inner.get_source_address_ipv6(&LINK_LOCAL_ADDR),
         Ipv6Address::LOCALHOST
     );
-    assert_eq!(iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2), Ipv6Address::LOCALHOST);
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface
+            .inner
+            .get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.inner.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2),
+        Ipv6Address::LOCALHOST
+    );
 
-    assert_eq!(iface.get_source_address_ipv6(&LINK_LOCAL_ADDR), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1), Ipv6Address::LOCALHOST);
-    assert_eq!(iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2), Ipv6Address::LOCALHOST);
+    assert_eq!(
+        iface.get_source_address_ipv6(&LINK_LOCAL_ADDR),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR1),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR2),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&UNIQUE_LOCAL_ADDR3),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&IPV6_LINK_LOCAL_ALL_NODES),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR1),
+        Ipv6Address::LOCALHOST
+    );
+    assert_eq!(
+        iface.get_source_address_ipv6(&GLOBAL_UNICAST_ADDR2),
+        Ipv6Address::LOCALHOST
+    );
 }
 
 #[rstest]
@@ -1423,7 +1615,10 @@ fn test_join_ipv6_multicast_group(#[case] medium: Medium) {
         .unwrap();
 
         let record_data = match icmpv6_repr {
-            Icmpv6Repr::Mld(MldRepr::Report { nr_mcast_addr_rcrds, data }) => {
+            Icmpv6Repr::Mld(MldRepr::Report {
+                nr_mcast_addr_rcrds,
+                data,
+            }) => {
                 assert_eq!(nr_mcast_addr_rcrds, 1);
                 data
             }
@@ -1597,7 +1792,10 @@ fn test_handle_valid_multicast_query(#[case] medium: Medium) {
         .unwrap();
 
         let record_data = match icmpv6_repr {
-            Icmpv6Repr::Mld(MldRepr::Report { nr_mcast_addr_rcrds, data }) => {
+            Icmpv6Repr::Mld(MldRepr::Report {
+                nr_mcast_addr_rcrds,
+                data,
+            }) => {
                 assert_eq!(nr_mcast_addr_rcrds, results.len() as u16);
                 data
             }

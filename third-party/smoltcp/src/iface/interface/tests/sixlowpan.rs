@@ -206,12 +206,18 @@ fn test_echo_request_sixlowpan_128_bytes() {
                 payload_len: 136,
                 hop_limit: 64,
             },
-            IpPayload::Icmpv6(Icmpv6Repr::EchoReply { ident: 39, seq_no: 2, data })
+            IpPayload::Icmpv6(Icmpv6Repr::EchoReply {
+                ident: 39,
+                seq_no: 2,
+                data,
+            })
         ))
     );
 
     iface.inner.neighbor_cache.fill(
-        IpAddress::Ipv6(Ipv6Address::new(0xfe80, 0, 0, 0, 0x4042, 0x4242, 0x4242, 0x0b1a)),
+        IpAddress::Ipv6(Ipv6Address::new(
+            0xfe80, 0, 0, 0, 0x4042, 0x4242, 0x4242, 0x0b1a,
+        )),
         HardwareAddress::Ieee802154(Ieee802154Address::default()),
         Instant::now(),
     );
@@ -378,7 +384,13 @@ In at rhoncus tortor. Cras blandit tellus diam, varius vestibulum nibh commodo n
                 payload_len: udp_data.len(),
                 hop_limit: 64,
             },
-            IpPayload::Udp(UdpRepr { src_port: 1234, dst_port: 1234 }, udp_data),
+            IpPayload::Udp(
+                UdpRepr {
+                    src_port: 1234,
+                    dst_port: 1234,
+                },
+                udp_data,
+            ),
         ),
         &mut iface.fragmenter,
     );

@@ -107,8 +107,7 @@ impl Cubic {
         self.w_est += ALPHA_CUBIC * self.mss as f64 * segment as f64 / self.cwnd as f64;
         let cwnd = self.cwnd as f64;
         // At most by half in a round trip, and on the plateau by a hundredth of a segment.
-        let mut increment =
-            (target.max(self.w_est) - cwnd).clamp(0.01 * self.mss as f64, 0.5 * cwnd);
+        let mut increment = (target.max(self.w_est) - cwnd).clamp(0.01 * self.mss as f64, 0.5 * cwnd);
         // Without a loss so far, by a twentieth.
         if self.cwnd_prior == 0 {
             increment = increment.max(cwnd / 20.0);
@@ -226,7 +225,11 @@ impl Controller for Cubic {
                 WindowGrowth::Acks => segment,
                 WindowGrowth::Bytes => segment.min(self.ssthresh - self.cwnd),
             };
-            self.cwnd = self.cwnd.saturating_add(increment).min(self.rwnd).max(self.mss);
+            self.cwnd = self
+                .cwnd
+                .saturating_add(increment)
+                .min(self.rwnd)
+                .max(self.mss);
             return;
         }
 
@@ -263,7 +266,11 @@ impl Controller for Cubic {
         // RFC 9438 §4.3: advance our reno-like suggested cwnd.
         // When cwnd exceeds prior cwnd, change α_cubic to match Reno's AIMD.
         let w_est = {
-            let alpha = if self.w_est >= self.cwnd_prior as f64 { 1.0 } else { ALPHA_CUBIC };
+            let alpha = if self.w_est >= self.cwnd_prior as f64 {
+                1.0
+            } else {
+                ALPHA_CUBIC
+            };
 
             self.w_est += alpha * self.mss as f64 * segment as f64 / self.cwnd as f64;
             self.w_est
