@@ -5,7 +5,7 @@
 //! [`Headers::parse`] reads from the bytes is what the source's headers said, and the checksum of
 //! an IPv4 header is right.
 
-use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
+use etherparse::{IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 use weir_core::packet::{Addresses, Headers, Protocol};
 
 /// Writes the frame of a packet with these headers into `out`: all of it if its IP `packet` is
@@ -47,25 +47,30 @@ fn network(headers: &Headers, length: u32, out: &mut Vec<u8>) {
     let protocol = headers.protocol.map_or(UNASSIGNED, |protocol| protocol.0);
     match headers.addresses {
         Addresses::V6 { source, destination } => {
-            let mut packet = Ipv6Packet::new_unchecked(grown(out, 40));
-            packet.set_version(6);
-            packet.set_payload_len(length.saturating_sub(40));
-            packet.set_next_header(IpProtocol::from(protocol));
-            packet.set_hop_limit(HOPS);
-            packet.set_src_addr(source);
-            packet.set_dst_addr(destination);
-            transport(headers, length.saturating_sub(40), out);
+            let payload_length = length.saturating_sub(Ipv6Header::LEN as u16);
+            let header = Ipv6Header {
+                payload_length,
+                next_header: IpNumber(protocol),
+                hop_limit: HOPS,
+                source: source.octets(),
+                destination: destination.octets(),
+                ..Ipv6Header::default()
+            };
+            out.extend_from_slice(&header.to_bytes());
+            transport(headers, payload_length, out);
         }
         Addresses::V4 { source, destination } => {
-            let mut packet = Ipv4Packet::new_unchecked(grown(out, 20));
-            packet.set_version(4);
-            packet.set_header_len(20);
-            packet.set_total_len(length);
-            packet.set_hop_limit(HOPS);
-            packet.set_next_header(IpProtocol::from(protocol));
-            packet.set_src_addr(source);
-            packet.set_dst_addr(destination);
-            transport(headers, length.saturating_sub(20), out);
+            let header = Ipv4Header {
+                total_len: length,
+                time_to_live: HOPS,
+                protocol: IpNumber(protocol),
+                source: source.octets(),
+                destination: destination.octets(),
+                dont_fragment: false,
+                ..Ipv4Header::default()
+            };
+            out.extend_from_slice(&header.to_bytes());
+            transport(headers, length.saturating_sub(Ipv4Header::MIN_LEN as u16), out);
         }
         Addresses::Unknown => {}
     }
@@ -75,37 +80,29 @@ fn network(headers: &Headers, length: u32, out: &mut Vec<u8>) {
 /// checksum, since there is no payload.
 fn transport(headers: &Headers, length: u16, out: &mut Vec<u8>) {
     let Some(ports) = headers.ports else { return };
+    let (source_port, destination_port) = (ports.source, ports.destination);
     if headers.protocol == Some(Protocol::TCP) {
-        let mut segment = TcpPacket::new_unchecked(grown(out, 20));
-        segment.set_src_port(ports.source);
-        segment.set_dst_port(ports.destination);
-        segment.set_header_len(20);
-        segment.set_ack(true);
-        segment.set_window_len(u16::MAX);
+        let mut segment = TcpHeader::new(source_port, destination_port, 0, u16::MAX);
+        segment.ack = true;
+        out.extend_from_slice(&segment.to_bytes());
     } else {
-        let mut datagram = UdpPacket::new_unchecked(grown(out, 8));
-        datagram.set_src_port(ports.source);
-        datagram.set_dst_port(ports.destination);
-        datagram.set_len(length);
+        let datagram = UdpHeader { source_port, destination_port, length, checksum: 0 };
+        out.extend_from_slice(&datagram.to_bytes());
     }
-}
-
-/// Appends `count` zeros and returns them.
-fn grown(out: &mut Vec<u8>, count: usize) -> &mut [u8] {
-    let start = out.len();
-    out.resize(start + count, 0);
-    &mut out[start..]
 }
 
 /// Writes DSCP and ECN, and the checksum of an IPv4 header.
 fn set_class(packet: &mut [u8], class: u8) {
     match packet.first().map(|first| first >> 4) {
-        Some(6) => Ipv6Packet::new_unchecked(packet).set_traffic_class(class),
-        Some(4) => {
-            let mut packet = Ipv4Packet::new_unchecked(packet);
-            packet.set_dscp(class >> 2);
-            packet.set_ecn(class & 3);
-            packet.fill_checksum();
+        Some(6) if packet.len() > 1 => {
+            packet[0] = 0x60 | class >> 4;
+            packet[1] = class << 4 | packet[1] & 0x0f;
+        }
+        Some(4) if packet.len() > 1 => {
+            packet[1] = class;
+            if let Ok((header, _)) = Ipv4Header::from_slice(packet) {
+                packet[10..12].copy_from_slice(&header.calc_header_checksum().to_be_bytes());
+            }
         }
         _ => {}
     }

@@ -1,12 +1,16 @@
-//! How long traffic stops while a process of a link dies, is replaced, or is restarted: each case
-//! many times, with the median beside its goal, and the worst.
+//! How long traffic stops while a process of a link dies, is replaced, or is restarted, and what a
+//! link that is in order takes its time for: each case many times, with the median beside its goal,
+//! and the worst.
 //!
 //! The link is the real `weir up` between private networks, and carries a thousand numbered
 //! datagrams a second. A gap is the longest time between two arrivals, by the stamps of the
 //! receiver's kernel. Rows of tests assert what is lost and what is told; how long it takes depends
 //! on the machine, so it is measured here.
 
+mod figures;
+
 use super::{Experiment, Own};
+use figures::{FIGURES, Figure};
 use crate::program;
 use crate::rows::{Options, Results, Row};
 use std::time::Duration;
@@ -18,7 +22,7 @@ use weir_testbed::{
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "durations",
-    summary: "gaps of traffic while processes of a link die, are replaced or restarted, many times",
+    summary: "gaps of traffic while processes of a link die or restart, and other durations",
     measure: None,
     own: Some(Own::live(run)),
 };
@@ -97,10 +101,21 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> std::result::Result
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
     for case in CASES.iter().filter(|case| options.wants(case.subject)) {
-        let gaps: Result<Vec<Duration>> = (0..RUNS).map(|_| gap(case)).collect();
-        let made = judged(case, gaps.map_err(|error| format!("{}: {error}", case.subject))?);
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
+        let gaps: Result<Vec<f64>> =
+            (0..RUNS).map(|_| Ok(gap(case)?.as_secs_f64() * 1e3)).collect();
+        let gaps = gaps.map_err(|error| format!("{}: {error}", case.subject))?;
+        let goal = case.goal.map(|goal| goal.as_secs_f64() * 1e3);
+        rows.extend(judged(case.subject, gaps, goal, "ms"));
+        rows.iter().rev().take(2).rev().for_each(&mut *progress);
+    }
+    for Figure { subject, goal, unit, measure } in FIGURES {
+        if !options.wants(subject) {
+            continue;
+        }
+        let found: Result<Vec<f64>> = (0..RUNS).map(|_| measure()).collect();
+        let found = found.map_err(|error| format!("{subject}: {error}"))?;
+        rows.extend(judged(subject, found, Some(*goal), unit));
+        rows.iter().rev().take(2).rev().for_each(&mut *progress);
     }
     Ok(rows.into())
 }
@@ -148,18 +163,17 @@ fn keeper_dies(scene: &mut Scene) -> Result<()> {
 }
 
 /// The median is judged, the worst is shown, with how many exceed the goal.
-fn judged(case: &Case, mut gaps: Vec<Duration>) -> Vec<Row> {
-    gaps.sort();
-    let ms = |gap: Duration| gap.as_secs_f64() * 1e3;
-    let (median, worst) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
-    let subject = |what: &str| format!("{}: {what} of {}", case.subject, gaps.len());
-    let median = match case.goal {
-        Some(goal) => Row::at_most(subject("median"), ms(median), ms(goal), "ms"),
-        None => Row::shown(subject("median"), format!("{:.1} ms", ms(median))),
+fn judged(name: &str, mut found: Vec<f64>, goal: Option<f64>, unit: &str) -> [Row; 2] {
+    found.sort_by(f64::total_cmp);
+    let (median, worst) = (found[found.len() / 2], found[found.len() - 1]);
+    let subject = |what: &str| format!("{name}: {what} of {}", found.len());
+    let median = match goal {
+        Some(goal) => Row::at_most(subject("median"), median, goal, unit),
+        None => Row::shown(subject("median"), format!("{median:.1} {unit}")),
     };
-    let over = case.goal.map_or(0, |goal| gaps.iter().filter(|gap| **gap > goal).count());
-    let worst = format!("{:.1} ms; {over} above the goal", ms(worst));
-    vec![median, Row::shown(subject("worst"), worst)]
+    let over = goal.map_or(0, |goal| found.iter().filter(|one| **one > goal).count());
+    let worst = format!("{worst:.1} {unit}; {over} above the goal");
+    [median, Row::shown(subject("worst"), worst)]
 }
 
 const POLICY: &str = r#"
@@ -183,12 +197,11 @@ mod tests {
 
     #[test]
     fn the_median_is_judged_and_the_worst_is_shown() {
-        let gaps = |millis: [u64; 3]| millis.map(Duration::from_millis).to_vec();
-        for (millis, holds, worst) in [
-            ([900, 10, 20], true, "900.0 ms; 1 above the goal"),
-            ([60, 70, 5], false, "70.0 ms; 2 above the goal"),
+        for (found, holds, worst) in [
+            ([900.0, 10.0, 20.0], true, "900.0 ms; 1 above the goal"),
+            ([60.0, 70.0, 5.0], false, "70.0 ms; 2 above the goal"),
         ] {
-            let rows = judged(&CASES[0], gaps(millis));
+            let rows = judged("a gap", found.to_vec(), Some(50.0), "ms");
             assert_eq!((rows[0].holds, rows[1].measured.as_str()), (holds, worst));
         }
     }
