@@ -109,6 +109,19 @@ impl Interface {
         Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
     }
 
+    /// Returns MTU and flags of the interface of this number; `None` if it was renamed between two
+    /// questions, since the kernel is asked by name.
+    ///
+    /// # Errors
+    /// When there is no such interface any more.
+    pub(crate) fn mtu_and_flags(&mut self, index: u32) -> io::Result<Option<(usize, c_int)>> {
+        let both = self.mtu().and_then(|mtu| Ok((mtu, self.flags()?)));
+        match both {
+            Ok(both) => Ok(Some(both)),
+            Err(error) => self.follow(index).map(|()| None).map_err(|_| error),
+        }
+    }
+
     /// Returns its Ethernet address.
     pub(crate) fn address(&self) -> io::Result<[u8; 6]> {
         let mut request = self.request()?;
@@ -128,11 +141,6 @@ impl Interface {
         self.ask(libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: SIOCGIFFLAGS filled in the flags.
         Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
-    }
-
-    /// Returns whether it is set up and has a carrier.
-    pub(crate) fn is_running(&self) -> io::Result<bool> {
-        self.flags().map(is_running)
     }
 
     /// Sets it up or down, and leaves its other flags. Needs CAP_NET_ADMIN.

@@ -222,20 +222,26 @@ impl Netlink {
 
     /// Sends one request and reads until it is acknowledged; returns what came before that.
     ///
-    /// The kernel drops a request that a signal interrupts, without a word (`netlink_rcv_skb` sends
-    /// nothing for EINTR), so a request without an answer is sent again.
+    /// The kernel says nothing about a request that ends with EINTR (`netlink_rcv_skb`), whether it
+    /// was carried out or not, so a request without an answer is sent again. That what it makes
+    /// exists by then, or that what it removes does not, is success.
     fn exchange(
         &mut self,
         request: RouteNetlinkMessage,
         flags: u16,
     ) -> io::Result<Option<RouteNetlinkMessage>> {
-        for _ in 1..ATTEMPTS {
-            match self.exchange_once(request.clone(), flags) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                outcome => return outcome,
+        let removes = matches!(request, RouteNetlinkMessage::DelLink(_));
+        for attempt in 1..=ATTEMPTS {
+            let outcome = self.exchange_once(request.clone(), flags);
+            let code = outcome.as_ref().err().and_then(io::Error::raw_os_error);
+            match code {
+                Some(libc::EAGAIN) if attempt < ATTEMPTS => {}
+                Some(libc::EEXIST) if attempt > 1 && flags & NLM_F_EXCL != 0 => return Ok(None),
+                Some(libc::ENODEV) if attempt > 1 && removes => return Ok(None),
+                _ => return outcome,
             }
         }
-        self.exchange_once(request, flags)
+        unreachable!("the last attempt returns what came of it")
     }
 
     fn exchange_once(
@@ -263,7 +269,7 @@ impl Netlink {
 
 /// How long an answer may take: the kernel answers while it takes the request.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How often a request is sent that has no answer.
+/// Bound: how often a request is sent that has no answer.
 const ATTEMPTS: u32 = 3;
 
 fn parse_answers(

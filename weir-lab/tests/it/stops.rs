@@ -39,4 +39,4 @@ fn a_stopped_report_has_what_ended_and_leaves_the_document_alone() {
 }
 
 /// Enough for the first experiments.
-const WORK: Duration = Duration::from_secs(8);
+const WORK: Duration = Duration::from_secs(3);

@@ -134,8 +134,9 @@ impl AfPacket {
         }
         // Frames too long for a slot of the ring come through the socket's queue, so only the pool
         // has to hold longer ones.
-        self.mtu = self.interface.mtu()?;
-        let flags = self.interface.flags()?;
+        let found = self.interface.mtu_and_flags(self.index)?;
+        let Some((mtu, flags)) = found else { return Ok(self.state) };
+        self.mtu = mtu;
         if flags & libc::IFF_UP != 0 && !self.is_sorting && self.receivers.len() > 1 {
             // Unsorted frames all come by the first ring; the next refresh tries again.
             self.is_sorting = self.start_sorting().is_ok();
@@ -344,8 +345,7 @@ impl Port for AfPacket {
             let _pending: io::Result<c_int> =
                 socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         }
-        // The kernel is asked by name, and the name may change between two questions.
-        self.state = self.look().or_else(|_| self.look()).unwrap_or(PortState::Gone);
+        self.state = self.look().unwrap_or(PortState::Gone);
         self.state
     }
 

@@ -27,7 +27,7 @@ use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Ro
 use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
 use crate::bpf::Hook;
 use crate::error::{Result, SystemError};
-use crate::interface::Interface;
+use crate::interface::{Interface, is_running};
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
@@ -354,8 +354,10 @@ impl AfXdp {
             self.close();
             self.counters.rebinds += 1;
         }
-        self.mtu = self.interface.mtu()?;
-        let is_running = self.interface.is_running()?;
+        let found = self.interface.mtu_and_flags(self.index)?;
+        let Some((mtu, flags)) = found else { return Ok(self.state) };
+        self.mtu = mtu;
+        let is_running = is_running(flags);
         if !is_running && self.is_sending() {
             // What the kernel did not take must not be sent whenever the cable is back.
             self.close();
@@ -762,8 +764,7 @@ impl Port for AfXdp {
         if let Some(live) = &self.live {
             live.queue.clear_errors();
         }
-        // The kernel is asked by name, and the name may change between two questions.
-        self.state = self.look().or_else(|_| self.look()).unwrap_or(PortState::Gone);
+        self.state = self.look().unwrap_or(PortState::Gone);
         self.state
     }
 

@@ -12,7 +12,7 @@ use super::afpacket::{self, AfPacket};
 use super::{Kind, Port, PortConfig, PortCounters, PortState};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
 use crate::error::{Result, SystemError};
-use crate::interface::Interface;
+use crate::interface::{Interface, is_running};
 use crate::stations::Address;
 use crate::tap::{INSIDE, Side};
 use authority::HostAuthority;
@@ -82,11 +82,14 @@ impl HostPort {
             // One that returned under the same number came back without the tap's programs.
             self.outer.index()?;
             self.ask(Ask::Follow).map_err(|error| error.cause)?;
-        } else if self.outer.mtu()? != self.link.mtu as usize || self.outer.name() != name {
+        }
+        let found = self.outer.mtu_and_flags(self.link.index)?;
+        let Some((mtu, flags)) = found else { return Ok(self.state) };
+        if mtu != self.link.mtu as usize || self.outer.name() != name {
             // Where it fails, longer frames are lost in the pair: the next refresh tries again.
             let _tries_again = self.ask(Ask::Follow);
         }
-        let is_running = self.outer.is_running()?;
+        let is_running = is_running(flags);
         if self.port.refresh() != PortState::Up && self.ask(Ask::Follow).is_err() {
             // Someone removed the tap's pair or set it down, and it cannot be mended. Without the
             // programs frames pass unshaped; with them they would all be lost.
@@ -162,8 +165,7 @@ impl Port for HostPort {
     }
 
     fn refresh(&mut self) -> PortState {
-        // The kernel is asked by name, and the name may change between two questions.
-        self.state = self.look().or_else(|_| self.look()).unwrap_or(PortState::Gone);
+        self.state = self.look().unwrap_or(PortState::Gone);
         self.state
     }
 

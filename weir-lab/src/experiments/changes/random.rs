@@ -78,7 +78,7 @@ fn frames(status: &Status) -> [Row; 2] {
 
 /// Returns the frames of a class that were lost before the link; not those of a ring, which no port
 /// received.
-fn lost_before(class: &ClassStatus) -> u64 {
+pub(super) fn lost_before(class: &ClassStatus) -> u64 {
     let lost = class.lost.iter().filter(|(cause, _)| cause != "ring overrun");
     lost.map(|(_, count)| count).sum()
 }

@@ -44,22 +44,30 @@ pub fn echo(ends: Ends<'_>, size: usize) -> Outcome {
     Ok(())
 }
 
-/// As [`echo`], once the ports have adapted to a change: until then datagrams may be lost.
+/// As [`echo`], while the ports adapt to a change: until they have, datagrams may be lost.
 pub fn echo_after_change(ends: Ends<'_>, size: usize) -> Outcome {
     let sockets = sockets(ends)?;
-    let mut has_crossed = [false; 2];
+    let content: Vec<u8> = (0..size).map(|n| (n * 7) as u8).collect();
+    let (mut has_crossed, mut changed) = ([false; 2], None);
     for socket in &sockets {
         socket.set_nonblocking(true)?;
     }
     until(&format!("datagrams of {size} bytes cross both ways"), || {
+        let mut bytes = vec![0; size + 1];
         for (from, at) in [(0, 1), (1, 0)] {
             // While an interface is down nothing is sent.
-            drop(sockets[from].send(&vec![1; size]));
-            has_crossed[at] |= sockets[at].recv(&mut [0; 1]).is_ok();
+            drop(sockets[from].send(&content));
+            if let Ok(len) = sockets[at].recv(&mut bytes) {
+                has_crossed[at] = true;
+                changed = changed.or((bytes[..len] != content).then_some(len));
+            }
         }
         has_crossed == [true; 2]
     })?;
-    echo(ends, size)
+    match changed {
+        Some(len) => Err(format!("{size} bytes became {len}").into()),
+        None => Ok(()),
+    }
 }
 
 /// Sends `bytes` each way at once over TCP; all must arrive unchanged.
