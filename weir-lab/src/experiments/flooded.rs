@@ -5,6 +5,7 @@
 //! and the link goes before all other programs. Invariant: it ends with this, and its folder goes.
 
 use crate::program;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,10 +60,14 @@ impl Flooded {
 
     /// Returns the status once no frame waits any more.
     pub fn settled(&self) -> Result<Status, String> {
-        // Clients that were just told to stop may still have all places.
+        let received = Cell::new(0);
         let is_empty = |status: &Status| {
-            status.lanes[0].classes.iter().all(|class| class.backlog.packets == 0)
+            // What waits in a ring of the kernel is received between two looks.
+            let now = status.ports.iter().map(|port| port.received).sum::<u64>();
+            let classes = &status.lanes[0].classes;
+            received.replace(now) == now && classes.iter().all(|class| class.backlog.packets == 0)
         };
+        // Clients that were just told to stop may still have all places.
         Ok(self.0.await_status("no frame waits", is_empty)?)
     }
 }
