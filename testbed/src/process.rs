@@ -209,7 +209,7 @@ pub fn children(process: u32) -> Vec<u32> {
 }
 
 /// Returns whether `word` is an argument of a process.
-pub(crate) fn has_argument(process: u32, word: &str) -> bool {
+pub fn has_argument(process: u32, word: &str) -> bool {
     let line = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
     line.split('\0').skip(1).any(|argument| argument == word)
 }
@@ -229,11 +229,13 @@ const SIGNALS: &[(&str, Signal)] = &[
     ("PIPE", Signal::PIPE),
     ("ALRM", Signal::ALARM),
     ("TERM", Signal::TERM),
+    ("CHLD", Signal::CHILD),
     ("CONT", Signal::CONT),
     ("STOP", Signal::STOP),
     ("XFSZ", Signal::XFSZ),
     ("VTALRM", Signal::VTALARM),
     ("PROF", Signal::PROF),
+    ("WINCH", Signal::WINCH),
     ("IO", Signal::IO),
 ];
 

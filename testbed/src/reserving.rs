@@ -80,14 +80,7 @@ impl Row {
     /// # Errors
     /// As the system says.
     pub fn new(setting: Setting) -> Result<Self> {
-        let networks: Vec<NetNs> =
-            (0..setting.nodes).map(|_| NetNs::new()).collect::<std::result::Result<_, _>>()?;
-        for cable in 0..setting.nodes - 1 {
-            connect(&networks, cable)?;
-        }
-        for (node, network) in networks.iter().enumerate() {
-            network.run(|| route_to_all(node, setting.nodes))??;
-        }
+        let networks = networks(setting.nodes)?;
         let mut stations = Vec::new();
         for (node, network) in networks.iter().enumerate() {
             let driver = network.run(|| drive(node, setting))??;
@@ -198,6 +191,20 @@ pub fn tspec() -> Tspec {
     Tspec { rate: 1e5, bucket: 4000.0, peak: 2e5, packet_min: 100, packet_max: 1000 }
 }
 
+/// Makes the networks of so many nodes in a row, with cables and routes.
+///
+/// # Errors
+/// As the system says.
+pub fn networks(nodes: usize) -> Result<Vec<NetNs>> {
+    let networks: Vec<NetNs> =
+        (0..nodes).map(|_| NetNs::new()).collect::<std::result::Result<_, _>>()?;
+    (0..nodes - 1).try_for_each(|cable| connect(&networks, cable))?;
+    for (node, network) in networks.iter().enumerate() {
+        network.run(|| route_to_all(node, nodes))??;
+    }
+    Ok(networks)
+}
+
 /// Makes the cable behind node `cable`, up, with its addresses.
 ///
 /// # Errors
@@ -281,13 +288,22 @@ pub fn drive_on(
     setting: Setting,
 ) -> Result<Driver<KernelNetwork>> {
     let network = KernelNetwork::new(Descriptors::open(role)?, names)?;
+    let mut driver = Driver::new(params(&network, node, setting), network);
+    if setting.has_own_clock {
+        driver.set_time(Instant::from_nanos(0));
+    }
+    Ok(driver)
+}
+
+/// Returns what a node of a row is told that has these sockets.
+pub fn params(network: &KernelNetwork, node: usize, setting: Setting) -> NodeParams {
     let interfaces = network.interfaces().iter().map(|interface| {
         let mut params = InterfaceParams::plain(interface.addresses.clone(), 1e6, interface.mtu);
         params.reduction = setting.reduction;
         (setting.change)(&mut params);
         params
     });
-    let params = NodeParams {
+    NodeParams {
         interfaces: interfaces.collect(),
         timers: Timers {
             period: setting.period,
@@ -297,12 +313,7 @@ pub fn drive_on(
         limits: Limits::default(),
         seed: node as u64 + 1,
         epoch: node as u32 + 1,
-    };
-    let mut driver = Driver::new(params, network);
-    if setting.has_own_clock {
-        driver.set_time(Instant::from_nanos(0));
     }
-    Ok(driver)
 }
 
 /// What a turn takes on a clock of the nodes.

@@ -16,10 +16,9 @@ use tempfile::TempDir;
 use weir_live::netns::NetNs;
 use weir_live::status::{ClassStatus, Status};
 
-use crate::process::has_argument;
 use crate::{
-    Ended, LEFT, PATIENCE, Process, RIGHT, Result, Testbed, TestbedConfig, children, is_alive,
-    signal, until, until_ok,
+    Ended, LEFT, PATIENCE, Process, RIGHT, Result, Testbed, TestbedConfig, children, has_argument,
+    is_alive, signal, until, until_ok,
 };
 
 /// What the ports of a scene are.
@@ -190,7 +189,15 @@ impl Scene {
     /// # Errors
     /// As [`Scene::start`].
     pub fn start_with(&mut self, arguments: &[&str]) -> Result<()> {
-        self.spawn(self.command(arguments))?;
+        self.start_by(self.command(arguments))
+    }
+
+    /// As [`Scene::start`], by this command.
+    ///
+    /// # Errors
+    /// As [`Scene::start`].
+    pub fn start_by(&mut self, command: Command) -> Result<()> {
+        self.spawn(command)?;
         let (socket, process) = (self.socket(), self.process()?);
         let look =
             || if process.is_alive() { ask_status(&socket).map(|_| true) } else { Ok(false) };
@@ -424,7 +431,7 @@ fn kill(process: u32) {
 }
 
 /// Returns the processes in a network, without this one.
-fn processes_in(network: &NetNs) -> Vec<u32> {
+pub fn processes_in(network: &NetNs) -> Vec<u32> {
     let own = network.as_fd().try_clone_to_owned().map(fs::File::from);
     let Ok(inside) = own.and_then(|file| file.metadata()) else { return Vec::new() };
     let folders = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
 use crate::{Host, Result, Testbed, until, until_ok, until_seen};
 use found::{Arrived, Sent};
 
-pub use found::Found;
+pub use found::{Found, Gap};
 
 /// What a stream sends.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamConfig {
     /// The port of the receiver.
     pub port: u16,
-    /// Datagrams a second, at even intervals.
+    /// Datagrams a second, at even intervals; 0 for a pause.
     pub per_second: u32,
     /// The payload of each in bytes, at least 16.
     pub length: usize,
@@ -64,9 +64,11 @@ pub struct Stream {
     receiver: Option<JoinHandle<Result<Arrived>>>,
 }
 
-/// What the threads tell while they run.
+/// What the threads tell, and are told, while they run.
 #[derive(Debug, Default)]
 struct Progress {
+    per_second: AtomicU32,
+    length: AtomicUsize,
     sent: AtomicU64,
     arrived: AtomicU64,
     /// One more than the highest number that arrived.
@@ -103,9 +105,10 @@ impl Stream {
         let number = STREAMS.fetch_add(1, Ordering::Relaxed);
         let identity = u64::from(process::id()) << 32 | number;
         let progress = Arc::new(Progress::default());
+        progress.change(config.per_second, config.length);
         let (sending, receiving) = (Arc::clone(&progress), Arc::clone(&progress));
         let sends = socket.try_clone()?;
-        let sender = thread::spawn(move || send(&sends, (identity, config), &sending));
+        let sender = thread::spawn(move || send(&sends, identity, &sending));
         let receiver = thread::spawn(move || receive(&server, identity, &receiving));
         let (sender, receiver) = (Some(sender), Some(receiver));
         Ok(Self { progress, socket, identity, sender, all: None, receiver })
@@ -119,6 +122,11 @@ impl Stream {
     /// Returns how many different ones arrived so far.
     pub fn arrived(&self) -> u64 {
         self.progress.arrived.load(Ordering::Acquire)
+    }
+
+    /// Sends so many a second from now on, each with a payload of so many bytes.
+    pub fn change(&self, per_second: u32, length: usize) {
+        self.progress.change(per_second, length);
     }
 
     /// Waits until one arrives that was sent after this call.
@@ -153,23 +161,49 @@ impl Stream {
     /// not say what the link lost.
     pub fn finish(mut self) -> Result<Found> {
         self.stop_sending();
-        let sent = self.all.take().expect("it was sent");
         let mut marks = 0;
-        let receiver = self.receiver.take().expect("it finishes once");
+        let receiver = self.receiver.as_ref().expect("it finishes once");
         let mark = [self.identity.to_be_bytes(), MARK.to_be_bytes()].concat();
         let awaited = until("a mark behind the last datagram arrives", || {
             // While an interface is down nothing is sent.
             marks += u64::from(!receiver.is_finished() && self.socket.send(&mark).is_ok());
             receiver.is_finished()
         });
-        self.progress.stop_receiving.store(true, Ordering::Relaxed);
-        let arrived = joined(receiver)?;
-        let found = Found::new(sent, arrived, marks);
+        let found = self.found(marks)?;
         awaited.map_err(|why| format!("{why}: {found:?}"))?;
         match found.overruns() {
             0 => Ok(found),
             lost => Err(format!("the receiver had no room for {lost} datagrams: {found:?}").into()),
         }
+    }
+
+    /// As [`Stream::finish`], of a link that may carry nothing any more: no mark is awaited. What
+    /// is still on its way, or had no room at the receiver, counts as lost.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn cut_off(mut self) -> Result<Found> {
+        self.stop_sending();
+        self.found(0)
+    }
+
+    /// Stops receiving, after sending was stopped.
+    fn found(&mut self, marks: u64) -> Result<Found> {
+        self.progress.stop_receiving.store(true, Ordering::Relaxed);
+        let sent = self.all.take().expect("it was sent");
+        let receiver = self.receiver.take().expect("it finishes once");
+        Ok(Found::new(sent, joined(receiver)?, marks))
+    }
+}
+
+impl Progress {
+    fn change(&self, per_second: u32, length: usize) {
+        self.length.store(length, Ordering::Relaxed);
+        self.per_second.store(per_second, Ordering::Relaxed);
+    }
+
+    fn interval_ns(&self) -> Option<u64> {
+        1_000_000_000_u64.checked_div(self.per_second.load(Ordering::Relaxed).into())
     }
 }
 
@@ -198,17 +232,18 @@ pub fn bind(place: &NetNs, address: IpAddr, port: u16) -> Result<UdpSocket> {
 }
 
 /// Sends at even intervals until it is stopped.
-fn send(socket: &UdpSocket, what: (u64, StreamConfig), progress: &Progress) -> Sent {
-    let (identity, config) = what;
+fn send(socket: &UdpSocket, identity: u64, progress: &Progress) -> Sent {
     // Without exact timers the intervals are less even.
     drop(set_exact_timers());
-    let interval_ns = 1_000_000_000 / u64::from(config.per_second.max(1));
-    let mut bytes = vec![0; config.length.max(HEADER)];
-    bytes[..8].copy_from_slice(&identity.to_be_bytes());
-    let mut sent = Sent::default();
+    let mut bytes = identity.to_be_bytes().to_vec();
+    let mut sent = Sent::every(progress.interval_ns().unwrap_or_default());
     let mut due_ns = monotonic_ns();
     while !progress.stop_sending.load(Ordering::Relaxed) && sent.count() < NUMBERS_MAX {
         let now_ns = monotonic_ns();
+        let Some(interval_ns) = progress.interval_ns() else {
+            thread::sleep(PAUSE);
+            continue;
+        };
         if due_ns > now_ns {
             thread::sleep(Duration::from_nanos(due_ns - now_ns));
         } else if now_ns - due_ns > LATE_MAX_NS {
@@ -216,12 +251,13 @@ fn send(socket: &UdpSocket, what: (u64, StreamConfig), progress: &Progress) -> S
             due_ns = now_ns;
         }
         due_ns += interval_ns;
+        bytes.resize(progress.length.load(Ordering::Relaxed).max(HEADER), 0);
         bytes[8..HEADER].copy_from_slice(&sent.count().to_be_bytes());
         let at_ns = monotonic_ns();
         match socket.send(&bytes) {
             Ok(_) => sent.note(at_ns),
             // While an interface is down; the number is still free.
-            Err(_) => sent.refused += 1,
+            Err(_) => sent.note_refused(at_ns),
         }
         progress.sent.store(sent.count(), Ordering::Release);
     }
@@ -280,6 +316,8 @@ const NUMBERS_MAX: u64 = 1 << 27;
 const RECEIVE_BYTES: u32 = 64 << 20;
 /// A sender that is later than this does not catch up.
 const LATE_MAX_NS: u64 = 20_000_000;
+/// How often a sender that sends nothing looks whether it should.
+const PAUSE: Duration = Duration::from_millis(1);
 /// How often a receiver that gets nothing looks whether it is stopped.
 const LOOK_NS: u64 = 50_000_000;
 

@@ -1,12 +1,13 @@
 //! Busy processes, as other work on a machine: one on each processor, each in a session of its own,
 //! with ordinary niceness.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use weir_live::error::SystemError;
 use weir_live::precedence::{NICENESS_FIRST, set_niceness};
+use weir_testbed::Process;
 
 /// Busy processes; they end when this is dropped, or with the thread that started them.
-pub struct Busy(Vec<Child>);
+pub struct Busy(Vec<Process>);
 
 impl Busy {
     /// Starts a busy process on each of the first `count` processors.
@@ -26,22 +27,11 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for process in &mut self.0 {
-            // It may have ended already.
-            drop(process.kill());
-            drop(process.wait());
-        }
-    }
-}
-
-fn start(processor: usize) -> Result<Child, SystemError> {
+fn start(processor: usize) -> Result<Process, SystemError> {
     let mut command = Command::new("setsid");
     command.args(["setpriv", "--pdeathsig", "KILL", "taskset", "-c", &processor.to_string()]);
     command.args(["sh", "-c", "while :; do :; done"]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|cause| SystemError {
-        cure: "install util-linux".into(),
-        ..SystemError::new("start a busy process", cause)
+    Process::start(&mut command).map_err(|why| {
+        SystemError::refused("start a busy process", why.to_string(), "install util-linux")
     })
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 pub(super) struct Sent {
     /// When each number was sent.
     at_ns: Vec<u64>,
-    /// How often the kernel refused to send.
-    pub refused: u64,
+    /// When the kernel refused to send.
+    refused_ns: Vec<u64>,
+    /// From one turn of the sender to the next, at first.
+    interval_ns: u64,
 }
 
 /// What arrived.
@@ -42,13 +44,34 @@ pub struct Found {
     /// arrived ended the stream.
     pub marks: u64,
     sent_ns: Vec<u64>,
+    refused_ns: Vec<u64>,
+    interval_ns: u64,
     arrived_ns: Vec<u64>,
     overruns: u32,
 }
 
+/// A time without arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// From this instant of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// To this one.
+    pub to_ns: u64,
+    /// Its length without the longest pause of the sender.
+    pub length_ns: u64,
+}
+
 impl Sent {
+    pub fn every(interval_ns: u64) -> Self {
+        Self { interval_ns, ..Self::default() }
+    }
+
     pub fn note(&mut self, at_ns: u64) {
         self.at_ns.push(at_ns);
+    }
+
+    pub fn note_refused(&mut self, at_ns: u64) {
+        self.refused_ns.push(at_ns);
     }
 
     /// Returns how many were sent, which is the next number.
@@ -90,9 +113,11 @@ impl Found {
             arrived: arrived.count,
             repeated: arrived.repeated,
             reordered: arrived.reordered,
-            refused: sent.refused,
+            refused: sent.refused_ns.len() as u64,
             marks,
             sent_ns: sent.at_ns,
+            refused_ns: sent.refused_ns,
+            interval_ns: sent.interval_ns,
             arrived_ns,
             overruns: arrived.overruns,
         }
@@ -136,6 +161,34 @@ impl Found {
         instants.sort_unstable();
         let gaps = instants.windows(2).map(|pair| pair[1] - pair[0]);
         Duration::from_nanos(gaps.max().unwrap_or_default())
+    }
+
+    /// Returns the times of at least `least` without an arrival, behind the first one. The last of
+    /// them ends when the sender last tried. Its pauses are no gaps of a link.
+    pub fn gaps(&self, least: Duration) -> Vec<Gap> {
+        let least_ns = least.as_nanos() as u64;
+        let all = self.sent_ns.iter().copied().zip(self.arrived_ns.iter().copied());
+        let arrivals = all.filter(|(_, at_ns)| *at_ns != ABSENT);
+        let last = self.sent_ns.last().max(self.refused_ns.last()).map(|at_ns| (*at_ns, *at_ns));
+        let next = arrivals.clone().skip(1).chain(last);
+        let spans = arrivals.zip(next).filter(|((_, from), (_, to))| *to >= from + least_ns);
+        let gaps = spans.map(|((sent_ns, from_ns), (next_ns, to_ns))| {
+            let pause_ns = self.longest_pause(sent_ns, next_ns);
+            Gap { from_ns, to_ns, length_ns: (to_ns - from_ns).saturating_sub(pause_ns) }
+        });
+        gaps.filter(|gap| gap.length_ns >= least_ns).collect()
+    }
+
+    /// Returns by how much the sender was late at most, from one turn to another.
+    fn longest_pause(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let within = |all: &[u64]| {
+            let [start, end] = [from_ns, to_ns + 1].map(|at| all.partition_point(|it| *it < at));
+            all[start..end].to_vec()
+        };
+        let mut turns = [within(&self.sent_ns), within(&self.refused_ns)].concat();
+        turns.sort_unstable();
+        let longest = turns.windows(2).map(|pair| pair[1] - pair[0]).max();
+        longest.unwrap_or_default().saturating_sub(self.interval_ns)
     }
 
     /// Returns how many the receiver had no room for.
@@ -214,6 +267,35 @@ mod tests {
         for (sent, arrivals, micros) in rows {
             let gap = found(sent, arrivals).longest_gap();
             assert_eq!(gap, Duration::from_micros(micros), "{arrivals:?}");
+        }
+    }
+
+    #[test]
+    fn a_gap_does_not_contain_the_pauses_of_the_sender() {
+        let even: Vec<u64> = (100..200).collect();
+        let all: Vec<u64> = (0..100).collect();
+        let cut: Vec<u64> = (100..110).chain(160..170).collect();
+        let rows = [
+            (&even, 0..0, all.clone(), vec![]),
+            // Numbers 10 to 59 are lost.
+            (&even, 0..0, [&all[..10], &all[60..]].concat(), vec![51_000_000]),
+            // Nothing after number 9 comes.
+            (&even, 0..0, all[..10].to_vec(), vec![89_500_000]),
+            // The sender itself pauses.
+            (&cut, 0..0, all[..20].to_vec(), vec![]),
+            // The kernel refuses what it would send.
+            (&cut, 110..160, all[..20].to_vec(), vec![51_000_000]),
+        ];
+        for (turns, refused, arrivals, expected) in rows {
+            let mut sent = Sent::every(1_000_000);
+            turns.iter().for_each(|ms| sent.note(ms * 1_000_000));
+            refused.for_each(|ms| sent.note_refused(ms * 1_000_000));
+            let mut arrived = Arrived::default();
+            let at_ns = |number: u64| turns[number as usize] * 1_000_000 + 500_000;
+            arrivals.iter().for_each(|number| arrived.note(*number, at_ns(*number)));
+            let gaps = Found::new(sent, arrived, 1).gaps(Duration::from_millis(10));
+            let lengths: Vec<u64> = gaps.iter().map(|gap| gap.length_ns).collect();
+            assert_eq!(lengths, expected, "{arrivals:?}");
         }
     }
 

@@ -59,7 +59,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, Str
 fn measure(strain: &Strain, duration: Duration) -> Result<Vec<Row>, String> {
     let link = Flooded::start(CLASSES, "")?;
     let (stop, times) = (AtomicBool::new(false), Times::default());
-    let socket = link.socket();
+    let socket = link.0.socket();
     let sent = thread::scope(|scope| {
         let clients = scope.spawn(|| (strain.work)(&socket, &stop, &times));
         let sent = link.flood(duration);

@@ -5,80 +5,39 @@
 //! and the link goes before all other programs. Invariant: it ends with this, and its folder goes.
 
 use crate::program;
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::time::Duration;
 use weir_bench::rig;
-use weir_control::client;
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
-use weir_live::status::query::Query;
 use weir_live::wait::pin_to_cpu;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed};
+use weir_testbed::{END, Host, RIGHT, Scene};
 use weir_traffic::flood::{Flood, FloodPlan};
 
 /// See the module.
-pub(super) struct Flooded {
-    /// The networks.
-    pub testbed: Testbed,
-    folder: TempDir,
-    keeper: Child,
-}
+pub(super) struct Flooded(pub Scene);
 
 impl Flooded {
     /// Starts it with this many classes; `extra` are lines of the deployment.
     pub fn start(classes: u32, extra: &str) -> Result<Self, String> {
-        let testbed = rig::quiet_testbed().map_err(text)?;
-        // Those who look at its page are in its network.
-        testbed.weir.run(|| Netlink::open()?.set_up("lo", true)).map_err(text)?.map_err(text)?;
-        let folder = tempfile::tempdir().map_err(text)?;
         let cpu = rig::cpus().0.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
-        let deployment = format!(
-            "[deployment]\nports = {{ inside = \"{LEFT}\", outside = \"{RIGHT}\" }}\n\
-             control = \"{}\"\npriority = \"realtime\"\n\
-             receive_ring = \"16384 packets\"\n{cpu}{extra}\n\
-             [direction.upload]\nfrom = \"inside\"\nto = \"outside\"\npolicy = \"policy.toml\"\n",
-            folder.path().join(SOCKET).display()
-        );
-        fs::write(folder.path().join("link.toml"), deployment).map_err(text)?;
-        fs::write(folder.path().join("policy.toml"), policy(classes)).map_err(text)?;
-        let mut command = program::weir()?;
-        command.args(["up", "link.toml"]).current_dir(folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let keeper = testbed.weir.run(|| command.spawn()).map_err(text)?.map_err(text)?;
-        let link = Self { testbed, folder, keeper };
-        let start = Instant::now();
-        while let Err(why) = link.status() {
-            if start.elapsed() > PATIENCE {
-                return Err(why);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(link)
-    }
-
-    /// Returns the path of the control socket.
-    pub fn socket(&self) -> PathBuf {
-        self.folder.path().join(SOCKET)
+        let lines = "priority = \"realtime\"\nreceive_ring = \"16384 packets\"\n";
+        let weir = program::weir()?;
+        let plan = Scene::plan(weir.get_program(), &policy(classes));
+        let plan = plan.deployment(&format!("{lines}{cpu}{extra}"));
+        let mut scene = plan.prepare_in(rig::quiet_testbed().map_err(text)?)?;
+        // Those who look at its page are in its network.
+        let network = &scene.testbed.weir;
+        network.run(|| Netlink::open()?.set_up("lo", true)).map_err(text)?.map_err(text)?;
+        scene.start()?;
+        Ok(Self(scene))
     }
 
     /// Returns the file that has the address of its page, if it has one.
     pub fn page(&self) -> PathBuf {
-        self.folder.path().join(SOCKET).with_extension("token")
-    }
-
-    /// Returns the process that watches over the link.
-    pub fn keeper(&self) -> u32 {
-        self.keeper.id()
-    }
-
-    /// Returns the status.
-    pub fn status(&self) -> Result<Status, String> {
-        client::status(&self.socket(), &Query::default())
+        self.0.socket().with_extension("token")
     }
 
     /// Sends frames for so long; returns how many.
@@ -96,35 +55,20 @@ impl Flooded {
             rig::cpus().1.map_or(Ok(()), pin_to_cpu)?;
             Flood::start(&plan)
         };
-        self.testbed.client.run(begin).map_err(text)?.map_err(text)
+        self.0.testbed.client.run(begin).map_err(text)?.map_err(text)
     }
 
     /// Returns the status once no frame waits any more.
     pub fn settled(&self) -> Result<Status, String> {
-        let start = Instant::now();
-        loop {
-            // Clients that were just told to stop may still have all places.
-            let status = self.status();
-            let is_empty = |status: &Status| {
-                status.lanes[0].classes.iter().all(|class| class.backlog.packets == 0)
-            };
-            match status {
-                Ok(status) if is_empty(&status) => return Ok(status),
-                Err(why) if start.elapsed() > PATIENCE => return Err(why),
-                _ if start.elapsed() > PATIENCE => return Err("frames still wait".to_owned()),
-                _ => thread::sleep(Duration::from_millis(50)),
-            }
-        }
-    }
-}
-
-impl Drop for Flooded {
-    fn drop(&mut self) {
-        let stopped = Command::new("kill").arg(self.keeper.id().to_string()).status();
-        if !stopped.is_ok_and(|status| status.success()) {
-            drop(self.keeper.kill());
-        }
-        drop(self.keeper.wait());
+        let received = Cell::new(0);
+        let is_empty = |status: &Status| {
+            // What waits in a ring of the kernel is received between two looks.
+            let now = status.ports.iter().map(|port| port.received).sum::<u64>();
+            let classes = &status.lanes[0].classes;
+            received.replace(now) == now && classes.iter().all(|class| class.backlog.packets == 0)
+        };
+        // Clients that were just told to stop may still have all places.
+        Ok(self.0.await_status("no frame waits", is_empty)?)
     }
 }
 
@@ -175,8 +119,6 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-const SOCKET: &str = "weir.sock";
 const FRAMES_PER_SECOND: u64 = 300_000;
 /// A port that no class but the last one names.
 const REST_PORT: u16 = 9;
-const PATIENCE: Duration = Duration::from_secs(20);

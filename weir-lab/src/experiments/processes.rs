@@ -1,4 +1,4 @@
-//! What proc(5) tells of the processes of a link: who they are, what they spend and hold.
+//! What proc(5) tells of the processes of a link: what they spend and hold.
 
 use std::fs;
 use std::io;
@@ -12,24 +12,6 @@ pub(super) fn processor_ns(process: u32) -> io::Result<f64> {
         sum += text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0);
     }
     Ok(sum)
-}
-
-/// Returns the processes that a process started.
-pub(super) fn children(process: u32) -> impl Iterator<Item = u32> {
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.filter(move |number| {
-        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        // Behind the name, which may have anything in it: the state, and the parent.
-        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
-        parent.and_then(|parent| parent.parse().ok()) == Some(process)
-    })
-}
-
-/// Returns whether `verb` is among the arguments of a process.
-pub(super) fn runs(process: u32, verb: &str) -> bool {
-    let line = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    line.split('\0').any(|word| word == verb)
 }
 
 /// Returns the bytes of memory that a process alone holds.

@@ -13,17 +13,16 @@ use super::papers_live::goodput;
 use crate::claims::{Measured, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{self, Read, Seek};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_bench::rig;
 use weir_bench::score::trace::{Tap, captures};
 use weir_bench::score::{LiveRun, Pair, Side};
 use weir_live::error::SystemError;
 use weir_sim::capture::CaptureReader;
 use weir_sim::replay::InterfaceMap;
-use weir_testbed::{Host, Testbed};
+use weir_testbed::{Failure, Host, Process, Testbed};
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure as compare};
 
 /// See the module.
@@ -153,26 +152,18 @@ fn iperf3(pair: &Pair, words: &str, seconds: u64) -> Result<Opinion, Absent> {
     }
     let told = |error: SystemError| Absent::Result(error.to_string());
     let drive = |testbed: &Testbed, _: Option<&_>| {
-        let failed = |cause| SystemError::new("run iperf3", cause);
+        let failed = |why: Failure| SystemError::refused("run iperf3", why.to_string(), "");
         let mut serve = Command::new(PROGRAM);
-        serve.args(["--server", "--one-off"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Ended(testbed.server.run(|| serve.spawn())?.map_err(failed)?);
+        serve.args(["--server", "--one-off"]);
+        let _server = Process::start_in(&testbed.server, &mut serve).map_err(failed)?;
         thread::sleep(START);
-        let mut output = tempfile::tempfile().map_err(failed)?;
-        let out = output.try_clone().map_err(failed)?;
         let mut send = Command::new(PROGRAM);
         send.args(["--json", "--connect-timeout", "2000", "--time", &seconds.to_string()]);
         send.args(["--client", &Host::Server.ip4().to_string()]).args(words.split_whitespace());
-        send.stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
-        let mut client = Ended(testbed.client.run(|| send.spawn())?.map_err(failed)?);
-        let end = Instant::now() + Duration::from_secs(seconds) + PATIENCE;
-        while client.0.try_wait().map_err(failed)?.is_none() && Instant::now() < end {
-            thread::sleep(PAUSE);
-        }
-        drop((client, server));
-        let mut text = String::new();
-        output.rewind().and_then(|()| output.read_to_string(&mut text)).map_err(failed)?;
-        Ok(text)
+        let mut client = Process::start_in(&testbed.client, &mut send).map_err(failed)?;
+        // The patience with it begins when it should end.
+        thread::sleep(Duration::from_secs(seconds));
+        Ok(client.wait_for_output().map_err(failed)?.stdout)
     };
     let text = rig::between(pair.forwarder().map_err(told)?, drive).map_err(told)?.0;
     read(&text).map_err(|why| Absent::Result(format!("iperf3: {why}")))
@@ -191,22 +182,10 @@ fn read(text: &str) -> Result<Opinion, String> {
     Ok(Opinion { goodput: bits / 1e3, loss })
 }
 
-/// A program that ends with this.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ended: io::Result<_> = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
-
 const PROGRAM: &str = "iperf3";
 const NOT_INSTALLED: &str = "iperf3 is not installed: install the package `iperf3` for a second \
                              opinion.";
-const PAUSE: Duration = Duration::from_millis(2);
 const START: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@
 //! counts, so that a machine which becomes slower or faster meanwhile changes little.
 
 use super::flooded::{Flooded, losses, lost, passed};
-use super::processes::{children, processor_ns, runs};
+use super::processes::processor_ns;
 use super::{Experiment, Own};
 use crate::rows::{Options, Results, Row};
 use std::fs;
@@ -20,6 +20,7 @@ use weir_bench::rig;
 use weir_control::http;
 use weir_live::status::Status;
 use weir_live::wait::pin_to_cpu;
+use weir_testbed::has_argument;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -174,11 +175,11 @@ fn spell(
 }
 
 fn spent(link: &Flooded) -> Result<Spent, String> {
-    let status: Status = link.status()?;
+    let status: Status = link.0.status()?;
     let forwarder = status.processes.map(|processes| processes.forwarder);
-    let own = forwarder.into_iter().chain([link.keeper()]);
+    let own = forwarder.into_iter().chain([link.0.keeper()?]);
     let link_ns = own.map(processor_ns).sum::<Result<f64, _>>().map_err(|why| why.to_string())?;
-    let page = children(link.keeper()).find(|process| runs(*process, "web"));
+    let page = link.0.children().into_iter().find(|process| has_argument(*process, "web"));
     let page_ns = page.and_then(|process| processor_ns(process).ok()).unwrap_or(0.0);
     Ok(Spent {
         frames: passed(&status),
@@ -216,7 +217,7 @@ fn viewer(link: &Flooded, stop: &AtomicBool, answers: &AtomicU64) {
         Ok(())
     };
     // A viewer that fails has looked less; the others go on.
-    let _looked = link.testbed.weir.run(look);
+    let _looked = link.0.testbed.weir.run(look);
 }
 
 /// A viewer that follows the stream and reads nothing of it.
@@ -229,12 +230,12 @@ fn stalled(link: &Flooded, stop: &AtomicBool, _: &AtomicU64) {
         }
         drop(stream);
     };
-    let _stalled = link.testbed.weir.run(wait);
+    let _stalled = link.0.testbed.weir.run(wait);
 }
 
 /// Reads the metrics each second.
 fn scraper(link: &Flooded, stop: &AtomicBool, answers: &AtomicU64) {
-    let socket = link.socket();
+    let socket = link.0.socket();
     while !stop.load(Ordering::Relaxed) {
         let next = Instant::now() + Duration::from_secs(1);
         if http::ask(&socket, "GET", "/metrics", "").is_ok_and(|answer| answer.status == 200) {

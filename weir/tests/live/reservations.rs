@@ -11,10 +11,9 @@ use crate::reserved::{Crossing, classes, expires_ms, policy, reservations};
 use tempfile::TempDir;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Reservations, Since};
-use weir_live::netns::NetNs;
 use weir_rsvp::node::Event;
 use weir_rsvp::wire::{Filter, Priority, Session};
-use weir_testbed::reserving::{self, Setting, address, connect, drive, route_to_all};
+use weir_testbed::reserving::{self, Setting, address, drive};
 use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{Process, children, end_all, signal, until_ok};
 
@@ -52,13 +51,7 @@ impl Scene {
     }
 
     fn with(reserved: u32, more: &'static str) -> Result<Self, Failed> {
-        let networks: Vec<NetNs> = (0..NODES).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
-        for cable in 0..NODES - 1 {
-            connect(&networks, cable)?;
-        }
-        for (node, network) in networks.iter().enumerate() {
-            network.run(|| route_to_all(node, NODES))??;
-        }
+        let networks = reserving::networks(NODES)?;
         let setting = Setting { nodes: NODES, ..Setting::default() };
         let mut stations = Vec::new();
         for node in [0, NODES - 1] {

@@ -17,7 +17,7 @@ use crate::reserved::{Crossing, classes, policy, reservations};
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_live::netns::NetNs;
-use weir_testbed::reserving::{address, connect, route_to_all};
+use weir_testbed::reserving::{address, networks};
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{Ended, Process, end_all, until_ok};
 
@@ -58,12 +58,7 @@ struct Scene {
 
 impl Scene {
     fn new(reserved: u32, more: &str) -> Result<Self, Failed> {
-        let networks: Vec<NetNs> = (0..NODES).map(|_| NetNs::new()).collect::<Result<_, _>>()?;
-        (0..NODES - 1).try_for_each(|cable| connect(&networks, cable))?;
-        for (node, network) in networks.iter().enumerate() {
-            network.run(|| route_to_all(node, NODES))??;
-        }
-        Self::routed(networks, reserved, more)
+        Self::routed(networks(NODES)?, reserved, more)
     }
 
     /// A link of the host port in the network in the middle.

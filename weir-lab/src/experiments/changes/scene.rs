@@ -17,7 +17,7 @@ use weir_live::status::{Amount, Board, ClassStatus, LaneStatus, Status};
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::policy::Wish;
 use weir_policy::render;
-use weir_testbed::{LEFT, RIGHT, Testbed};
+use weir_testbed::{LEFT, RIGHT, Testbed, until_seen};
 
 /// See the module.
 pub(super) struct Scene {
@@ -134,13 +134,10 @@ impl Scene {
 
     /// Waits until nothing waits in the link.
     pub fn drain(&self) -> Result<(), String> {
-        let start = Instant::now();
-        while total(&self.counts()?, |class| class.backlog).packets > 0 {
-            if start.elapsed() > PATIENCE {
-                return Err("packets still wait".to_owned());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let backlog = |lane| total(&lane, |class| class.backlog).packets;
+        let waiting = || self.counts().map(backlog);
+        let is_none = |waiting: &Result<u64, String>| !waiting.as_ref().is_ok_and(|it| *it > 0);
+        until_seen("no packet waits", waiting, is_none)??;
         Ok(())
     }
 }

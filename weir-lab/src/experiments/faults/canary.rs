@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_live::wait::{monotonic_ns, pin_to_cpu, set_exact_timers, usable_cpus};
+use weir_testbed::Gap;
 
 /// A time in which a processor ran nothing of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,15 @@ fn merged(mut pauses: Vec<Pause>) -> Vec<Pause> {
     merged
 }
 
+/// Returns the length of a gap without the times in which the system let nothing run on a
+/// processor.
+pub(super) fn without(gap: &Gap, pauses: &[Pause]) -> u64 {
+    let during = pauses
+        .iter()
+        .map(|pause| pause.to_ns.min(gap.to_ns).saturating_sub(pause.from_ns.max(gap.from_ns)));
+    gap.length_ns.saturating_sub(during.sum())
+}
+
 fn watch(cpu: usize, stop: &AtomicBool) -> Result<Vec<Pause>, String> {
     pin_to_cpu(cpu).map_err(text)?;
     set_exact_timers().map_err(text)?;
@@ -78,6 +88,15 @@ const LATE_NS: u64 = 10_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_system_caused_is_taken_off_a_gap() {
+        let gap = Gap { from_ns: 100, to_ns: 200, length_ns: 100 };
+        let rows = [((0, 50), 100), ((50, 130), 70), ((150, 160), 90), ((0, 300), 0)];
+        for ((from_ns, to_ns), left) in rows {
+            assert_eq!(without(&gap, &[Pause { from_ns, to_ns }]), left, "{from_ns} to {to_ns}");
+        }
+    }
 
     #[test]
     fn pauses_of_two_processors_count_once() {

@@ -1,13 +1,13 @@
 //! A process of the link dies: what a probe of 1 kHz misses, and what passes afterwards.
 
-use super::canary::{Canary, Pause};
-use super::link::{Link, Service, signal, text};
+use super::canary::{Canary, Pause, without};
+use super::link::{self, Service};
 use super::row;
-use super::stream::{Gap, Outcome, Stream};
 use crate::rows::{Options, Row};
 use std::thread;
 use std::time::Duration;
 use weir_live::wait::monotonic_ns;
+use weir_testbed::{Found, Gap, Scene, signal};
 
 pub(super) const NAME: &str = "exit";
 
@@ -48,7 +48,7 @@ const CASES: &[Case] = &[
 
 /// What the probe saw of one death.
 struct Seen {
-    probe: Outcome,
+    probe: Found,
     pauses: Vec<Pause>,
     died_ns: u64,
     end_ns: u64,
@@ -70,39 +70,39 @@ pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), St
 
 impl Case {
     fn measure(&self) -> Result<Seen, String> {
-        let link = Link::start(self.service)?;
+        let link = link::start(self.service)?;
         let canary = Canary::start()?;
-        let probe = Stream::probe(&link.testbed)?;
+        let probe = link::probe(&link)?;
         thread::sleep(BEFORE);
         let died_ns = monotonic_ns();
         match self.death {
             Death::Forwarder(name) => signal(link.forwarder()?, name)?,
-            Death::Keeper => signal(link.keeper(), "KILL")?,
+            Death::Keeper => link.signal("KILL")?,
             Death::Restart => restart(&link)?,
         }
         thread::sleep(AFTER);
         let end_ns = monotonic_ns();
-        let probe = probe.finish()?;
+        let probe = link::end(probe)?;
         Ok(Seen { probe, pauses: canary.finish()?, died_ns, end_ns })
     }
 
     fn judge(&self, subject: &str, seen: &Seen, tell: &mut dyn FnMut(Row)) {
         let probe = &seen.probe;
-        let twice = format!("{} of {}", probe.twice, probe.sent);
-        tell(row(format!("{subject}: frames twice"), twice, "0", probe.twice == 0));
-        let before = probe.arrived_between(0, seen.died_ns);
+        let twice = format!("{} of {}", probe.repeated, probe.sent);
+        tell(row(format!("{subject}: frames twice"), twice, "0", probe.repeated == 0));
+        let before = seen.arrived_between(0, seen.died_ns);
         tell(row(format!("{subject}: before"), format!("{before} frames"), "some", before > 0));
         if !self.passes {
             // What was under way at that instant may still come.
-            let later = probe.arrived_between(seen.died_ns + UNDER_WAY_NS, seen.end_ns);
+            let later = seen.arrived_between(seen.died_ns + UNDER_WAY_NS, seen.end_ns);
             tell(row(format!("{subject}: after"), format!("{later} frames"), "none", later == 0));
             return;
         }
         let late = seen.end_ns - LAST_NS;
-        let last = probe.arrived_between(late, seen.end_ns);
+        let last = seen.arrived_between(late, seen.end_ns);
         tell(row(format!("{subject}: at the end"), format!("{last} frames"), "some", last > 0));
-        let gaps = seen.probe.gaps(GAP_LEAST_NS);
-        let ms = |gap: Option<&Gap>| gap.map_or(0.0, |gap| gap.without(&seen.pauses) as f64 / 1e6);
+        let gaps = probe.gaps(GAP_LEAST);
+        let ms = |gap: Option<&Gap>| gap.map_or(0.0, |gap| without(gap, &seen.pauses) as f64 / 1e6);
         let longest = gaps.iter().max_by_key(|gap| gap.length_ns);
         if self.death == Death::Restart {
             tell(Row::at_most(format!("{subject}: gap"), ms(longest), HANDED_MS, "ms"));
@@ -117,16 +117,21 @@ impl Case {
     }
 }
 
+impl Seen {
+    /// Returns how many arrived in this time.
+    fn arrived_between(&self, from_ns: u64, to_ns: u64) -> usize {
+        let arrivals = (0..self.probe.sent).filter_map(|number| self.probe.arrived_ns(number));
+        arrivals.filter(|at_ns| (from_ns..to_ns).contains(at_ns)).count()
+    }
+}
+
 /// As an operator restarts a link.
-fn restart(link: &Link) -> Result<(), String> {
+fn restart(link: &Scene) -> Result<(), String> {
     let socket = link.socket().display().to_string();
-    let output = link.weir(&["restart", "--control", &socket]).map_err(text)?;
-    match output.status.success() {
+    let ended = link.weir(&["restart", "--control", &socket])?;
+    match ended.status.success() {
         true => Ok(()),
-        false => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            Err(errors.lines().next().unwrap_or("it failed without a word").to_owned())
-        }
+        false => Err(ended.stderr.lines().next().unwrap_or("it failed without a word").to_owned()),
     }
 }
 
@@ -136,7 +141,7 @@ const AFTER: Duration = Duration::from_millis(3000);
 const LAST_NS: u64 = 500_000_000;
 const UNDER_WAY_NS: u64 = 50_000_000;
 /// Shorter times without a frame are no gap.
-const GAP_LEAST_NS: u64 = 5_000_000;
+const GAP_LEAST: Duration = Duration::from_millis(5);
 /// What a probe may miss after a death, and when a new forwarder takes over.
 const MISSED_MS: f64 = 1000.0;
 const HANDED_MS: f64 = 50.0;

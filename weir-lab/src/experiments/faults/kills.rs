@@ -1,15 +1,13 @@
 //! Deaths at random instants under load: no frame arrives twice, and nothing is left behind.
 
-use super::link::{Link, Service, signal};
+use super::link::{self, Service};
 use super::remains::{self, Snapshot};
 use super::row;
-use super::stream::{LOAD_PORT, Stream};
 use crate::rows::{Options, Row};
 use std::thread;
-use std::time::{Duration, Instant};
-use weir_bench::rig;
+use std::time::Duration;
 use weir_core::random::Random;
-use weir_testbed::Testbed;
+use weir_testbed::{Scene, processes_in, signal, until_seen};
 
 pub(super) const NAME: &str = "kill";
 
@@ -38,19 +36,16 @@ pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), St
     let wanted = kills(options.duration);
     let mut total = Total::default();
     let mut random = Random::new(SEED, 0);
-    let mut testbed = rig::quiet_testbed().map_err(|error| error.to_string())?;
+    let mut link = link::prepare(Service::default())?;
     for number in 0..wanted {
         let victim = VICTIMS[number as usize % VICTIMS.len()];
-        let before = Snapshot::take(&testbed)?;
-        testbed = match total.kill(testbed, victim, &mut random) {
-            Ok(testbed) => testbed,
-            Err(why) => {
-                total.failed.push(format!("{number} ({victim:?}): {why}"));
-                rig::quiet_testbed().map_err(|error| error.to_string())?
-            }
-        };
+        let before = Snapshot::take(&link.testbed)?;
+        if let Err(why) = total.kill(&mut link, victim, &mut random) {
+            total.failed.push(format!("{number} ({victim:?}): {why}"));
+            link = link::prepare(Service::default())?;
+        }
         if total.failed.is_empty() {
-            let left = remains::await_same(&before, &testbed)?;
+            let left = remains::await_same(&before, &link.testbed)?;
             total
                 .left
                 .extend(left.into_iter().map(|what| format!("{number} ({victim:?}): {what}")));
@@ -66,18 +61,17 @@ fn kills(duration: Duration) -> u64 {
 }
 
 impl Total {
-    /// One link from its start to the death of all its processes; returns the networks.
+    /// The link from its start to the death of all its processes.
     fn kill(
         &mut self,
-        testbed: Testbed,
+        link: &mut Scene,
         victim: Victim,
         random: &mut Random,
-    ) -> Result<Testbed, String> {
-        let mut link = Link::start_between(testbed, Service::default())?;
-        let probe = Stream::probe(&link.testbed)?;
-        let load = Stream::start(&link.testbed, LOAD_PORT, LOAD)?;
+    ) -> Result<(), String> {
+        link::start_in_its_own_disk(link)?;
+        let (probe, load) = (link::probe(link)?, link::load(link, LOAD)?);
         thread::sleep(Duration::from_micros(random.below(INSTANT_MAX_US).into()));
-        let (keeper, forwarder) = (link.keeper(), link.forwarder()?);
+        let (keeper, forwarder) = (link.keeper()?, link.forwarder()?);
         match victim {
             Victim::Forwarder => signal(forwarder, "KILL")?,
             Victim::Keeper => signal(keeper, "KILL")?,
@@ -85,12 +79,11 @@ impl Total {
         }
         self.kills += 1;
         thread::sleep(AFTER);
-        for outcome in [probe.finish()?, load.finish()?] {
-            self.sent += outcome.sent;
-            self.twice += outcome.twice;
+        for found in [link::end(probe)?, link::end(load)?] {
+            self.sent += found.sent;
+            self.twice += found.repeated;
         }
-        end(&mut link)?;
-        link.into_testbed()
+        end(link)
     }
 
     fn judge(self, wanted: u64, tell: &mut dyn FnMut(Row)) {
@@ -105,20 +98,15 @@ impl Total {
 }
 
 /// Ends what lives as an operator does: the keeper, or a forwarder without one, gets SIGTERM.
-fn end(link: &mut Link) -> Result<(), String> {
-    let asked = match link.is_kept() {
-        true => signal(link.keeper(), "TERM"),
-        false => link.processes().into_iter().try_for_each(|process| signal(process, "TERM")),
+fn end(link: &mut Scene) -> Result<(), String> {
+    let asked = match link.process()?.is_alive() {
+        true => vec![link.keeper()?],
+        false => processes_in(&link.testbed.weir),
     };
     // One that ended meanwhile is no fault.
-    drop(asked);
-    let start = Instant::now();
-    while link.is_kept() || !link.processes().is_empty() {
-        if start.elapsed() > END_PATIENCE {
-            return Err(format!("processes {:?} do not end", link.processes()));
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
+    asked.into_iter().for_each(|process| drop(signal(process, "TERM")));
+    let left = || processes_in(&link.testbed.weir);
+    until_seen("its processes end", left, Vec::is_empty)?;
     Ok(())
 }
 
@@ -131,12 +119,11 @@ fn listed(subject: String, list: &[String]) -> Row {
     row(subject, shown, "none", list.is_empty())
 }
 
-/// Datagrams a turn, and the bytes of each: 8000 a second.
-const LOAD: (u32, u32) = (8, 200);
+/// Datagrams a second, and the bytes of each.
+const LOAD: (u32, usize) = (8000, 200);
 const KILLS_MIN: u64 = 6;
 const KILLS_MAX: u64 = 100;
 const INSTANT_MAX_US: u32 = 400_000;
 const AFTER: Duration = Duration::from_millis(400);
-const END_PATIENCE: Duration = Duration::from_secs(5);
 /// The random instants are the same in each run.
 const SEED: u64 = 20;

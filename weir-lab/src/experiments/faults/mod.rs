@@ -13,7 +13,6 @@ mod link;
 mod remains;
 mod rest;
 mod soak;
-mod stream;
 mod told;
 
 use super::{Experiment, Own};

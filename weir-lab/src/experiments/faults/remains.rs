@@ -1,13 +1,13 @@
 //! What a link could leave behind in the namespace of its ports: sockets, locks, routes, programs,
 //! settings of interfaces, processes.
 
-use super::link::{processes_in, text};
+use super::link::text;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_live::bpf::{self, Hook};
 use weir_live::netlink::Netlink;
-use weir_testbed::{LEFT, RIGHT, Testbed};
+use weir_testbed::{LEFT, RIGHT, Testbed, processes_in};
 
 /// What there is, each with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Snapshot(Vec<(&'static str, String)>);
 impl Snapshot {
     pub(super) fn take(testbed: &Testbed) -> Result<Self, String> {
         let mut parts = testbed.weir.run(inside).map_err(text)??;
-        let processes: Vec<_> = processes_in(testbed).iter().map(u32::to_string).collect();
+        let processes: Vec<_> = processes_in(&testbed.weir).iter().map(u32::to_string).collect();
         parts.push(("processes", processes.join(" ")));
         Ok(Self(parts))
     }

@@ -1,6 +1,6 @@
 //! What an idle link takes, what its forwarder may do, and what hostile clients get.
 
-use super::link::{Link, Service, signal, text};
+use super::link::{self, Service, text};
 use super::row;
 use crate::rows::{Options, Row};
 use serde_json::Value;
@@ -10,12 +10,13 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_testbed::{Scene, is_alive, signal};
 
 pub(super) const NAME: &str = "rest";
 
 pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
-    let link = Link::start(Service::default())?;
-    let (keeper, forwarder) = (link.keeper(), link.forwarder()?);
+    let link = link::start(Service::default())?;
+    let (keeper, forwarder) = (link.keeper()?, link.forwarder()?);
     thread::sleep(SETTLE);
     let measured = options.duration.min(MEASURED_MAX);
     let before = ticks(keeper)? + ticks(forwarder)?;
@@ -35,15 +36,15 @@ pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), St
 
 /// The resident memory beside what `weir check` printed for both processes.
 fn memory(
-    link: &Link,
+    link: &Scene,
     keeper: u32,
     forwarder: u32,
     tell: &mut dyn FnMut(Row),
 ) -> Result<(), String> {
     let used = status_value(keeper, "VmRSS")? + status_value(forwarder, "VmRSS")?;
     let subject = format!("{NAME}: resident memory");
-    let output = link.weir(&["--format", "json", "check", "link.toml"])?;
-    let printed = serde_json::from_slice(&output.stdout).ok().and_then(|value| printed(&value));
+    let ended = link.weir(&["--format", "json", "check", "link.toml"])?;
+    let printed = serde_json::from_str(&ended.stdout).ok().and_then(|value| printed(&value));
     match printed {
         Some(limit) => {
             let mib = |bytes: f64| bytes / f64::from(1 << 20);
@@ -82,7 +83,7 @@ fn rights(forwarder: u32, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
 }
 
 /// Every use gets a refusal or nothing, and the link still tells its status.
-fn hostile(link: &Link, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
+fn hostile(link: &Scene, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
     let forwarder = link.forwarder()?;
     let mut bad = Vec::new();
     let long = vec![b'x'; 1 << 20];
@@ -110,32 +111,27 @@ fn hostile(link: &Link, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
     let silent: Vec<_> = (0..40).filter_map(|_| UnixStream::connect(link.socket()).ok()).collect();
     drop(silent);
     for name in ["HUP", "USR1", "USR2", "PIPE", "WINCH", "CHLD", "CONT"] {
-        for process in [link.keeper(), forwarder] {
-            if !link.processes().contains(&process) {
+        for process in [link.keeper()?, forwarder] {
+            if !is_alive(process) {
                 continue;
             }
             drop(signal(process, name));
             thread::sleep(Duration::from_millis(50));
-            if !link.processes().contains(&process) {
+            if !is_alive(process) {
                 let which = if process == forwarder { "forwarder" } else { "keeper" };
                 bad.push(format!("SIG{name} ends the {which}"));
             }
         }
     }
-    let start = Instant::now();
-    let mut answer = link.status();
-    while answer.is_err() && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(50));
-        answer = link.status();
-    }
-    bad.extend(answer.err());
+    let answer = link.await_status("an answer", |_| true);
+    bad.extend(answer.err().map(String::from));
     let shown = if bad.is_empty() { "refusals".to_owned() } else { bad.join("; ") };
     tell(row(format!("{NAME}: 20 hostile uses"), shown, "refusals", bad.is_empty()));
     Ok(())
 }
 
 /// Sends it and reads what comes back, which must be nothing or answers.
-fn ask(link: &Link, request: &[u8]) -> Result<(), String> {
+fn ask(link: &Scene, request: &[u8]) -> Result<(), String> {
     let mut stream = UnixStream::connect(link.socket()).map_err(text)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(text)?;

@@ -2,11 +2,10 @@
 //! is unaccounted for, memory has not grown, no gap lies outside the faults, and the log says of
 //! each fault once when it began, when it ended and what it cost.
 
-use super::canary::{Canary, Pause};
-use super::link::{DISK_BYTES, Link, Service, signal, text};
+use super::canary::{Canary, Pause, without};
+use super::link::{self, DISK_BYTES, Service, text};
 use super::rest::status_value;
 use super::row;
-use super::stream::{Gap, LOAD_PORT, Outcome, Stream};
 use super::told::{self, Pair, Tally, Told};
 use crate::rows::{Options, Row};
 use std::fs;
@@ -17,14 +16,14 @@ use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
 use weir_live::wait::monotonic_ns;
-use weir_testbed::{Host, RIGHT};
+use weir_testbed::{Found, Gap, Host, RIGHT, Scene, signal};
 
 pub(super) const NAME: &str = "soak";
 
 /// A fault, and what the log is to say of it.
 struct Fault {
     name: &'static str,
-    inject: fn(&Link) -> Result<(), String>,
+    inject: fn(&Scene) -> Result<(), String>,
     /// The events that begin and end it.
     pair: Option<Pair>,
     /// An event without an end, and how many of them.
@@ -82,9 +81,8 @@ const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Loads in turn: datagrams a turn of 1 ms, and the bytes of each. The last is more than the link
-/// carries.
-const LOADS: [(u32, u32); 4] = [(2, 200), (12, 200), (0, 200), (20, 1000)];
+/// Loads in turn: datagrams a second, and the bytes of each. The last is more than the link carries.
+const LOADS: [(u32, usize); 4] = [(2000, 200), (12_000, 200), (0, 200), (20_000, 1000)];
 
 /// A time in which a fault may cost frames.
 #[derive(Clone, Copy)]
@@ -94,7 +92,6 @@ struct Window {
 }
 
 /// What was seen.
-#[derive(Default)]
 struct Seen {
     windows: Vec<Window>,
     /// How often each of [`FAULTS`] was.
@@ -103,8 +100,8 @@ struct Seen {
     memory: Vec<u64>,
     told: Vec<Told>,
     log: String,
-    probe: Outcome,
-    load: Outcome,
+    probe: Found,
+    load: Found,
     pauses: Vec<Pause>,
     status: Status,
 }
@@ -125,49 +122,51 @@ pub(super) fn run(options: &Options, tell: &mut dyn FnMut(Row)) -> Result<(), St
 }
 
 fn measure(duration: Duration) -> Result<Seen, String> {
-    let mut link = Link::start(Service::default())?;
-    let mut seen = Seen::default();
+    let mut link = link::start(Service::default())?;
+    let (mut windows, mut memory) = (Vec::new(), Vec::new());
+    let mut injected = [0; FAULTS.len()];
     let canary = Canary::start()?;
-    let probe = Stream::probe(&link.testbed)?;
-    let load = Stream::start(&link.testbed, LOAD_PORT, LOADS[0])?;
+    let (probe, load) = (link::probe(&link)?, link::load(&link, LOADS[0])?);
     let start = Instant::now();
-    let processes = [link.keeper(), link.forwarder()?];
+    let processes = [link.keeper()?, link.forwarder()?];
     let mut turn = 0;
     while start.elapsed() < duration {
-        load.set_load(LOADS[turn % LOADS.len()]);
+        let (per_second, length) = LOADS[turn % LOADS.len()];
+        load.change(per_second, length);
         thread::sleep(CALM);
         let resident = processes.map(|process| status_value(process, "VmRSS"));
-        seen.memory.push(resident.into_iter().sum::<Result<u64, _>>()?);
+        memory.push(resident.into_iter().sum::<Result<u64, _>>()?);
         let index = turn % FAULTS.len();
         let fault = &FAULTS[index];
         let from_ns = monotonic_ns();
         (fault.inject)(&link).map_err(|why| format!("{}: {why}", fault.name))?;
-        seen.injected[index] += 1;
+        injected[index] += 1;
         if fault.stops_traffic {
-            seen.windows.push(Window { from_ns, to_ns: monotonic_ns() + RECOVERY_NS });
+            windows.push(Window { from_ns, to_ns: monotonic_ns() + RECOVERY_NS });
         }
         turn += 1;
     }
-    load.set_load((0, 200));
-    await_last(&link, &seen.injected);
-    (seen.probe, seen.load) = (probe.finish()?, load.finish()?);
-    seen.pauses = canary.finish()?;
-    seen.log = log_files(&link);
-    seen.status = link.stop()?;
-    seen.told = link.told();
-    Ok(seen)
+    load.change(0, 200);
+    await_last(&link, &injected);
+    let (probe, load) = (link::end(probe)?, link::end(load)?);
+    let (pauses, log) = (canary.finish()?, log_files(&link)?);
+    let status = link::stop(&mut link)?;
+    let told = link::told(&link);
+    Ok(Seen { windows, injected, memory, told, log, probe, load, pauses, status })
 }
 
 /// What the probe and the load saw.
 fn traffic(seen: &Seen, tell: &mut dyn FnMut(Row)) {
     let Seen { probe, load, windows, pauses, .. } = seen;
-    let twice = probe.twice + load.twice;
+    let twice = probe.repeated + load.repeated;
     let sent = probe.sent + load.sent;
     tell(row(format!("{NAME}: frames twice"), format!("{twice} of {sent}"), "0", twice == 0));
-    let lost = format!("{} of {} lost in the faults", probe.sent - probe.arrived, probe.sent);
+    let tried = probe.sent + probe.refused;
+    let lost = format!("{} of {tried} lost in the faults", tried - probe.arrived);
     tell(Row::shown(format!("{NAME}: probe of 1 kHz"), lost));
-    let in_fault = |gap: &Gap| windows.iter().any(|one| gap.overlaps(one.from_ns, one.to_ns));
-    let gaps = probe.gaps(GAP_LEAST_NS);
+    let overlaps = |gap: &Gap, one: &Window| gap.from_ns < one.to_ns && one.from_ns < gap.to_ns;
+    let in_fault = |gap: &Gap| windows.iter().any(|one| overlaps(gap, one));
+    let gaps = probe.gaps(GAP_LEAST);
     let outside: Vec<&Gap> = gaps.iter().filter(|gap| !in_fault(gap)).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
     let raw = outside.iter().map(|gap| gap.to_ns - gap.from_ns).max().unwrap_or_default();
@@ -175,7 +174,7 @@ fn traffic(seen: &Seen, tell: &mut dyn FnMut(Row)) {
         format!("{NAME}: longest gap outside the faults, with the system's own pauses"),
         format!("{:.1} ms", ms(raw)),
     ));
-    let longest = outside.iter().map(|gap| gap.without(pauses)).max().unwrap_or_default();
+    let longest = outside.iter().map(|gap| without(gap, pauses)).max().unwrap_or_default();
     let subject = format!("{NAME}: longest gap outside the faults");
     tell(Row::at_most(subject, ms(longest), GAP_MS, "ms"));
 }
@@ -219,10 +218,10 @@ fn memory(samples: &[u64], tell: &mut dyn FnMut(Row)) {
 }
 
 /// Waits until the log says all of the faults: what came often is told later than the rest.
-fn await_last(link: &Link, injected: &[u64; FAULTS.len()]) {
+fn await_last(link: &Scene, injected: &[u64; FAULTS.len()]) {
     let start = Instant::now();
     let is_told = |told: &[Told]| FAULTS.iter().all(|fault| fault.said(told, injected).2);
-    while !is_told(&link.told()) && start.elapsed() < LAST_ENDS {
+    while !is_told(&link::told(link)) && start.elapsed() < LAST_ENDS {
         thread::sleep(CALM);
     }
 }
@@ -288,14 +287,14 @@ fn log_file(seen: &Seen, tell: &mut dyn FnMut(Row)) {
     tell(row(format!("{NAME}: events in the file"), shown, "all", holds));
 }
 
-fn set_down_and_up(link: &Link) -> Result<(), String> {
+fn set_down_and_up(link: &Scene) -> Result<(), String> {
     let set = |up| Netlink::open_in(&link.testbed.weir)?.set_up(RIGHT, up);
     set(false).map_err(text)?;
     thread::sleep(SHORT);
     set(true).map_err(text)
 }
 
-fn change_mtu(link: &Link) -> Result<(), String> {
+fn change_mtu(link: &Scene) -> Result<(), String> {
     for mtu in [1400, 1500] {
         let mut netlink = Netlink::open_in(&link.testbed.weir).map_err(text)?;
         netlink.set_mtu(RIGHT, mtu).map_err(text)?;
@@ -304,15 +303,15 @@ fn change_mtu(link: &Link) -> Result<(), String> {
     Ok(())
 }
 
-fn stall(link: &Link) -> Result<(), String> {
+fn stall(link: &Scene) -> Result<(), String> {
     let forwarder = link.forwarder()?;
     signal(forwarder, "STOP")?;
     thread::sleep(SHORT);
-    signal(forwarder, "CONT")
+    Ok(signal(forwarder, "CONT")?)
 }
 
 /// One sends half a request, one reads no answer, one says nothing.
-fn hang_clients(link: &Link) -> Result<(), String> {
+fn hang_clients(link: &Scene) -> Result<(), String> {
     let connect = || UnixStream::connect(link.socket()).map_err(text);
     let (mut half, mut deaf, _silent) = (connect()?, connect()?, connect()?);
     half.write_all(b"{\"call\":").map_err(text)?;
@@ -322,10 +321,11 @@ fn hang_clients(link: &Link) -> Result<(), String> {
     }
     thread::sleep(CALM);
     // Other clients are served meanwhile.
-    link.status().map(drop)
+    link.status()?;
+    Ok(())
 }
 
-fn delete_and_make(link: &Link) -> Result<(), String> {
+fn delete_and_make(link: &Scene) -> Result<(), String> {
     link.testbed.disconnect(Host::Server).map_err(text)?;
     thread::sleep(SHORT);
     link.testbed.connect(Host::Server).map_err(text)?;
@@ -336,8 +336,8 @@ fn delete_and_make(link: &Link) -> Result<(), String> {
 
 /// Moves the log away and fills the disk, so that there is no room for a new log; something happens
 /// meanwhile, and there is room again.
-fn fill_disk(link: &Link) -> Result<(), String> {
-    let disk = link.disk();
+fn fill_disk(link: &Scene) -> Result<(), String> {
+    let disk = link::disk(link)?;
     let moved = disk.join(format!("{LOG}-{}", monotonic_ns()));
     fs::rename(disk.join(LOG), moved).map_err(text)?;
     let filler = disk.join("filler");
@@ -353,10 +353,10 @@ fn fill_disk(link: &Link) -> Result<(), String> {
 }
 
 /// Returns the lines of the log, and of those that were moved away.
-fn log_files(link: &Link) -> String {
-    let files = fs::read_dir(link.disk()).into_iter().flatten().flatten();
+fn log_files(link: &Scene) -> Result<String, String> {
+    let files = fs::read_dir(link::disk(link)?).into_iter().flatten().flatten();
     let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with(LOG));
-    logs.filter_map(|file| fs::read_to_string(file.path()).ok()).collect()
+    Ok(logs.filter_map(|file| fs::read_to_string(file.path()).ok()).collect())
 }
 
 const SHORT: Duration = Duration::from_millis(400);
@@ -364,7 +364,7 @@ const CALM: Duration = Duration::from_millis(1500);
 const LAST_ENDS: Duration = Duration::from_secs(70);
 /// After a fault: queues fill again, interfaces are claimed again.
 const RECOVERY_NS: u64 = 1_500_000_000;
-const GAP_LEAST_NS: u64 = 5_000_000;
+const GAP_LEAST: Duration = Duration::from_millis(5);
 const GAP_MS: f64 = 50.0;
 /// The log and what was moved away.
 const LOG: &str = "events";

@@ -11,10 +11,9 @@ use weir_live::rsvp::{
 };
 use weir_rsvp::Tspec;
 use weir_rsvp::intserv::{Adspec, Flowspec, Terms};
-use weir_rsvp::node::{
-    Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Packet, Route, Routes, Timers,
-};
+use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Packet, Route, Routes};
 use weir_rsvp::wire::{Descriptor, Filter, Reservation, Session, Style};
+use weir_testbed::reserving::{self, Setting, address};
 
 use super::text;
 
@@ -24,37 +23,16 @@ pub(super) struct Host {
     address: IpAddr,
 }
 
-/// What a host is told.
-#[derive(Clone, Copy)]
-pub(super) struct HostParams {
-    pub address: IpAddr,
-    pub period: weir_core::units::Duration,
-    /// Whether messages are acknowledged `[rfc2961]`.
-    pub reduction: bool,
-    pub seed: u64,
-}
-
 impl Host {
-    /// Opens one on an interface of this thread's network.
-    pub fn open(interface: &str, params: HostParams) -> Result<Self, String> {
-        let HostParams { address, period, reduction, seed } = params;
+    /// Opens the first or the last node of a row, in this thread's network.
+    pub fn open(node: usize, setting: Setting) -> Result<Self, String> {
         let descriptors = Descriptors::open(Role::Host).map_err(text)?;
+        let (interface, cable) = if node == 0 { ("right", 0) } else { ("left", node - 1) };
         let kernel = KernelNetwork::new(descriptors, &[interface.to_owned()]).map_err(text)?;
-        let interfaces = kernel.interfaces().iter().map(|found| {
-            let mut params = InterfaceParams::plain(found.addresses.clone(), BANDWIDTH, found.mtu);
-            // A cable of this machine takes no time, and nothing waits in front of it.
-            params.offers.guaranteed = Some(Terms::default());
-            InterfaceParams { reduction, ..params }
-        });
-        let params = NodeParams {
-            interfaces: interfaces.collect(),
-            timers: Timers { period, ..Timers::default() },
-            limits: Limits::default(),
-            seed,
-            epoch: seed as u32,
-        };
-        let lossy = Lossy { kernel, random: Random::new(seed, seed), loss: 0, lost: 0 };
-        Ok(Self { driver: Driver::new(params, lossy), address })
+        let params = reserving::params(&kernel, node, Setting { change: own_line, ..setting });
+        let random = Random::new(params.seed, params.seed);
+        let lossy = Lossy { kernel, random, loss: 0, lost: 0 };
+        Ok(Self { driver: Driver::new(params, lossy), address: address(true, cable, node) })
     }
 
     /// Takes what came and sends what is due; returns what its applications learn.
@@ -95,6 +73,12 @@ impl Host {
     pub fn lost(&self) -> u64 {
         self.driver.network().lost
     }
+}
+
+/// A cable of this machine takes no time, and nothing waits in front of it.
+fn own_line(params: &mut InterfaceParams) {
+    params.offers.bandwidth = BANDWIDTH;
+    params.offers.guaranteed = Some(Terms::default());
 }
 
 /// Sockets on which messages get lost, by a seeded draw for each.
