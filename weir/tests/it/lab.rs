@@ -14,13 +14,21 @@ fn run(script: Option<&str>, arguments: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder for scratch files");
     let program = folder.path().join("weir");
     // A link would lead back to the place of the program.
-    fs::copy(env!("CARGO_BIN_EXE_weir"), &program).expect("the program can be copied");
+    copy(Path::new(env!("CARGO_BIN_EXE_weir")), &program);
     if let Some(script) = script {
-        let lab = folder.path().join("weir-lab");
-        fs::write(&lab, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
+        let (text, lab) = (folder.path().join("script"), folder.path().join("weir-lab"));
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
+        copy(&text, &lab);
         fs::set_permissions(&lab, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
     started(&program, arguments)
+}
+
+/// Copies a program. A child that another test starts meanwhile must not have the copy open for
+/// writing, or the kernel refuses to run it.
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status().expect("cp runs");
+    assert!(status.success(), "{status}");
 }
 
 fn started(program: &Path, arguments: &str) -> Output {

@@ -74,7 +74,7 @@ fn a_record_under_load_replays() -> Outcome {
     let lane = &report["directions"][0];
     let count = |key: &str| lane[key].as_u64().unwrap_or_default();
     assert_eq!(lane["direction"], "upload");
-    assert!(count("departures") > 100 && count("drops") > 100, "{report}");
+    assert!(count("departures") > 0 && count("drops") > 0, "{report}");
     // The way back is shaped by nothing, and recorded all the same.
     assert_eq!(report["directions"][1]["direction"], "from outside", "{report}");
     let bytes = fs::read(scene.path("r.pcapng"))?;
