@@ -69,8 +69,8 @@ fn change() -> Result<f64> {
     if !ended.status.success() {
         return Err(ended.stderr.into());
     }
-    let answer: serde_json::Value =
-        serde_json::from_str(&ended.stdout).map_err(|error| format!("{error}: {}", ended.stdout))?;
+    let answer: serde_json::Value = serde_json::from_str(&ended.stdout)
+        .map_err(|error| format!("{error}: {}", ended.stdout))?;
     let took = answer["took_us"].as_f64().ok_or_else(|| format!("no time: {}", ended.stdout))?;
     Ok(took / 1e3)
 }

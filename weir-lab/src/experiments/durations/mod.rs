@@ -10,9 +10,9 @@
 mod figures;
 
 use super::{Experiment, Own};
-use figures::{FIGURES, Figure};
 use crate::program;
 use crate::rows::{Options, Results, Row};
+use figures::{FIGURES, Figure};
 use std::time::Duration;
 use weir_bench::rig;
 use weir_testbed::{
