@@ -6,7 +6,11 @@
 //! repository.
 #![forbid(unsafe_code)]
 
+pub mod collection;
+pub mod compare;
 pub mod defaults;
 pub mod expression;
 pub mod parse;
+pub mod report;
+pub mod scope;
 pub mod script;

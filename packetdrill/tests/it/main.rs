@@ -3,3 +3,4 @@
 mod expressions;
 mod parsing;
 mod shells;
+mod streams;
