@@ -43,7 +43,7 @@ pub fn run(
         let text = std::fs::read_to_string(&path)?;
         let shown = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
         let verdict = match parse::script(&text) {
-            Err(why) => Verdict::NotApplicable(format!("not understood: {}", why.expected)),
+            Err(why) => Verdict::NotApplicable(format!("not understood: {why}")),
             Ok(script) => {
                 let first = first_with.entry(meaning(&script)).or_insert_with(|| shown.clone());
                 if *first == shown {

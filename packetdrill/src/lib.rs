@@ -8,7 +8,9 @@
 
 pub mod collection;
 pub mod compare;
+pub mod connection;
 pub mod defaults;
+pub mod driver;
 pub mod expression;
 pub mod parse;
 pub mod report;

@@ -5,16 +5,15 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use weir_packetdrill::report::{Totals, Verdict, table};
-use weir_packetdrill::collection;
+use weir_packetdrill::report::{Totals, table};
+use weir_packetdrill::{collection, connection, driver};
 
 fn main() -> ExitCode {
     let Some(folder) = std::env::args_os().nth(1) else {
         eprintln!("usage: weir-packetdrill FOLDER");
         return ExitCode::from(2);
     };
-    let replay = |_: &_| Verdict::Passed;
-    match collection::run(Path::new(&folder), &|_| true, &replay) {
+    match collection::run(Path::new(&folder), &connection::knows, &driver::replay) {
         Ok(outcomes) if outcomes.is_empty() => {
             eprintln!("{}: no script, no file with `.pkt`", folder.display());
             ExitCode::from(2)

@@ -118,7 +118,7 @@ fn call_reason(call: &Call) -> Option<String> {
 /// Returns the reason for a call whose failure is about sockets, not about TCP.
 fn bad_call(call: &Call) -> Option<String> {
     let error = call.error.as_deref()?;
-    let is_ours = ["EINPROGRESS", "EAGAIN", "EALREADY"].contains(&error);
+    let is_ours = ["EINPROGRESS", "EAGAIN", "EALREADY", "EPIPE", "EWOULDBLOCK"].contains(&error);
     (!is_ours).then(|| format!("the error {error} of {}", call.name))
 }
 

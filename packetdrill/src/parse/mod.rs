@@ -102,9 +102,11 @@ fn time(cursor: &mut Cursor) -> Parsed<Time> {
     }
     let is_relative = cursor.take("+");
     let from = seconds(cursor)?;
+    cursor.skip_spaces();
     if !cursor.take("~") {
         return Ok(if is_relative { Time::Relative(from) } else { Time::Absolute(from) });
     }
+    cursor.skip_spaces();
     cursor.take("+");
     let to = seconds(cursor)?;
     Ok(match is_relative {

@@ -2,5 +2,6 @@
 
 mod expressions;
 mod parsing;
+mod replays;
 mod shells;
 mod streams;

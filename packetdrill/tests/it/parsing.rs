@@ -17,6 +17,7 @@ fn times_have_five_forms() {
         ("1.5 `true`", Time::Absolute(1_500_000)),
         ("+.25 `true`", Time::Relative(250_000)),
         ("+.1~+.2 `true`", Time::RelativeRange(100_000, 200_000)),
+        ("+.1 ~ +.2 `true`", Time::RelativeRange(100_000, 200_000)),
         ("2~3 `true`", Time::AbsoluteRange(2_000_000, 3_000_000)),
         ("* `true`", Time::Any),
         ("`true`", Time::Untimed),

@@ -163,6 +163,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("testbed", &["weir-core", "weir-policy", "weir-rsvp", "weir-live"]),
+    ("packetdrill", &["weir-core", "weir-tcp"]),
     ("xtask", &[]),
 ];
 
