@@ -29,8 +29,7 @@ pub enum Effect {
 
 impl Default for Sysctls {
     fn default() -> Self {
-        let values =
-            DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let values = DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Self { values: values.collect() }
     }
 }

@@ -17,10 +17,32 @@ pub fn is_counted(path: &Path) -> bool {
 }
 
 /// Parts of paths that tell a counted subject.
-const COUNTED: [&str; 26] = [
-    "cubic", "cwnd", "/ecn", "_ecn", "accecn", "fast_recovery", "fast_retransmit", "limited_transmit",
-    "/sack", "_sack", "dsack", "slow_start", "prr", "rto", "tlp", "rack", "initial_window", "/undo",
-    "frto", "early_retransmit", "receiver_rtt", "delack", "dctcp", "bbr", "reno", "idle_restart",
+const COUNTED: [&str; 25] = [
+    "cubic",
+    "cwnd",
+    "/ecn",
+    "_ecn",
+    "accecn",
+    "fast_recovery",
+    "fast_retransmit",
+    "limited_transmit",
+    "/sack",
+    "_sack",
+    "dsack",
+    "slow_start",
+    "rto",
+    "tlp",
+    "rack",
+    "initial_window",
+    "/undo",
+    "frto",
+    "early_retransmit",
+    "receiver_rtt",
+    "delack",
+    "dctcp",
+    "bbr",
+    "reno",
+    "idle_restart",
 ];
 
 /// Returns why the model cannot replay this script, if it cannot; `knows` says whether the model
@@ -124,8 +146,24 @@ fn bad_call(call: &Call) -> Option<String> {
 
 /// The calls that the driver takes.
 const CALLS: [&str; 19] = [
-    "socket", "setsockopt", "getsockopt", "bind", "listen", "accept", "connect", "write", "send",
-    "sendto", "sendmsg", "read", "recv", "recvfrom", "recvmsg", "shutdown", "close", "fcntl",
+    "socket",
+    "setsockopt",
+    "getsockopt",
+    "bind",
+    "listen",
+    "accept",
+    "connect",
+    "write",
+    "send",
+    "sendto",
+    "sendmsg",
+    "read",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "shutdown",
+    "close",
+    "fcntl",
     "writev",
 ];
 

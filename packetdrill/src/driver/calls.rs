@@ -121,7 +121,8 @@ impl Driver {
             ("TCP_QUICKACK", Some(value)) => settings.is_quick = value != 0,
             ("TCP_SYNCNT", Some(value)) => settings.syn_retries = u8::try_from(value).ok(),
             ("TCP_CONGESTION", _) => {
-                settings.congestion = Some(call.argument(3).trim_matches(['"', '[', ']']).to_owned());
+                let name = call.argument(3).trim_matches(['"', '[', ']']);
+                settings.congestion = Some(name.to_owned());
             }
             _ => return Ok(()),
         }

@@ -139,14 +139,13 @@ impl Driver {
 
     fn expect(&mut self, expected: &Packet, window: Window) -> Result<(), Stop> {
         let late = window.to + window.tolerance;
-        let strict_or_empty = self.is_strict || expected.length == 0;
-        while !self.stream.covers(expected)
-            && !(strict_or_empty && self.stream.first().is_some())
-            && self.step(late)?
-        {}
+        while !self.is_there(expected) && self.step(late)? {}
         let Some(sent) = self.stream.take(expected, self.is_strict) else {
             let by = seconds(late);
-            return Err(Stop::Differs(format!("expected {}, nothing sent by {by}", text(expected))));
+            return Err(Stop::Differs(format!(
+                "expected {}, nothing sent by {by}",
+                text(expected)
+            )));
         };
         if let Some(what) = difference(expected, &sent, self.clocks.are_known()) {
             let (expected, got, at) = (text(expected), text(&sent.packet), seconds(sent.at));
@@ -154,12 +153,19 @@ impl Driver {
         }
         if sent.at < window.from - window.tolerance || sent.at > late {
             let (from, to, at) = (seconds(window.from), seconds(window.to), seconds(sent.at));
-            let expected = text(expected);
-            return Err(Stop::Differs(format!("time: expected {expected} at {from} to {to}, got it at {at}")));
+            let what =
+                format!("time: expected {} at {from} to {to}, got it at {at}", text(expected));
+            return Err(Stop::Differs(what));
         }
         self.clocks.learn(expected, &sent.packet);
         self.now = self.now.max(sent.at);
         self.settle()
+    }
+
+    /// Returns whether enough was sent to compare it with `expected`.
+    fn is_there(&self, expected: &Packet) -> bool {
+        let one_is_enough = self.is_strict || expected.length == 0;
+        self.stream.covers(expected) || one_is_enough && self.stream.first().is_some()
     }
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Stop> {
@@ -244,7 +250,7 @@ impl Driver {
     }
 }
 
-/// Returns how a host answers a packet that belongs to no connection [rfc9293 §3.10.7.1].
+/// Returns how a host answers a packet that belongs to no connection (`tcp_v4_send_reset`).
 fn reset(packet: &Packet) -> Packet {
     let flags = FlagSet { rst: true, ack: packet.ack.is_none(), ..FlagSet::default() };
     let taken = packet.length + u32::from(packet.flags.syn) + u32::from(packet.flags.fin);

@@ -42,8 +42,8 @@ impl Driver {
             let (now, end) = (self.now, call.end);
             let is_late = now > end + self.tolerance;
             if is_late || is_over && now < end - self.tolerance {
-                let (end, now) = (seconds(end), seconds(now));
-                let what = format!("{:?}: expected the call to end at {end}, it is {now}", call.wait);
+                let (end, now, wait) = (seconds(end), seconds(now), call.wait);
+                let what = format!("{wait:?}: expected the call to end at {end}, it is {now}");
                 return Err(Stop::Differs(what));
             }
             if is_over {

@@ -114,11 +114,9 @@ impl Place<'_> {
         self.at += 1;
         match token {
             Token::Number(number) => Ok(*number),
-            Token::Name(name) => {
-                constant(name)
-                    .or_else(|| (self.lookup)(name))
-                    .ok_or_else(|| Trouble::Unknown(name.clone()))
-            }
+            Token::Name(name) => constant(name)
+                .or_else(|| (self.lookup)(name))
+                .ok_or_else(|| Trouble::Unknown(name.clone())),
             _ => Err(self.trouble()),
         }
     }

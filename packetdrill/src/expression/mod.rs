@@ -50,8 +50,7 @@ impl Variables {
             }
             [Token::Name(name), Token::Sign(sign @ ("+=" | "-=")), value @ ..] => {
                 let value = self.value(value, known)?;
-                let before =
-                    self.0.get_mut(name).ok_or_else(|| Trouble::Unknown(name.clone()))?;
+                let before = self.0.get_mut(name).ok_or_else(|| Trouble::Unknown(name.clone()))?;
                 *before += if *sign == "+=" { value } else { -value };
                 Ok(())
             }
@@ -59,11 +58,7 @@ impl Variables {
         }
     }
 
-    fn assert(
-        &self,
-        line: &[Token],
-        known: &dyn Fn(&str) -> Option<i64>,
-    ) -> Result<(), Trouble> {
+    fn assert(&self, line: &[Token], known: &dyn Fn(&str) -> Option<i64>) -> Result<(), Trouble> {
         let condition = condition(line);
         if self.value(condition, known)? != 0 {
             return Ok(());

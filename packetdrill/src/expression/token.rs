@@ -49,11 +49,7 @@ fn push<'a>(tokens: &mut Vec<Token>, token: Token, rest: &'a str) -> &'a str {
     rest
 }
 
-fn text_token<'a>(
-    tokens: &mut Vec<Token>,
-    rest: &'a str,
-    quote: char,
-) -> Result<&'a str, Trouble> {
+fn text_token<'a>(tokens: &mut Vec<Token>, rest: &'a str, quote: char) -> Result<&'a str, Trouble> {
     let end = rest[1..].find(quote).ok_or_else(|| Trouble::Syntax(rest.to_owned()))?;
     tokens.push(Token::Text(rest[1..1 + end].to_owned()));
     Ok(&rest[2 + end..])

@@ -69,7 +69,8 @@ fn a_call_keeps_its_arguments() {
 
 #[test]
 fn comments_options_and_lines_are_told_apart() {
-    let text = "// first\n--tolerance_usecs=7000 // wide\n/* two\nlines */ +0 `a\nb`\n+0 %{ x = 1 }%";
+    let text =
+        "// first\n--tolerance_usecs=7000 // wide\n/* two\nlines */ +0 `a\nb`\n+0 %{ x = 1 }%";
     let script = parse::script(text).expect("the script is right");
     assert_eq!(script.option("tolerance_usecs"), Some("7000"));
     let lines: Vec<usize> = script.events.iter().map(|event| event.line).collect();

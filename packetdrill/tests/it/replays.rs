@@ -42,7 +42,10 @@ fn the_first_difference_is_told_with_its_line() {
         ("+0 write(4, ..., 7) = 7\n +.5 > P. 1:8(7) ack 1\n", "time: expected"),
         ("\n+0 > . 1:1(0) ack 1\n", "expected . 1:1(0) ack 1, nothing sent by"),
         ("\n+0 read(4, ..., 9) = 9\n", "read: expected 9 bytes, got 0"),
-        ("\n+0 %{ assert tcpi_snd_cwnd == 3 }%\n", "assertion tcpi_snd_cwnd == 3: tcpi_snd_cwnd is 10"),
+        (
+            "\n+0 %{ assert tcpi_snd_cwnd == 3 }%\n",
+            "assertion tcpi_snd_cwnd == 3: tcpi_snd_cwnd is 10",
+        ),
     ];
     for (row, expected) in rows {
         match run(&format!("{OPEN}{row}")) {

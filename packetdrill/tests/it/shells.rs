@@ -7,7 +7,11 @@ fn commands_set_values() {
     let rows = [
         ("sysctl -q net.ipv4.tcp_ecn=2    # agreed", "tcp_ecn", vec![2]),
         ("../common/defaults.sh\n sysctl -q net/ipv4/tcp_ecn=1", "tcp_ecn", vec![1]),
-        ("a/set_sysctls.py /proc/sys/net/ipv4/tcp_sack=0 \\\n  /p/tcp_dsack=0", "tcp_dsack", vec![0]),
+        (
+            "a/set_sysctls.py /proc/sys/net/ipv4/tcp_sack=0 \\\n  /p/tcp_dsack=0",
+            "tcp_dsack",
+            vec![0],
+        ),
         ("sysctl -w net.ipv4.tcp_rmem=\"1 2 3\"", "tcp_rmem", vec![1, 2, 3]),
         ("echo 3 > /sys/module/tcp_cubic/parameters/hystart_detect", "hystart_detect", vec![3]),
     ];

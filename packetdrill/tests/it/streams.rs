@@ -30,7 +30,11 @@ fn bursts_may_be_cut_or_joined() {
     let rows = [
         ("P. 1:3001(3000) ack 1", "P. 1:1001(1000) ack 1\n. 1001:3001(2000) ack 1", false),
         (". 1:1001(1000) ack 1\nP. 1001:3001(2000) ack 1", "P. 1:3001(3000) ack 1", true),
-        (". 1:1001(1000) ack 1\nP. 1001:3001(2000) ack 1", ". 1:1501(1500) ack 1\nP. 1501:3001(1500) ack 1", true),
+        (
+            ". 1:1001(1000) ack 1\nP. 1001:3001(2000) ack 1",
+            ". 1:1501(1500) ack 1\nP. 1501:3001(1500) ack 1",
+            true,
+        ),
     ];
     for (sent, expected, holds) in rows {
         assert_eq!(compare(sent, expected, false).is_none(), holds, "{sent} {expected}");
@@ -44,7 +48,11 @@ fn differences_are_named() {
     let rows = [
         (". 1:1(0) ack 5", ". 1:1(0) ack 6", "ack: expected 6, got 5"),
         ("P. 1:2(1) ack 5", ". 1:2(1) ack 5", "flags: expected ., got P."),
-        ("S 0:0(0) <mss 9,sackOK>", "S 0:0(0) <mss 9>", "options: expected <mss 9>, got <mss 9, sackOK>"),
+        (
+            "S 0:0(0) <mss 9,sackOK>",
+            "S 0:0(0) <mss 9>",
+            "options: expected <mss 9>, got <mss 9, sackOK>",
+        ),
         ("F. 1:1(0) ack 1 win 3", "F. 1:1(0) ack 1 win 4", "window: expected 4, got 3"),
         ("[ce] . 1:1(0) ack 1", "[ect01] . 1:1(0) ack 1", "ECN: expected Ect01, got Ce"),
         (". 1:9(8) ack 1", ". 1:17(16) ack 1", "length: expected 16, got 8"),
@@ -56,5 +64,8 @@ fn differences_are_named() {
 
 #[test]
 fn clocks_are_the_scripts_own() {
-    assert_eq!(compare(". 1:1(0) ack 1 <nop,TS val 5 ecr 7>", ". 1:1(0) ack 1 <TS val 9 ecr 7>", false), None);
+    assert_eq!(
+        compare(". 1:1(0) ack 1 <nop,TS val 5 ecr 7>", ". 1:1(0) ack 1 <TS val 9 ecr 7>", false),
+        None
+    );
 }
