@@ -168,14 +168,13 @@ const CALLS: [&str; 19] = [
 ];
 
 /// What calls have to do with that is not modelled, by a word of their arguments.
-const ELSEWHERE: [(&str, &str); 20] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     ("FASTOPEN", "TCP Fast Open"),
     ("ZEROCOPY", "zero copy"),
     ("TIMESTAMPING", "timestamps of sockets"),
     ("ERRQUEUE", "the error queue of sockets"),
     ("msg_control", "control messages of sockets"),
     ("MSG_MORE", "corked writes (MSG_MORE)"),
-    ("TCP_CORK", "corked writes (TCP_CORK)"),
     ("MSG_EOR", "records of sockets (MSG_EOR)"),
     ("TCP_MD5SIG", "MD5 signatures"),
     ("USER_TIMEOUT", "the user timeout of sockets"),

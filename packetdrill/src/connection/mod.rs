@@ -10,7 +10,7 @@ pub use settings::Settings;
 
 use crate::script::Packet;
 use weir_core::units::{Duration, Instant};
-use weir_tcp::{CaState, Endpoint, Info, SeqNumber, State};
+use weir_tcp::{CaState, Endpoint, Info, Options, SeqNumber, State};
 
 /// An endpoint of the model.
 pub struct Connection {
@@ -20,12 +20,12 @@ pub struct Connection {
 impl Connection {
     /// Returns an endpoint that opens a connection.
     pub fn connect(settings: &Settings, now: i64) -> Self {
-        Self { endpoint: Endpoint::connect(&settings.config(), instant(now), SeqNumber(0)) }
+        Self { endpoint: Endpoint::connect(settings.config(), instant(now), initial(settings)) }
     }
 
     /// Returns an endpoint that waits for a connection.
     pub fn listen(settings: &Settings) -> Self {
-        Self { endpoint: Endpoint::listen(&settings.config(), SeqNumber(0)) }
+        Self { endpoint: Endpoint::listen(settings.config(), initial(settings)) }
     }
 
     /// Takes a packet that arrives.
@@ -43,9 +43,11 @@ impl Connection {
         self.endpoint.next_wake().map(|wake| wake.as_nanos().div_ceil(1000) as i64)
     }
 
-    /// Returns what is sent now; to be called until it returns `None`.
-    pub fn emit(&mut self, now: i64) -> Option<Packet> {
-        self.endpoint.emit(instant(now)).map(|segment| wire::packet(&segment))
+    /// Returns what is sent now and the largest segment in it; to be called until it returns
+    /// `None`.
+    pub fn emit(&mut self, now: i64) -> Option<(Packet, u32)> {
+        let segment = self.endpoint.emit(instant(now))?;
+        Some((wire::packet(&segment), u32::from(segment.mss)))
     }
 
     /// Writes bytes; returns how many were taken.
@@ -68,13 +70,23 @@ impl Connection {
         self.endpoint.close();
     }
 
-    /// Ends the connection.
-    pub fn close(&mut self, _now: i64) {
-        self.endpoint.close();
+    /// Ends the connection; a reset tells the other side of data that nobody read (`tcp_close`).
+    pub fn close(&mut self) {
+        if self.endpoint.readable() > 0 {
+            self.endpoint.abort();
+        } else {
+            self.endpoint.close();
+        }
     }
 
-    /// Takes options and sysctls that changed.
-    pub fn change(&mut self, _settings: &Settings) {}
+    /// Takes options that changed.
+    pub fn change(&mut self, settings: &Settings) {
+        let options = Options { no_delay: settings.is_nagle_off, cork: settings.is_corked };
+        self.endpoint.set_options(options);
+        if settings.is_quick {
+            self.endpoint.quick_ack();
+        }
+    }
 
     /// Returns whether the handshake is over, and the connection has not ended.
     pub fn is_open(&self) -> bool {
@@ -145,6 +157,10 @@ fn ca_state(state: CaState) -> i64 {
         CaState::Recovery => 3,
         CaState::Loss => 4,
     }
+}
+
+fn initial(settings: &Settings) -> SeqNumber {
+    SeqNumber(settings.initial)
 }
 
 fn instant(micros: i64) -> Instant {

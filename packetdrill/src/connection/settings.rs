@@ -15,6 +15,10 @@ pub struct Settings {
     pub is_strict: bool,
     /// Whether packets leave at a pace (the queue discipline `fq`).
     pub is_paced: bool,
+    /// The first sequence number, as the script writes it.
+    pub initial: u32,
+    /// `TCP_CORK`
+    pub is_corked: bool,
     /// `TCP_NODELAY`
     pub is_nagle_off: bool,
     /// `TCP_QUICKACK`

@@ -1,6 +1,6 @@
 //! Translates packets of scripts into segments of the model, and back.
 //!
-//! Both sides begin at sequence number 0, as scripts do, so that numbers stay as they are.
+//! The endpoint begins at the script's sequence number, so that numbers stay as they are.
 
 use crate::script::{Counter, EcnMark, FlagSet, Packet, TcpOption};
 use weir_tcp::{AccEcn, Ecn, Flags, SackBlock, SackBlocks, Segment, SeqNumber, Timestamps};

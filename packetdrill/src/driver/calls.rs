@@ -104,7 +104,7 @@ impl Driver {
 
     fn close(&mut self) -> Result<(), Stop> {
         if let Some(connection) = &mut self.connection {
-            connection.close(self.now);
+            connection.close();
         }
         self.is_closed = true;
         Ok(())
@@ -115,6 +115,7 @@ impl Driver {
         let settings = &mut self.settings;
         match (call.argument(2), number) {
             ("TCP_NODELAY", Some(value)) => settings.is_nagle_off = value != 0,
+            ("TCP_CORK", Some(value)) => settings.is_corked = value != 0,
             ("TCP_MAXSEG", Some(value)) => settings.mss = u16::try_from(value).ok(),
             ("SO_SNDBUF", Some(value)) => settings.send_buffer = u64::try_from(2 * value).ok(),
             ("SO_RCVBUF", Some(value)) => settings.receive_buffer = u64::try_from(2 * value).ok(),

@@ -77,6 +77,7 @@ impl Driver {
         let tolerance = script.option("tolerance_usecs").and_then(|value| value.parse().ok());
         let settings = Settings {
             is_strict: script.option("strict_segments").is_some(),
+            initial: initial(script),
             ..Settings::default()
         };
         Self {
@@ -96,6 +97,7 @@ impl Driver {
 
     fn event(&mut self, event: &Event) -> Result<(), Stop> {
         let window = self.window(event.time);
+        let end = event.until.map(|end| self.end(event, end));
         if let Action::Expect(packet) = &event.action {
             return self.expect(packet, window);
         }
@@ -107,7 +109,7 @@ impl Driver {
         self.run_until(window.from)?;
         match &event.action {
             Action::Inject(packet) => self.inject(packet),
-            Action::Call(call) => self.call(call, event.until.map(|end| self.end(event, end))),
+            Action::Call(call) => self.call(call, end),
             Action::Shell(command) => self.shell(command),
             Action::Code(code) => self.code(code),
             Action::Foreign(protocol) => Err(Stop::Elsewhere(protocol.clone())),
@@ -180,7 +182,7 @@ impl Driver {
         match &mut self.connection {
             Some(connection) if !connection.is_gone() => connection.receive(now, &packet),
             _ if packet.flags.rst => {}
-            _ => self.stream.push(now, reset(&packet)),
+            _ => self.stream.push(now, reset(&packet), 0),
         }
         Ok(())
     }
@@ -237,8 +239,8 @@ impl Driver {
     fn drain(&mut self) -> Result<(), Stop> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         for _ in 0..STEPS_MAX {
-            let Some(packet) = connection.emit(self.now) else { return Ok(()) };
-            self.stream.push(self.now, packet);
+            let Some((packet, segment)) = connection.emit(self.now) else { return Ok(()) };
+            self.stream.push(self.now, packet, segment);
         }
         Err(Stop::Differs(format!("more than {STEPS_MAX} packets at {}", seconds(self.now))))
     }
@@ -248,6 +250,15 @@ impl Driver {
         let last = self.pending.iter().map(|call| call.end).max();
         last.map_or(Ok(()), |end| self.run_until(end + self.tolerance + 1))
     }
+}
+
+/// Returns the endpoint's first sequence number: that of the first SYN which the script expects.
+fn initial(script: &Script) -> u32 {
+    let syn = script.events.iter().find_map(|event| match &event.action {
+        Action::Expect(packet) if packet.flags.syn => Some(packet.seq),
+        _ => None,
+    });
+    syn.unwrap_or_default()
 }
 
 /// Returns how a host answers a packet that belongs to no connection (`tcp_v4_send_reset`).

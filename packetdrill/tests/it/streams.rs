@@ -18,7 +18,7 @@ fn packets(lines: &str) -> Vec<Packet> {
 /// Compares packets that were sent with expected ones; returns the first difference.
 fn compare(sent: &str, expected: &str, is_strict: bool) -> Option<String> {
     let mut stream = Stream::default();
-    packets(sent).into_iter().for_each(|packet| stream.push(0, packet));
+    packets(sent).into_iter().for_each(|packet| stream.push(0, packet, 1000));
     packets(expected).iter().find_map(|expected| match stream.take(expected, is_strict) {
         None => Some(format!("nothing for {}", text(expected))),
         Some(sent) => difference(expected, &sent, true),
@@ -28,7 +28,7 @@ fn compare(sent: &str, expected: &str, is_strict: bool) -> Option<String> {
 #[test]
 fn bursts_may_be_cut_or_joined() {
     let rows = [
-        ("P. 1:3001(3000) ack 1", "P. 1:1001(1000) ack 1\n. 1001:3001(2000) ack 1", false),
+        ("P. 1:3001(3000) ack 1", "P. 1:1001(1000) ack 1\n. 1001:3001(2000) ack 1", true),
         (". 1:1001(1000) ack 1\nP. 1001:3001(2000) ack 1", "P. 1:3001(3000) ack 1", true),
         (
             ". 1:1001(1000) ack 1\nP. 1001:3001(2000) ack 1",
@@ -44,10 +44,18 @@ fn bursts_may_be_cut_or_joined() {
 }
 
 #[test]
+fn offload_decides_the_push_flag_of_full_segments() {
+    assert_eq!(compare(". 1:1001(1000) ack 5", "P. 1:1001(1000) ack 5", false), None);
+    assert_eq!(compare("P. 1:2001(2000) ack 5", ". 1:2001(2000) ack 5", false), None);
+}
+
+#[test]
 fn differences_are_named() {
     let rows = [
         (". 1:1(0) ack 5", ". 1:1(0) ack 6", "ack: expected 6, got 5"),
         ("P. 1:2(1) ack 5", ". 1:2(1) ack 5", "flags: expected ., got P."),
+        (". 1:2(1) ack 5", "P. 1:2(1) ack 5", "flags: expected P., got ."),
+        ("P. 1:1001(1000) ack 5", ". 1:1001(1000) ack 5", "flags: expected ., got P."),
         (
             "S 0:0(0) <mss 9,sackOK>",
             "S 0:0(0) <mss 9>",
