@@ -5,7 +5,7 @@
 
 use crate::endpoint::Options;
 use crate::report::{CaState, Cause, Limit};
-use crate::scoreboard::{FIN, PUSH, Sent};
+use crate::scoreboard::{EVER, FIN, PUSH, RETRANSMITTED, Sent};
 use crate::sender::{Forced, Sender};
 use crate::seq::Range;
 
@@ -127,8 +127,13 @@ impl Sender {
     fn send_again(&mut self, number: u64, cause: Cause) -> Outgoing {
         let in_flight = self.board.in_flight();
         let snapshot = self.rate.snapshot(self.now, in_flight, false);
-        let sent = self.board.mark_retransmitted(number, self.now, snapshot);
-        self.note_retransmission();
+        // A probe is counted neither as under way nor for an undo (`__tcp_retransmit_skb`).
+        let probe = cause == Cause::Probe;
+        let marks = if probe { EVER } else { EVER | RETRANSMITTED };
+        let sent = self.board.mark_sent_again(number, marks, self.now, snapshot);
+        if !probe {
+            self.note_retransmission();
+        }
         self.count_retransmission(cause);
         self.left(sent.data());
         Outgoing::of(&sent, Some(cause))

@@ -35,6 +35,8 @@ pub(crate) struct Sent {
     pub marks: u8,
     /// The last transmission.
     pub at: Instant,
+    /// The number of that transmission: several may have left at one instant.
+    pub order: u64,
     pub snapshot: Snapshot,
     earlier: u64,
     later: u64,
@@ -54,7 +56,8 @@ pub(crate) struct Snapshot {
 impl Sent {
     pub fn new(range: Range, marks: u8, at: Instant, snapshot: Snapshot) -> Self {
         let length = (range.end - range.start) as u32;
-        Self { start: range.start, length, marks, at, snapshot, earlier: NONE, later: NONE }
+        let (start, order) = (range.start, 0);
+        Self { start, length, marks, at, order, snapshot, earlier: NONE, later: NONE }
     }
 
     pub fn end(&self) -> u64 {
@@ -88,6 +91,8 @@ pub(crate) struct Scoreboard {
     pub sacked: u32,
     pub lost: u32,
     pub retransmitted: u32,
+    /// Transmissions so far.
+    transmissions: u64,
     /// The end of the highest entry acknowledged selectively.
     pub highest_sacked: u64,
 }
@@ -138,7 +143,8 @@ impl Scoreboard {
     /// Adds a segment sent now, at the end.
     pub fn push(&mut self, sent: Sent) {
         let number = self.base + self.entries.len() as u64;
-        self.entries.push_back(sent);
+        self.transmissions += 1;
+        self.entries.push_back(Sent { order: self.transmissions, ..sent });
         self.append(number);
     }
 
@@ -276,7 +282,7 @@ impl Scoreboard {
         let before = *self.get(number)?;
         self.unlink(number);
         let mut marks = before.marks | SACKED;
-        // A retransmission of what is not lost (a probe) is believed to be still on its way.
+        // A retransmission of what is not lost is believed to be still on its way.
         if before.has(LOST) {
             self.lost -= 1;
             if before.has(RETRANSMITTED) {
@@ -347,14 +353,22 @@ impl Scoreboard {
         None
     }
 
-    /// Notes that a segment is sent again now; returns it.
-    pub fn mark_retransmitted(&mut self, number: u64, at: Instant, snapshot: Snapshot) -> Sent {
+    /// Notes that a segment is sent again now, with these marks; returns it.
+    pub fn mark_sent_again(
+        &mut self,
+        number: u64,
+        marks: u8,
+        at: Instant,
+        snapshot: Snapshot,
+    ) -> Sent {
         self.unlink(number);
         self.append(number);
+        self.transmissions += 1;
+        let order = self.transmissions;
         let sent = self.get_mut(number).expect("the caller has just found it");
-        let fresh = !sent.has(RETRANSMITTED);
-        sent.marks |= RETRANSMITTED | EVER;
-        (sent.at, sent.snapshot) = (at, snapshot);
+        let fresh = marks & !sent.marks & RETRANSMITTED != 0;
+        sent.marks |= marks;
+        (sent.at, sent.order, sent.snapshot) = (at, order, snapshot);
         let copy = *sent;
         self.retransmitted += u32::from(fresh);
         copy

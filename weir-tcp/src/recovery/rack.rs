@@ -13,8 +13,9 @@ use weir_core::units::{Duration, Instant};
 pub(crate) struct Rack {
     /// RACK.xmit_ts: when the newest segment that arrived was sent.
     pub sent_at: Instant,
-    /// RACK.end_seq.
-    end: u64,
+    /// The number of that transmission: it breaks ties better than RACK.end_seq, as retransmissions
+    /// may leave at the same instant as new data.
+    order: u64,
     /// RACK.rtt.
     pub rtt: Duration,
     /// Whether it advanced since losses were looked for.
@@ -32,7 +33,7 @@ impl Default for Rack {
     fn default() -> Self {
         Self {
             sent_at: Instant::ZERO,
-            end: 0,
+            order: 0,
             rtt: Duration::ZERO,
             advanced: false,
             steps: 1,
@@ -45,8 +46,8 @@ impl Default for Rack {
 
 impl Rack {
     /// Returns whether this transmission was later than the newest that arrived: RACK_sent_after.
-    fn is_before(&self, at: Instant, end: u64) -> bool {
-        (at, end) > (self.sent_at, self.end)
+    fn is_before(&self, sent: &Sent) -> bool {
+        sent.order > self.order
     }
 }
 
@@ -62,8 +63,8 @@ impl Sender {
         }
         self.rack.advanced = true;
         self.rack.rtt = rtt;
-        if self.rack.is_before(sent.at, sent.end()) {
-            (self.rack.sent_at, self.rack.end) = (sent.at, sent.end());
+        if self.rack.is_before(sent) {
+            (self.rack.sent_at, self.rack.order) = (sent.at, sent.order);
         }
     }
 
@@ -130,12 +131,12 @@ impl Sender {
         let mut candidate = self.board.oldest();
         while let Some(number) = candidate {
             let Some(sent) = self.board.get(number).copied() else { break };
-            if self.rack.is_before(sent.at, sent.end()) {
+            if self.rack.is_before(&sent) {
                 break;
             }
             candidate = self.board.later(number);
             let age = self.now.since(sent.at);
-            if age > bound || (age == bound && bound == self.rack.rtt) {
+            if age >= bound {
                 self.mark_lost(number);
                 continue;
             }
