@@ -1,0 +1,1 @@
+//! Throughput under random loss beside the formulas of theory.
