@@ -33,6 +33,10 @@ pub struct Config {
     pub cubic: Cubic,
     /// Whether congestion is notified by marks (`tcp_ecn`).
     pub ecn: EcnMode,
+    /// When accurate ECN's option is sent (`tcp_ecn_option`).
+    pub accurate_option: AccurateOption,
+    /// Whether a path that changes the marks of a handshake ends their use (`tcp_ecn_fallback`).
+    pub ecn_fallback: bool,
     /// How losses are found and repaired.
     pub recovery: Recovery,
     /// The retransmission timeout.
@@ -163,8 +167,22 @@ pub enum EcnMode {
     Active,
     /// Accurate ECN is asked for and granted [rfc9768] (`tcp_ecn` = 3).
     Accurate,
+    /// Accurate ECN is granted, and classic ECN is asked for (`tcp_ecn` = 4).
+    AccurateClassic,
     /// Accurate ECN is granted, but nothing is asked for (`tcp_ecn` = 5).
     AccuratePassive,
+}
+
+/// When accurate ECN's option is sent, after the other side sent one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccurateOption {
+    /// Never.
+    Off,
+    /// When counters have changed.
+    Demanded,
+    /// With every segment.
+    #[default]
+    Full,
 }
 
 /// How losses are found and repaired.

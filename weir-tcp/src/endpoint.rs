@@ -4,7 +4,7 @@
 //! segments. Invariant: after `emit` returned `None`, nothing leaves before the next call of
 //! `receive`, `wake` or the application, and `next_wake` says when `wake` has something to do.
 
-use crate::config::Config;
+use crate::config::{AccurateOption, Config};
 use crate::emission::Outgoing;
 use crate::handshake::Opening;
 use crate::receiver::{Arrival, Receiver};
@@ -147,7 +147,7 @@ impl Endpoint {
             State::SynSent | State::SynReceived => return self.emit_opening(),
             _ => {}
         }
-        let options = self.receiver.sack_len();
+        let options = self.receiver.options_len();
         if let Some(outgoing) = self.sender.emit(&self.options, options) {
             return Some(self.data_segment(outgoing));
         }
@@ -156,7 +156,7 @@ impl Endpoint {
             return None;
         }
         let mut segment = Segment { seq: self.initial.at(self.sender.next), ..Segment::default() };
-        self.receiver.dress(&mut segment);
+        self.dress(&mut segment);
         Some(segment)
     }
 
@@ -205,7 +205,8 @@ impl Endpoint {
     pub fn abort(&mut self) {
         if self.state >= State::SynReceived && self.state < State::TimeWait {
             let seq = self.initial.at(self.sender.next);
-            self.reset = Some(Reset { seq, ack: Some(self.receiver.initial.at(self.receiver.next)) });
+            self.reset =
+                Some(Reset { seq, ack: Some(self.receiver.initial.at(self.receiver.next)) });
         }
         self.end();
     }
@@ -233,6 +234,11 @@ impl Endpoint {
     /// Sets what the application may set.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
+    }
+
+    /// Sets when accurate ECN's option is sent.
+    pub fn set_accurate_option(&mut self, level: AccurateOption) {
+        self.receiver.ecn.counters.level = level;
     }
 
     /// Acknowledges what arrives at once, for a while (`TCP_QUICKACK`).
@@ -286,6 +292,9 @@ impl Endpoint {
             snd_wnd: sender.peer.size,
             delivered: sender.rate.delivered,
             delivered_ce: sender.rate.delivered_marked,
+            delivered_e0_bytes: sender.ecn.feedback.bytes[0],
+            delivered_ce_bytes: sender.ecn.feedback.bytes[1],
+            delivered_e1_bytes: sender.ecn.feedback.bytes[2],
             pacing_rate: sender.cwnd.pacing_rate,
             notsent: sender.end.saturating_sub(sender.next),
         }
@@ -314,13 +323,18 @@ impl Endpoint {
             again: outgoing.again,
             ..Segment::default()
         };
-        self.receiver.dress(&mut segment);
+        self.dress(&mut segment);
         if outgoing.length > 0 {
-            let l4s = self.sender.controller.as_ref().is_l4s();
-            self.sender.ecn.dress(&mut segment, l4s);
             self.receiver.answered();
         }
         segment
+    }
+
+    /// Fills in what every segment carries.
+    fn dress(&mut self, segment: &mut Segment) {
+        self.receiver.dress(segment);
+        let l4s = self.sender.controller.as_ref().is_l4s();
+        self.sender.ecn.dress(segment, l4s);
     }
 
     /// Takes a segment of a synchronized connection (`tcp_rcv_established`, `tcp_validate_incoming`).
@@ -340,8 +354,12 @@ impl Endpoint {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        if self.state == State::SynReceived && !self.complete_opening(segment) {
+        let passive = self.state == State::SynReceived;
+        if passive && !self.complete_opening(segment) {
             return;
+        }
+        if self.sender.ecn.begin(segment, passive, &self.config) {
+            self.sender.rate.delivered_marked += 1;
         }
         if !self.take_ack(start, segment) {
             return;
@@ -389,7 +407,8 @@ impl Endpoint {
             has_data: segment.sequence_len() > 0,
             echoes_mark: self.sender.echoes_mark(segment.flags),
             ace: self.sender.ace(segment.flags),
-            marked_bytes: segment.acc_ecn.filter(|option| option.fields >= 2).map(|at| at.ce),
+            option: segment.acc_ecn,
+            newer: self.receiver.is_newer(start, segment),
         };
         for block in segment.sack.as_slice() {
             let una = self.sender.una;

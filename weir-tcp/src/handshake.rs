@@ -18,12 +18,25 @@ pub(crate) struct Opening {
     retries: u8,
     /// What the peer's SYN offered.
     agreed: Agreed,
+    /// Both sides opened at the same time.
+    simultaneous: bool,
+    /// The peer's SYN came again.
+    repeated: bool,
 }
 
 impl Opening {
     pub fn new(config: &Config) -> Self {
         let wait = config.rto.initial;
-        Self { owed: false, due: None, sent_at: None, wait, retries: 0, agreed: Agreed::Nothing }
+        Self {
+            owed: false,
+            due: None,
+            sent_at: None,
+            wait,
+            retries: 0,
+            agreed: Agreed::Nothing,
+            simultaneous: false,
+            repeated: false,
+        }
     }
 }
 
@@ -62,14 +75,28 @@ impl Endpoint {
         (self.sender.next, self.sender.sent_at) = (1, now);
         let mut segment = self.syn(passive);
         if passive {
-            let agreed = self.opening.agreed;
-            segment.flags |= Flags::ACK | self.receiver.ecn.syn_ack_flags(agreed);
             segment.ack = self.receiver.initial.at(1);
+            segment.flags |= Flags::ACK;
+            self.answer_ecn(&mut segment);
         } else if self.opening.retries < 2 {
             // [rfc3168 §6.1.1.1] A SYN that is lost often is sent without the flags.
             segment.flags |= EcnReceiver::syn_flags(&self.config);
         }
         Some(segment)
+    }
+
+    /// Sets flags and option of a SYN's acknowledgement. A path may drop either: sent again, it
+    /// is without the option, then without accurate ECN's flags [rfc9768 §3.1.4.2].
+    fn answer_ecn(&self, segment: &mut Segment) {
+        let (opening, ecn) = (&self.opening, &self.receiver.ecn);
+        let accurate = opening.agreed == Agreed::Accurate;
+        if !accurate || opening.simultaneous || opening.retries < 2 {
+            segment.flags |= ecn.syn_ack_flags(opening.agreed);
+        }
+        let most = if opening.simultaneous { 2 } else { 1 };
+        if opening.retries < most && !opening.repeated {
+            segment.acc_ecn = ecn.syn_ack_option(opening.agreed);
+        }
     }
 
     fn syn(&mut self, passive: bool) -> Segment {
@@ -157,6 +184,8 @@ impl Endpoint {
         self.agree(segment);
         if !acks {
             // Both sides opened at the same time.
+            self.opening.agreed = self.receiver.ecn.answer_syn(&self.config, segment);
+            self.opening.simultaneous = true;
             self.state = State::SynReceived;
             self.opening.owed = true;
             return;
@@ -200,7 +229,7 @@ impl Endpoint {
         (self.opening.due, self.opening.owed) = (None, false);
         sender.usage.at = sender.now;
         sender.sent_at = sender.now;
-        sender.ecn.start(agreed);
+        sender.ecn.start(agreed, self.receiver.ecn.is_bleached());
         let exact = sender.controller.as_ref().exact_marks();
         self.receiver.ecn.start(agreed, exact);
         sender.update_pacing_rate();
@@ -210,12 +239,16 @@ impl Endpoint {
     pub(crate) fn receive_repeated_syn(&mut self, segment: &Segment) {
         if self.state == State::SynReceived && segment.flags.has(Flags::ACK) {
             if self.complete_opening(segment) {
+                self.receiver.ecn.reflect(segment);
                 self.receiver.ack.demand();
             }
         } else if self.state == State::SynReceived {
+            self.receiver.ecn.take_repeated_syn(segment, self.opening.agreed);
+            self.opening.repeated = true;
             self.opening.owed = true;
         } else {
             // [rfc5961 §4.2] A SYN in an open connection is challenged.
+            self.receiver.ecn.reflect(segment);
             self.receiver.ack.demand();
         }
     }

@@ -32,8 +32,8 @@ mod tuning;
 mod window;
 
 pub use config::{
-    AckPolicy, BufferPolicy, Cubic, EcnMode, HyStart, InitialWindow, RateLimits, Recovery, Retries,
-    RtoPolicy, SackCompression, SlowStart,
+    AccurateOption, AckPolicy, BufferPolicy, Cubic, EcnMode, HyStart, InitialWindow, RateLimits,
+    Recovery, Retries, RtoPolicy, SackCompression, SlowStart,
 };
 pub use config::{Config, Congestion};
 pub use endpoint::{Endpoint, Options, State};

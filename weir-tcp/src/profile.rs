@@ -4,8 +4,8 @@
 //! others are what papers of their time simulated.
 
 use crate::config::{
-    AckPolicy, BufferPolicy, Config, Congestion, Cubic, EcnMode, HyStart, InitialWindow,
-    RateLimits, Recovery, Retries, RtoPolicy, SackCompression, SlowStart,
+    AccurateOption, AckPolicy, BufferPolicy, Config, Congestion, Cubic, EcnMode, HyStart,
+    InitialWindow, RateLimits, Recovery, Retries, RtoPolicy, SackCompression, SlowStart,
 };
 use weir_core::units::{Bytes, Duration};
 
@@ -70,6 +70,8 @@ impl Config {
             congestion: Congestion::Cubic,
             cubic: Cubic::linux(),
             ecn: EcnMode::Passive,
+            accurate_option: AccurateOption::Full,
+            ecn_fallback: true,
             recovery: Recovery::linux(),
             rto: RtoPolicy {
                 initial: Duration::from_secs(1),

@@ -5,7 +5,7 @@
 
 use crate::ack::AckState;
 use crate::config::Config;
-use crate::ecn::EcnReceiver;
+use crate::ecn::{EcnReceiver, option_len, sack_len};
 use crate::segment::{SackBlock, SackBlocks, Segment, Timestamps};
 use crate::seq::{Range, SeqNumber};
 use crate::tuning::Tuning;
@@ -193,18 +193,34 @@ impl Receiver {
     }
 
     pub fn report_duplicate(&mut self, range: Range) {
+        if range.end <= self.next {
+            self.ecn.counters.take_duplicate(range.start);
+        }
         if self.config.dsack && self.sack_ok && !range.is_empty() {
             self.duplicate = Some(range);
         }
     }
 
-    /// Returns the bytes that the option with blocks takes now.
-    pub fn sack_len(&self) -> u32 {
-        if !self.sack_ok || (self.ranges.is_empty() && self.duplicate.is_none()) {
+    /// Returns the bytes that options beside timestamps take now.
+    pub fn options_len(&self) -> u32 {
+        let blocks = self.block_count();
+        match self.ecn.fit(self.options_room(), blocks) {
+            Some(fit) => sack_len(fit.blocks) + option_len(fit.fields, fit.blocks),
+            None => sack_len(blocks),
+        }
+    }
+
+    /// Returns the bytes that such options may take.
+    fn options_room(&self) -> u32 {
+        if self.timestamps_ok { 28 } else { 40 }
+    }
+
+    fn block_count(&self) -> u32 {
+        if !self.sack_ok {
             return 0;
         }
-        let count = (self.ranges.len() as u32 + u32::from(self.duplicate.is_some())).min(4);
-        4 + 8 * count.min(if self.timestamps_ok { 3 } else { 4 })
+        let count = self.ranges.len() as u32 + u32::from(self.duplicate.is_some());
+        count.min(if self.timestamps_ok { 3 } else { 4 })
     }
 
     /// Returns the blocks to be reported: a duplicate, then the ranges that changed last.
@@ -240,8 +256,12 @@ impl Receiver {
         segment.flags |= crate::segment::Flags::ACK;
         segment.window = self.select_window();
         segment.timestamps = self.timestamps();
+        let fit = self.ecn.fit(self.options_room(), self.block_count());
         segment.sack = self.blocks();
-        self.ecn.dress(segment);
+        if let Some(fit) = fit {
+            segment.sack.truncate(fit.blocks);
+        }
+        self.ecn.dress(segment, fit);
         self.ack.sent();
     }
 
@@ -249,6 +269,13 @@ impl Receiver {
     pub fn timestamps(&self) -> Option<Timestamps> {
         let echo = self.stamp.unwrap_or(0);
         self.timestamps_ok.then(|| Timestamps { value: crate::sender::timestamp(self.now), echo })
+    }
+
+    /// Returns whether a segment's timestamp is newer than those before (`FLAG_TS_PROGRESS`).
+    pub fn is_newer(&self, start: u64, segment: &Segment) -> bool {
+        let stamp = segment.timestamps.filter(|_| self.timestamps_ok && start <= self.window_from);
+        let newer = |(new, known): (Timestamps, u32)| (new.value.wrapping_sub(known) as i32) > 0;
+        stamp.zip(self.stamp).is_some_and(newer)
     }
 
     /// The application reads; returns how much there was.

@@ -133,6 +133,12 @@ pub struct Info {
     pub delivered: u64,
     /// `tcpi_delivered_ce`, in segments.
     pub delivered_ce: u64,
+    /// `tcpi_delivered_e0_bytes`: bytes that the other side reports to have come as ECT(0).
+    pub delivered_e0_bytes: u32,
+    /// `tcpi_delivered_ce_bytes`: those that came marked.
+    pub delivered_ce_bytes: u32,
+    /// `tcpi_delivered_e1_bytes`: those that came as ECT(1).
+    pub delivered_e1_bytes: u32,
     /// `tcpi_pacing_rate`, in bytes a second.
     pub pacing_rate: u64,
     /// `tcpi_notsent_bytes`.

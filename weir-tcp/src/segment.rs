@@ -3,6 +3,7 @@
 //! Invariant: [`Segment::header_len`] is what Linux's layout of the same options takes
 //! (`tcp_options_write`), so that a length on the wire is right to the byte.
 
+use crate::ecn::option_len;
 use crate::report::Cause;
 use crate::seq::SeqNumber;
 use core::ops::{BitOr, BitOrAssign};
@@ -112,6 +113,11 @@ impl SackBlocks {
         }
     }
 
+    /// Leaves out all blocks but the first `count`.
+    pub(crate) fn truncate(&mut self, count: u32) {
+        self.count = self.count.min(count.min(4) as u8);
+    }
+
     /// Returns the blocks.
     pub fn as_slice(&self) -> &[SackBlock] {
         &self.blocks[..usize::from(self.count)]
@@ -195,8 +201,9 @@ impl Segment {
             0 => 0,
             blocks => 4 + 8 * blocks,
         };
-        let acc_ecn = self.acc_ecn.map_or(0, |option| 2 + 3 * u32::from(option.fields));
-        20 + mss + stamps + scale + sack + acc_ecn.next_multiple_of(4)
+        let blocks = self.sack.as_slice().len() as u32;
+        let acc_ecn = self.acc_ecn.map_or(0, |option| option_len(option.fields, blocks));
+        20 + mss + stamps + scale + sack + acc_ecn
     }
 
     /// Returns how many segments on the wire this is: several for a burst.
@@ -206,9 +213,7 @@ impl Segment {
 
     /// Returns the sequence numbers that this takes: data, SYN and FIN.
     pub const fn sequence_len(&self) -> u64 {
-        self.length as u64
-            + self.flags.has(Flags::SYN) as u64
-            + self.flags.has(Flags::FIN) as u64
+        self.length as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64
     }
 }
 

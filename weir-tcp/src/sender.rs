@@ -6,12 +6,13 @@
 
 use crate::cc::{CongestionWindow, Controller, SSTHRESH_INFINITE};
 use crate::config::{Config, SlowStart};
-use crate::ecn::EcnSender;
+use crate::ecn::{Delivered, EcnSender};
 use crate::rate::Rate;
 use crate::recovery::{Episode, Rack, Tail};
 use crate::report::{CaState, Cause, Limit, Limiter, Report};
 use crate::rtt::Rtt;
 use crate::scoreboard::{EVER, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
+use crate::segment::AccEcn;
 use crate::seq::Range;
 use crate::timers::Timer;
 use alloc::sync::Arc;
@@ -119,8 +120,10 @@ pub(crate) struct Ack {
     pub echoes_mark: bool,
     /// The counter of accurate ECN.
     pub ace: Option<u8>,
-    /// The counter of marked bytes in its option.
-    pub marked_bytes: Option<u32>,
+    /// Its option.
+    pub option: Option<AccEcn>,
+    /// The timestamp is newer than those before.
+    pub newer: bool,
 }
 
 /// What an acknowledgement turned out to be: the `FLAG_`s of `tcp_ack`.
@@ -447,9 +450,8 @@ impl Sender {
             estimate = Some(now.since(first));
             tally.rtt = Some(now.since(last));
             let lone = tally.acked_count == 1 && tally.sacked_before == 0 && !found.sacked;
-            found.maybe_delayed = lone
-                && self.una - tally.una_before < u64::from(self.mss)
-                && self.board.is_empty();
+            found.maybe_delayed =
+                lone && self.una - tally.una_before < u64::from(self.mss) && self.board.is_empty();
         }
         if let (Some(first), Some(last)) = (tally.first_sacked, tally.last_sacked) {
             estimate = estimate.or(Some(now.since(first)));
@@ -489,10 +491,18 @@ impl Sender {
 
     /// Counts the segments that were reported as marked: by accurate ECN, or all of them.
     fn count_marks(&mut self, ack: &Ack, found: &mut Findings, tally: &Tally) {
-        let delivered = (self.rate.delivered - tally.delivered_before) as u32;
+        let segments = (self.rate.delivered - tally.delivered_before) as u32;
+        let delivered = Delivered {
+            segments,
+            bytes: (self.una - tally.una_before).min(u64::from(u32::MAX)) as u32,
+            mss: self.mss,
+            exact: self.sack_ok || matches!(self.state, CaState::Open | CaState::Cwr),
+        };
+        let progress = found.acked || found.sacked || ack.newer;
         found.marked = match ack.ace {
-            Some(ace) => self.ecn.accurate_marks(ace, ack.marked_bytes, delivered, self.mss),
-            None if found.echo => delivered,
+            Some(ace) if progress => self.ecn.feedback.marks(ace, ack.option, &delivered),
+            Some(_) => 0,
+            None if found.echo => segments,
             None => 0,
         };
         found.echo |= found.marked > 0;

@@ -83,6 +83,7 @@ impl Connection {
     pub fn change(&mut self, settings: &Settings) {
         let options = Options { no_delay: settings.is_nagle_off, cork: settings.is_corked };
         self.endpoint.set_options(options);
+        self.endpoint.set_accurate_option(settings.accurate_option());
         if settings.is_quick {
             self.endpoint.quick_ack();
         }
@@ -143,6 +144,9 @@ fn field(info: &Info, name: &str) -> Option<i64> {
         "snd_wnd" => i64::from(info.snd_wnd),
         "delivered" => info.delivered as i64,
         "delivered_ce" => info.delivered_ce as i64,
+        "delivered_e0_bytes" => i64::from(info.delivered_e0_bytes),
+        "delivered_ce_bytes" => i64::from(info.delivered_ce_bytes),
+        "delivered_e1_bytes" => i64::from(info.delivered_e1_bytes),
         "pacing_rate" => info.pacing_rate as i64,
         "notsent_bytes" => info.notsent as i64,
         _ => return None,

@@ -4,7 +4,7 @@
 
 use crate::defaults::Sysctls;
 use weir_core::units::{Bytes, Duration};
-use weir_tcp::{Config, Congestion, EcnMode, Profile};
+use weir_tcp::{AccurateOption, Config, Congestion, EcnMode, Profile};
 
 /// The settings of the next connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -46,6 +46,8 @@ impl Settings {
         config.nagle = !self.is_nagle_off;
         config.idle_restart = self.is_on("tcp_slow_start_after_idle");
         config.ecn = self.ecn();
+        config.ecn_fallback = self.is_on("tcp_ecn_fallback");
+        config.accurate_option = self.accurate_option();
         self.set_buffers(&mut config);
         self.set_recovery(&mut config);
         self.set_limits(&mut config);
@@ -66,8 +68,18 @@ impl Settings {
             Some(1) => EcnMode::Active,
             Some(2) => EcnMode::Passive,
             Some(3) => EcnMode::Accurate,
+            Some(4) => EcnMode::AccurateClassic,
             Some(5) => EcnMode::AccuratePassive,
             _ => EcnMode::Off,
+        }
+    }
+
+    /// Returns when accurate ECN's option is sent.
+    pub fn accurate_option(&self) -> AccurateOption {
+        match self.sysctls.number("tcp_ecn_option") {
+            Some(0) => AccurateOption::Off,
+            Some(1) => AccurateOption::Demanded,
+            _ => AccurateOption::Full,
         }
     }
 
