@@ -79,7 +79,9 @@ impl Sender {
         let outgoing = if fits {
             self.report.probes += 1;
             self.tail.again = false;
-            self.send_new(self.full_segment(options), 1)
+            let probe = self.send_new(self.full_segment(options), 1);
+            self.usage.sent = false;
+            probe
         } else {
             let newest = self.board.newest()?;
             self.tail.again = true;
@@ -215,7 +217,9 @@ impl Sender {
         }
         self.report.data_segments += u64::from(length > 0);
         self.usage.sent = true;
-        self.arm_for_new(first);
+        if first {
+            self.timer = None;
+        }
         sent
     }
 
@@ -229,7 +233,11 @@ impl Sender {
     pub fn pause(&mut self) {
         let unsent = self.unsent();
         let full = self.board.in_flight() >= self.cwnd.segments;
-        if core::mem::take(&mut self.usage.sent) || (unsent > 0 && full) {
+        let sent = core::mem::take(&mut self.usage.sent);
+        if sent {
+            self.arm_after_new();
+        }
+        if sent || (unsent > 0 && full) {
             self.validate(full);
         }
         if unsent == 0 && !full && self.board.lost <= self.board.retransmitted {

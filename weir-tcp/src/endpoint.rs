@@ -61,6 +61,8 @@ pub struct Endpoint {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) options: Options,
+    /// Nothing leaves before the next call that may change that.
+    pub(crate) settled: bool,
     /// A reset to be sent: its number, and what it acknowledges.
     pub(crate) reset: Option<Reset>,
     /// When the time after the end is over.
@@ -95,6 +97,7 @@ impl Endpoint {
             sender: Sender::new(Arc::clone(&config), now),
             receiver: Receiver::new(Arc::clone(&config), now),
             options: Options::default(),
+            settled: false,
             reset: None,
             quiet_until: None,
             config,
@@ -127,18 +130,32 @@ impl Endpoint {
 
     /// Returns when [`Endpoint::wake`] is to be called, if no segment comes before.
     pub fn next_wake(&self) -> Option<Instant> {
-        let sender = self.sender.timer.map(|(due, _)| due);
-        let waits = self.sender.unsent() > 0 || self.sender.board.lost > 0;
-        let paced = self.sender.paced_until().filter(|_| waits);
-        [sender, self.receiver.ack.timer, self.quiet_until, paced, self.opening.due]
-            .into_iter()
-            .flatten()
-            .min()
+        let earlier = |one: Instant, other: Option<Instant>| match other {
+            Some(other) => one.min(other),
+            None => one,
+        };
+        let mut due = self.sender.timer.map_or(Instant::MAX, |(due, _)| due);
+        due = earlier(due, self.receiver.ack.timer);
+        due = earlier(due, self.quiet_until);
+        due = earlier(due, self.opening.due);
+        if self.sender.cwnd.paced && (self.sender.unsent() > 0 || self.sender.board.lost > 0) {
+            due = earlier(due, self.sender.paced_until());
+        }
+        (due != Instant::MAX).then_some(due)
     }
 
     /// Returns the next segment that may leave now; call it until it returns `None`.
     pub fn emit(&mut self, now: Instant) -> Option<Segment> {
+        if self.settled {
+            return None;
+        }
         self.set_now(now);
+        let segment = self.emit_any();
+        self.settled = segment.is_none();
+        segment
+    }
+
+    fn emit_any(&mut self) -> Option<Segment> {
         if let Some(reset) = self.reset.take() {
             return Some(reset.segment());
         }
@@ -162,6 +179,7 @@ impl Endpoint {
 
     /// Writes data; returns how many bytes the buffer takes.
     pub fn write(&mut self, bytes: u64) -> u64 {
+        self.settled = false;
         let sender = &mut self.sender;
         if sender.closing || matches!(self.state, State::Closed) {
             return 0;
@@ -175,6 +193,7 @@ impl Endpoint {
 
     /// Writes data without end, as a greedy source does.
     pub fn write_forever(&mut self) {
+        self.settled = false;
         if !self.sender.closing {
             self.sender.end = FOREVER;
         }
@@ -188,6 +207,7 @@ impl Endpoint {
 
     /// Closes this side: a FIN follows the data written, or what was sent of data without end.
     pub fn close(&mut self) {
+        self.settled = false;
         match self.state {
             State::Listen | State::SynSent => return self.end(),
             State::Established => self.state = State::FinWait1,
@@ -203,6 +223,7 @@ impl Endpoint {
 
     /// Resets the connection.
     pub fn abort(&mut self) {
+        self.settled = false;
         if self.state >= State::SynReceived && self.state < State::TimeWait {
             let seq = self.initial.at(self.sender.next);
             self.reset =
@@ -218,7 +239,9 @@ impl Endpoint {
 
     /// Reads data; returns how many bytes there were.
     pub fn read(&mut self, bytes: u64) -> u64 {
-        self.receiver.read(bytes)
+        let taken = self.receiver.read(bytes);
+        self.settled &= !self.receiver.ack.due_now;
+        taken
     }
 
     /// Returns whether the other side closed and everything that it sent has been read.
@@ -228,11 +251,13 @@ impl Endpoint {
 
     /// Tells that bytes of data left the host's queue, for the limit on it.
     pub fn departed(&mut self, bytes: u32) {
+        self.settled = false;
         self.sender.queued = self.sender.queued.saturating_sub(u64::from(bytes));
     }
 
     /// Sets what the application may set.
     pub fn set_options(&mut self, options: Options) {
+        self.settled = false;
         self.options = options;
     }
 
@@ -243,6 +268,7 @@ impl Endpoint {
 
     /// Acknowledges what arrives at once, for a while (`TCP_QUICKACK`).
     pub fn quick_ack(&mut self) {
+        self.settled = false;
         self.receiver.enter_quick_mode();
     }
 
@@ -301,6 +327,7 @@ impl Endpoint {
     }
 
     fn set_now(&mut self, now: Instant) {
+        self.settled = false;
         (self.sender.now, self.receiver.now) = (now, now);
     }
 

@@ -237,6 +237,12 @@ impl Sender {
         if ack.ack > self.next {
             return false;
         }
+        if ack.has_data && ack.ack == self.una && ack.block_count == 0 && self.board.is_empty() {
+            // A segment of the other direction, while nothing of this one is under way.
+            self.update_window(ack);
+            self.window_opened();
+            return true;
+        }
         let mut found = Findings { data: ack.has_data, ..Findings::default() };
         self.echo = ack.echo;
         let mut tally = self.tally();
@@ -317,10 +323,6 @@ impl Sender {
         let newer = ack.ack > self.una
             || ack.seq > self.peer.set_by
             || (ack.seq == self.peer.set_by && ack.window > self.peer.size);
-        self.una_window(ack, newer)
-    }
-
-    fn una_window(&mut self, ack: &Ack, newer: bool) -> bool {
         let changed = newer && ack.window != self.peer.size;
         if newer {
             self.peer.set_by = ack.seq;

@@ -137,10 +137,9 @@ impl Sender {
         }
     }
 
-    /// Sets the timer for a segment that leaves for the first time (`tcp_event_new_data_sent`):
-    /// nothing was under way before it if `first`.
-    pub fn arm_for_new(&mut self, first: bool) {
-        if first || matches!(self.timer, None | Some((_, Timer::Probe))) {
+    /// Sets the timer after new segments left (`tcp_event_new_data_sent`).
+    pub fn arm_after_new(&mut self) {
+        if matches!(self.timer, None | Some((_, Timer::Probe | Timer::Persist))) {
             self.rearm_timeout();
         }
         self.schedule_probe(false);

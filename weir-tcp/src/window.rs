@@ -137,8 +137,9 @@ impl Sender {
         let percent = if slow_start { limits.pacing_slow_start } else { limits.pacing_avoidance };
         let segments = u64::from(self.cwnd.segments.max(self.board.len()));
         let bytes = segments * u64::from(self.mss) * u64::from(percent) / 100;
-        let nanos = u128::from(smoothed.as_nanos().max(1));
-        self.cwnd.pacing_rate = (u128::from(bytes) * 1_000_000_000 / nanos) as u64;
+        // In units of 1024 ns, so that 64 bits do.
+        let units = (smoothed.as_nanos() >> 10).max(1);
+        self.cwnd.pacing_rate = bytes.saturating_mul(1_000_000_000 >> 10) / units;
     }
 
     /// Notes that bytes leave, which delays what follows (`tcp_update_skb_after_send`).

@@ -6,7 +6,7 @@
 use crate::path::{CLIENT, Path, SERVER};
 use weir_core::random::Random;
 use weir_core::units::{Bytes, Duration};
-use weir_tcp::{Config, Congestion, EcnMode, Endpoint, Profile};
+use weir_tcp::{Config, Congestion, EcnMode, Endpoint, Profile, State};
 
 fn number(name: &str, radix: u32) -> Option<u64> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
@@ -73,6 +73,7 @@ fn path(seed: u64) -> (Path, u64) {
 
 #[test]
 fn every_byte_arrives_once_and_no_connection_hangs() {
+    let (mut whole, mut all) = (0, 0);
     for seed in seeds() {
         let (mut path, bytes) = path(seed);
         path.records = false;
@@ -80,7 +81,11 @@ fn every_byte_arrives_once_and_no_connection_hangs() {
             transfer_with_checks(&mut path, bytes);
         }));
         assert!(outcome.is_ok(), "seed {seed:x} fails");
+        all += 1;
+        whole += u64::from(path.received[SERVER] == bytes);
     }
+    println!("{whole} of {all} transfers came whole");
+    assert!(whole * 100 >= all * 95, "{whole} of {all}");
 }
 
 /// Transfers, and checks the laws at each step.
@@ -88,7 +93,7 @@ fn transfer_with_checks(path: &mut Path, bytes: u64) {
     let (mut left, mut steps) = (bytes, 0u64);
     loop {
         left -= path.ends[CLIENT].write(left);
-        if left == 0 {
+        if left == 0 && path.ends[CLIENT].state() > State::SynSent {
             path.ends[CLIENT].close();
         }
         if path.ends[SERVER].is_finished() {
@@ -106,7 +111,7 @@ fn transfer_with_checks(path: &mut Path, bytes: u64) {
     // A handshake or a close may be given up when most segments are lost, but no data may hang.
     let given_up = path.ends.iter().any(|end| end.report().timeouts > 10);
     assert!(
-        path.received[SERVER] == bytes || given_up || path.received[SERVER] == 0,
+        path.received[SERVER] == bytes || given_up || path.ends[CLIENT].acknowledged() == 0,
         "{} of {bytes} after {steps} steps: {:?}",
         path.received[SERVER],
         path.ends
