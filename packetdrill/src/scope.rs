@@ -108,6 +108,9 @@ fn packet_reason(packet: &Packet) -> Option<String> {
     if let Some(what) = &packet.foreign {
         return Some(what.clone());
     }
+    if packet.flags.syn && !packet.flags.ack && packet.seq != 0 {
+        return Some("sequence numbers that packetdrill rewrites".to_owned());
+    }
     if packet.flags.urg {
         return Some("the urgent pointer".to_owned());
     }

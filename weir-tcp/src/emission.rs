@@ -40,7 +40,7 @@ impl Sender {
 
     /// Returns the data of a full segment now: less while blocks of selective acknowledgement take
     /// `options` bytes, and at most half of the peer's window (`tcp_bound_to_half_wnd`).
-    fn full_segment(&self, options: u32) -> u32 {
+    pub fn full_segment(&self, options: u32) -> u32 {
         let most = if self.peer.max > 536 { self.peer.max / 2 } else { self.peer.max };
         let mss = self.mss.saturating_sub(options).max(1);
         if most == 0 { mss } else { mss.min(most.max(48)) }
@@ -183,6 +183,9 @@ impl Sender {
     /// Sends up to `count` new segments of `mss` bytes as one.
     fn send_new(&mut self, mss: u32, count: u32) -> Outgoing {
         let start = self.next;
+        if self.board.is_empty() {
+            self.controller.as_mut().on_restart(self.now, self.sent_at);
+        }
         let mut last = self.send_one(mss);
         for _ in 1..count {
             let full = self.end.saturating_sub(self.next) >= u64::from(mss);

@@ -5,11 +5,12 @@
 //! `receive`, `wake` or the application, and `next_wake` says when `wake` has something to do.
 
 use crate::config::{AccurateOption, Config};
+use crate::ecn::Agreed;
 use crate::emission::Outgoing;
 use crate::handshake::Opening;
 use crate::receiver::{Arrival, Receiver};
 use crate::report::{Info, Limit, Report};
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Segment, Timestamps};
 use crate::sender::{Ack, Sender};
 use crate::seq::{Range, SeqNumber};
 use alloc::sync::Arc;
@@ -74,6 +75,8 @@ pub struct Endpoint {
 pub(crate) struct Reset {
     pub seq: SeqNumber,
     pub ack: Option<SeqNumber>,
+    /// A connection's own reset has them [rfc7323 §3.2].
+    pub timestamps: Option<Timestamps>,
 }
 
 impl Endpoint {
@@ -166,7 +169,7 @@ impl Endpoint {
         }
         let options = self.receiver.options_len();
         if let Some(outgoing) = self.sender.emit(&self.options, options) {
-            return Some(self.data_segment(outgoing));
+            return Some(self.data_segment(outgoing, options));
         }
         self.sender.pause();
         if !self.receiver.ack.due_now {
@@ -187,6 +190,7 @@ impl Endpoint {
         let waiting = sender.end.saturating_sub(sender.una.max(1));
         let taken = bytes.min(self.config.buffers.send.get().saturating_sub(waiting));
         sender.end += taken;
+        sender.usage.may_be_idle = true;
         sender.pushed = sender.end;
         taken
     }
@@ -226,8 +230,8 @@ impl Endpoint {
         self.settled = false;
         if self.state >= State::SynReceived && self.state < State::TimeWait {
             let seq = self.initial.at(self.sender.next);
-            self.reset =
-                Some(Reset { seq, ack: Some(self.receiver.initial.at(self.receiver.next)) });
+            let ack = Some(self.receiver.initial.at(self.receiver.next));
+            self.reset = Some(Reset { seq, ack, timestamps: self.receiver.timestamps() });
         }
         self.end();
     }
@@ -341,12 +345,13 @@ impl Endpoint {
         self.state = State::Closed;
     }
 
-    fn data_segment(&mut self, outgoing: Outgoing) -> Segment {
+    fn data_segment(&mut self, outgoing: Outgoing, options: u32) -> Segment {
+        let mss = self.sender.full_segment(options);
         let mut segment = Segment {
             seq: self.initial.at(outgoing.start),
             flags: Flags::NONE.with(Flags::FIN, outgoing.fin).with(Flags::PSH, outgoing.push),
             length: outgoing.length,
-            mss: if outgoing.length > 0 { self.sender.mss as u16 } else { 0 },
+            mss: if outgoing.length > 0 { mss as u16 } else { 0 },
             again: outgoing.again,
             ..Segment::default()
         };
@@ -412,6 +417,7 @@ impl Endpoint {
         if (old && !segment.flags.has(Flags::RST)) || below || above {
             if !segment.flags.has(Flags::RST) {
                 if segment.length > 0 && end <= receiver.next {
+                    receiver.ecn.counters.take_duplicate(start);
                     receiver.report_duplicate(Range::new(start, end));
                 }
                 receiver.enter_quick_mode();
@@ -507,6 +513,8 @@ impl Endpoint {
 
     fn wait_quietly(&mut self) {
         self.state = State::TimeWait;
+        // Linux's remainder of a connection keeps no counters (`tcp_v4_timewait_ack`).
+        self.receiver.ecn.agreed = Agreed::Nothing;
         let wait = self.config.time_wait.max(Duration::from_nanos(1));
         self.quiet_until = Some(self.sender.now.after(wait));
         self.sender.board.release();
@@ -516,12 +524,12 @@ impl Endpoint {
 impl Sender {
     /// Returns whether these flags echo a mark, after classic ECN was agreed on.
     fn echoes_mark(&self, flags: Flags) -> bool {
-        self.ecn.agreed == crate::ecn::Agreed::Classic && flags.has(Flags::ECE)
+        self.ecn.agreed == Agreed::Classic && flags.has(Flags::ECE)
     }
 
     /// Returns the counter of accurate ECN, if that was agreed on.
     fn ace(&self, flags: Flags) -> Option<u8> {
-        (self.ecn.agreed == crate::ecn::Agreed::Accurate).then(|| flags.ace())
+        (self.ecn.agreed == Agreed::Accurate).then(|| flags.ace())
     }
 }
 
@@ -538,6 +546,7 @@ impl Reset {
             seq: self.seq,
             ack: self.ack.unwrap_or_default(),
             flags: Flags::RST.with(Flags::ACK, self.ack.is_some()),
+            timestamps: self.timestamps,
             ..Segment::default()
         }
     }

@@ -259,10 +259,10 @@ impl Endpoint {
             return;
         }
         self.reset = Some(if segment.flags.has(Flags::ACK) {
-            Reset { seq: segment.ack, ack: None }
+            Reset { seq: segment.ack, ack: None, timestamps: None }
         } else {
             let end = segment.seq.at(segment.sequence_len());
-            Reset { seq: crate::seq::SeqNumber(0), ack: Some(end) }
+            Reset { seq: crate::seq::SeqNumber(0), ack: Some(end), timestamps: None }
         });
     }
 }

@@ -123,6 +123,7 @@ impl Receiver {
 
     fn place(&mut self, range: Range) -> Arrival {
         if range.end <= self.next {
+            self.ecn.counters.take_duplicate(range.start);
             self.report_duplicate(range);
             return Arrival::Duplicate;
         }
@@ -134,12 +135,33 @@ impl Receiver {
         }
         let had_gap = self.has_gap();
         self.next = range.end;
+        self.report_covered(range.end);
         self.drain();
         // [rfc5681 §4.2] A gap that is filled is acknowledged at once.
         if had_gap && !self.has_gap() {
             self.ack.demand();
         }
         Arrival::InOrder
+    }
+
+    /// Reports what waited out of order and came again with the data before `end`: the first range,
+    /// and those that touch what is reported already (`tcp_dsack_extend`).
+    fn report_covered(&mut self, end: u64) {
+        for place in 0..self.ranges.len() {
+            let range = self.ranges[place];
+            if range.start >= end {
+                return;
+            }
+            let again = Range::new(range.start, range.end.min(end));
+            match self.duplicate {
+                None => self.report_duplicate(again),
+                Some(known) if again.start <= known.end && known.start <= again.end => {
+                    let whole = Range::new(known.start.min(again.start), known.end.max(again.end));
+                    self.duplicate = Some(whole);
+                }
+                Some(_) => {}
+            }
+        }
     }
 
     /// Joins to what is in order the ranges that follow it.
@@ -193,9 +215,6 @@ impl Receiver {
     }
 
     pub fn report_duplicate(&mut self, range: Range) {
-        if range.end <= self.next {
-            self.ecn.counters.take_duplicate(range.start);
-        }
         if self.config.dsack && self.sack_ok && !range.is_empty() {
             self.duplicate = Some(range);
         }

@@ -91,6 +91,8 @@ pub(crate) struct Usage {
     pub at: Instant,
     /// Something left since the last look.
     pub sent: bool,
+    /// The next segment may follow a pause.
+    pub may_be_idle: bool,
 }
 
 /// Segments that leave whatever the windows say.
@@ -324,6 +326,7 @@ impl Sender {
             || ack.seq > self.peer.set_by
             || (ack.seq == self.peer.set_by && ack.window > self.peer.size);
         let changed = newer && ack.window != self.peer.size;
+        self.usage.may_be_idle |= changed;
         if newer {
             self.peer.set_by = ack.seq;
             self.peer.size = ack.window;

@@ -105,15 +105,14 @@ impl Sender {
         self.usage.at = self.now;
     }
 
-    /// Data is sent after a pause: the window shrinks by half for each timeout that passed
-    /// (`tcp_cwnd_restart`).
+    /// The application wrote, or the other side opened its window, after a pause: the window shrinks
+    /// by half for each timeout that passed (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`).
     pub fn restart_if_idle(&mut self) {
-        if !self.board.is_empty() {
+        let may_be_idle = core::mem::take(&mut self.usage.may_be_idle);
+        if !may_be_idle || !self.board.is_empty() {
             return;
         }
-        let idle_since = core::mem::replace(&mut self.sent_at, self.now);
-        let mut idle = self.now.since(idle_since);
-        self.controller.as_mut().on_restart(self.now, idle_since);
+        let mut idle = self.now.since(self.sent_at);
         let own = !self.controller.as_ref().controls();
         if !self.config.idle_restart || !own || idle <= self.rtt.rto {
             return;
@@ -145,7 +144,8 @@ impl Sender {
     /// Notes that bytes leave, which delays what follows (`tcp_update_skb_after_send`).
     pub fn pace(&mut self, bytes: u32) {
         let rate = self.cwnd.pacing_rate;
-        if !self.cwnd.paced || rate == 0 {
+        // Linux lets the first ten segments leave at once.
+        if !self.cwnd.paced || rate == 0 || self.report.data_segments < UNPACED {
             return;
         }
         let credit = self.now.since(self.departure).as_nanos();
@@ -174,3 +174,6 @@ impl Sender {
         self.queued >= limit.min(least).get()
     }
 }
+
+/// The segments with data that leave before pacing begins (`tcp_update_skb_after_send`).
+const UNPACED: u64 = 10;

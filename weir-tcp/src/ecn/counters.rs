@@ -27,8 +27,8 @@ pub(crate) struct Counters {
     pub option_seen: bool,
     /// Options of this side do not arrive.
     option_lost: bool,
-    /// The duplicate that came last, by its start.
-    duplicate: Option<u64>,
+    /// The duplicate that came last, by its start; 0 before the first.
+    duplicate: u64,
     /// The codepoint that came last.
     before: Ecn,
     /// The next segment reports the codepoint of a SYN instead of the counter.
@@ -81,8 +81,8 @@ impl Counters {
     /// Notes that data came again. If it comes twice, the acknowledgement with the option was lost
     /// twice, and the option is given up [rfc9768 §3.2.3.2.2].
     pub fn take_duplicate(&mut self, start: u64) {
-        self.option_lost |= self.duplicate == Some(start);
-        self.duplicate = Some(start);
+        self.option_lost |= self.duplicate == start;
+        self.duplicate = start;
     }
 
     /// Returns the option that fits into `room` bytes beside the padded blocks, and how many blocks
