@@ -233,6 +233,8 @@ pub struct RtoPolicy {
     pub min_bounds_deviation: bool,
     /// What is added to timeouts of RACK and of probes (`TCP_TIMEOUT_MIN`).
     pub margin: Duration,
+    /// What the sender's waits are rounded up to (`1 / HZ`); zero leaves them as they are.
+    pub tick: Duration,
     /// For how long the least round trip is remembered (`tcp_min_rtt_wlen`).
     pub min_rtt_window: Duration,
 }

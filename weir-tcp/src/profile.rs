@@ -79,6 +79,7 @@ impl Config {
                 max: Duration::from_secs(120),
                 min_bounds_deviation: true,
                 margin: Duration::from_millis(2),
+                tick: Duration::from_millis(1),
                 min_rtt_window: Duration::from_secs(300),
             },
             retries: Retries { syn: 6, syn_linear: 4, syn_ack: 5, data: 15 },
@@ -126,6 +127,7 @@ impl Config {
                 min: Duration::from_secs(1),
                 max: Duration::from_secs(60),
                 min_bounds_deviation: false,
+                tick: Duration::ZERO,
                 ..linux.rto
             },
             acks: AckPolicy {

@@ -19,7 +19,10 @@ pub(crate) enum Timer {
 impl Sender {
     /// Sets the timer to fire after `wait`.
     pub fn arm(&mut self, timer: Timer, wait: Duration) {
-        let wait = wait.min(self.config.rto.max);
+        let tick = self.config.rto.tick.as_nanos();
+        let ticks =
+            if tick == 0 { wait.as_nanos() } else { wait.as_nanos().next_multiple_of(tick) };
+        let wait = Duration::from_nanos(ticks).min(self.config.rto.max);
         self.timer = Some((self.now.after(wait), timer));
     }
 

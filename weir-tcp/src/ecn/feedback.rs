@@ -25,7 +25,7 @@ pub(crate) struct Feedback {
     /// Bytes that arrived as ECT(0), marked, and as ECT(1).
     pub bytes: [u32; 3],
     /// The counter that grew last, if one alone did: it is believed to grow on (`est_ecnfield`).
-    estimate: Option<usize>,
+    estimate: Option<u8>,
     option_seen: bool,
     /// The option was zeroed on the path.
     option_failed: bool,
@@ -96,7 +96,8 @@ impl Feedback {
         let Some(option) = option else {
             // Not every segment has it: what grew last is believed to grow on.
             let Some(counter) = self.estimate.filter(|_| self.option_seen) else { return false };
-            self.bytes[counter] = self.bytes[counter].wrapping_add(delivered);
+            let bytes = &mut self.bytes[usize::from(counter)];
+            *bytes = bytes.wrapping_add(delivered);
             return true;
         };
         if !core::mem::replace(&mut self.option_seen, true) {
@@ -111,11 +112,11 @@ impl Feedback {
         for (counter, value) in fields(option) {
             let grown = grown(value.wrapping_sub(START[counter]), self.bytes[counter]);
             self.bytes[counter] = self.bytes[counter].wrapping_add_signed(grown);
-            let other = grown != 0 && before != Some(counter);
+            let other = grown != 0 && before != Some(counter as u8);
             if grown < 0 || (other && changed) {
                 (believed, ambiguous) = (false, true);
             } else if other {
-                (self.estimate, changed) = (Some(counter), true);
+                (self.estimate, changed) = (Some(counter as u8), true);
             }
         }
         if ambiguous {
