@@ -12,6 +12,7 @@ pub mod connection;
 pub mod defaults;
 pub mod driver;
 pub mod expression;
+pub mod known;
 pub mod parse;
 pub mod report;
 pub mod scope;

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use weir_packetdrill::known::SENTENCES;
 use weir_packetdrill::report::{Totals, table};
 use weir_packetdrill::{collection, connection, driver};
 
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
         Ok(outcomes) => {
-            print!("{}", table(&outcomes, &[]));
+            print!("{}", table(&outcomes, &SENTENCES));
             let counted = outcomes.iter().filter(|outcome| outcome.is_counted);
             if Totals::of(counted).meet_the_goal() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

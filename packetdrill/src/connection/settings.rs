@@ -11,6 +11,8 @@ use weir_tcp::{AccurateOption, Config, Congestion, EcnMode, Profile};
 pub struct Settings {
     /// The sysctls.
     pub sysctls: Sysctls,
+    /// The kernel's ticks are of 4 ms (`CONFIG_HZ=250`), not of 1 ms.
+    pub is_coarse: bool,
     /// Whether each segment is sent for itself (`--strict_segments`, or no offload).
     pub is_strict: bool,
     /// Whether packets leave at a pace (the queue discipline `fq`).
@@ -108,6 +110,11 @@ impl Settings {
         recovery.duplicates = u32::from(self.small("tcp_reordering", 3));
         config.retries.syn = self.syn_retries.unwrap_or(self.small("tcp_syn_retries", 6));
         config.retries.syn_ack = self.small("tcp_synack_retries", 5);
+        if self.is_coarse {
+            config.rto.tick = Duration::from_millis(4);
+            // `TCP_TIMEOUT_MIN` is two ticks.
+            config.rto.margin = Duration::from_millis(8);
+        }
         if let Some(millis) = self.sysctls.number("tcp_rto_max_ms") {
             config.rto.max = Duration::from_millis(millis.unsigned_abs());
         }

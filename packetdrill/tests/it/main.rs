@@ -5,3 +5,4 @@ mod parsing;
 mod replays;
 mod shells;
 mod streams;
+mod tables;
