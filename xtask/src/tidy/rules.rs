@@ -70,6 +70,7 @@ pub const EXCEPTIONS: &[Exception] = &[
 /// only.
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
+    ("weir-tcp", &["weir-core"]),
     ("weir-policy", &["weir-core"]),
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-record", &["weir-core"]),
@@ -237,12 +238,12 @@ pub struct Absence {
 
 /// The crates below the ports: same calls, same decisions, to the bit.
 const DETERMINISTIC: &[&str] =
-    &["weir-core", "weir-policy", "weir-import", "weir-record", "weir-rsvp", "weir-sim"];
+    &["weir-core", "weir-tcp", "weir-policy", "weir-import", "weir-record", "weir-rsvp", "weir-sim"];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[
     Absence {
-        crates: &["weir-core"],
+        crates: &["weir-core", "weir-tcp"],
         but: &[],
         tokens: &["std ::", "extern crate std", "println !", "eprintln !"],
         what: "the standard library or I/O in the core",
@@ -285,7 +286,7 @@ pub const ABSENCES: &[Absence] = &[
         cure: "take a seed as an argument",
     },
     Absence {
-        crates: &["weir-core"],
+        crates: &["weir-core", "weir-tcp"],
         but: &[],
         tokens: &["f64", "f32"],
         what: "a float in the datapath",
