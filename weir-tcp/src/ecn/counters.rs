@@ -1,8 +1,8 @@
-//! What is reported to the other side by accurate ECN: packets that came marked in three flags, bytes
-//! in an option [rfc9768 §3.2] (`tcp_ecn_received_counters`, `tcp_options_fit_accecn`).
+//! What is reported to the other side by accurate ECN: packets that came marked in three flags,
+//! bytes in an option [rfc9768 §3.2] (`tcp_ecn_received_counters`, `tcp_options_fit_accecn`).
 //!
-//! Invariant: the option is sent only if the other side sent one, so that a path which drops it does
-//! no harm.
+//! Invariant: the option is sent only if the other side sent one, so that a path which drops it
+//! does no harm.
 
 use super::INITIAL_PACKETS;
 use super::feedback::START;

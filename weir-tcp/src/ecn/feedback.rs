@@ -51,8 +51,8 @@ impl Feedback {
         marked
     }
 
-    /// Resolves how often the flags wrapped over: `least` is what they say, `bytes` the growth of the
-    /// marked bytes [rfc9768 §A.2].
+    /// Resolves how often the flags wrapped over: `least` is what they say, `bytes` the growth of
+    /// the marked bytes [rfc9768 §A.2].
     fn resolve(&self, least: u32, bytes: Option<u32>, delivered: &Delivered) -> u32 {
         let segments = delivered.segments;
         if segments <= 7 {

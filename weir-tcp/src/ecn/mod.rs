@@ -1,8 +1,8 @@
 //! Explicit congestion notification: classic [rfc3168] and accurate [rfc9768], as Linux has them.
 //!
-//! Accurate ECN follows RFC 9768: three flags count marked packets modulo 8, an option counts bytes;
-//! `feedback.rs` is the sender's half, `counters.rs` the receiver's. Invariant: what is not negotiated
-//! is neither sent nor believed.
+//! Accurate ECN follows RFC 9768: three flags count marked packets modulo 8, an option counts
+//! bytes; `feedback.rs` is the sender's half, `counters.rs` the receiver's. Invariant: what is not
+//! negotiated is neither sent nor believed.
 
 mod counters;
 mod feedback;
@@ -110,8 +110,8 @@ impl EcnSender {
 }
 
 impl EcnReceiver {
-    /// Takes the codepoint of a packet that arrived with `length` bytes of data. Returns true if that
-    /// calls for an acknowledgement at once.
+    /// Takes the codepoint of a packet that arrived with `length` bytes of data. Returns true if
+    /// that calls for an acknowledgement at once.
     pub fn take(&mut self, segment: &Segment) -> bool {
         match (self.agreed, segment.ecn) {
             (Agreed::Nothing, _) => false,
