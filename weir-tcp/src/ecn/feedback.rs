@@ -72,17 +72,19 @@ impl Feedback {
                 return most;
             }
             let share = (u64::from(bytes) * u64::from(segments)).div_ceil(delivered.bytes.into());
-            return most.min(least + (share as u32 & !7));
+            let estimate = share.min(u64::from(most)) as u32;
+            return most.min(least + (estimate & !7));
         }
-        if bytes > least * delivered.mss {
+        let (bytes, mss) = (u64::from(bytes), u64::from(delivered.mss));
+        if bytes > u64::from(least) * mss {
             return most;
         }
-        if bytes < most * delivered.mss / 2 { least } else { most }
+        if bytes < u64::from(most) * mss / 2 { least } else { most }
     }
 
     fn average(&mut self, segments: u32) {
         if segments > 0 {
-            let sample = segments << 6;
+            let sample = segments.min(0x3ff) << 6;
             let mean = if self.mean == 0 { sample } else { (self.mean * 63 + sample) >> 6 };
             self.mean = mean.min(0xffff);
         }
