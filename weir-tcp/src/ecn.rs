@@ -76,13 +76,7 @@ impl EcnSender {
     }
 
     /// Returns the segments newly reported as marked [rfc9768 §A.2]: `delivered` arrived.
-    pub fn accurate_marks(
-        &mut self,
-        ace: u8,
-        bytes: Option<u32>,
-        delivered: u32,
-        mss: u32,
-    ) -> u32 {
+    pub fn accurate_marks(&mut self, ace: u8, bytes: Option<u32>, delivered: u32, mss: u32) -> u32 {
         let least = u32::from(ace).wrapping_sub(self.packets) & 7;
         let marked = match bytes {
             Some(bytes) => {

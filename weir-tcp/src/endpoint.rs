@@ -226,7 +226,8 @@ impl Endpoint {
         self.settled = false;
         if self.state >= State::SynReceived && self.state < State::TimeWait {
             let seq = self.initial.at(self.sender.next);
-            self.reset = Some(Reset { seq, ack: Some(self.receiver.initial.at(self.receiver.next)) });
+            self.reset =
+                Some(Reset { seq, ack: Some(self.receiver.initial.at(self.receiver.next)) });
         }
         self.end();
     }

@@ -54,9 +54,8 @@ impl Rate {
     pub fn deliver(&mut self, sent: &Sent, now: Instant) {
         self.delivered += 1;
         self.delivered_at = now;
-        let newer = self.newest.is_none_or(|(snapshot, _)| {
-            sent.snapshot.delivered >= snapshot.delivered
-        });
+        let newer =
+            self.newest.is_none_or(|(snapshot, _)| sent.snapshot.delivered >= snapshot.delivered);
         if newer {
             self.newest = Some((sent.snapshot, sent.at));
             self.first_sent = sent.at;

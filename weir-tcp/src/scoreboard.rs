@@ -254,8 +254,7 @@ impl Scoreboard {
             if left.contains(block) || right.contains(block) {
                 return None;
             }
-            covered.whole =
-                Range::new(left.start.min(block.start), right.end.max(block.end));
+            covered.whole = Range::new(left.start.min(block.start), right.end.max(block.end));
             if left.start <= block.start {
                 covered.scan.start = left.end;
             }

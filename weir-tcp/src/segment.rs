@@ -206,9 +206,7 @@ impl Segment {
 
     /// Returns the sequence numbers that this takes: data, SYN and FIN.
     pub const fn sequence_len(&self) -> u64 {
-        self.length as u64
-            + self.flags.has(Flags::SYN) as u64
-            + self.flags.has(Flags::FIN) as u64
+        self.length as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64
     }
 }
 

@@ -449,9 +449,8 @@ impl Sender {
             estimate = Some(now.since(first));
             tally.rtt = Some(now.since(last));
             let lone = tally.acked_count == 1 && tally.sacked_before == 0 && !found.sacked;
-            found.maybe_delayed = lone
-                && self.una - tally.una_before < u64::from(self.mss)
-                && self.board.is_empty();
+            found.maybe_delayed =
+                lone && self.una - tally.una_before < u64::from(self.mss) && self.board.is_empty();
         }
         if let (Some(first), Some(last)) = (tally.first_sacked, tally.last_sacked) {
             estimate = estimate.or(Some(now.since(first)));

@@ -134,8 +134,7 @@ impl Sender {
         let Some(smoothed) = self.rtt.smoothed() else { return };
         let limits = &self.config.limits;
         let slow_start = self.cwnd.segments < self.cwnd.ssthresh / 2;
-        let percent =
-            if slow_start { limits.pacing_slow_start } else { limits.pacing_avoidance };
+        let percent = if slow_start { limits.pacing_slow_start } else { limits.pacing_avoidance };
         let segments = u64::from(self.cwnd.segments.max(self.board.len()));
         let bytes = segments * u64::from(self.mss) * u64::from(percent) / 100;
         // In units of 1024 ns, so that 64 bits do.

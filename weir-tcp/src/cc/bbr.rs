@@ -154,7 +154,8 @@ impl Bbr {
         let segments = (bytes * u128::from(gain)).div_ceil(100 * u128::from(mss.max(1)));
         let segments = (segments as u64).min(1 << 24) as u32;
         // Room for segments that wait in hosts.
-        segments.saturating_add(2).max(WINDOW_MIN) + if self.phase == Phase::ProbeUp { 2 } else { 0 }
+        segments.saturating_add(2).max(WINDOW_MIN)
+            + if self.phase == Phase::ProbeUp { 2 } else { 0 }
     }
 
     /// BBRUpdateLatestDeliverySignals, BBRUpdateMaxBw.

@@ -226,7 +226,6 @@ fn cubic_root(value: u128) -> u64 {
     root as u64
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -111,8 +111,8 @@ impl Sender {
     /// (`tcp_rack_reo_wnd`).
     fn rack_reordering_window(&self) -> Duration {
         if self.reorder_seen == 0 {
-            let proved = self.config.recovery.rack_threshold
-                && self.board.sacked >= self.reordering;
+            let proved =
+                self.config.recovery.rack_threshold && self.board.sacked >= self.reordering;
             if self.state >= CaState::Recovery || proved {
                 return Duration::ZERO;
             }

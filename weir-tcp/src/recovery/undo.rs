@@ -2,8 +2,8 @@
 //! by duplicate reports [rfc2883] [rfc3708] (`tcp_try_undo_recovery` and its kin).
 
 use crate::report::CaState;
-use crate::seq::Range;
 use crate::sender::{Ack, Findings, Sender, Tally, timestamp};
+use crate::seq::Range;
 
 impl Sender {
     /// Notes where a recovery starts (`tcp_init_undo`).
@@ -24,9 +24,9 @@ impl Sender {
     /// (`tcp_packet_delayed`): its acknowledgement echoes a timestamp of before the retransmission.
     fn was_delayed(&self) -> bool {
         match self.episode.retransmitted_at {
-            Some(at) => self.echo.is_some_and(|echo| {
-                echo != 0 && (echo.wrapping_sub(timestamp(at)) as i32) < 0
-            }),
+            Some(at) => self
+                .echo
+                .is_some_and(|echo| echo != 0 && (echo.wrapping_sub(timestamp(at)) as i32) < 0),
             None => self.sack_ok || self.una < self.episode.end,
         }
     }

@@ -220,7 +220,10 @@ impl Path {
         let mut flights = BTreeMap::<u64, Vec<u32>>::new();
         for sent in self.sent.iter().filter(|sent| sent.side == CLIENT) {
             if sent.segment.length > 0 {
-                flights.entry(sent.at.as_nanos() / 1_000_000).or_default().push(sent.segment.length);
+                flights
+                    .entry(sent.at.as_nanos() / 1_000_000)
+                    .or_default()
+                    .push(sent.segment.length);
             }
         }
         flights
