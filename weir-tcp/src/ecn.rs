@@ -1,7 +1,7 @@
 //! Explicit congestion notification: classic [rfc3168] and accurate [rfc9768], as Linux has them.
 //!
-//! Accurate ECN follows RFC 9768: three flags count marked packets modulo 8, an option counts bytes.
-//! Invariant: what is not negotiated is neither sent nor believed.
+//! Accurate ECN follows RFC 9768: three flags count marked packets modulo 8, an option counts
+//! bytes. Invariant: what is not negotiated is neither sent nor believed.
 
 use crate::config::{Config, EcnMode};
 use crate::segment::{AccEcn, Ecn, Flags, Segment};
@@ -96,8 +96,8 @@ impl EcnSender {
 }
 
 impl EcnReceiver {
-    /// Takes the codepoint of a packet that arrived with `length` bytes of data. Returns true if that
-    /// calls for an acknowledgement at once.
+    /// Takes the codepoint of a packet that arrived with `length` bytes of data. Returns true if
+    /// that calls for an acknowledgement at once.
     pub fn take(&mut self, segment: &Segment) -> bool {
         let length = segment.length;
         match (self.agreed, segment.ecn) {

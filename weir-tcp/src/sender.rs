@@ -60,6 +60,8 @@ pub(crate) struct Sender {
     pub sent_at: Instant,
     /// Bytes in the host's queue.
     pub queued: u64,
+    /// The application wrote since something was sent.
+    pub written: bool,
     /// Something that is to leave whatever the windows say.
     pub forced: Option<Forced>,
     /// The timestamp that the newest acknowledgement echoed.
@@ -221,6 +223,7 @@ impl Sender {
             departure: Instant::ZERO,
             sent_at: now,
             queued: 0,
+            written: false,
             forced: None,
             echo: None,
             limiter: Limiter { cause: Limit::Closed, since: now },
@@ -315,7 +318,8 @@ impl Sender {
         self.tail_acknowledged(ack.ack, found);
     }
 
-    /// Takes a new window if the segment is newer than the one that set it (`tcp_may_update_window`).
+    /// Takes a new window if the segment is newer than the one that set it
+    /// (`tcp_may_update_window`).
     fn update_window(&mut self, ack: &Ack) -> bool {
         let newer = ack.ack > self.una
             || ack.seq > self.peer.set_by

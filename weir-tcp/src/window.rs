@@ -1,4 +1,5 @@
-//! The congestion window: its growth after an acknowledgement, its validation, idle restart, pacing.
+//! The congestion window: its growth after an acknowledgement, its validation, idle restart,
+//! pacing.
 //!
 //! [rfc5681 §4.1] [rfc7661]; Linux's `tcp_cong_control`, `tcp_cwnd_validate`, `tcp_cwnd_restart`,
 //! `tcp_update_pacing_rate`.
@@ -105,15 +106,13 @@ impl Sender {
         self.usage.at = self.now;
     }
 
-    /// Data is sent after a pause: the window shrinks by half for each timeout that passed
-    /// (`tcp_cwnd_restart`).
+    /// The application writes after a pause: the window shrinks by half for each timeout that
+    /// passed (`tcp_slow_start_after_idle_check`).
     pub fn restart_if_idle(&mut self) {
         if !self.board.is_empty() {
             return;
         }
-        let idle_since = core::mem::replace(&mut self.sent_at, self.now);
-        let mut idle = self.now.since(idle_since);
-        self.controller.as_mut().on_restart(self.now, idle_since);
+        let mut idle = self.now.since(self.sent_at);
         let own = !self.controller.as_ref().controls();
         if !self.config.idle_restart || !own || idle <= self.rtt.rto {
             return;
