@@ -65,8 +65,8 @@ fn config(draw: &mut Draw<'_>) -> Config {
         Congestion::Dctcp,
         Congestion::Prague,
     ][draw.index(6)];
-    config.ecn = [EcnMode::Off, EcnMode::Active, EcnMode::Accurate, EcnMode::AccuratePassive]
-        [draw.index(4)];
+    config.ecn =
+        [EcnMode::Off, EcnMode::Active, EcnMode::Accurate, EcnMode::AccuratePassive][draw.index(4)];
     config.limits.burst = draw.wide(1, 64) as u32;
     config.limits.pacing = draw.one_in(4);
     config.recovery.rack &= !draw.one_in(4);
@@ -90,7 +90,8 @@ fn segment(draw: &mut Draw<'_>, last: &Segment) -> Segment {
     if draw.one_in(2) {
         flags = Flags::ACK.with(Flags::SYN, last.flags.has(Flags::SYN));
     }
-    let stamps = Timestamps { value: draw.wide(0, 1 << 32) as u32, echo: draw.wide(0, 1 << 32) as u32 };
+    let stamps =
+        Timestamps { value: draw.wide(0, 1 << 32) as u32, echo: draw.wide(0, 1 << 32) as u32 };
     Segment {
         seq: near(last.ack, draw),
         ack: near(sent, draw),

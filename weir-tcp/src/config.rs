@@ -1,6 +1,7 @@
 //! The configuration of an endpoint: a table of named values, no constant elsewhere.
 //!
-//! `profile.rs` has the tables. A field's comment names Linux's sysctl or constant where there is one.
+//! `profile.rs` has the tables. A field's comment names Linux's sysctl or constant where there is
+//! one.
 
 use weir_core::units::{Bytes, Duration};
 
@@ -128,8 +129,8 @@ pub struct Cubic {
     pub friendly: bool,
     /// How long a computed growth is used while the window stays (Linux: HZ/32).
     pub refresh: Duration,
-    /// The least segments acknowledged for one of growth, so that the window grows at most by half in
-    /// a round trip (Linux: 2).
+    /// The least segments acknowledged for one of growth, so that the window grows at most by half
+    /// in a round trip (Linux: 2).
     pub count_min: u32,
     /// As many at most before the first loss (Linux: 20; the RFC has no such rule).
     pub count_unknown: Option<u32>,
@@ -200,8 +201,8 @@ pub struct Recovery {
     pub tail_probe: bool,
     /// Whether the window shrinks in proportion [rfc6937] (`tcp_cwnd_reduction`).
     pub prr: bool,
-    /// Whether PRR sends a segment more after a safe acknowledgement [rfc9937] (Linux since 5.13 with
-    /// `FLAG_SND_UNA_ADVANCED`).
+    /// Whether PRR sends a segment more after a safe acknowledgement [rfc9937] (Linux since 5.13
+    /// with `FLAG_SND_UNA_ADVANCED`).
     pub prr_safe_ack: bool,
     /// Whether a timeout may prove to be spurious [rfc5682] (`tcp_frto`).
     pub frto: bool,

@@ -1,7 +1,8 @@
 //! What the sender sends next: `tcp_write_xmit` and `tcp_xmit_retransmit_queue`.
 //!
 //! The order is what must leave, what is lost, new data. Invariant: except for what is forced, no
-//! segment leaves that exceeds the congestion window, and none at all exceeds the receiver's window.
+//! segment leaves that exceeds the congestion window, and none at all exceeds the receiver's
+//! window.
 
 use crate::endpoint::Options;
 use crate::report::{CaState, Cause, Limit};
@@ -24,7 +25,7 @@ impl Outgoing {
     fn of(sent: &Sent, again: Option<Cause>) -> Self {
         Self {
             start: sent.start,
-            length: sent.data(),
+            length: sent.payload(),
             fin: sent.has(FIN),
             push: sent.has(PUSH),
             again,
@@ -93,7 +94,8 @@ impl Sender {
         Some(outgoing)
     }
 
-    /// `tcp_write_wakeup`: what fits into the window, or a segment below it that asks for an answer.
+    /// `tcp_write_wakeup`: what fits into the window, or a segment below it that asks for an
+    /// answer.
     fn emit_window_probe(&mut self, options: u32) -> Outgoing {
         let room = self.peer.edge.saturating_sub(self.next).min(u64::from(u32::MAX)) as u32;
         if room > 0 && self.unsent() > 0 {
@@ -137,7 +139,7 @@ impl Sender {
             self.note_retransmission();
         }
         self.count_retransmission(cause);
-        self.left(sent.data());
+        self.left(sent.payload());
         Outgoing::of(&sent, Some(cause))
     }
 
@@ -148,7 +150,9 @@ impl Sender {
             return None;
         }
         let mss = self.full_segment(options);
-        self.restart_if_idle();
+        if core::mem::take(&mut self.written) {
+            self.restart_if_idle();
+        }
         let quota = self.quota(unsent)?;
         let length = self.end.saturating_sub(self.next).min(u64::from(mss)) as u32;
         let fin = self.closing && self.next + u64::from(length) == self.end;
@@ -183,9 +187,6 @@ impl Sender {
     /// Sends up to `count` new segments of `mss` bytes as one.
     fn send_new(&mut self, mss: u32, count: u32) -> Outgoing {
         let start = self.next;
-        if self.board.is_empty() {
-            self.controller.as_mut().on_restart(self.now, self.sent_at);
-        }
         let mut last = self.send_one(mss);
         for _ in 1..count {
             let full = self.end.saturating_sub(self.next) >= u64::from(mss);
@@ -208,6 +209,9 @@ impl Sender {
         let marks = if fin { FIN } else { 0 } | if push { PUSH } else { 0 };
         let range = Range::new(self.next, data_end + u64::from(fin));
         let (first, in_flight) = (self.board.is_empty(), self.board.in_flight());
+        if first {
+            self.controller.as_mut().on_restart(self.now, self.sent_at);
+        }
         let snapshot = self.rate.snapshot(self.now, in_flight, first);
         let sent = Sent::new(range, marks, self.now, snapshot);
         self.board.push(sent);

@@ -190,8 +190,8 @@ impl Endpoint {
         let waiting = sender.end.saturating_sub(sender.una.max(1));
         let taken = bytes.min(self.config.buffers.send.get().saturating_sub(waiting));
         sender.end += taken;
-        sender.usage.may_be_idle = true;
         sender.pushed = sender.end;
+        sender.written = true;
         taken
     }
 
@@ -369,7 +369,8 @@ impl Endpoint {
         self.sender.ecn.dress(segment, l4s);
     }
 
-    /// Takes a segment of a synchronized connection (`tcp_rcv_established`, `tcp_validate_incoming`).
+    /// Takes a segment of a synchronized connection (`tcp_rcv_established`,
+    /// `tcp_validate_incoming`).
     fn receive_synchronized(&mut self, segment: &Segment) {
         let near = self.receiver.next;
         let Some(start) = segment.seq.position(self.receiver.initial, near) else { return };
@@ -396,7 +397,7 @@ impl Endpoint {
         if !self.take_ack(start, segment) {
             return;
         }
-        let arrival = self.take_data(start, segment);
+        let arrival = self.take_payload(start, segment);
         self.after_ack();
         self.receiver.tuning.smoothed = self.sender.rtt.smoothed().unwrap_or_default();
         self.receiver.tuning.timeout = self.sender.rtt.rto;
@@ -461,7 +462,7 @@ impl Endpoint {
         sent
     }
 
-    fn take_data(&mut self, start: u64, segment: &Segment) -> Arrival {
+    fn take_payload(&mut self, start: u64, segment: &Segment) -> Arrival {
         let receiver = &mut self.receiver;
         if let Some(stamp) = segment.timestamps.filter(|_| start <= receiver.window_from) {
             receiver.stamp = Some(stamp.value);

@@ -1,8 +1,8 @@
 //! TCP endpoints as values: one [`Endpoint`] is one side of one connection.
 //!
-//! Nothing here reads a clock, does I/O or holds a byte of data: time comes in as an argument, and a
-//! [`Segment`] is sequence numbers, flags, options and a length. Where the RFCs leave freedom, Linux
-//! (about 6.12) is the model, and a comment names its function. The driver calls
+//! Nothing here reads a clock, does I/O or holds a byte of data: time comes in as an argument, and
+//! a [`Segment`] is sequence numbers, flags, options and a length. Where the RFCs leave freedom,
+//! Linux (about 6.12) is the model, and a comment names its function. The driver calls
 //! [`Endpoint::receive`], [`Endpoint::wake`] and the application's calls, and after each of them
 //! [`Endpoint::emit`] until it returns `None`. `docs/sources.md` has the keys in `[key §n]`.
 #![no_std]

@@ -16,7 +16,8 @@ pub enum Profile {
     Linux,
     /// The letter of the RFCs of today.
     Rfc,
-    /// 4.4BSD as of 1998: NewReno without SACK, delayed acknowledgements of 200 ms, timer of 500 ms.
+    /// 4.4BSD as of 1998: NewReno without SACK, delayed acknowledgements of 200 ms, timer of 500
+    /// ms.
     Bsd1998,
     /// 4.3BSD Tahoe as of 1988: fast retransmission, no fast recovery.
     Tahoe1988,

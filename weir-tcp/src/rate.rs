@@ -1,7 +1,7 @@
 //! The delivery rate, measured for each segment that arrives (`tcp_rate.c`).
 //!
-//! A sample is what was delivered between the sending of a segment and its acknowledgement, over the
-//! longer one of the intervals of sending and of acknowledging.
+//! A sample is what was delivered between the sending of a segment and its acknowledgement, over
+//! the longer one of the intervals of sending and of acknowledging.
 
 use crate::scoreboard::{Sent, Snapshot};
 use weir_core::units::{Duration, Instant};

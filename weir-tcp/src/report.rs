@@ -1,4 +1,5 @@
-//! What a connection did: counters, round trips, what limited it; and a view like Linux's `tcp_info`.
+//! What a connection did: counters, round trips, what limited it; and a view like Linux's
+//! `tcp_info`.
 
 use weir_core::units::{Duration, Instant};
 
@@ -157,7 +158,8 @@ impl Rtts {
         }
     }
 
-    /// Returns the round trip that `thousandths` of all did not exceed, to a fifth; `None` without any.
+    /// Returns the round trip that `thousandths` of all did not exceed, to a fifth; `None` without
+    /// any.
     pub fn quantile(&self, thousandths: u32) -> Option<Duration> {
         let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         let wanted = (total * u64::from(thousandths)).div_ceil(1000).max(1);

@@ -1,7 +1,7 @@
 //! Round trips: the smoothed one, its deviation, the least one, and the timeout [rfc6298 §2].
 //!
-//! The estimator is Linux's (`tcp_rtt_estimator`): the deviation's maximum of a round trip bounds the
-//! timeout, so that it does not fall at once when many samples of a round agree.
+//! The estimator is Linux's (`tcp_rtt_estimator`): the deviation's maximum of a round trip bounds
+//! the timeout, so that it does not fall at once when many samples of a round agree.
 
 use crate::config::RtoPolicy;
 use weir_core::units::{Duration, Instant};
@@ -24,8 +24,8 @@ pub(crate) struct Rtt {
     pub backoff: u8,
 }
 
-/// The least of the recent samples. Linux keeps the three best (`minmax`); one and a successor of the
-/// second half of the window forget as reliably.
+/// The least of the recent samples. Linux keeps the three best (`minmax`); one and a successor of
+/// the second half of the window forget as reliably.
 #[derive(Clone, Copy, Debug)]
 struct MinRtt {
     best: u64,

@@ -1,9 +1,10 @@
 //! The scoreboard: what was sent and is not acknowledged, segment by segment.
 //!
 //! Entries are consecutive in sequence, so one is found by binary search. Three orders are kept
-//! besides: by the time of the last transmission (a list through the entries, for RACK), by sequence
-//! those to be sent again (a queue), and the ranges acknowledged selectively. Invariants: the counts
-//! are those of the entries' marks; each operation takes amortised constant or logarithmic time.
+//! besides: by the time of the last transmission (a list through the entries, for RACK), by
+//! sequence those to be sent again (a queue), and the ranges acknowledged selectively. Invariants:
+//! the counts are those of the entries' marks; each operation takes amortised constant or
+//! logarithmic time.
 
 use crate::seq::Range;
 use alloc::collections::VecDeque;
@@ -69,7 +70,7 @@ impl Sent {
     }
 
     /// The bytes of data.
-    pub fn data(&self) -> u32 {
+    pub fn payload(&self) -> u32 {
         self.length - u32::from(self.has(FIN))
     }
 }
@@ -131,7 +132,7 @@ impl Scoreboard {
         self.entries.get(number.checked_sub(self.base)? as usize)
     }
 
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Sent> {
+    pub fn entry_mut(&mut self, number: u64) -> Option<&mut Sent> {
         self.entries.get_mut(number.checked_sub(self.base)? as usize)
     }
 
@@ -212,12 +213,12 @@ impl Scoreboard {
 
     fn append(&mut self, number: u64) {
         let last = self.last.wrapping_sub(1);
-        if let Some(sent) = self.get_mut(number) {
+        if let Some(sent) = self.entry_mut(number) {
             (sent.earlier, sent.later) = (last, NONE);
         }
         match self.last {
             0 => self.first = number + 1,
-            _ => self.get_mut(last).expect("the list holds entries").later = number,
+            _ => self.entry_mut(last).expect("the list holds entries").later = number,
         }
         self.last = number + 1;
     }
@@ -229,22 +230,23 @@ impl Scoreboard {
         if earlier == NONE && self.first != number + 1 {
             return;
         }
-        match self.get_mut(earlier) {
+        match self.entry_mut(earlier) {
             Some(sent) => sent.later = later,
             None => self.first = later.wrapping_add(1),
         }
-        match self.get_mut(later) {
+        match self.entry_mut(later) {
             Some(sent) => sent.earlier = earlier,
             None => self.last = earlier.wrapping_add(1),
         }
-        if let Some(sent) = self.get_mut(number) {
+        if let Some(sent) = self.entry_mut(number) {
             (sent.earlier, sent.later) = (NONE, NONE);
         }
     }
 
     // Selective acknowledgements.
 
-    /// Adds a block; returns what of it has to be looked at, and the whole range that it is part of.
+    /// Adds a block; returns what of it has to be looked at, and the whole range that it is part
+    /// of.
     pub fn cover(&mut self, block: Range) -> Option<Covered> {
         let from = self.ranges.partition_point(|range| range.end < block.start);
         let to = self.ranges.partition_point(|range| range.start <= block.end);
@@ -290,7 +292,7 @@ impl Scoreboard {
             marks &= !(LOST | RETRANSMITTED);
         }
         self.sacked += 1;
-        self.get_mut(number)?.marks = marks;
+        self.entry_mut(number)?.marks = marks;
         self.highest_sacked = self.highest_sacked.max(before.end());
         Some(before)
     }
@@ -298,7 +300,7 @@ impl Scoreboard {
     /// Takes back all selective acknowledgements: the receiver may have dropped the data.
     pub fn renege(&mut self) {
         for number in self.base..self.base + self.entries.len() as u64 {
-            let Some(sent) = self.get_mut(number) else { continue };
+            let Some(sent) = self.entry_mut(number) else { continue };
             if sent.has(SACKED) {
                 sent.marks &= !SACKED;
                 self.append(number);
@@ -313,7 +315,7 @@ impl Scoreboard {
     /// Marks a segment as lost, again if its retransmission is under way (`tcp_mark_skb_lost`).
     /// Returns whether that is new.
     pub fn mark_lost(&mut self, number: u64) -> bool {
-        let Some(sent) = self.get_mut(number) else { return false };
+        let Some(sent) = self.entry_mut(number) else { return false };
         let marks = sent.marks;
         if marks & SACKED != 0 || marks & (LOST | RETRANSMITTED) == LOST {
             return false;
@@ -364,7 +366,7 @@ impl Scoreboard {
         self.append(number);
         self.transmissions += 1;
         let order = self.transmissions;
-        let sent = self.get_mut(number).expect("the caller has just found it");
+        let sent = self.entry_mut(number).expect("the caller has just found it");
         let fresh = marks & !sent.marks & RETRANSMITTED != 0;
         sent.marks |= marks;
         (sent.at, sent.order, sent.snapshot) = (at, order, snapshot);
@@ -375,7 +377,7 @@ impl Scoreboard {
 
     /// Notes that a retransmission proved to be a duplicate.
     pub fn clear_retransmitted(&mut self, number: u64) {
-        let Some(sent) = self.get_mut(number) else { return };
+        let Some(sent) = self.entry_mut(number) else { return };
         if sent.has(RETRANSMITTED) {
             sent.marks &= !RETRANSMITTED;
             self.retransmitted -= 1;
@@ -388,7 +390,7 @@ impl Scoreboard {
     /// Considers nothing lost any more: the losses proved to be delays.
     pub fn unmark_losses(&mut self) {
         for number in self.base..self.base + self.entries.len() as u64 {
-            let Some(sent) = self.get_mut(number) else { continue };
+            let Some(sent) = self.entry_mut(number) else { continue };
             if sent.has(LOST) {
                 sent.marks &= !LOST;
                 let unlinked = sent.earlier == NONE && self.first != number + 1;

@@ -61,6 +61,8 @@ pub(crate) struct Sender {
     pub sent_at: Instant,
     /// Bytes in the host's queue.
     pub queued: u64,
+    /// The application wrote, or the window changed, since something was sent.
+    pub written: bool,
     /// Something that is to leave whatever the windows say.
     pub forced: Option<Forced>,
     /// The timestamp that the newest acknowledgement echoed.
@@ -91,8 +93,6 @@ pub(crate) struct Usage {
     pub at: Instant,
     /// Something left since the last look.
     pub sent: bool,
-    /// The next segment may follow a pause.
-    pub may_be_idle: bool,
 }
 
 /// Segments that leave whatever the windows say.
@@ -226,6 +226,7 @@ impl Sender {
             departure: Instant::ZERO,
             sent_at: now,
             queued: 0,
+            written: false,
             forced: None,
             echo: None,
             limiter: Limiter { cause: Limit::Closed, since: now },
@@ -320,13 +321,14 @@ impl Sender {
         self.tail_acknowledged(ack.ack, found);
     }
 
-    /// Takes a new window if the segment is newer than the one that set it (`tcp_may_update_window`).
+    /// Takes a new window if the segment is newer than the one that set it
+    /// (`tcp_may_update_window`).
     fn update_window(&mut self, ack: &Ack) -> bool {
         let newer = ack.ack > self.una
             || ack.seq > self.peer.set_by
             || (ack.seq == self.peer.set_by && ack.window > self.peer.size);
         let changed = newer && ack.window != self.peer.size;
-        self.usage.may_be_idle |= changed;
+        self.written |= changed;
         if newer {
             self.peer.set_by = ack.seq;
             self.peer.size = ack.window;

@@ -1,7 +1,7 @@
 //! Sequence numbers: 32 bits that wrap on the wire, positions of 64 bits inside.
 //!
-//! A position counts from the initial sequence number: the SYN is at 0, the first byte at 1, and the
-//! FIN is after the last byte [rfc9293 §3.4]. Invariant: positions never wrap.
+//! A position counts from the initial sequence number: the SYN is at 0, the first byte at 1, and
+//! the FIN is after the last byte [rfc9293 §3.4]. Invariant: positions never wrap.
 
 /// A sequence number as it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -1,4 +1,5 @@
-//! The sender's timer. As in Linux there is one, for one of five purposes at a time (`icsk_pending`).
+//! The sender's timer. As in Linux there is one, for one of five purposes at a time
+//! (`icsk_pending`).
 
 use crate::sender::{Forced, Sender};
 use weir_core::units::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The receiver's window: how much is offered, and how the buffer grows with what is read.
 //!
 //! Linux's `__tcp_select_window`, `tcp_grow_window` and dynamic right-sizing
-//! (`tcp_rcv_space_adjust`): in a round trip the application reads so much, so twice that is offered.
-//! Invariant: the right edge of the window never moves back [rfc9293 §3.8.6].
+//! (`tcp_rcv_space_adjust`): in a round trip the application reads so much, so twice that is
+//! offered. Invariant: the right edge of the window never moves back [rfc9293 §3.8.6].
 
 use crate::config::Config;
 use crate::receiver::Receiver;

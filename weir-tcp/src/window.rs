@@ -1,4 +1,5 @@
-//! The congestion window: its growth after an acknowledgement, its validation, idle restart, pacing.
+//! The congestion window: its growth after an acknowledgement, its validation, idle restart,
+//! pacing.
 //!
 //! [rfc5681 §4.1] [rfc7661]; Linux's `tcp_cong_control`, `tcp_cwnd_validate`, `tcp_cwnd_restart`,
 //! `tcp_update_pacing_rate`.
@@ -105,11 +106,10 @@ impl Sender {
         self.usage.at = self.now;
     }
 
-    /// The application wrote, or the other side opened its window, after a pause: the window shrinks
-    /// by half for each timeout that passed (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`).
+    /// The application writes, or the other side opens its window, after a pause: the window
+    /// shrinks by half for each timeout that passed (`tcp_slow_start_after_idle_check`).
     pub fn restart_if_idle(&mut self) {
-        let may_be_idle = core::mem::take(&mut self.usage.may_be_idle);
-        if !may_be_idle || !self.board.is_empty() {
+        if !self.board.is_empty() {
             return;
         }
         let mut idle = self.now.since(self.sent_at);

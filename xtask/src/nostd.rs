@@ -20,7 +20,8 @@ pub fn prove(root: &Path) -> Result<String, String> {
     control_fails(&target, &sysroot)?;
     let status = Command::new("cargo")
         .current_dir(root)
-        .args(["check", "--locked", "--package", "weir-core", "--package", "weir-tcp", "--target", &host])
+        .args(["check", "--locked", "--package", "weir-core", "--package", "weir-tcp"])
+        .args(["--target", &host])
         .arg("--target-dir")
         .arg(target.join("build"))
         .env("RUSTFLAGS", format!("--sysroot {}", sysroot.display()))

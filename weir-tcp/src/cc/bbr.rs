@@ -1,9 +1,10 @@
 //! BBR version 3: a model of the path, its bandwidth and its least round trip, sets rate and window
 //! [bbr3], draft-ietf-ccwg-bbr; the names of the steps are the draft's.
 //!
-//! Loss bounds the model: more than 2 % in a round trip says that too much was on the way. The draft's
-//! response for each lost packet is made for each acknowledgement, of what was lost since the newest
-//! acknowledged segment was sent, as Linux does. Invariant: the window is at least four segments.
+//! Loss bounds the model: more than 2 % in a round trip says that too much was on the way. The
+//! draft's response for each lost packet is made for each acknowledgement, of what was lost since
+//! the newest acknowledged segment was sent, as Linux does. Invariant: the window is at least four
+//! segments.
 
 use super::{CongestionControl, CongestionWindow, Sample};
 use crate::config::Config;
@@ -154,7 +155,8 @@ impl Bbr {
         let segments = (bytes * u128::from(gain)).div_ceil(100 * u128::from(mss.max(1)));
         let segments = (segments as u64).min(1 << 24) as u32;
         // Room for segments that wait in hosts.
-        segments.saturating_add(2).max(WINDOW_MIN) + if self.phase == Phase::ProbeUp { 2 } else { 0 }
+        segments.saturating_add(2).max(WINDOW_MIN)
+            + if self.phase == Phase::ProbeUp { 2 } else { 0 }
     }
 
     /// BBRUpdateLatestDeliverySignals, BBRUpdateMaxBw.

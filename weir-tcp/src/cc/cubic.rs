@@ -1,8 +1,8 @@
 //! CUBIC: the window grows by a cubic function of the time since the last reduction [rfc9438].
 //!
-//! The arithmetic is that of Linux's `tcp_cubic.c`, in 1024ths of a second and of segments; where it
-//! departs from the RFC, [`crate::Cubic`] names the difference. Slow start ends early by HyStart's
-//! train of acknowledgements or by its delay (`hystart_update`).
+//! The arithmetic is that of Linux's `tcp_cubic.c`, in 1024ths of a second and of segments; where
+//! it departs from the RFC, [`crate::Cubic`] names the difference. Slow start ends early by
+//! HyStart's train of acknowledgements or by its delay (`hystart_update`).
 
 use super::{CongestionControl, CongestionWindow, Sample};
 use crate::config::{self, Config, HyStart};
@@ -148,8 +148,8 @@ impl Cubic {
     }
 }
 
-/// Returns the longest train of acknowledgements that slow start survives (`hystart_ack_delay`): what
-/// pacing spreads by, and half of that and of the delay without pacing.
+/// Returns the longest train of acknowledgements that slow start survives (`hystart_ack_delay`):
+/// what pacing spreads by, and half of that and of the delay without pacing.
 fn train_max(delay_min: Duration, window: &CongestionWindow) -> Duration {
     let spread = match window.pacing_rate {
         0 => 0,

@@ -1,8 +1,9 @@
 //! Congestion control: when the window grows, by how much it shrinks, and how fast segments leave.
 //!
-//! One algorithm a file and one line in the registry below. A controller sees [`Sample`]s and changes
-//! a [`CongestionWindow`]; it holds no segment and does not decide what is lost. Those that set the
-//! window at every acknowledgement (BBR) say so by `controls`, as `cong_control` does in Linux.
+//! One algorithm a file and one line in the registry below. A controller sees [`Sample`]s and
+//! changes a [`CongestionWindow`]; it holds no segment and does not decide what is lost. Those that
+//! set the window at every acknowledgement (BBR) say so by `controls`, as `cong_control` does in
+//! Linux.
 
 use crate::config::Config;
 use crate::report::CaState;

@@ -23,8 +23,8 @@ impl Sender {
         self.rate.delivered += u64::from(more);
     }
 
-    /// Takes off duplicates what an acknowledgement covers (`tcp_remove_reno_sacks`): all but one of
-    /// the segments, the one that was missing.
+    /// Takes off duplicates what an acknowledgement covers (`tcp_remove_reno_sacks`): all but one
+    /// of the segments, the one that was missing.
     pub fn remove_duplicates(&mut self, acked: u32) {
         let covered = acked.saturating_sub(1).min(self.board.sacked);
         // They were counted when they arrived out of order.

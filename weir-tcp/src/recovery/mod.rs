@@ -67,8 +67,8 @@ impl Sender {
         }
     }
 
-    /// The receiver took back what it had acknowledged selectively (`tcp_check_sack_reneging`). Linux
-    /// waits half a round trip; here the timeout repairs it.
+    /// The receiver took back what it had acknowledged selectively (`tcp_check_sack_reneging`).
+    /// Linux waits half a round trip; here the timeout repairs it.
     fn check_reneging(&mut self, found: &mut Findings) -> bool {
         let reneged = self.sack_ok
             && found.una_advanced

@@ -68,7 +68,8 @@ impl Sender {
         }
     }
 
-    /// Step 3: detect reordering (`tcp_check_sack_reordering`): `low` arrived after higher segments.
+    /// Step 3: detect reordering (`tcp_check_sack_reordering`): `low` arrived after higher
+    /// segments.
     pub fn check_reordering(&mut self, low: u64) {
         self.check_reordering_from(low, self.highest_sacked());
     }

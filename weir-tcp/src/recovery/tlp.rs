@@ -15,8 +15,9 @@ pub(crate) struct Tail {
 }
 
 impl Sender {
-    /// Sets the probe timer if a probe may be sent [rfc8985 §7.2]: two round trips, and the time that
-    /// a lone segment's acknowledgement may be delayed. `restarts` if the timeout runs from now.
+    /// Sets the probe timer if a probe may be sent [rfc8985 §7.2]: two round trips, and the time
+    /// that a lone segment's acknowledgement may be delayed. `restarts` if the timeout runs from
+    /// now.
     pub fn schedule_probe(&mut self, restarts: bool) -> bool {
         let quiet = matches!(self.state, CaState::Open | CaState::Cwr);
         let allowed = self.config.recovery.tail_probe && self.sack_ok && quiet;
@@ -37,7 +38,8 @@ impl Sender {
         true
     }
 
-    /// Sends a probe [rfc8985 §7.3]: new data if the receiver has room, else the last segment again.
+    /// Sends a probe [rfc8985 §7.3]: new data if the receiver has room, else the last segment
+    /// again.
     pub fn send_probe(&mut self) {
         self.timer = None;
         if self.tail.end.is_none() && !self.board.is_empty() {

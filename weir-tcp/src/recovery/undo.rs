@@ -1,5 +1,5 @@
-//! Undo: a reduction is taken back when the repair proves to be needless, by timestamps [rfc4015] or
-//! by duplicate reports [rfc2883] [rfc3708] (`tcp_try_undo_recovery` and its kin).
+//! Undo: a reduction is taken back when the repair proves to be needless, by timestamps [rfc4015]
+//! or by duplicate reports [rfc2883] [rfc3708] (`tcp_try_undo_recovery` and its kin).
 
 use crate::report::CaState;
 use crate::sender::{Ack, Findings, Sender, Tally, timestamp};

@@ -60,6 +60,16 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: "whole nanoseconds become the seconds in floats that the rules of ns-2 compare",
     },
     Exception {
+        check: "names",
+        file: "weir-tcp/src/endpoint.rs",
+        reason: "`tcp_info` is Linux's name, and so that of the scripts that assert its values",
+    },
+    Exception {
+        check: "names",
+        file: "weir-tcp/src/report.rs",
+        reason: "the values of `tcp_info`, under their names in Linux",
+    },
+    Exception {
         check: "absence",
         file: "weir-core/src/sched/cbq_altq/spec.rs",
         reason: "ALTQ computes a class's limits in double precision when it is built, and truncates",
@@ -152,6 +162,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         "fuzz",
         &[
             "weir-core",
+            "weir-tcp",
             "weir-policy",
             "weir-import",
             "weir-sim",
@@ -333,6 +344,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
+    ("weir-tcp/", "in TCP, PRR is proportional rate reduction"),
     ("weir-bench/", "a benchmark says which algorithms it measures"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),
