@@ -127,7 +127,11 @@ fn options(cursor: &mut Cursor) -> Parsed<Option<Vec<TcpOption>>> {
 fn option(text: &str) -> Option<TcpOption> {
     let words: Vec<&str> = text.split_whitespace().collect();
     Some(match words.as_slice() {
-        ["mss", size] => TcpOption::Mss(size.parse().ok()?),
+        // A word in place of the number is defined by packetdrill's caller.
+        ["mss", size] => match size.parse() {
+            Ok(size) => TcpOption::Mss(size),
+            Err(_) => TcpOption::Other(text.to_owned()),
+        },
         ["wscale", shift] => TcpOption::WindowScale(shift.parse().ok()?),
         ["sackOK"] => TcpOption::SackPermitted,
         ["nop" | "eol"] => TcpOption::Padding,
