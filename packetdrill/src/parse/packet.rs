@@ -16,7 +16,7 @@ pub(super) fn packet(cursor: &mut Cursor) -> Parsed<Result<Packet, Foreign>> {
     cursor.skip_blank();
     prefix(cursor, &mut packet)?;
     let first = cursor.take_while(|next| !next.is_whitespace());
-    if ["icmp", "icmpv6", "udp", "icmpv4"].contains(&first) {
+    if FOREIGN.contains(&first) {
         cursor.rest_of_line();
         return Ok(Err(Foreign(first.to_owned())));
     }
@@ -163,3 +163,6 @@ fn accurate_ecn(words: &[&str]) -> Option<Vec<(Counter, u32)>> {
     };
     words.chunks(2).map(counter).collect()
 }
+
+/// What a packet may begin with that is no TCP, or TCP inside of something else.
+const FOREIGN: [&str; 5] = ["icmp", "icmpv4", "icmpv6", "udp", "encap"];
