@@ -22,8 +22,6 @@ pub struct Direction {
     pub mark_above: Option<u64>,
     /// Numbers of data segments that are lost, from 0 on.
     pub lost: Vec<u64>,
-    /// Each data segment is lost whose number is a multiple of this; 0: none.
-    pub lost_every: u64,
     /// Probabilities of 2^32.
     pub loss: u64,
     pub duplication: u64,
@@ -40,7 +38,6 @@ impl Direction {
             queue: u64::MAX,
             mark_above: None,
             lost: Vec::new(),
-            lost_every: 0,
             loss: 0,
             duplication: 0,
             marking: 0,
@@ -133,9 +130,7 @@ impl Path {
         let has_data = segment.length > 0;
         let number = self.data_sent[side];
         self.data_sent[side] += u64::from(has_data);
-        let every = direction.lost_every;
         let lost = (has_data && direction.lost.contains(&number))
-            || (has_data && every > 0 && number % every == every - 1)
             || (direction.nanos_per_byte > 0 && queued > direction.queue)
             || self.random.chance(direction.loss);
         if lost {

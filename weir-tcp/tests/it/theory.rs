@@ -1,6 +1,7 @@
 //! Throughput under random loss beside the formulas of theory.
 
 use crate::path::{CLIENT, Path, SERVER};
+use weir_core::random::Random;
 use weir_core::units::{Bytes, Duration};
 use weir_tcp::{Config, Congestion};
 
@@ -13,7 +14,8 @@ fn rate(congestion: Congestion, one_in: u64, seconds: u64) -> f64 {
     config.buffers.receive = Bytes::new(3 << 20);
     let mut path = Path::new(&config, Duration::from_millis(25)).open();
     path.records = false;
-    path.directions[CLIENT].lost_every = one_in;
+    path.random = Random::new(one_in, 7);
+    path.directions[CLIENT].loss = (1 << 32) / one_in;
     path.ends[CLIENT].write_forever();
     path.run(Duration::from_secs(seconds / 5));
     let before = path.received[SERVER];
@@ -22,7 +24,7 @@ fn rate(congestion: Congestion, one_in: u64, seconds: u64) -> f64 {
 }
 
 /// One loss in so many segments, and how many seconds are simulated.
-const ROWS: [[u64; 2]; 3] = [[100, 200], [1000, 500], [10_000, 3000]];
+const ROWS: [[u64; 2]; 3] = [[100, 500], [1000, 1000], [10_000, 3000]];
 
 /// Returns the rows: on a change the first, and all with `WEIR_LAWS` as `cargo xtask figures laws`
 /// has.
@@ -42,7 +44,8 @@ fn reno_is_as_fast_as_the_formula_says() {
     }
 }
 
-/// [rfc9438 §5.2]: 1.054 (C RTT³ / p³)^¼ / RTT, or Reno's where that is more.
+/// [rfc9438 §5.2]: 1.054 (C RTT³ / p³)^¼ / RTT, or Reno's where that is more. Windows of
+/// a dozen segments, rounded down to 0.7 of themselves, take a tenth off at one loss in 100.
 #[test]
 fn cubic_is_as_fast_as_the_formula_says() {
     for [one_in, seconds] in rows() {
@@ -52,6 +55,6 @@ fn cubic_is_as_fast_as_the_formula_says() {
         let expected = cubic.max(reno);
         let found = rate(Congestion::Cubic, one_in, seconds);
         println!("cubic: one in {one_in}: {found:.1}, formula {expected:.1} segments/s");
-        assert!((0.9..1.1).contains(&(found / expected)), "{one_in}: {found} {expected}");
+        assert!((0.85..1.15).contains(&(found / expected)), "{one_in}: {found} {expected}");
     }
 }
