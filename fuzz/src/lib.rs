@@ -22,6 +22,7 @@ mod rsvp;
 mod scenario;
 mod scheduler;
 mod sorter;
+mod tcp;
 
 pub use capture::capture;
 pub use checkpoint::checkpoint;
@@ -39,6 +40,7 @@ pub use rsvp::rsvp;
 pub use scenario::scenario;
 pub use scheduler::scheduler;
 pub use sorter::sorter;
+pub use tcp::tcp;
 
 /// A target: it panics if the bytes uncover an error.
 pub type Target = fn(&[u8]);
@@ -65,4 +67,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("scheduler", scheduler),
     ("sorter", sorter),
     ("tc", tc),
+    ("tcp", tcp),
 ];

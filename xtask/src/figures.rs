@@ -30,7 +30,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 34] = [
+const PARTS: [Part; 35] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -174,6 +174,11 @@ const PARTS: [Part; 34] = [
         run: |root| program(root, Path::new("notebooks/run.sh"), &[]),
     },
     Part {
+        name: "packetdrill",
+        measures: "packetdrill scripts replayed against weir-tcp (1 s; --scripts FOLDER, fetched by you)",
+        run: |_| Verdict::Unmeasured(NO_SCRIPTS.to_owned()),
+    },
+    Part {
         name: "laws",
         measures: "laws, oracles and round trips on 100 000 random workloads each (hours)",
         run: laws,
@@ -236,6 +241,21 @@ pub fn run_mutants(root: &Path, number: &str) -> bool {
     let start = Instant::now();
     let verdict = mutants::run(root, sample);
     summarise(&[("mutants", start.elapsed(), verdict.clone())]);
+    verdict == Verdict::Holds
+}
+
+/// Runs the part `packetdrill` with the scripts in `folder`.
+pub fn run_packetdrill(root: &Path, folder: &str) -> bool {
+    let start = Instant::now();
+    // A path counts from where the command was called.
+    let Ok(folder) = std::path::absolute(folder) else {
+        eprintln!("figures: --scripts {folder}: a folder");
+        return false;
+    };
+    let folder = folder.display().to_string();
+    let cargo = ["run", "--locked", "--quiet", "--package", "weir-packetdrill", "--", &folder];
+    let verdict = program(root, Path::new("cargo"), &cargo);
+    summarise(&[("packetdrill", start.elapsed(), verdict.clone())]);
     verdict == Verdict::Holds
 }
 
@@ -338,9 +358,14 @@ const LAWS: &[(&str, &str, &[&str])] = &[
     ("WEIR_LAWS=100000", "weir-rsvp", &["oracle::", "messages::"]),
     ("WEIR_LAWS=100000", "weir-policy", &["diff::"]),
     ("WEIR_LAWS=100000", "weir-import", &["import::a_round_trip"]),
+    ("WEIR_LAWS=10000", "weir-tcp", &["laws::", "theory::"]),
     ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
     ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),
 ];
+
+/// Why the part `packetdrill` cannot run by itself: its scripts are under the GPL.
+const NO_SCRIPTS: &str = "not measured: the scripts are not part of this repository; fetch them, \
+     and name their folder with `figures packetdrill --scripts FOLDER`";
 
 /// The instruction counts of the repository.
 const INSTRUCTIONS: &str = "bench/instructions.json";

@@ -31,6 +31,9 @@ usage: cargo xtask TASK
                 missed
   figures mutants --sample N
                 with another number of mutants than 100
+  figures packetdrill --scripts FOLDER
+                replay the packetdrill scripts of a folder, such as those of google/packetdrill
+                and of Linux's selftests
   figures --list
                 name the parts of figures";
 
@@ -58,6 +61,9 @@ fn main() -> ExitCode {
         }
         ["figures", "--list"] => figures::list(),
         ["figures", "mutants", "--sample", number] => figures::run_mutants(&root, number),
+        ["figures", "packetdrill", "--scripts", folder] => {
+            figures::run_packetdrill(&root, folder)
+        }
         ["figures", parts @ ..] => figures::run(&root, parts),
         _ => {
             eprintln!("{USAGE}");

@@ -1,7 +1,7 @@
-//! Proves that `weir-core` needs no `std`, by checking it where none can be found.
+//! Proves that `weir-core` and `weir-tcp` need no `std`, by checking them where none can be found.
 //!
-//! A `#![no_std]` line proves little, since any file may still say `extern crate std`. So the core
-//! is built against a sysroot that holds only the compiler's own `core` and `alloc`. This needs no
+//! A `#![no_std]` line proves little, since any file may still say `extern crate std`. So they
+//! are built against a sysroot that holds only the compiler's own `core` and `alloc`. This needs no
 //! bare-metal target, hence no download. A control makes the proof meaningful: the same build with
 //! `extern crate std` must fail.
 
@@ -12,7 +12,7 @@ use std::process::Command;
 /// The crates of the compiler's library that a `no_std` crate with `alloc` may use.
 const LIBRARY: [&str; 4] = ["core", "alloc", "compiler_builtins", "rustc_std_workspace_core"];
 
-/// Builds `weir-core` without `std`, after showing that a crate that needs `std` fails there.
+/// Builds the crates without `std`, after showing that a crate that needs `std` fails there.
 pub fn prove(root: &Path) -> Result<String, String> {
     let target = target_directory(root).join("nostd");
     let host = host_triple()?;
@@ -20,16 +20,17 @@ pub fn prove(root: &Path) -> Result<String, String> {
     control_fails(&target, &sysroot)?;
     let status = Command::new("cargo")
         .current_dir(root)
-        .args(["check", "--locked", "--package", "weir-core", "--target", &host])
+        .args(["check", "--locked", "--package", "weir-core", "--package", "weir-tcp"])
+        .args(["--target", &host])
         .arg("--target-dir")
         .arg(target.join("build"))
         .env("RUSTFLAGS", format!("--sysroot {}", sysroot.display()))
         .status()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
-        return Err("weir-core does not build where only `core` and `alloc` exist".into());
+        return Err("a crate does not build where only `core` and `alloc` exist".into());
     }
-    Ok("weir-core builds without `std`".into())
+    Ok("weir-core and weir-tcp build without `std`".into())
 }
 
 /// Makes a sysroot of links to the compiler's `core` and `alloc`.

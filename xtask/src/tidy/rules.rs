@@ -60,6 +60,16 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: "whole nanoseconds become the seconds in floats that the rules of ns-2 compare",
     },
     Exception {
+        check: "names",
+        file: "weir-tcp/src/endpoint.rs",
+        reason: "`tcp_info` is Linux's name, and so that of the scripts that assert its values",
+    },
+    Exception {
+        check: "names",
+        file: "weir-tcp/src/report.rs",
+        reason: "the values of `tcp_info`, under their names in Linux",
+    },
+    Exception {
         check: "absence",
         file: "weir-core/src/sched/cbq_altq/spec.rs",
         reason: "ALTQ computes a class's limits in double precision when it is built, and truncates",
@@ -70,6 +80,7 @@ pub const EXCEPTIONS: &[Exception] = &[
 /// only.
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
+    ("weir-tcp", &["weir-core"]),
     ("weir-policy", &["weir-core"]),
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-record", &["weir-core"]),
@@ -151,6 +162,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         "fuzz",
         &[
             "weir-core",
+            "weir-tcp",
             "weir-policy",
             "weir-import",
             "weir-sim",
@@ -163,6 +175,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("testbed", &["weir-core", "weir-policy", "weir-rsvp", "weir-live"]),
+    ("packetdrill", &["weir-core", "weir-tcp"]),
     ("xtask", &[]),
 ];
 
@@ -236,12 +249,12 @@ pub struct Absence {
 
 /// The crates below the ports: same calls, same decisions, to the bit.
 const DETERMINISTIC: &[&str] =
-    &["weir-core", "weir-policy", "weir-import", "weir-record", "weir-rsvp", "weir-sim"];
+    &["weir-core", "weir-tcp", "weir-policy", "weir-import", "weir-record", "weir-rsvp", "weir-sim"];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[
     Absence {
-        crates: &["weir-core"],
+        crates: &["weir-core", "weir-tcp"],
         but: &[],
         tokens: &["std ::", "extern crate std", "println !", "eprintln !"],
         what: "the standard library or I/O in the core",
@@ -284,7 +297,7 @@ pub const ABSENCES: &[Absence] = &[
         cure: "take a seed as an argument",
     },
     Absence {
-        crates: &["weir-core"],
+        crates: &["weir-core", "weir-tcp"],
         but: &[],
         tokens: &["f64", "f32"],
         what: "a float in the datapath",
@@ -331,6 +344,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
+    ("weir-tcp/", "in TCP, PRR is proportional rate reduction"),
     ("weir-bench/", "a benchmark says which algorithms it measures"),
     ("weir-lab/", "an experiment says which algorithms it compares"),
     ("fuzz/", "a fuzz target's corpus and policies name them"),

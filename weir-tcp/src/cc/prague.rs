@@ -1,0 +1,80 @@
+//! Prague: a controller for L4S, DCTCP's response made fit for the Internet [prague].
+//!
+//! It sends ECT(1), answers marks in proportion by accurate ECN, losses as CUBIC does, paces, and
+//! grows as if its round trip were at least a reference one, so that short paths give way.
+
+use super::dctcp::MarkShare;
+use super::{CongestionControl, CongestionWindow, Sample};
+use crate::config::Config;
+use weir_core::units::{Duration, Instant};
+
+/// Prague's state.
+#[derive(Debug)]
+pub struct Prague {
+    marks: MarkShare,
+    /// Whether the reduction in progress is for a mark; otherwise for a loss.
+    for_mark: bool,
+    /// The fraction of a segment of growth, in 2^20ths.
+    growth: u64,
+    beta_1024: u32,
+}
+
+impl Prague {
+    pub(super) fn new(config: &Config) -> Self {
+        let beta_1024 = config.cubic.beta_1024;
+        Self { marks: MarkShare::new(), for_mark: false, growth: 0, beta_1024 }
+    }
+
+    /// Grows by a segment in a round trip, and by less if that is shorter than the reference
+    /// [prague §2.4.4]: by the square of the ratio, since rounds are also more frequent.
+    fn avoid(&mut self, window: &mut CongestionWindow, sample: &Sample, acked: u32) {
+        let rtt = sample.smoothed.unwrap_or(RTT_VIRTUAL).min(RTT_VIRTUAL).as_nanos() >> 10;
+        let reference = RTT_VIRTUAL.as_nanos() >> 10;
+        let ratio = (((rtt * rtt) << 20) / (reference * reference)).max(1);
+        self.growth += ratio * u64::from(acked);
+        let per = u64::from(window.segments.max(1)) << 20;
+        window.segments += (self.growth / per) as u32;
+        self.growth %= per;
+    }
+}
+
+impl CongestionControl for Prague {
+    fn ssthresh(&mut self, window: &CongestionWindow, _now: Instant) -> u32 {
+        if self.for_mark {
+            return self.marks.reduced(window.segments);
+        }
+        let kept = u64::from(window.segments) * u64::from(self.beta_1024) / 1024;
+        (kept as u32).max(2)
+    }
+
+    fn on_ack(&mut self, window: &mut CongestionWindow, sample: &Sample, mut acked: u32) {
+        if !window.filled {
+            return;
+        }
+        if window.in_slow_start() {
+            acked = window.slow_start(acked);
+        }
+        // [prague §2.4.3] Marked segments do not let the window grow.
+        self.avoid(window, sample, acked.saturating_sub(sample.marked));
+    }
+
+    fn on_sample(&mut self, _window: &mut CongestionWindow, sample: &Sample) {
+        self.for_mark = sample.marked > 0 || sample.echoed;
+        self.marks.count(sample);
+    }
+
+    fn needs_pacing(&self) -> bool {
+        true
+    }
+
+    fn exact_marks(&self) -> bool {
+        true
+    }
+
+    fn is_l4s(&self) -> bool {
+        true
+    }
+}
+
+/// The round trip as which shorter ones grow [prague §2.4.4].
+const RTT_VIRTUAL: Duration = Duration::from_millis(25);

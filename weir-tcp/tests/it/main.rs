@@ -1,0 +1,6 @@
+//! Tests of endpoints over simulated paths.
+
+mod laws;
+mod path;
+mod rows;
+mod theory;

@@ -1,0 +1,212 @@
+//! Rows for single rules: one transfer over a simple path each, and what is expected of it.
+
+use crate::path::{CLIENT, Path, SERVER};
+use weir_core::units::{Bytes, Duration};
+use weir_tcp::{Config, Congestion, InitialWindow, SlowStart};
+
+fn millis(time: Duration) -> u64 {
+    time.as_nanos() / 1_000_000
+}
+
+/// A configuration without timestamps, whose segments are of 1460 bytes.
+fn plain() -> Config {
+    Config { timestamps: false, ..Config::linux() }
+}
+
+/// Sends segments over a path of 20 ms there and back; returns how many left, and how long it took.
+fn took(config: &Config, segments: u64, lost: &[u64]) -> (usize, u64) {
+    let mut path = Path::new(config, Duration::from_millis(10)).open();
+    path.directions[CLIENT].lost = lost.to_vec();
+    let time = path.transfer(segments * 1460);
+    let count = path.sent.iter().filter(|sent| sent.segment.length > 0).count();
+    (count, millis(time))
+}
+
+#[test]
+fn flights_of_a_new_connection_double() {
+    let mut path = Path::new(&plain(), Duration::from_millis(10)).open();
+    path.transfer(40_000);
+    let flights = path.flights();
+    let counts: Vec<usize> = flights.values().map(Vec::len).collect();
+    assert_eq!(counts, [10, 18]);
+    let lengths: Vec<u32> = flights.into_values().flatten().collect();
+    assert!(lengths[..27].iter().all(|length| *length == 1460), "{lengths:?}");
+}
+
+#[test]
+fn a_connection_may_begin_with_less_and_grow_by_acknowledgements() {
+    let rows = [
+        (InitialWindow::Bytes(Bytes::new(2048)), SlowStart::Acks, &[2, 4, 8][..]),
+        (InitialWindow::Segments(4), SlowStart::Bytes { limit: None }, &[4, 8, 16]),
+    ];
+    for (initial_window, slow_start, expected) in rows {
+        let congestion = Congestion::Reno;
+        let config = Config { initial_window, slow_start, congestion, ..plain() };
+        let mut path = Path::new(&config, Duration::from_millis(10)).open();
+        path.transfer(60_000);
+        let counts: Vec<usize> = path.flights().values().map(Vec::len).collect();
+        assert_eq!(counts[..3], *expected, "{counts:?}");
+    }
+}
+
+#[test]
+fn selective_acknowledgements_repair_a_flight_in_one_round_trip() {
+    let (whole, sound) = took(&plain(), 40, &[]);
+    assert_eq!(whole, 40);
+    for lost in [&[13][..], &[13, 14, 15], &[10, 12, 14, 16, 18], &[10, 11, 24]] {
+        let (sent, time) = took(&plain(), 40, lost);
+        assert_eq!(sent, 40 + lost.len(), "{lost:?}");
+        assert!(time <= sound + 45, "{lost:?}: {time}, {sound}");
+    }
+}
+
+#[test]
+fn a_lost_tail_is_probed_for() {
+    let (_, sound) = took(&plain(), 40, &[]);
+    let (sent, probed) = took(&plain(), 40, &[37, 38, 39]);
+    assert_eq!(sent, 43);
+    assert!(probed < sound + 160, "{probed}, {sound}");
+    let (sent, alone) = took(&plain(), 40, &[39]);
+    assert_eq!(sent, 41);
+    assert!(alone < sound + 300, "{alone}, {sound}");
+}
+
+#[test]
+fn without_sack_each_loss_takes_a_round_trip() {
+    let config = Config { sack: false, congestion: Congestion::Reno, ..plain() };
+    let (_, sound) = took(&config, 40, &[]);
+    let (sent, time) = took(&config, 40, &[13]);
+    assert!(sent <= 42 && time <= sound + 60, "{sent} {time} {sound}");
+    let (_, slow) = took(&config, 40, &[10, 12, 14]);
+    assert!(slow >= sound + 40, "{slow} {sound}");
+}
+
+#[test]
+fn a_lost_retransmission_is_sent_again_before_a_timeout() {
+    let (_, once) = took(&plain(), 200, &[13]);
+    let (_, twice) = took(&plain(), 200, &[13, 28]);
+    assert!(twice < once + 150, "{twice} {once}");
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_after_a_second() {
+    let mut path = Path::new(&plain(), Duration::from_millis(10));
+    path.directions[CLIENT].loss = u64::MAX;
+    path.run(Duration::from_millis(500));
+    path.directions[CLIENT].loss = 0;
+    let path = path.open();
+    assert_eq!(path.now.as_nanos(), 1_020_000_000 + 10_000_000);
+}
+
+#[test]
+fn a_closed_window_is_probed_and_opens() {
+    let config = Config {
+        buffers: weir_tcp::BufferPolicy {
+            receive: Bytes::new(20_000),
+            autotuning: false,
+            ..Config::linux().buffers
+        },
+        ..plain()
+    };
+    let mut path = Path::new(&config, Duration::from_millis(10)).open();
+    path.reads = Some(0);
+    path.ends[CLIENT].write(100_000);
+    path.run(Duration::from_secs(5));
+    assert!(path.ends[CLIENT].tcp_info().backoff > 2, "{:?}", path.ends[CLIENT].tcp_info());
+    path.reads = None;
+    path.run(Duration::from_secs(10));
+    assert_eq!(path.received[SERVER], 100_000);
+}
+
+#[test]
+fn acknowledgements_are_quick_at_first_and_then_every_second_one() {
+    let mut path = Path::new(&plain(), Duration::from_millis(10)).open();
+    path.directions[CLIENT].nanos_per_byte = 800;
+    path.transfer(200 * 1460);
+    let acks = path.pure_acks().count();
+    assert!((100..130).contains(&acks), "{acks}");
+}
+
+#[test]
+fn reordering_is_no_loss() {
+    let mut path = Path::new(&plain(), Duration::from_millis(10)).open();
+    path.directions[CLIENT].nanos_per_byte = 800;
+    path.directions[CLIENT].reordering = 1 << 29;
+    path.directions[CLIENT].extra = Duration::from_millis(4);
+    path.transfer(2_000_000);
+    let report = path.ends[CLIENT].report();
+    assert!(report.retransmitted() < 60, "{report:?}");
+}
+
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut path = Path::new(&plain(), Duration::from_millis(10)).open();
+    path.ends[CLIENT].write(50 * 1460);
+    path.run(Duration::from_millis(30));
+    // The path becomes slower by half a second.
+    for direction in &mut path.directions {
+        direction.delay = Duration::from_millis(400);
+    }
+    path.ends[CLIENT].write(50 * 1460);
+    path.run(Duration::from_secs(5));
+    assert_eq!(path.received[SERVER], 100 * 1460);
+    let report = path.ends[CLIENT].report();
+    assert!(report.timeouts > 0 && report.undone > 0, "{report:?}");
+}
+
+#[test]
+fn the_window_shrinks_after_idleness() {
+    let mut path = Path::new(&plain(), Duration::from_millis(10)).open();
+    path.ends[CLIENT].write(200 * 1460);
+    path.run(Duration::from_secs(1));
+    let before = path.ends[CLIENT].tcp_info().snd_cwnd;
+    path.run(Duration::from_secs(10));
+    path.ends[CLIENT].write(1000);
+    path.run(Duration::from_millis(100));
+    let after = path.ends[CLIENT].tcp_info().snd_cwnd;
+    assert!(before > 50 && after == 10, "{before} {after}");
+}
+
+#[test]
+fn marks_reduce_the_window_without_loss() {
+    for (congestion, ecn) in [
+        (Congestion::Reno, weir_tcp::EcnMode::Active),
+        (Congestion::Cubic, weir_tcp::EcnMode::Active),
+        (Congestion::Dctcp, weir_tcp::EcnMode::Active),
+        (Congestion::Prague, weir_tcp::EcnMode::Accurate),
+        (Congestion::Cubic, weir_tcp::EcnMode::Accurate),
+        (Congestion::Bbr, weir_tcp::EcnMode::Accurate),
+    ] {
+        let config = Config { congestion, ecn, ..plain() };
+        let mut path = Path::new(&config, Duration::from_millis(10)).open();
+        path.records = false;
+        path.directions[CLIENT].nanos_per_byte = 800;
+        path.directions[CLIENT].mark_above = Some(15_000);
+        path.ends[CLIENT].write_forever();
+        path.run(Duration::from_secs(10));
+        let report = path.ends[CLIENT].report();
+        assert!(report.marks_echoed > 0, "{congestion:?} {report:?}");
+        assert_eq!(path.dropped, 0);
+        let share = path.received[SERVER] * 8 / 10;
+        assert!(share > 8_000_000, "{congestion:?} {share} bit/s");
+    }
+}
+
+#[test]
+fn greedy_flows_fill_a_line_with_every_controller() {
+    for congestion in [Congestion::Reno, Congestion::Cubic, Congestion::Bbr] {
+        // BBR is not meant to do without SACK.
+        for sack in [true, congestion == Congestion::Bbr] {
+            let config = Config { congestion, sack, ..plain() };
+            let mut path = Path::new(&config, Duration::from_millis(10)).open();
+            path.records = false;
+            path.directions[CLIENT].nanos_per_byte = 800;
+            path.directions[CLIENT].queue = 30_000;
+            path.ends[CLIENT].write_forever();
+            path.run(Duration::from_secs(20));
+            let share = path.received[SERVER] * 8 / 20;
+            let report = path.ends[CLIENT].report();
+            assert!(share > 8_500_000, "{congestion:?} {sack} {share} bit/s {report:?}");
+        }
+    }
+}
