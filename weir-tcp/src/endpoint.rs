@@ -448,11 +448,11 @@ impl Endpoint {
             let una = self.sender.una;
             let start = block.start.position(self.initial, una);
             let end = block.end.position(self.initial, una);
-            if let (Some(start), Some(end)) = (start, end) {
-                if start < end {
-                    read.blocks[read.block_count] = Range::new(start, end);
-                    read.block_count += 1;
-                }
+            if let (Some(start), Some(end)) = (start, end)
+                && start < end
+            {
+                read.blocks[read.block_count] = Range::new(start, end);
+                read.block_count += 1;
             }
         }
         let sent = self.sender.acknowledge(&read);

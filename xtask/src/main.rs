@@ -61,9 +61,7 @@ fn main() -> ExitCode {
         }
         ["figures", "--list"] => figures::list(),
         ["figures", "mutants", "--sample", number] => figures::run_mutants(&root, number),
-        ["figures", "packetdrill", "--scripts", folder] => {
-            figures::run_packetdrill(&root, folder)
-        }
+        ["figures", "packetdrill", "--scripts", folder] => figures::run_packetdrill(&root, folder),
         ["figures", parts @ ..] => figures::run(&root, parts),
         _ => {
             eprintln!("{USAGE}");

@@ -206,7 +206,7 @@ impl Bbr {
         }
         self.extra_acked += sample.acked;
         let over = if elapsed == 0 { 0 } else { self.extra_acked.saturating_sub(expected) };
-        if self.round.started && self.round.count % 10 == 0 {
+        if self.round.started && self.round.count.is_multiple_of(10) {
             self.extra = [0, self.extra[0]];
         }
         self.extra[0] = self.extra[0].max(over.min(window.segments));

@@ -145,11 +145,12 @@ impl Sender {
         }
         self.report.duplicates += segments as u64;
         let known = first.end <= self.una.max(ack.ack);
-        if let (Some(from), true) = (self.episode.undo_from, known) {
-            if first.end > from && self.episode.undo_retransmitted > 0 {
-                let left = self.episode.undo_retransmitted - segments;
-                self.episode.undo_retransmitted = left.max(0);
-            }
+        if let (Some(from), true) = (self.episode.undo_from, known)
+            && first.end > from
+            && self.episode.undo_retransmitted > 0
+        {
+            let left = self.episode.undo_retransmitted - segments;
+            self.episode.undo_retransmitted = left.max(0);
         }
         true
     }

@@ -248,8 +248,15 @@ pub struct Absence {
 }
 
 /// The crates below the ports: same calls, same decisions, to the bit.
-const DETERMINISTIC: &[&str] =
-    &["weir-core", "weir-tcp", "weir-policy", "weir-import", "weir-record", "weir-rsvp", "weir-sim"];
+const DETERMINISTIC: &[&str] = &[
+    "weir-core",
+    "weir-tcp",
+    "weir-policy",
+    "weir-import",
+    "weir-record",
+    "weir-rsvp",
+    "weir-sim",
+];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[

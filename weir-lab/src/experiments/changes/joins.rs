@@ -105,8 +105,8 @@ fn rows(
     ]
 }
 
-/// Returns how many frames the link counted as lost on arrival, or in a class of the streams: a loop
-/// that the machine makes pause loses some.
+/// Returns how many frames the link counted as lost on arrival, or in a class of the streams: a
+/// loop that the machine makes pause loses some.
 fn counted_lost(status: &Status) -> u64 {
     let of_streams = ["probe", "streams", "j0", "j1"];
     let classes = status.lanes[0].classes.iter();
