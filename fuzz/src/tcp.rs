@@ -21,7 +21,7 @@ pub fn tcp(input: &[u8]) {
     } else {
         Endpoint::listen(&config, initial)
     };
-    // What the endpoint said last, so that a segment may fit to it.
+    // The segment that the endpoint sent last: drawn segments are near to its numbers.
     let mut last = Segment::default();
     while !draw.is_done() {
         match draw.byte() % 12 {

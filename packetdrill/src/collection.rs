@@ -28,7 +28,7 @@ pub fn find(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What replays a script that the model can replay.
+/// Replays an applicable script and returns the verdict.
 pub type Replay<'a> = &'a dyn Fn(&Script) -> Verdict;
 
 /// Replays all scripts below `folder`.
@@ -65,8 +65,8 @@ fn judge(script: &Script, knows: &dyn Fn(&str) -> bool, replay: Replay) -> Verdi
     }
 }
 
-/// Returns a text that is the same for scripts that say the same: without lines and comments, and
-/// with what commands set instead of how.
+/// Returns a key by which equal scripts are found: it has no line numbers and comments, and for
+/// each shell command the sysctls that it sets.
 fn meaning(script: &Script) -> String {
     let mut sysctls = defaults::Sysctls::default();
     let mut meaning = format!("{:?}", script.options);

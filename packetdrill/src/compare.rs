@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 pub struct Sent {
     /// When it was sent.
     pub at: i64,
-    /// What it is.
+    /// The packet, as the script would write it.
     pub packet: Packet,
     /// The largest segment in it.
     pub segment: u32,
@@ -24,7 +24,7 @@ pub struct Sent {
     pub is_cut: bool,
 }
 
-/// What was sent and has not been compared yet.
+/// Sent packets that are yet to be compared.
 #[derive(Clone, Debug, Default)]
 pub struct Stream(VecDeque<Sent>);
 

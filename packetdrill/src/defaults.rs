@@ -12,7 +12,7 @@ pub struct Sysctls {
     values: BTreeMap<String, String>,
 }
 
-/// What a shell command does beside setting sysctls.
+/// The effect of a shell command besides setting sysctls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Nothing that the model has.
@@ -146,7 +146,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// What `defaults.sh` sets.
+/// The sysctls that `defaults.sh` sets, with their values.
 const DEFAULTS: [(&str, &str); 22] = [
     ("tcp_rmem", "4096 540000 15728640"),
     ("tcp_wmem", "4096 262144 4194304"),

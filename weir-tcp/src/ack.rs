@@ -16,7 +16,7 @@ pub(crate) struct AckState {
     quick: u32,
     /// The wait (`ato`); zero before the first data.
     wait: Duration,
-    /// The application answers what it gets, so that data will carry acknowledgements.
+    /// Whether the application sends data in reply, which will carry the acknowledgements.
     pub interactive: bool,
     /// An acknowledgement is owed.
     owed: bool,

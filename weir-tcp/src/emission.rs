@@ -94,8 +94,8 @@ impl Sender {
         Some(outgoing)
     }
 
-    /// `tcp_write_wakeup`: what fits into the window, or a segment below it that asks for an
-    /// answer.
+    /// Returns a window probe: data that fits into the window, or an empty segment below it, which
+    /// the peer must acknowledge (`tcp_write_wakeup`).
     fn emit_window_probe(&mut self, options: u32) -> Outgoing {
         let room = self.peer.edge.saturating_sub(self.next).min(u64::from(u32::MAX)) as u32;
         if room > 0 && self.unsent() > 0 {

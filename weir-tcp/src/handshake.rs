@@ -253,7 +253,7 @@ impl Endpoint {
         }
     }
 
-    /// Answers what belongs to no connection by a reset [rfc9293 §3.5.2].
+    /// Sends a reset for a segment that belongs to no connection [rfc9293 §3.5.2].
     pub(crate) fn refuse(&mut self, segment: &Segment) {
         if segment.flags.has(Flags::RST) {
             return;

@@ -70,7 +70,7 @@ impl Connection {
         self.endpoint.close();
     }
 
-    /// Ends the connection; a reset tells the other side of data that nobody read (`tcp_close`).
+    /// Closes the connection; with unread data it sends a reset, as `tcp_close` does.
     pub fn close(&mut self) {
         if self.endpoint.readable() > 0 {
             self.endpoint.abort();

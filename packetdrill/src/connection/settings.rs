@@ -148,8 +148,8 @@ impl Settings {
 /// Memory where `tcp_rmem` has no number.
 const MEMORY: i64 = 131_072;
 
-/// What may be written ahead: the kernel's accounting of buffers is not modelled, so never too
-/// little.
+/// The size of the send buffer. The kernel's accounting of its memory is not modelled, so it is
+/// large enough for every script.
 const SEND_BUFFER: u64 = 1 << 30;
 
 /// The segments of a burst at most: 64 KiB of the smallest segments.

@@ -10,11 +10,11 @@ use crate::connection::Connection;
 pub(super) struct Pending {
     /// When it returns by the script.
     pub(super) end: i64,
-    /// What it waits for.
+    /// The condition that ends the call.
     pub(super) wait: Wait,
 }
 
-/// What a call waits for.
+/// The condition that ends a blocking call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wait {
     /// The handshake.

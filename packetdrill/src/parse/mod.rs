@@ -11,14 +11,14 @@ use crate::script::{Action, Event, Script, Time};
 use cursor::Cursor;
 use std::fmt;
 
-/// What is wrong with a script, and where.
+/// A syntax error and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
     /// The line, from 1.
     pub line: usize,
-    /// What was expected there.
+    /// The name of the syntax that the parser expected.
     pub expected: &'static str,
-    /// What stands there.
+    /// The text in the script at that place.
     pub found: String,
 }
 

@@ -172,7 +172,7 @@ impl EcnReceiver {
         let accurate = matches!(config.ecn, Accurate | AccuratePassive | AccurateClassic);
         match syn.flags.ace() {
             0 => Agreed::Nothing,
-            // [rfc9768 §3.1.2] Any other combination asks for accurate ECN.
+            // [rfc9768 §3.1.2] Any other value of the three flags requests accurate ECN.
             ace if accurate && ace != 3 => Agreed::Accurate,
             // A host that only knows classic ECN ignores AE.
             3 | 7 if config.ecn != Off => Agreed::Classic,

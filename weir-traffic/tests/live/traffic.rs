@@ -329,7 +329,7 @@ fn clocks() -> Outcome {
 
 fn nobody_listens() -> Outcome {
     let pair = Pair::new()?;
-    // Else other programs of the machine may use up how often its kernel says that nobody listens.
+    // The kernel limits ICMP messages for the whole machine, so other programs could use up the limit.
     pair.server.run(|| std::fs::write("/proc/sys/net/ipv4/icmp_ratemask", "0"))??;
     let keys = [("interval", "1 ms"), ("payload", "100 B")];
     let transfer = [("bytes", "1 KB")];
