@@ -100,22 +100,22 @@ const CASES: &[Case] = &[
 fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> std::result::Result<Results, String> {
     let _first = rig::prepare()?;
     let mut rows = Vec::new();
-    for case in CASES.iter().filter(|case| options.wants(case.subject)) {
-        let gaps: Result<Vec<f64>> =
-            (0..RUNS).map(|_| Ok(gap(case)?.as_secs_f64() * 1e3)).collect();
-        let gaps = gaps.map_err(|error| format!("{}: {error}", case.subject))?;
-        let goal = case.goal.map(|goal| goal.as_secs_f64() * 1e3);
-        rows.extend(judged(case.subject, gaps, goal, "ms"));
-        rows.iter().rev().take(2).rev().for_each(&mut *progress);
-    }
-    for Figure { subject, goal, unit, measure } in FIGURES {
+    let mut measure_all = |subject: &str, goal, unit, measure: &dyn Fn() -> Result<f64>| {
         if !options.wants(subject) {
-            continue;
+            return Ok(());
         }
         let found: Result<Vec<f64>> = (0..RUNS).map(|_| measure()).collect();
-        let found = found.map_err(|error| format!("{subject}: {error}"))?;
-        rows.extend(judged(subject, found, Some(*goal), unit));
-        rows.iter().rev().take(2).rev().for_each(&mut *progress);
+        let made = judged(subject, found.map_err(|why| format!("{subject}: {why}"))?, goal, unit);
+        made.iter().for_each(&mut *progress);
+        rows.extend(made);
+        Ok::<(), String>(())
+    };
+    for case in CASES {
+        let goal = case.goal.map(|goal| goal.as_secs_f64() * 1e3);
+        measure_all(case.subject, goal, "ms", &|| Ok(gap(case)?.as_secs_f64() * 1e3))?;
+    }
+    for Figure { subject, goal, unit, measure } in FIGURES {
+        measure_all(subject, Some(*goal), unit, measure)?;
     }
     Ok(rows.into())
 }
