@@ -85,9 +85,13 @@ impl Host {
                 continue;
             };
             tcp.return_delay = tcp.return_delay.plus(self.back);
-            tcp.window = self.window.unwrap_or(tcp.window);
-            tcp.quick_acks = self.quick_acks.unwrap_or(tcp.quick_acks);
-            tcp.timestamps = self.timestamps.unwrap_or(tcp.timestamps);
+            if let Some(window) = self.window {
+                tcp.set_window(window);
+            }
+            if let Some(segments) = self.quick_acks {
+                tcp.set_quick_acks(segments);
+            }
+            tcp.config.timestamps = self.timestamps.unwrap_or(tcp.config.timestamps);
         }
     }
 }

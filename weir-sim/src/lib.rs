@@ -50,6 +50,7 @@ pub mod timeline;
 pub mod watch;
 
 pub use host::Host;
+pub use packets::Content;
 pub use replay::{ReplayReport, replay, replay_explained};
 pub use report::Report;
 pub use run::{RunError, run, run_explained, run_noting_peaks, run_watched};

@@ -1,18 +1,18 @@
 //! Estimates how much memory a run needs, before it starts.
 //!
 //! An upper estimate, within a factor of two of the truth where it is large: what every class,
-//! waiting packet, histogram and TCP buffer takes at its fullest. Invariant: no part is smaller
+//! waiting packet, histogram and TCP window takes at its fullest. Invariant: no part is smaller
 //! than what the run allocates for it.
 
 use crate::bins::cells;
 use crate::network::fragments::DATAGRAMS_MAX;
 use crate::network::plan::{Ends, Network, OutletId, TAP_ROWS_MAX};
 use crate::network::route;
-use crate::scenario::{Scenario, Source, Traffic};
+use crate::scenario::{Scenario, Source, Tcp, Traffic};
 use std::fmt;
 use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, Limit};
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::Duration;
 
 /// The memory that a run needs, by purpose.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,12 +140,15 @@ fn waiting(plan: &LinkPlan) -> u64 {
     leaves.fold(0u64, u64::saturating_add).min(u64::from(plan.packets_max))
 }
 
-/// Buffers of the stacks, and the packets under way that they wrote.
+/// Endpoints of TCP, and the segments that a window has under way.
 fn tcp(scenario: &Scenario) -> u64 {
+    let of = |tcp: &Tcp| {
+        let segment = u64::from(tcp.mtu().get()).saturating_sub(HEADERS).max(1);
+        let window = tcp.config.buffers.receive_max.get().div_ceil(segment);
+        window.saturating_mul(SEGMENT_BYTES).saturating_add(ENDPOINTS_BYTES)
+    };
     let plans = scenario.sources.iter().filter_map(|source| source.traffic.tcp());
-    // The receiver's buffer and the sender's two; a window under way, and its packets' own size.
-    let of = |window: Bytes| window.get().saturating_mul(WINDOWS).saturating_add(STACK_BYTES);
-    plans.map(|tcp| of(tcp.window)).fold(0, u64::saturating_add)
+    plans.map(of).fold(0, u64::saturating_add)
 }
 
 fn recorded(scenario: &Scenario) -> u64 {
@@ -186,16 +189,20 @@ const PACKET_BYTES: u64 = 160;
 const HISTOGRAM_BYTES: u64 = 10 << 10;
 /// A source's plan, name, meter, lane and event.
 const SOURCE_BYTES: u64 = 1024;
-const WINDOWS: u64 = 5;
+/// A segment under way: its slot with its content, the sender's note of it, and an event, in lists
+/// that double.
+const SEGMENT_BYTES: u64 = 512;
+/// The least headers of a segment.
+const HEADERS: u64 = 40;
+/// Both endpoints of a connection, without a segment under way.
+const ENDPOINTS_BYTES: u64 = 4 << 10;
 /// A row of a tap, in a list that doubles.
 const TAP_BYTES: u64 = 64;
 /// A link on a source's way.
-const HOP_BYTES: u64 = 64;
+const HOP_BYTES: u64 = 128;
 /// Rows that wait to be written, before and after compression, with their names.
 const FILE_BYTES: u64 = 48 << 20;
 /// A class or a source in a report.
 const ROW_BYTES: u64 = 512;
 /// 64 bytes, in units of 10^-9 bits.
 const LEAST_PACKET_BITS: u128 = 64 * 8 * 1_000_000_000;
-/// Two stacks beside their buffers.
-const STACK_BYTES: u64 = 16 << 10;

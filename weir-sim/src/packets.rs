@@ -1,19 +1,65 @@
-//! The packets under way: their sources, and the bytes of those that a stack reads.
+//! The packets under way: their sources, and the content of those that somebody reads.
 //!
-//! A packet in the link is identified by its slot. Slots and buffers are reused, so nothing
-//! allocates after the largest number of packets was under way. Invariant: a slot is either taken
-//! or in `free`, and the buffer of a free slot is empty.
+//! A packet in the link is identified by its slot. Slots are reused, so nothing allocates after the
+//! largest number of packets was under way. Invariant: a slot is either taken or in `free`, and the
+//! content of a free slot is [`Content::Nothing`].
 
 use weir_core::ids::Handle;
+use weir_tcp::{Ecn, Segment};
+
+/// What a packet carries beside its headers and its length.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Content {
+    /// Bytes that nobody reads.
+    #[default]
+    Nothing,
+    /// A segment of TCP, with its sequence numbers and options and the length of its data.
+    Segment(Segment),
+    /// A whole IP packet of the signalling.
+    Message(Vec<u8>),
+}
+
+impl Content {
+    /// Whether there is none.
+    pub const fn is_nothing(&self) -> bool {
+        matches!(self, Content::Nothing)
+    }
+
+    /// Tells a segment the mark that the traffic class of its packet has.
+    pub(crate) fn set_mark(&mut self, traffic_class: u8) {
+        if let Content::Segment(segment) = self {
+            segment.ecn = codepoint(traffic_class);
+        }
+    }
+}
+
+/// Returns the codepoint of this traffic class, for TCP.
+fn codepoint(traffic_class: u8) -> Ecn {
+    match traffic_class & 3 {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    }
+}
+
+/// Returns the lower two bits of the traffic class of a packet with this segment.
+pub(crate) const fn mark_of(segment: &Segment) -> u8 {
+    match segment.ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    }
+}
 
 /// All packets under way.
 #[derive(Debug, Default)]
 pub(crate) struct Packets<F = Flight> {
     slots: Vec<F>,
     free: Vec<u32>,
-    /// The IP packet in a slot; shorter than `slots` while no stack reads bytes.
-    bytes: Vec<Vec<u8>>,
-    spare: Vec<Vec<u8>>,
+    /// The content of each slot; shorter than `slots` while no packet has any.
+    contents: Vec<Content>,
 }
 
 /// A packet under way.
@@ -51,7 +97,7 @@ pub(crate) const PACKED_LENGTH_MAX: u32 = (1 << PACKED_LENGTH_BITS) - 1;
 const PACKED_LENGTH_BITS: u32 = 16;
 
 impl<F: Copy> Packets<F> {
-    /// Takes a slot for a packet without bytes.
+    /// Takes a slot for a packet without content.
     #[inline]
     pub fn insert(&mut self, flight: F) -> Handle {
         if let Some(slot) = self.free.pop() {
@@ -63,13 +109,13 @@ impl<F: Copy> Packets<F> {
         Handle(slot)
     }
 
-    /// Takes a slot for a packet with the IP packet `bytes`.
-    pub fn insert_with_bytes(&mut self, flight: F, bytes: Vec<u8>) -> Handle {
+    /// Takes a slot for a packet with content.
+    pub fn insert_with(&mut self, flight: F, content: Content) -> Handle {
         let handle = self.insert(flight);
-        if self.bytes.len() < self.slots.len() {
-            self.bytes.resize_with(self.slots.len(), Vec::new);
+        if self.contents.len() < self.slots.len() {
+            self.contents.resize_with(self.slots.len(), Content::default);
         }
-        self.bytes[handle.0 as usize] = bytes;
+        self.contents[handle.0 as usize] = content;
         handle
     }
 
@@ -79,9 +125,16 @@ impl<F: Copy> Packets<F> {
         self.slots[handle.0 as usize]
     }
 
-    /// The IP packet in a slot, if it has bytes.
-    pub fn bytes(&self, handle: Handle) -> Option<&[u8]> {
-        self.bytes.get(handle.0 as usize).map(Vec::as_slice).filter(|bytes| !bytes.is_empty())
+    /// The content of the packet in a slot.
+    pub fn content(&self, handle: Handle) -> &Content {
+        self.contents.get(handle.0 as usize).unwrap_or(&Content::Nothing)
+    }
+
+    /// Tells the segment in a slot the mark that its packet has now.
+    pub fn set_mark(&mut self, handle: Handle, traffic_class: u8) {
+        if let Some(content) = self.contents.get_mut(handle.0 as usize) {
+            content.set_mark(traffic_class);
+        }
     }
 
     /// Returns the packet in a slot for mutation.
@@ -89,26 +142,15 @@ impl<F: Copy> Packets<F> {
         &mut self.slots[handle.0 as usize]
     }
 
-    /// Gives back the slot of a packet without bytes.
+    /// Gives back the slot of a packet without content.
     #[inline]
     pub fn remove(&mut self, handle: Handle) {
         self.free.push(handle.0);
     }
 
-    /// Gives back the slot of a packet with bytes, which the caller may read and must
-    /// [`Packets::recycle`].
-    pub fn remove_with_bytes(&mut self, handle: Handle) -> Vec<u8> {
+    /// Gives back the slot of a packet; returns its content.
+    pub fn take(&mut self, handle: Handle) -> Content {
         self.remove(handle);
-        std::mem::take(&mut self.bytes[handle.0 as usize])
-    }
-
-    /// Buffers for bytes yet to be written.
-    pub fn spare(&mut self) -> &mut Vec<Vec<u8>> {
-        &mut self.spare
-    }
-
-    /// Returns a buffer for reuse.
-    pub fn recycle(&mut self, bytes: Vec<u8>) {
-        self.spare.push(bytes);
+        self.contents.get_mut(handle.0 as usize).map(std::mem::take).unwrap_or_default()
     }
 }

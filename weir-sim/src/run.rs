@@ -16,14 +16,13 @@ use crate::explain::Explained;
 use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::network;
-use crate::packets::{Flight, Packets};
+use crate::packets::{Content, Flight, Packets, mark_of};
 use crate::random::Random;
 use crate::report::{Report, Results};
 use crate::scenario::{Scenario, Sizes, Source, Tcp, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::{Connection, Served, Side};
 use crate::watch::{REST_MAX, Watch, Watching};
-use smoltcp::wire::IpEndpoint;
 use std::fmt;
 use std::net::IpAddr;
 use weir_core::change::Change;
@@ -35,6 +34,7 @@ use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
 use weir_core::units::{Duration, Instant};
+use weir_tcp::Segment;
 
 /// Why a scenario cannot run.
 #[derive(Clone, PartialEq, Debug)]
@@ -154,7 +154,9 @@ impl Runner {
             let span = (source.start, source.stop.unwrap_or(Instant::MAX));
             return Ok(Runner::Open(open_loop(source, random, span)));
         };
-        let mut connection = Connection::new(tcp.clone(), endpoints(source, tcp)?, random);
+        let refuse = |why| RunError::Endpoints(source.name.clone(), why);
+        let ip_header = check_endpoints(&source.headers, tcp).map_err(refuse)?;
+        let mut connection = Connection::new(tcp, ip_header, random);
         if let Traffic::Transfers(_, work) = &source.traffic {
             connection = connection.with_work(work.start());
         }
@@ -171,8 +173,8 @@ struct Run<'a> {
     /// Whether packets that leave can cause arrivals.
     listening: bool,
     end: Instant,
-    /// Packets that TCP stacks sent, on their way to the link.
-    sending: Vec<Handle>,
+    /// What a TCP endpoint sent, on its way to the link or back.
+    sending: Vec<Segment>,
     /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
     unsettled_max: u32,
@@ -193,6 +195,8 @@ struct State<'a> {
     meters: Vec<SourceMeter>,
     /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
     lanes: Vec<Lane>,
+    /// Of each TCP source: the lane of packets with each codepoint of ECN.
+    marked_lanes: Vec<Option<Box<MarkedLanes>>>,
     link: LinkMeter,
     delay: Duration,
     window: (Instant, Instant),
@@ -212,8 +216,6 @@ pub(crate) struct Lane {
     /// What all its packets have in common: flow, DSCP and ECN, the meter of the rule that leads to
     /// the leaf.
     packet: Packet,
-    /// Bytes of a frame in front of the IP packet.
-    link_header: u32,
     /// Bytes of a frame in front of a UDP payload.
     headers: u32,
     listens: bool,
@@ -240,6 +242,7 @@ impl<'a> Run<'a> {
                 packed: false,
                 meters: vec![SourceMeter::default(); scenario.sources.len()],
                 lanes: lanes(&scenario.sources, &scenario.classifier, |interface| interface),
+                marked_lanes: marked_lanes(&scenario.sources, &scenario.classifier, |it| it),
                 link: LinkMeter::new(leaves, window),
                 delay: scenario.delay,
                 window,
@@ -379,14 +382,14 @@ impl<'a> Run<'a> {
         }
         let flight = Flight { source, length, connection };
         let handle = self.state.packets.insert(flight);
-        self.offer(at, handle, flight);
+        let arrival = self.state.lanes[source as usize].arrival(at, handle, length);
+        self.offer(at, arrival, flight);
     }
 
     /// Offers a packet to the link at `at`.
     #[inline]
-    fn offer(&mut self, at: Instant, handle: Handle, flight: Flight) {
+    fn offer(&mut self, at: Instant, arrival: Arrival, flight: Flight) {
         self.state.offered(flight);
-        let arrival = self.state.lanes[flight.source as usize].arrival(at, handle, flight.length);
         for departure in self.drive.serve(&[arrival], at) {
             self.state.departed(departure);
         }
@@ -452,6 +455,7 @@ impl<'a> Run<'a> {
         report.lost = dropped(&self.state.meters) - lost;
         let interface = |interface| change.interface(interface);
         self.state.lanes = lanes(&scenario.sources, &change.classifier, interface);
+        self.state.marked_lanes = marked_lanes(&scenario.sources, &change.classifier, interface);
         self.changes.push(report);
     }
 
@@ -489,38 +493,37 @@ impl<'a> Run<'a> {
 
     fn arrive(&mut self, at: Instant, handle: Handle, side: Side) {
         let flight = self.state.packets.get(handle);
-        let bytes = self.state.packets.remove_with_bytes(handle);
+        let Content::Segment(segment) = self.state.packets.take(handle) else { return };
         // A packet of an earlier connection means nothing to this one.
         if self.tcp(flight.source).number == flight.connection {
-            self.serve(at, flight.source, side, Some(&bytes));
+            self.serve(at, flight.source, side, Some(&segment));
         }
-        self.state.packets.recycle(bytes);
     }
 
-    /// Lets one TCP stack work and sends what it emits on its way.
-    fn serve(&mut self, at: Instant, source: u32, side: Side, packet: Option<&[u8]>) {
+    /// Lets one TCP endpoint work and sends what it emits on its way.
+    fn serve(&mut self, at: Instant, source: u32, side: Side, segment: Option<&Segment>) {
         let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
             unreachable!("only TCP sources have this event")
         };
-        let served = connection.serve(at, side, packet, self.state.packets.spare());
-        let number = connection.number;
-        let link_header = self.state.lanes[source as usize].link_header;
-        for bytes in connection.emitted() {
-            let length = bytes.len() as u32 + link_header;
-            let flight = Flight { source, length, connection: number };
-            self.sending.push(self.state.packets.insert_with_bytes(flight, bytes));
-        }
-        let back_at = at.after(connection.return_delay());
+        let served = connection.serve(at, side, segment);
+        let (number, return_delay) = (connection.number, connection.return_delay());
+        self.sending.extend(connection.emitted());
         let think = if served.completed.is_some() { connection.think() } else { None };
         self.note(at, source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));
         }
         let mut sending = std::mem::take(&mut self.sending);
-        for handle in sending.drain(..) {
-            match side {
-                Side::Sender => self.offer(at, handle, self.state.packets.get(handle)),
-                Side::Receiver => self.events.push(back_at, Event::Return(handle)),
+        for segment in sending.drain(..) {
+            let length = self.state.lanes[source as usize].length(&segment);
+            let flight = Flight { source, length, connection: number };
+            let mark = mark_of(&segment);
+            let handle = self.state.packets.insert_with(flight, Content::Segment(segment));
+            if side == Side::Sender {
+                let arrival = self.state.marked_lane(source, mark).arrival(at, handle, length);
+                self.offer(at, arrival, flight);
+            } else {
+                self.events.push(at.after(return_delay), Event::Return(handle));
             }
         }
         self.sending = sending;
@@ -608,12 +611,7 @@ impl State<'_> {
         if self.counting {
             add(&mut meter.dropped, flight.length);
         }
-        if self.lanes[source].listens {
-            let bytes = self.packets.remove_with_bytes(handle);
-            self.packets.recycle(bytes);
-        } else {
-            self.release(handle);
-        }
+        self.release(handle, source);
     }
 
     /// The packet that a handle stands for.
@@ -622,12 +620,20 @@ impl State<'_> {
         if self.packed { Flight::unpack(handle) } else { self.packets.get(handle) }
     }
 
-    /// A packet without bytes is gone.
+    /// A packet is gone.
     #[inline]
-    fn release(&mut self, handle: Handle) {
-        if !self.packed {
+    fn release(&mut self, handle: Handle, source: usize) {
+        if self.lanes[source].listens {
+            self.packets.take(handle);
+        } else if !self.packed {
             self.packets.remove(handle);
         }
+    }
+
+    /// The lane of a TCP source's packets with this codepoint of ECN.
+    fn marked_lane(&self, source: u32, codepoint: u8) -> &Lane {
+        let marked = self.marked_lanes[source as usize].as_deref();
+        &marked.expect("a TCP source has them")[usize::from(codepoint & 3)]
     }
 
     #[inline]
@@ -636,11 +642,14 @@ impl State<'_> {
         if let Some(watching) = &mut self.watching {
             watching.departed(departure, flight, &self.packets);
         }
-        if self.lanes[flight.source as usize].listens {
-            self.arriving.push((departure.finished.after(self.delay), departure.handle));
-        } else {
-            self.release(departure.handle);
+        let source = flight.source as usize;
+        if !self.lanes[source].listens {
+            return self.release(departure.handle, source);
         }
+        if let Some(traffic_class) = departure.mark.written() {
+            self.packets.set_mark(departure.handle, traffic_class);
+        }
+        self.arriving.push((departure.finished.after(self.delay), departure.handle));
     }
 
     /// Counts a departure; returns the packet, which keeps its slot.
@@ -672,13 +681,18 @@ impl Lane {
     #[cfg(test)]
     pub(crate) const fn to(leaf: LeafId) -> Self {
         let packet = Packet::new(Handle(0), 0);
-        Self { leaf, packet, link_header: 0, headers: 0, listens: false, datagram: None }
+        Self { leaf, packet, headers: 0, listens: false, datagram: None }
     }
 
     /// A packet that goes there.
     #[inline(always)]
     pub(crate) const fn arrival(&self, at: Instant, handle: Handle, length: u32) -> Arrival {
         Arrival { at, leaf: self.leaf, packet: Packet { handle, length, ..self.packet } }
+    }
+
+    /// The length of a frame with this segment.
+    fn length(&self, segment: &Segment) -> u32 {
+        self.headers - UDP_HEADER + segment.header_len() + segment.length
     }
 }
 
@@ -701,6 +715,29 @@ impl SourceMeter {
     }
 }
 
+/// The lanes of a TCP source's packets by their codepoint of ECN, which rules may ask for.
+type MarkedLanes = [Lane; 4];
+
+/// The lanes of TCP sources by codepoint.
+fn marked_lanes(
+    sources: &[Source],
+    classifier: &Classifier,
+    interface: impl Fn(InterfaceId) -> InterfaceId,
+) -> Vec<Option<Box<MarkedLanes>>> {
+    let mut classifier = classifier.clone();
+    let marked = |(number, source): (usize, &Source)| {
+        source.traffic.tcp()?;
+        let lane = |codepoint| {
+            let class = source.headers.traffic_class.unwrap_or(0) & !3 | codepoint;
+            let headers = Headers { traffic_class: Some(class), ..source.headers };
+            let interface = interface(source.interface);
+            lane((number, source), &headers, interface, &mut classifier)
+        };
+        Some(Box::new([0, 1, 2, 3].map(lane)))
+    };
+    sources.iter().enumerate().map(marked).collect()
+}
+
 /// Returns the number that a packet's flow has at the droppers: that of its source, or one for all
 /// sources of a host.
 pub(crate) fn flow_number(source: u32, headers: &Headers, key: FlowKey) -> u32 {
@@ -718,31 +755,39 @@ pub(crate) fn lanes(
 ) -> Vec<Lane> {
     let mut classifier = classifier.clone();
     let lane = |(number, source): (usize, &Source)| {
-        let link_header = source.link_header();
-        let ip_header = match source.headers.addresses {
-            Addresses::V6 { .. } => 40,
-            _ => 20,
-        };
-        // All packets of a source have the same headers, so one decision serves them all.
         let interface = interface(source.interface);
-        let classified = classifier.classify(Instant::ZERO, interface, &source.headers);
-        let traffic_class = source.headers.traffic_class.unwrap_or(0);
-        let flow = flow_number(number as u32, &source.headers, classified.flow);
-        let meter = classified.meter;
-        let packet = Packet { flow, traffic_class, meter, ..Packet::new(Handle(0), 0) };
-        Lane {
-            leaf: classified.leaf,
-            packet,
-            link_header,
-            headers: link_header + ip_header + UDP_HEADER,
-            listens: source.traffic.tcp().is_some(),
-            datagram: match &source.traffic {
-                Traffic::Scripted(script) => script.datagram(),
-                _ => None,
-            },
-        }
+        lane((number, source), &source.headers, interface, &mut classifier)
     };
     sources.iter().enumerate().map(lane).collect()
+}
+
+/// The lane of a source's packets with these headers: all have the same, so one decision serves
+/// them all.
+fn lane(
+    (number, source): (usize, &Source),
+    headers: &Headers,
+    interface: InterfaceId,
+    classifier: &mut Classifier,
+) -> Lane {
+    let ip_header = match headers.addresses {
+        Addresses::V6 { .. } => 40,
+        _ => 20,
+    };
+    let classified = classifier.classify(Instant::ZERO, interface, headers);
+    let traffic_class = headers.traffic_class.unwrap_or(0);
+    let flow = flow_number(number as u32, headers, classified.flow);
+    let meter = classified.meter;
+    let packet = Packet { flow, traffic_class, meter, ..Packet::new(Handle(0), 0) };
+    Lane {
+        leaf: classified.leaf,
+        packet,
+        headers: source.link_header() + ip_header + UDP_HEADER,
+        listens: source.traffic.tcp().is_some(),
+        datagram: match &source.traffic {
+            Traffic::Scripted(script) => script.datagram(),
+            _ => None,
+        },
+    }
 }
 
 /// The source `source`, which sends regardless of losses, in a span of time.
@@ -766,21 +811,13 @@ pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
 
-fn endpoints(source: &Source, tcp: &Tcp) -> Result<(IpEndpoint, IpEndpoint), RunError> {
-    let refuse = |why| RunError::Endpoints(source.name.clone(), why);
-    tcp_endpoints(&source.headers, tcp).map_err(refuse)
-}
-
-/// The two ends of a connection with these headers, or why there can be none.
-pub(crate) fn tcp_endpoints(
-    headers: &Headers,
-    tcp: &Tcp,
-) -> Result<(IpEndpoint, IpEndpoint), &'static str> {
+/// The length of the IP header of a connection with these headers, or why there can be none.
+pub(crate) fn check_endpoints(headers: &Headers, tcp: &Tcp) -> Result<u16, &'static str> {
     if headers.protocol != Some(Protocol::TCP) {
         return Err("its packets are not TCP's");
     }
     let ports = headers.ports.filter(|ports| ports.source != 0 && ports.destination != 0);
-    let ports = ports.ok_or("TCP needs two ports that are not 0")?;
+    ports.ok_or("TCP needs two ports that are not 0")?;
     let ends = headers.addresses.source().zip(headers.addresses.destination());
     let (from, to) = ends.ok_or("TCP needs two addresses")?;
     let is_host = |address: IpAddr| {
@@ -790,10 +827,10 @@ pub(crate) fn tcp_endpoints(
     if !is_host(from) || !is_host(to) || from == to {
         return Err("TCP needs the addresses of two hosts");
     }
-    if from.is_ipv6() && tcp.mtu.get() < IPV6_MTU_MIN {
+    if from.is_ipv6() && tcp.mtu().get() < IPV6_MTU_MIN {
         return Err("IPv6 needs an MTU of at least 1280 bytes");
     }
-    Ok((IpEndpoint::new(from.into(), ports.source), IpEndpoint::new(to.into(), ports.destination)))
+    Ok(if from.is_ipv6() { IPV6_HEADER } else { IPV4_HEADER })
 }
 
 pub(crate) fn check_names(sources: &[Source]) -> Result<(), RunError> {
@@ -834,4 +871,6 @@ impl std::error::Error for RunError {}
 /// The packets that are offered before drops are counted and their slots are used again.
 const UNSETTLED_MAX: u32 = 64;
 const UDP_HEADER: u32 = 8;
+const IPV4_HEADER: u16 = 20;
+const IPV6_HEADER: u16 = 40;
 const IPV6_MTU_MIN: u16 = 1280;

@@ -13,6 +13,9 @@ use weir_core::link::LinkPlan;
 use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
 use weir_policy::policy::Demand;
+use weir_tcp::{AckPolicy, Config, EcnMode, Retries};
+
+pub use weir_tcp::{Congestion, InitialWindow, Profile, SlowStart};
 
 /// Sources, a classifier, one link, sinks.
 #[derive(Clone, Debug)]
@@ -182,30 +185,11 @@ pub struct Pareto {
 /// A TCP connection, or one after another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tcp {
-    /// How the sender reacts to loss.
-    pub congestion: Congestion,
-    /// How much a new connection may have under way.
-    pub initial_window: InitialWindow,
-    /// By how much an acknowledgement lets that grow.
-    pub slow_start: SlowStart,
-    /// Whether the sender repairs losses by selective acknowledgements, as Linux does; if not, by
-    /// duplicate ones, a segment in a round trip.
-    pub sack: bool,
-    /// The least retransmission timeout; with `sack`, what is added to the round trip at least.
-    pub rto_min: Duration,
-    /// The receiver's buffer: no more is ever under way.
-    pub window: Bytes,
-    /// The largest IP packet.
-    pub mtu: Mtu,
+    /// What both hosts do. Lengths of IP headers follow from the addresses; a segment is never a
+    /// burst, a sender writes whatever it has, and no connection is given up, whatever this says.
+    pub config: Config,
     /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
-    /// How long the receiver may hold back an acknowledgement; without it, it never does.
-    pub ack_delay: Option<Duration>,
-    /// Segments that the receiver of a new connection acknowledges one by one before it holds back
-    /// acknowledgements; Linux does so with 15 to 24.
-    pub quick_acks: u32,
-    /// Whether each segment carries a timestamp, as Linux's do: 12 bytes less of data.
-    pub timestamps: bool,
     /// How long acknowledgements travel; nothing else is on their way.
     pub return_delay: Duration,
 }
@@ -218,40 +202,6 @@ pub struct Transfer {
     /// How long after the last byte has arrived the next transfer begins, on a new connection;
     /// without it there is only one.
     pub think: Option<Period>,
-}
-
-/// The congestion window of a new connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum InitialWindow {
-    /// `[rfc6928]`: the whole segments in 14600 bytes, but at least two and at most ten.
-    #[default]
-    Rfc6928,
-    /// This many segments; at least one.
-    Segments(u32),
-    /// This many bytes; at least one.
-    Bytes(Bytes),
-}
-
-/// By how much an acknowledgement lets the congestion window grow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SlowStart {
-    /// By the bytes that it acknowledges, as Linux does; the sender sends whole segments.
-    #[default]
-    Bytes,
-    /// By at most a segment, so that delayed acknowledgements halve the growth.
-    Acks,
-}
-
-/// How a TCP sender reacts to loss.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Congestion {
-    /// Not at all: the receiver's window alone limits it.
-    None,
-    /// As in RFC 5681.
-    Reno,
-    /// As in RFC 9438.
-    #[default]
-    Cubic,
 }
 
 /// The length of the largest IP packet.
@@ -429,22 +379,91 @@ impl Mtu {
 }
 
 impl Default for Tcp {
-    /// CUBIC without end over Ethernet from ten segments on, window 64 KiB less a byte.
+    /// Linux's TCP without end, but with a window of one size, 64 KiB less a byte, without
+    /// timestamps, and with acknowledgements that wait 10 ms at most.
     fn default() -> Self {
-        Self {
-            congestion: Congestion::default(),
-            initial_window: InitialWindow::default(),
-            slow_start: SlowStart::default(),
-            sack: true,
-            rto_min: RTO_MIN_LINUX,
-            window: Bytes::new(65_535),
-            mtu: Mtu::ETHERNET,
-            transfer: None,
-            ack_delay: Some(Duration::from_millis(10)),
-            quick_acks: 0,
+        let linux = Config::linux();
+        let config = Config {
             timestamps: false,
-            return_delay: Duration::ZERO,
-        }
+            initial_window: InitialWindow::Rfc6928,
+            acks: AckPolicy {
+                delay: Some(Duration::from_millis(10)),
+                adaptive: false,
+                quick: 0,
+                ..linux.acks.clone()
+            },
+            ecn: EcnMode::Off,
+            window_scale: None,
+            ..linux
+        };
+        let plain = Self { config, transfer: None, return_delay: Duration::ZERO };
+        plain.with_window(WINDOW_DEFAULT)
+    }
+}
+
+impl Tcp {
+    /// Returns a connection without end between two such hosts.
+    pub fn of_profile(profile: Profile) -> Self {
+        Self { config: profile.config(), ..Self::default() }
+    }
+
+    /// Returns the same with this congestion controller.
+    #[must_use]
+    pub fn with_congestion(mut self, congestion: Congestion) -> Self {
+        self.config.congestion = congestion;
+        self
+    }
+
+    /// Returns the same with a receiver's buffer of this size; see [`Tcp::set_window`].
+    #[must_use]
+    pub fn with_window(mut self, window: Bytes) -> Self {
+        self.set_window(window);
+        self
+    }
+
+    /// Sets the size of the receiver's buffer, which then does not change: no more is ever under
+    /// way. Windows are scaled if it needs that.
+    pub fn set_window(&mut self, window: Bytes) {
+        let buffers = &mut self.config.buffers;
+        (buffers.receive, buffers.receive_max, buffers.autotuning) = (window, window, false);
+        self.scale_windows();
+    }
+
+    /// Lets windows be scaled as far as the receiver's largest buffer needs it.
+    pub(crate) fn scale_windows(&mut self) {
+        let most = self.config.buffers.receive_max.get();
+        let needed = (0..SCALE_MAX).find(|shift| most >> shift <= 0xffff).unwrap_or(SCALE_MAX);
+        let scale = self.config.window_scale.unwrap_or(0).max(needed);
+        self.config.window_scale = (scale > 0).then_some(scale);
+    }
+
+    /// Sets how long an acknowledgement waits, whatever the intervals of arrivals are; `None` for
+    /// acknowledgements that never wait.
+    pub fn set_ack_delay(&mut self, delay: Option<Duration>) {
+        let acks = &mut self.config.acks;
+        (acks.delay, acks.adaptive) = (delay, false);
+        acks.delay_max = acks.delay_max.max(delay.unwrap_or_default());
+    }
+
+    /// Sets how many segments of a new connection are acknowledged one by one.
+    pub fn set_quick_acks(&mut self, segments: u32) {
+        (self.config.acks.quick, self.config.acks.adaptive) = (segments, false);
+    }
+
+    /// The largest IP packet.
+    pub fn mtu(&self) -> Mtu {
+        Mtu(self.config.mtu)
+    }
+
+    /// Returns what the endpoints of a simulation do, over IP headers of this length.
+    pub(crate) fn simulated(&self, ip_header: u16) -> Config {
+        let mut config = Config { ip_header, ..self.config.clone() };
+        (config.limits.burst, config.limits.small_queue) = (1, None);
+        // The application has no buffer, and more patience than any run has time.
+        config.buffers.send = Bytes::new(u64::MAX >> 8);
+        config.retries =
+            Retries { syn: u8::MAX, syn_ack: u8::MAX, data: u8::MAX, ..config.retries };
+        config
     }
 }
 
@@ -480,16 +499,18 @@ pub const LENGTH_MAX: u32 = 65_535;
 pub const SIZES_MAX: usize = 64;
 /// No period is shorter, or a source could switch on and off without end at one instant.
 pub const PERIOD_MIN: Duration = Duration::from_micros(1);
-/// The largest window: smoltcp's scale reaches 1 GiB, and a sender has three buffers of this size.
+/// The receiver's buffer of a source that names none.
+pub const WINDOW_DEFAULT: Bytes = Bytes::new(65_535);
+/// The largest window: the scale reaches 1 GiB, but each segment under way takes memory.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
-/// The least retransmission timeout of Linux, which counts it from the smoothed round trip on.
-pub const RTO_MIN_LINUX: Duration = Duration::from_millis(200);
-/// The least retransmission timeout of RFC 6298.
+/// The least retransmission timeout without selective acknowledgements [rfc6298 §2.4].
 pub const RTO_MIN_RFC6298: Duration = Duration::from_secs(1);
 /// The most segments that a connection may begin with.
 pub const INITIAL_SEGMENTS_MAX: u32 = 1 << 16;
 /// The most segments that a receiver acknowledges one by one when a connection begins.
 pub const QUICK_ACKS_MAX: u32 = 1 << 16;
+/// The largest shift of windows [rfc7323 §2.3].
+const SCALE_MAX: u8 = 14;
 const TCP_IPV4_HEADERS: u16 = 40;
 const BSD_CLUSTER: u16 = 2048;
 const ETHERNET_HEADER: u32 = 14;

@@ -4,7 +4,7 @@
 
 use crate::bins::Bins;
 use crate::network::plan::OutletId;
-use crate::packets::{Flight, Packets};
+use crate::packets::{Content, Flight, Packets};
 use crate::scenario::Source;
 use weir_core::event::{Departure, DropReason, Dropped};
 use weir_core::ids::LeafId;
@@ -64,8 +64,8 @@ pub struct Fate<'a> {
     pub length: u32,
     /// DSCP and ECN with which it left, if these are not those it came with.
     pub marked: Option<u8>,
-    /// The IP packet, if its source writes any.
-    pub packet: Option<&'a [u8]>,
+    /// What it carries.
+    pub content: &'a Content,
 }
 
 /// A watch that runs.
@@ -92,26 +92,26 @@ impl<'a> Watching<'a> {
         if let Some(bins) = &mut self.bins {
             bins.add(departure);
         }
-        let subject = self.subject(flight, packets.bytes(departure.handle));
+        let subject = self.subject(flight, packets.content(departure.handle));
         if let Some(tell) = &mut self.packets {
             tell(&subject.sent(departure));
         }
     }
 
     pub fn dropped(&mut self, dropped: &Dropped, flight: Flight, packets: &Packets) {
-        let subject = self.subject(flight, packets.bytes(dropped.handle));
+        let subject = self.subject(flight, packets.content(dropped.handle));
         if let Some(tell) = &mut self.packets {
             tell(&subject.dropped(dropped));
         }
     }
 
-    fn subject<'b>(&self, flight: Flight, packet: Option<&'b [u8]>) -> Subject<'b>
+    fn subject<'b>(&self, flight: Flight, content: &'b Content) -> Subject<'b>
     where
         'a: 'b,
     {
         let source = &self.sources[flight.source as usize];
         let (outlet, length) = (OutletId(0), flight.length);
-        Subject { outlet, tree: self.tree, source, headers: &source.headers, length, packet }
+        Subject { outlet, tree: self.tree, source, headers: &source.headers, length, content }
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Subject<'a> {
     pub source: &'a Source,
     pub headers: &'a Headers,
     pub length: u32,
-    pub packet: Option<&'a [u8]>,
+    pub content: &'a Content,
 }
 
 impl<'a> Subject<'a> {
@@ -143,8 +143,8 @@ impl<'a> Subject<'a> {
         leaf: LeafId,
         dropped: Option<DropReason>,
     ) -> Fate<'a> {
-        let &Self { outlet, tree, source, headers, length, packet } = self;
+        let &Self { outlet, tree, source, headers, length, content } = self;
         let class = &tree.class(tree.class_of(leaf)).name;
-        Fate { outlet, at, arrived, dropped, class, source, headers, length, marked: None, packet }
+        Fate { outlet, at, arrived, dropped, class, source, headers, length, marked: None, content }
     }
 }

@@ -5,7 +5,7 @@
 
 use weir_core::packet::{Addresses, Headers};
 use weir_live::netlink::Mac;
-use weir_sim::frame;
+use weir_sim::{Content, frame};
 
 /// The longest frame: a super-packet has no place here.
 pub const FRAME_MAX: u32 = 65_535;
@@ -28,7 +28,7 @@ impl FrameMaker {
         stations[..6].copy_from_slice(&to.0);
         stations[6..].copy_from_slice(&from.0);
         let mut bytes = Vec::new();
-        frame::write(headers, FRAME_MAX, None, None, &mut bytes);
+        frame::write(headers, FRAME_MAX, &Content::Nothing, None, &mut bytes);
         let tags = [headers.vlan, headers.vlan_inner].into_iter().flatten().count();
         Self { headers: *headers, stations, link: 14 + 4 * tags, front: bytes.len() }
     }
@@ -42,7 +42,7 @@ impl FrameMaker {
     /// and continues with zeros. `id` is the identification of an IPv4 packet.
     pub fn write(&self, length: u32, id: u16, payload: &[u8], out: &mut Vec<u8>) {
         let length = length.min(FRAME_MAX);
-        frame::write(&self.headers, length, None, None, out);
+        frame::write(&self.headers, length, &Content::Nothing, None, out);
         let stations = out.len().min(12);
         out[..stations].copy_from_slice(&self.stations[..stations]);
         let whole = out.len() == self.front;

@@ -81,10 +81,13 @@ impl Transfer {
     fn connect(&self) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(self.to), Type::STREAM, Some(Protocol::TCP))?;
         set_class(&socket, &self.source.headers, self.to)?;
-        let wanted = self.source.traffic.tcp().map(|tcp| tcp.congestion);
+        let wanted = self.source.traffic.tcp().map(|tcp| tcp.config.congestion);
         let name: &[u8] = match wanted {
             Some(Congestion::Reno) => b"reno",
-            _ => b"cubic",
+            Some(Congestion::Bbr) => b"bbr",
+            Some(Congestion::Dctcp) => b"dctcp",
+            Some(Congestion::Prague) => b"prague",
+            Some(Congestion::Cubic | Congestion::None) | None => b"cubic",
         };
         // A kernel without it uses its own.
         let _ = socket.set_tcp_congestion(name);

@@ -93,12 +93,8 @@ fn cbr(payload: usize, spacing: Spacing) -> Traffic {
 }
 
 fn bulk() -> Tcp {
-    Tcp {
-        congestion: Congestion::Cubic,
-        window: Bytes::new(BULK_WINDOW),
-        return_delay: WIRE_DELAY,
-        ..Tcp::default()
-    }
+    let tcp = Tcp { return_delay: WIRE_DELAY, ..Tcp::default() };
+    tcp.with_congestion(Congestion::Cubic).with_window(Bytes::new(BULK_WINDOW))
 }
 
 /// One of the web transfers. Each is a source, so that it begins at its own time, as live.

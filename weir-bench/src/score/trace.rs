@@ -13,7 +13,7 @@ use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Board;
 use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
-use weir_sim::{Host, Watch};
+use weir_sim::{Content, Host, Watch};
 use weir_testbed::{END, LEFT, RIGHT, Testbed};
 
 /// Where frames are captured.
@@ -240,7 +240,13 @@ pub fn simulated(pair: &Pair, host: &Host, port: u16) -> Result<Vec<Sent>, Strin
     let mut sent = Vec::new();
     let mut tell = |fate: &weir_sim::Fate<'_>| {
         let arrived = fate.arrived.as_nanos();
-        if let Some(segment) = fate.packet.and_then(|packet| segment(arrived, packet, port)) {
+        let to_port = fate.headers.ports.is_some_and(|ports| ports.destination == port);
+        if let Content::Segment(segment) = fate.content
+            && to_port
+            && segment.length > 0
+        {
+            let (sequence, bytes) = (segment.seq.0, segment.length);
+            let segment = Segment { at_ns: arrived, sequence, bytes };
             let left = fate.dropped.is_none().then_some(fate.at.as_nanos());
             sent.push(Sent { segment, left });
         }

@@ -6,7 +6,7 @@
 use super::web::{OBJECT_MAX, SHAPES, bytes};
 use super::{Context, Kind, Part, Turn, Turns, Work, tcp};
 use crate::random::Random;
-use crate::read::source::{Distribution, amount, fraction, read_or, tcp_connection};
+use crate::read::source::{Distribution, amount, fraction, read_or};
 use crate::scenario::{Period, Traffic};
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration};
@@ -67,7 +67,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
         Some(node) => distribution.and_then(|distribution| distribution.period(&node, report)),
         None => distribution.and_then(|distribution| distribution.of(PAUSE)),
     };
-    let connection = tcp_connection(table, *mtu, report);
+    let connection = crate::read::tcp::connection(table, *mtu, report);
     let ftp = Ftp { files: files?, file: (file?, file_shape?), pause: pause? };
     Some(Part::only(Traffic::Transfers(connection?, Arc::new(ftp))))
 }

@@ -11,7 +11,7 @@ use super::{
     UDP_HEADER, Work, ip_header,
 };
 use crate::random::Random;
-use crate::read::source::{amount, mtu, read_or, tcp_connection};
+use crate::read::source::{amount, mtu, read_or};
 use crate::scenario::{Mtu, Traffic};
 use std::sync::Arc;
 use weir_core::packet::{Headers, Protocol};
@@ -135,7 +135,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
         return Some(Part::only(Traffic::Scripted(Arc::new(plan))));
     }
     let length = amount(table.field("length"), LENGTH, u64::MAX, report);
-    let tcp = tcp_connection(table, *mtu, report);
+    let tcp = crate::read::tcp::connection(table, *mtu, report);
     let bytes = Bytes::new(buffers?.saturating_mul(length?));
     Some(Part::only(Traffic::Transfers(tcp?, Arc::new(Once(bytes)))))
 }

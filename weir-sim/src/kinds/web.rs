@@ -10,7 +10,7 @@
 
 use super::{Context, Kind, Part, Turn, Turns, Work, tcp};
 use crate::random::Random;
-use crate::read::source::{Distribution, amount, fraction, read_or, tcp_connection};
+use crate::read::source::{Distribution, amount, fraction, read_or};
 use crate::scenario::{Period, Traffic};
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration};
@@ -106,7 +106,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let object_pause = pause("object_pause", OBJECT_PAUSE);
     let page_pause = pause("page_pause", PAGE_PAUSE);
     let session_pause = pause("session_pause", PAGE_PAUSE);
-    let connection = tcp_connection(table, *mtu, report);
+    let connection = crate::read::tcp::connection(table, *mtu, report);
     let web = Web {
         pages: pages?,
         objects: (objects?, objects_shape?),

@@ -8,7 +8,7 @@
 //! processor, or is a piece that its receiver has taken.
 
 use super::cpu::Processor;
-use super::fragments::{Reassembly, cut};
+use super::fragments::{Arrived, CONGESTED, Reassembly, cut};
 use super::lanes::{Lane, UDP_HEADER, lanes};
 use super::outlet::Outlet;
 use super::parcel::Parcel;
@@ -18,7 +18,7 @@ use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
-use crate::packets::Packets;
+use crate::packets::{Content, Packets, mark_of};
 use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
 use crate::tcp::{Connection, Served, Side};
@@ -28,6 +28,7 @@ use weir_core::classify::Classifier;
 use weir_core::ids::Handle;
 use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
+use weir_tcp::Segment;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
@@ -84,6 +85,8 @@ pub(crate) struct Engine<'a> {
     pub flying: u64,
     /// Pieces that receivers hold of incomplete datagrams.
     datagrams: u32,
+    /// What a TCP endpoint sent, on its way to its first link.
+    sending: Vec<Segment>,
     /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
     /// Whether it is also called for what waits at the end.
@@ -122,6 +125,7 @@ impl<'a> Engine<'a> {
             ended: 0,
             flying: 0,
             datagrams: 0,
+            sending: Vec::new(),
             packets_told: None,
             rest_told: false,
             signals: None,
@@ -279,13 +283,16 @@ impl<'a> Engine<'a> {
             self.events.push(next, Event::Send(source));
         }
         let parcel = Parcel { length, ..Parcel::of(source, false) };
-        self.emit(at, parcel, None);
+        self.emit(at, parcel, Content::Nothing);
     }
 
     /// Sends a packet from a node.
-    pub fn emit(&mut self, at: Instant, parcel: Parcel, bytes: Option<Vec<u8>>) {
+    pub fn emit(&mut self, at: Instant, parcel: Parcel, content: Content) {
         let lane = &self.lanes[parcel.lane()];
-        let traffic_class = lane.headers.traffic_class.unwrap_or(0);
+        let mut traffic_class = lane.headers.traffic_class.unwrap_or(0);
+        if let Content::Segment(segment) = &content {
+            traffic_class = traffic_class & !3 | mark_of(segment);
+        }
         let parcel = Parcel { sent: at, traffic_class, ..parcel };
         if !parcel.back {
             let meter = &mut self.meters[parcel.source as usize];
@@ -294,31 +301,22 @@ impl<'a> Engine<'a> {
                 add(&mut meter.sent, parcel.length);
             }
         }
-        let handle = self.make(parcel, bytes);
+        let handle = self.make(parcel, content);
         self.forward(at, handle);
     }
 
-    fn make(&mut self, parcel: Parcel, bytes: Option<Vec<u8>>) -> Handle {
+    fn make(&mut self, parcel: Parcel, content: Content) -> Handle {
         self.made += 1;
-        match bytes {
-            Some(bytes) => self.parcels.insert_with_bytes(parcel, bytes),
-            None if self.lanes[parcel.lane()].listens => {
-                self.parcels.insert_with_bytes(parcel, Vec::new())
-            }
-            None => self.parcels.insert(parcel),
+        if content.is_nothing() {
+            return self.parcels.insert(parcel);
         }
+        self.parcels.insert_with(parcel, content)
     }
 
-    /// Removes a packet that ends here; returns its bytes, if it has any.
-    fn end(&mut self, handle: Handle) -> Vec<u8> {
+    /// Removes a packet that ends here; returns its content.
+    fn end(&mut self, handle: Handle) -> Content {
         self.ended += 1;
-        let parcel = self.parcels.get(handle);
-        if self.lanes[parcel.lane()].listens {
-            self.parcels.remove_with_bytes(handle)
-        } else {
-            self.parcels.remove(handle);
-            Vec::new()
-        }
+        self.parcels.take(handle)
     }
 
     /// Offers a packet to the outlet of its next link, in pieces if it exceeds the MTU.
@@ -331,9 +329,9 @@ impl<'a> Engine<'a> {
         }
         let pieces = cut(parcel, lane, mtu, self.datagrams);
         self.datagrams = self.datagrams.wrapping_add(u32::from(parcel.piece.is_none()));
-        let mut bytes = Some(self.end(handle)).filter(|bytes| !bytes.is_empty());
+        let mut content = self.end(handle);
         for piece in pieces {
-            let handle = self.make(piece, bytes.take());
+            let handle = self.make(piece, std::mem::take(&mut content));
             self.offer(at, handle, piece);
         }
     }
@@ -410,8 +408,11 @@ impl<'a> Engine<'a> {
                 source: sources.get(parcel.source as usize).unwrap_or(messages),
                 headers: &headers,
                 length: parcel.length,
-                // The first piece holds the bytes of the whole datagram.
-                packet: parcels.bytes(handle).filter(|_| parcel.piece.is_none()),
+                // The first piece holds the content of the whole datagram.
+                content: match parcel.piece {
+                    None => parcels.content(handle),
+                    Some(_) => &Content::Nothing,
+                },
             };
             told(subject, tell);
         };
@@ -433,8 +434,7 @@ impl<'a> Engine<'a> {
                 add(&mut meter.dropped, parcel.length);
             }
         }
-        let bytes = self.end(handle);
-        self.parcels.recycle(bytes);
+        self.end(handle);
     }
 
     /// A packet reaches the next node.
@@ -492,18 +492,23 @@ impl<'a> Engine<'a> {
 
     /// Delivers a packet to the host that it is for.
     fn receive(&mut self, at: Instant, handle: Handle, parcel: Parcel) {
-        let bytes = self.end(handle);
+        let mut content = self.end(handle);
         let lane = &self.lanes[parcel.lane()];
-        let Some(piece) = parcel.piece else { return self.deliver(at, parcel, bytes) };
+        let Some(piece) = parcel.piece else {
+            content.set_mark(parcel.traffic_class);
+            return self.deliver(at, parcel, content);
+        };
         let payload = parcel.length.saturating_sub(lane.front(true));
         let whole = Parcel { length: lane.front(false) + piece.whole, piece: None, ..parcel };
-        if let Some(bytes) = self.reassembly.take(at, piece, payload, bytes) {
-            self.deliver(at, whole, bytes);
+        let marked = parcel.traffic_class & CONGESTED == CONGESTED;
+        let arrived = Arrived { piece, payload, marked };
+        if let Some(content) = self.reassembly.take(at, arrived, content) {
+            self.deliver(at, whole, content);
         }
     }
 
     /// Handles a complete datagram.
-    fn deliver(&mut self, at: Instant, parcel: Parcel, bytes: Vec<u8>) {
+    fn deliver(&mut self, at: Instant, parcel: Parcel, content: Content) {
         let Parcel { source, length, back, .. } = parcel;
         let lane = &self.lanes[parcel.lane()];
         if !back {
@@ -518,20 +523,19 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        if source as usize == self.scenario.sources.len() {
+        if let Content::Message(bytes) = &content {
             let outlet = lane.hops.last().expect("a message has come by a link").outlet;
             let (link, end) = self.network.outlet(outlet);
             // The other outlet of the link is the interface by which it comes.
             let interface = OutletId(outlet.0 ^ 1);
-            self.hear(at, (link.ends[1 - end], interface), &bytes);
-        } else if lane.listens {
+            self.hear(at, (link.ends[1 - end], interface), bytes);
+        } else if let Content::Segment(segment) = &content {
             let side = if back { Side::Sender } else { Side::Receiver };
             // A packet of an earlier connection of the source does not concern this one.
             if self.tcp(source).number == parcel.connection {
-                self.serve(at, source, side, Some(&bytes));
+                self.serve(at, source, side, Some(segment));
             }
         }
-        self.parcels.recycle(bytes);
     }
 
     fn tcp_event(&mut self, at: Instant, event: Event) {
@@ -553,27 +557,29 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn serve(&mut self, at: Instant, source: u32, side: Side, packet: Option<&[u8]>) {
+    fn serve(&mut self, at: Instant, source: u32, side: Side, segment: Option<&Segment>) {
         let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
             unreachable!("only TCP sources have this event")
         };
-        let served = connection.serve(at, side, packet, self.parcels.spare());
+        let served = connection.serve(at, side, segment);
         let connection_number = connection.number;
-        let emitted: Vec<_> = connection.emitted().collect();
+        self.sending.extend(connection.emitted());
         let think = if served.completed.is_some() { connection.think() } else { None };
         self.note(source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));
         }
-        let link_header = self.lanes[2 * source as usize].link_header;
-        for bytes in emitted {
+        let front = self.lanes[2 * source as usize].front(false);
+        let mut sending = std::mem::take(&mut self.sending);
+        for segment in sending.drain(..) {
             let parcel = Parcel {
                 connection: connection_number,
-                length: bytes.len() as u32 + link_header,
+                length: front + segment.header_len() + segment.length,
                 ..Parcel::of(source, side == Side::Receiver)
             };
-            self.emit(at, parcel, Some(bytes));
+            self.emit(at, parcel, Content::Segment(segment));
         }
+        self.sending = sending;
     }
 
     fn note(&mut self, source: u32, side: Side, served: &Served) {

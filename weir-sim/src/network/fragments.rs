@@ -1,10 +1,11 @@
 //! IP packets that exceed a link's MTU: cut at its beginning, reassembled by the receiver.
 //!
-//! Invariant: the pieces of a datagram carry its payload once, and only its first piece has the
-//! bytes of a packet that a stack reads.
+//! Invariant: the pieces of a datagram carry its payload once, and only its first piece has its
+//! content.
 
 use super::lanes::Lane;
 use super::parcel::{Parcel, Piece};
+use crate::packets::Content;
 use std::collections::BTreeMap;
 use weir_core::units::{Duration, Instant};
 
@@ -43,33 +44,46 @@ pub(crate) struct Reassembly {
     pub given_up: u64,
 }
 
+/// A piece that reached its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub piece: Piece,
+    /// Its part of the datagram's payload, in bytes.
+    pub payload: u32,
+    /// Whether it came with a congestion mark.
+    pub marked: bool,
+}
+
 #[derive(Debug)]
 struct Datagram {
     began: Instant,
     payload: u32,
-    bytes: Vec<u8>,
+    content: Content,
+    /// Whether a piece came with a congestion mark.
+    marked: bool,
 }
 
 impl Reassembly {
-    /// Takes a piece with `payload` bytes; returns the bytes of its datagram if that is complete.
-    pub fn take(
-        &mut self,
-        at: Instant,
-        piece: Piece,
-        payload: u32,
-        bytes: Vec<u8>,
-    ) -> Option<Vec<u8>> {
+    /// Takes a piece with its content; returns the content of its datagram if that is complete.
+    pub fn take(&mut self, at: Instant, arrived: Arrived, content: Content) -> Option<Content> {
         self.forget(at);
-        let new = || Datagram { began: at, payload: 0, bytes: Vec::new() };
+        let Arrived { piece, payload, marked } = arrived;
+        let new = || Datagram { began: at, payload: 0, content: Content::Nothing, marked: false };
         let row = self.rows.entry(piece.datagram).or_insert_with(new);
         row.payload += payload;
+        row.marked |= marked;
         if piece.first {
-            row.bytes = bytes;
+            row.content = content;
         }
         if row.payload < piece.whole {
             return None;
         }
-        self.rows.remove(&piece.datagram).map(|row| row.bytes)
+        let mut row = self.rows.remove(&piece.datagram)?;
+        // [rfc3168 §5.3] A mark on one piece is a mark on the datagram.
+        if row.marked {
+            row.content.set_mark(CONGESTED);
+        }
+        Some(row.content)
     }
 
     fn forget(&mut self, at: Instant) {
@@ -84,6 +98,8 @@ impl Reassembly {
     }
 }
 
+/// The codepoint of a packet with a congestion mark.
+pub(crate) const CONGESTED: u8 = 3;
 /// The time that BSD allows for the reassembly of a datagram.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The most incomplete datagrams that are stored.

@@ -18,7 +18,7 @@ pub(crate) struct Lane {
     pub link_header: u32,
     /// Bytes of the IP header of a whole datagram, and of a piece of one.
     pub ip_headers: [u32; 2],
-    /// Whether a stack reads the bytes of its packets.
+    /// Whether somebody reads the content of its packets.
     pub listens: bool,
     /// The least MTU of the path, at which the sender cuts IPv6 packets; `None` for IPv4, which
     /// each link cuts by its own MTU.
@@ -32,8 +32,15 @@ pub(crate) struct Hop {
     /// The number of the link by which packets come, in the rules at the start and in those of now.
     interface: InterfaceId,
     seen: InterfaceId,
-    /// Where whole packets queue, with the headers that they were sent with.
-    pub found: Classified,
+    /// Where whole packets queue that have the DSCP they were sent with, by codepoint of ECN.
+    found: [Classified; 4],
+}
+
+impl Hop {
+    /// Where whole packets queue that have this traffic class, and the DSCP they were sent with.
+    pub fn found(&self, traffic_class: u8) -> Classified {
+        self.found[usize::from(traffic_class & 3)]
+    }
 }
 
 /// The lanes of all sources, each there and back.
@@ -73,7 +80,7 @@ fn hops(network: &Network, route: &[OutletId], first: InterfaceId) -> Vec<Hop> {
                 place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16))
             }
         };
-        Hop { outlet, interface, seen: interface, found: NOWHERE }
+        Hop { outlet, interface, seen: interface, found: [NOWHERE; 4] }
     };
     route.iter().map(hop).collect()
 }
@@ -139,7 +146,11 @@ impl Lane {
     ) {
         for hop in self.hops.iter_mut().filter(|hop| hop.outlet == outlet) {
             hop.seen = interface(hop.interface);
-            hop.found = classifier.classify(Instant::ZERO, hop.seen, &self.headers);
+            let own = self.headers.traffic_class.unwrap_or(0) & !3;
+            hop.found = [0, 1, 2, 3].map(|codepoint| {
+                let headers = Headers { traffic_class: Some(own | codepoint), ..self.headers };
+                classifier.classify(Instant::ZERO, hop.seen, &headers)
+            });
         }
     }
 
@@ -149,7 +160,7 @@ impl Lane {
         let mut hops = self.hops.iter().filter(|hop| hop.outlet == outlet);
         hops.any(|hop| {
             let takes = |rule: &Rule| rule.matches.accepts(hop.seen, &self.headers);
-            hop.found.leaf == leaf || rules.iter().any(takes)
+            hop.found.iter().any(|found| found.leaf == leaf) || rules.iter().any(takes)
         })
     }
 
@@ -157,8 +168,8 @@ impl Lane {
     pub fn leaf(&self, at: Instant, parcel: &Parcel, classifier: &mut Classifier) -> Classified {
         let hop = &self.hops[usize::from(parcel.hop)];
         let own = self.headers.traffic_class.unwrap_or(0);
-        if parcel.piece.is_none() && parcel.traffic_class == own {
-            return hop.found;
+        if parcel.piece.is_none() && parcel.traffic_class & !3 == own & !3 {
+            return hop.found(parcel.traffic_class);
         }
         classifier.classify(at, hop.seen, &self.headers_of(parcel))
     }

@@ -201,11 +201,13 @@ impl Engine<'_> {
 
     /// The class of a source's packets at the main outlet, else at the first on their way.
     fn class_of(&self, source: usize) -> String {
-        let hops = &self.lanes[2 * source].hops;
+        let lane = &self.lanes[2 * source];
+        let hops = &lane.hops;
         let main = hops.iter().find(|hop| hop.outlet == self.network.main);
         let Some(hop) = main.or(hops.first()) else { return String::new() };
         let tree = &self.outlets[hop.outlet.index()].plan.tree;
-        tree.class(tree.class_of(hop.found.leaf)).name.clone()
+        let found = hop.found(lane.headers.traffic_class.unwrap_or(0));
+        tree.class(tree.class_of(found.leaf)).name.clone()
     }
 
     fn processor_reports(&self) -> Vec<ProcessorReport> {

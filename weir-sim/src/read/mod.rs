@@ -28,6 +28,7 @@ pub(crate) mod files;
 mod network;
 mod rsvp;
 pub(crate) mod source;
+pub(crate) mod tcp;
 mod values;
 
 pub use change::CHANGES_MAX;

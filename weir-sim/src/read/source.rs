@@ -3,14 +3,13 @@
 pub(crate) use super::bounded;
 use super::files::Files;
 use super::values::{Address, Number};
-use super::{Place, codes, network};
+use super::{Place, codes, network, tcp};
 use crate::kinds::{self, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
-    Congestion, INITIAL_SEGMENTS_MAX, INTERFACE_NONE, InitialWindow, LENGTH_MAX, Mtu, Pareto,
-    Period, QUICK_ACKS_MAX, RTO_MIN_LINUX, RTO_MIN_RFC6298, SIZES_MAX, Sizes, SlowStart, Source,
-    Spacing, Tcp, Traffic, Transfer, WINDOW_MAX,
+    INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing, Tcp,
+    Traffic,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,7 +17,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::{
     Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, Protocol, VlanId, VlanTag,
 };
-use weir_core::units::{Bytes, Dimension, Duration, Instant, Quantity, Share};
+use weir_core::units::{Bytes, Duration, Instant, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::reader::{Node, Table, list, suggest};
@@ -119,11 +118,11 @@ impl<'a> Reading<'a> {
     fn headers(
         &self,
         table: &mut Table<'_>,
-        protocol: Protocol,
+        kind: Protocol,
         default: [IpAddr; 2],
         report: &mut Report,
     ) -> Option<Headers> {
-        let protocol = read_or(table.field("proto"), protocol, report, Node::parsed);
+        let protocol = read_or(table.field("proto"), kind, report, Node::parsed);
         let addresses = addresses(table, default, report);
         // Each source is a flow of its own, unless it says otherwise.
         let own = PORT_FIRST + ((self.names.len().max(1) - 1) % PORTS) as u64;
@@ -133,9 +132,9 @@ impl<'a> Reading<'a> {
         let dscp = read_or(table.field("dscp"), None, report, |node, report| {
             node.parsed::<Dscp>(report).map(Some)
         });
-        let ecn = read_or(table.field("ecn"), None, report, |node, report| {
-            node.parsed::<Ecn>(report).map(Some)
-        });
+        // Endpoints of TCP write ECN themselves; with them, the key says how.
+        let field = if kind == Protocol::TCP { None } else { table.field("ecn") };
+        let ecn = read_or(field, None, report, |node, report| node.parsed::<Ecn>(report).map(Some));
         let vlan = read_or(table.field("vlan"), None, report, |node, report| {
             node.parsed::<VlanId>(report).map(Some)
         });
@@ -434,7 +433,7 @@ fn traffic(
     report: &mut Report,
 ) -> Option<Traffic> {
     if kind == "tcp" {
-        return tcp(table, mtu, report).map(Traffic::Tcp);
+        return tcp::read(table, mtu, report).map(Traffic::Tcp);
     }
     let sizes = sizes(table, before, report);
     let spacing = spacing(table, report);
@@ -592,101 +591,6 @@ impl Distribution {
     }
 }
 
-fn tcp(table: &mut Table<'_>, mtu_there: Option<Mtu>, report: &mut Report) -> Option<Tcp> {
-    let connection = tcp_connection(table, mtu_there, report);
-    let transfer = transfer(table, report);
-    Some(Tcp { transfer: transfer?, ..connection? })
-}
-
-/// Reads the keys of every TCP source, whatever it transfers.
-pub(crate) fn tcp_connection(
-    table: &mut Table<'_>,
-    mtu_there: Option<Mtu>,
-    report: &mut Report,
-) -> Option<Tcp> {
-    let default = Tcp { mtu: mtu_there.unwrap_or(Mtu::ETHERNET), ..Tcp::default() };
-    let congestion = read_or(table.field("congestion"), "cubic", report, |node, report| {
-        node.choice(&["cubic", "reno", "none"], report)
-    });
-    let initial = table.field("initial_window");
-    let initial = read_or(initial, default.initial_window, report, initial_window);
-    let growth = read_or(table.field("slow_start"), "bytes", report, |node, report| {
-        node.choice(&["bytes", "acks"], report)
-    });
-    let sack = read_or(table.field("sack"), default.sack, report, |node, report| node.flag(report));
-    let rto_min = match sack {
-        Some(false) => RTO_MIN_RFC6298,
-        _ => RTO_MIN_LINUX,
-    };
-    let rto_min = read_or(table.field("rto_min"), rto_min, report, |node, report| {
-        bounded(node, report).map(|least| least.max(Duration::from_millis(1)))
-    });
-    let window = read_or(table.field("window"), default.window, report, window);
-    let mtu = read_or(table.field("mtu"), default.mtu, report, mtu);
-    let rule = read_or(table.field("mss"), "mtu", report, |node, report| {
-        node.choice(&["mtu", "bsd"], report)
-    });
-    let ack_delay = read_or(table.field("ack_delay"), default.ack_delay, report, |node, report| {
-        bounded(node, report).map(|delay| (delay > Duration::ZERO).then_some(delay))
-    });
-    let quick = table.field("quick_acks");
-    let quick_acks = read_or(quick, default.quick_acks, report, |node, report| {
-        node.number(0, QUICK_ACKS_MAX.into(), report).map(|segments| segments as u32)
-    });
-    let stamps = table.field("timestamps");
-    let timestamps = read_or(stamps, default.timestamps, report, |node, report| node.flag(report));
-    // In a network acknowledgements travel as packets do.
-    let return_delay = match mtu_there {
-        None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
-        Some(_) => Some(Duration::ZERO),
-    };
-    Some(Tcp {
-        congestion: match congestion? {
-            "none" => Congestion::None,
-            "reno" => Congestion::Reno,
-            _ => Congestion::Cubic,
-        },
-        initial_window: initial?,
-        slow_start: if growth? == "acks" { SlowStart::Acks } else { SlowStart::Bytes },
-        sack: sack?,
-        rto_min: rto_min?,
-        window: window?,
-        mtu: if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? },
-        transfer: None,
-        ack_delay: ack_delay?,
-        quick_acks: quick_acks?,
-        timestamps: timestamps?,
-        return_delay: return_delay?,
-    })
-}
-
-fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {
-    match node.quantity_of(&[Dimension::Packets, Dimension::Bytes], report)? {
-        Quantity::Packets(segments @ 1..=INITIAL_SEGMENTS_MAX) => {
-            return Some(InitialWindow::Segments(segments));
-        }
-        Quantity::Bytes(bytes) if (1..=WINDOW_MAX.get()).contains(&bytes.get()) => {
-            return Some(InitialWindow::Bytes(bytes));
-        }
-        _ => {}
-    }
-    let message = format!("is not in 1 to {INITIAL_SEGMENTS_MAX} packets or 1 B to {WINDOW_MAX}");
-    let cure = "write how many segments a connection may send at once, such as `10 packets`";
-    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
-fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
-    let bytes = node.bytes(report)?;
-    if (1..=WINDOW_MAX.get()).contains(&bytes.get()) {
-        return Some(bytes);
-    }
-    let message = format!("{bytes} is not in 1 B to {WINDOW_MAX}");
-    let cure = "write what the receiver buffers, such as `64 KiB`";
-    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
 pub(crate) fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
     let bytes = node.bytes(report)?;
     let mtu = u32::try_from(bytes.get()).ok().and_then(Mtu::new);
@@ -698,34 +602,8 @@ pub(crate) fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
     mtu
 }
 
-/// `bytes` and `think`.
-fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
-    let (bytes, think) = (table.field("bytes"), table.field("think"));
-    let distribution = match think {
-        Some(_) => Distribution::read(table, report),
-        None => Some(Distribution::Exponential),
-    };
-    let Some(bytes) = bytes else {
-        let Some(node) = think else { return Some(None) };
-        let cure = "write how many `bytes` a transfer has, or take `think` out";
-        report.push(node.draft(&codes::NEEDLESS, "needs `bytes`").cure(cure));
-        return None;
-    };
-    let amount = bytes.bytes(report)?;
-    if amount == Bytes::ZERO {
-        let cure = "take it out to send without end";
-        report.push(bytes.draft(&common::OUT_OF_RANGE, "must be at least 1 B").cure(cure));
-        return None;
-    }
-    let think = match think {
-        Some(node) => Some(distribution?.period(&node, report)?),
-        None => None,
-    };
-    Some(Some(Transfer { bytes: amount, think }))
-}
-
 fn check_tcp(headers: &Headers, tcp: &Tcp, table: &Table<'_>, report: &mut Report) {
-    let Err(why) = crate::run::tcp_endpoints(headers, tcp) else { return };
+    let Err(why) = crate::run::check_endpoints(headers, tcp) else { return };
     let message = format!("{}: {why}", table.name());
     let cure = "write `src`, `dst`, `sport` and `dport` of two hosts, and leave `proto` out";
     report.push(Draft::new(&codes::TCP_HEADERS, table.span(), message).cure(cure));

@@ -15,7 +15,7 @@ fn mix() -> Scenario {
     let transfer = Transfer { bytes: Bytes::new(50_000), think: Some(second) };
     let return_delay = Duration::from_millis(5);
     let web = Tcp { transfer: Some(transfer), return_delay, ..Tcp::default() };
-    let bulk = Tcp { congestion: Congestion::Reno, return_delay, ..Tcp::default() };
+    let bulk = Tcp { return_delay, ..Tcp::default() }.with_congestion(Congestion::Reno);
     let leaves = [("udp", 1500), ("web", 1500), ("bulk", 1500)];
     let mut scenario = scenario("drr", 5_000_000, &leaves, 30);
     scenario.delay = Duration::from_millis(5);

@@ -50,9 +50,11 @@ fn every_kind_of_source_is_read() {
         if *sizes == frame(142) && *spacing == every_ms));
     assert!(matches!(&c.traffic, Traffic::OnOff { .. }));
     let Traffic::Tcp(tcp) = &d.traffic else { panic!("it is TCP") };
-    assert_eq!((tcp.congestion, tcp.window), (Congestion::Reno, Bytes::new(32 << 10)));
-    assert_eq!((tcp.mtu.get(), tcp.ack_delay, tcp.quick_acks), (576, None, 16));
-    assert!(tcp.timestamps);
+    let (config, acks) = (&tcp.config, &tcp.config.acks);
+    let window = Bytes::new(32 << 10);
+    assert_eq!((config.congestion, config.buffers.receive_max), (Congestion::Reno, window));
+    assert_eq!((tcp.mtu().get(), acks.delay, acks.quick, acks.adaptive), (576, None, 16, false));
+    assert!(config.timestamps);
     assert!(tcp.transfer.is_some_and(|transfer| transfer.think.is_some()));
     let report = weir_sim::run(&scenario, &mut |_| {}).expect("it is sound");
     let classes: Vec<_> = report.sources.iter().map(|source| source.class.as_str()).collect();

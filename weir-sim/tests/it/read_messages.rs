@@ -195,7 +195,35 @@ fn wrong_values_of_tcp_are_named() {
             ("mtu = \"1500\"", "W013 `mtu` of source `x`: `1500` has no unit"),
             (
                 "congestion = \"vegas\"",
-                "W016 `congestion` of source `x`: `vegas` is not one of `cubic`, `reno`, `none`",
+                "W016 `congestion` of source `x`: `vegas` is not one of `cubic`, `reno`, `bbr`, `dctcp`, \
+                `prague`, `none`",
+            ),
+            (
+                "profile = \"sysv\"",
+                "W016 `profile` of source `x`: `sysv` is not one of `linux`, `rfc`, `bsd-1998`, \
+                `tahoe-1988`",
+            ),
+            (
+                "ecn = \"ect0\"",
+                "W016 `ecn` of source `x`: `ect0` is not one of `off`, `classic`, `accurate`",
+            ),
+            (
+                "congestion = \"dctcp\"\necn = \"off\"",
+                "W305 `ecn` of source `x`: takes from `dctcp` the marks that it needs",
+            ),
+            (
+                "congestion = \"prague\"\necn = \"classic\"",
+                "W305 `ecn` of source `x`: takes from `prague` the marks that it needs",
+            ),
+            (
+                "congestion = \"reno\"\nhystart = true",
+                "W310 `hystart` of source `x`: means nothing here",
+            ),
+            ("pacing = \"on\"", "W012 `pacing` of source `x`: is a text, not true or false"),
+            (
+                "window_max = \"1 KB\"",
+                "W015 `window_max` of source `x`: 1 KB is less than the window of 65.535 KB that it \
+                begins with",
             ),
             (
                 "initial_window = \"0 packets\"",
@@ -221,9 +249,9 @@ fn wrong_values_of_tcp_are_named() {
             (
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
-                `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
-                `congestion`, `initial_window`, `slow_start`, `sack`, `rto_min`, `window`, `mtu`, `mss`, `ack_delay`, `quick_acks`, `timestamps`, `return_delay`, `bytes`, \
-                `think`",
+                `sport`, `dport`, `dscp`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
+                `profile`, `congestion`, `ecn`, `hystart`, `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`, `sack`, `rto_min`, `window`, `window_max`, \
+                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `bytes`, `think`",
             ),
         ],
     );

@@ -2,19 +2,16 @@
 
 use crate::common;
 
-use common::{cbr, run, scenario, tcp, udp};
+use common::{cbr, line, run, scenario, tcp, udp};
 use weir_core::units::{Bytes, Duration};
+use weir_sim::Report;
 use weir_sim::scenario::{Congestion, Mtu, Period, Tcp, Transfer};
 
 const MSS: u64 = 1460;
 
 fn bulk(congestion: Congestion, segments: u64) -> Tcp {
-    Tcp {
-        congestion,
-        window: Bytes::new(segments * MSS),
-        return_delay: Duration::from_millis(10),
-        ..Tcp::default()
-    }
+    let tcp = Tcp { return_delay: Duration::from_millis(10), ..Tcp::default() };
+    tcp.with_congestion(congestion).with_window(Bytes::new(segments * MSS))
 }
 
 #[test]
@@ -97,6 +94,76 @@ fn tcp_goes_on_under_red() {
         }
     }
 }
+
+/// A flow with these keys over 10 Mbit/s into this queue: behind one link, and in a network of two.
+fn through(queue: &str, keys: &str) -> [Report; 2] {
+    let times = "duration = \"20 s\"\nwarmup = \"5 s\"\n";
+    let flow = format!("[[source]]\nname = \"x\"\nkind = \"tcp\"\n{keys}\n");
+    let policy = |table: &str| {
+        format!(
+            "[{table}.link]\nrate = \"10 Mbit/s\"\nscheduler = \"fifo\"\n\
+             [{table}.class.all]\ndefault = true\nqueue = {queue}\n"
+        )
+    };
+    let alone =
+        format!("{times}delay = \"10 ms\"\n{}{flow}return_delay = \"10 ms\"\n", policy("policy"));
+    let mut links = line(&[("1 Gbit/s", "1 ms", ""), ("10 Mbit/s", "9 ms", "")]);
+    links = links.replacen("rate = \"10 Mbit/s\"\n", "", 1);
+    let network =
+        format!("{times}{links}{}{flow}from = \"n0\"\nto = \"n2\"\n", policy("link.policy"));
+    [alone, network].map(|text| run(&common::written(&text)))
+}
+
+/// What the queue marks reaches the receiver, and comes back: nothing is lost.
+#[test]
+fn marks_reach_the_sender_in_place_of_losses() {
+    for keys in [
+        "ecn = \"classic\"",
+        "ecn = \"classic\"\ncongestion = \"reno\"",
+        "ecn = \"accurate\"",
+        "ecn = \"accurate\"\ntimestamps = true",
+        "ecn = \"classic\"\ncongestion = \"dctcp\"",
+        "congestion = \"dctcp\"",
+        "congestion = \"prague\"",
+    ] {
+        for report in through(CODEL, &format!("window = \"1 MB\"\n{keys}")) {
+            let source = report.source("x").expect("it is declared");
+            let marked: u64 = report.classes.iter().map(|class| class.marked).sum();
+            assert!(marked > 20, "{keys}\n{report}");
+            assert_eq!(source.lost.packets, 0, "{keys}\n{report}");
+            assert!(source.goodput_bps > 8_500_000, "{keys}\n{report}");
+        }
+    }
+    for keys in ["", "ecn = \"off\"", "profile = \"linux\""] {
+        for report in through(CODEL, &format!("window = \"1 MB\"\n{keys}")) {
+            let marked: u64 = report.classes.iter().map(|class| class.marked).sum();
+            assert_eq!(marked, 0, "{keys}\n{report}");
+            assert!(report.source("x").expect("it is declared").lost.packets > 10, "{report}");
+        }
+    }
+}
+
+#[test]
+fn every_controller_and_profile_fills_the_link() {
+    for keys in [
+        "congestion = \"bbr\"\nwindow = \"1 MB\"",
+        "congestion = \"reno\"\npacing = true\nwindow = \"1 MB\"",
+        "profile = \"linux\"",
+        "profile = \"linux\"\necn = \"accurate\"",
+        "profile = \"rfc\"",
+        "profile = \"bsd-1998\"\nwindow = \"48 KiB\"",
+        "profile = \"tahoe-1988\"\nwindow = \"48 KiB\"",
+        "window = \"64 KiB\"\nwindow_max = \"1 MB\"\nhystart = false\nnagle = false",
+        "idle_restart = false\nslow_start = \"acks\"\nsack = false\nrto_min = \"500 ms\"",
+    ] {
+        for report in through("{ limit = \"40 packets\" }", keys) {
+            let carried = report.source("x").expect("it is declared").goodput_bps;
+            assert!(carried > 8_000_000, "{keys}\n{report}");
+        }
+    }
+}
+
+const CODEL: &str = "{ dropper = \"codel\", limit = \"400 packets\", ecn = true }";
 
 #[test]
 fn a_small_window_limits_tcp_to_a_window_each_round_trip() {
@@ -191,7 +258,9 @@ fn frames_are_as_long_as_the_mtu_says_over_both_families() {
         let mut scenario = scenario("fifo", 10_000_000, &[("all", 0)], 100);
         scenario.warmup = Duration::from_secs(1);
         let mtu = Mtu::new(1280).expect("enough for IPv6");
-        let mut source = tcp("bulk", 0, Tcp { mtu, ..bulk(Congestion::Reno, 44) });
+        let mut plan = bulk(Congestion::Reno, 44);
+        plan.config.mtu = mtu.get();
+        let mut source = tcp("bulk", 0, plan);
         if six {
             let [source_address, destination] =
                 [1, 2].map(|last| std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last));

@@ -159,6 +159,10 @@ const MANY: What = What::Number(1, u32::MAX as u64);
 const QUICK: What = What::Number(0, QUICK_ACKS_MAX as u64);
 const PERIODS: What = What::Words(&["exponential", "constant", "pareto"]);
 
+const PROFILES: What = What::Words(&["linux", "rfc", "bsd-1998", "tahoe-1988"]);
+const CONTROLLERS: What = What::Words(&["cubic", "reno", "bbr", "dctcp", "prague", "none"]);
+const ECN: What = What::Words(&["off", "classic", "accurate"]);
+
 const TOP: &[Row] = &[
     ("policy", What::Policy, "", "The policy's file, relative to this one, or a table `[policy]`."),
     ("duration", TIME, "", "How long to simulate."),
@@ -226,12 +230,19 @@ const PERIOD: &[Row] = &[
     ("shape", What::Fraction, "1.5", "Of Pareto's distribution, above 1."),
 ];
 const TCP: &[Row] = &[
-    ("congestion", What::Words(&["cubic", "reno", "none"]), "cubic", "How it reacts to losses."),
+    ("profile", PROFILES, "Linux with plainer receivers", "The hosts whose values all others are."),
+    ("congestion", CONTROLLERS, "cubic", "The congestion control."),
+    ("ecn", ECN, "off; `accurate` with `dctcp` and `prague`", "Whether marks replace losses."),
+    ("hystart", What::Flag, "true", "Whether delays end slow start; only with `cubic`."),
     ("initial_window", LIMIT, "RFC 6928: 10 packets", "What a new connection may send at once."),
     ("slow_start", What::Words(&["bytes", "acks"]), "bytes", "What the window grows by."),
+    ("pacing", What::Flag, "false", "Whether segments are spread over the round trip."),
+    ("nagle", What::Flag, "true", "Whether a small segment waits while another is under way."),
+    ("idle_restart", What::Flag, "true", "Whether the window shrinks after a pause."),
     ("sack", What::Flag, "true", "Whether losses are repaired by selective acknowledgements."),
     ("rto_min", TIME, "200 ms, or without `sack` 1 s", "The least retransmission timeout."),
     ("window", SIZE_OF, "65535 B", "The receiver's buffer."),
+    ("window_max", SIZE_OF, "`window`", "What the buffer grows to as the application reads."),
     ("mtu", MTU, "1500 B", "The largest IP packet."),
     ("mss", What::Words(&["mtu", "bsd"]), "mtu", "How segments are cut."),
     ("ack_delay", TIME, "10 ms", "How long an acknowledgement may be held back."),
@@ -258,6 +269,7 @@ const BUFFERS: &[Row] = &[
     ("length", SIZE_OF, "8 KiB (`nttcp`: 1450 B)", "The bytes of each."),
 ];
 const TRANSPORT: &[Row] = &[
+    ("ecn", What::Field, "0 or off", "With `tcp` as there; with `udp` the ECN field."),
     (
         "transport",
         What::Words(&["tcp", "udp"]),

@@ -40,7 +40,7 @@ impl Trace {
         if fate.dropped.is_some() || self.failed.is_some() {
             return;
         }
-        frame::write(fate.headers, fate.length, fate.packet, fate.marked, &mut self.frame);
+        frame::write(fate.headers, fate.length, fate.content, fate.marked, &mut self.frame);
         let delay = fate.at.since(fate.arrived).as_nanos();
         let (micros, nanos) = (delay / 1000, delay % 1000);
         self.comment.clear();

@@ -85,7 +85,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-record", &["weir-core"]),
     ("weir-rsvp", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-policy", "weir-record", "weir-rsvp"]),
+    ("weir-sim", &["weir-core", "weir-tcp", "weir-policy", "weir-record", "weir-rsvp"]),
     ("weir-live", &["weir-core", "weir-policy", "weir-record", "weir-rsvp"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-live"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-live"]),

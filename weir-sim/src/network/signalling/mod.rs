@@ -22,6 +22,7 @@ use super::engine::{Engine, Event};
 use super::lanes::Lane;
 use super::parcel::Parcel;
 use super::plan::{NodeId, OutletId};
+use crate::packets::Content;
 use crate::random::Random;
 use crate::run::RunError;
 use crate::scenario::{Sizes, Source, Spacing, Traffic};
@@ -241,7 +242,7 @@ impl<'a> Engine<'a> {
         let length = bytes.len() as u32 + row.link_header;
         let source = self.scenario.sources.len() as u32;
         let parcel = Parcel { source, lane, length, ..Parcel::default() };
-        self.emit(at, parcel, Some(bytes));
+        self.emit(at, parcel, Content::Message(bytes));
     }
 
     /// Traffic control is asked for something.

@@ -1,0 +1,282 @@
+//! The keys of a TCP source: the values of a profile, and what the scenario changes of them.
+
+use super::codes;
+use super::source::{Distribution, bounded, mtu, read_or};
+use crate::scenario::{
+    Congestion, INITIAL_SEGMENTS_MAX, InitialWindow, Mtu, Profile, QUICK_ACKS_MAX, RTO_MIN_RFC6298,
+    SlowStart, Tcp, Transfer, WINDOW_MAX,
+};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity};
+use weir_policy::codes as common;
+use weir_policy::finding::Report;
+use weir_policy::reader::{Node, Table};
+use weir_tcp::{Config, Cubic, EcnMode, Recovery};
+
+/// Reads a source of `kind = "tcp"`.
+pub(super) fn read(
+    table: &mut Table<'_>,
+    mtu_there: Option<Mtu>,
+    report: &mut Report,
+) -> Option<Tcp> {
+    let connection = connection(table, mtu_there, report);
+    let transfer = transfer(table, report);
+    Some(Tcp { transfer: transfer?, ..connection? })
+}
+
+/// Reads the keys of every TCP source, whatever it transfers; `mtu_there` is the MTU of a network's
+/// first link.
+pub(crate) fn connection(
+    table: &mut Table<'_>,
+    mtu_there: Option<Mtu>,
+    report: &mut Report,
+) -> Option<Tcp> {
+    let profiles = Profile::ALL.map(|profile| (profile.keyword(), profile));
+    let profile =
+        optional(table, "profile", report, |node, report| choice(node, &profiles, report));
+    let mut tcp = profile.flatten().map(Tcp::of_profile).unwrap_or_default();
+    let read = [
+        profile.map(|_| ()),
+        congestion(&mut tcp.config, table, report),
+        sender(&mut tcp.config, table, report),
+        repair(&mut tcp.config, table, report),
+        receiver(&mut tcp, table, report),
+        path(&mut tcp, mtu_there, table, report),
+    ];
+    read.into_iter().collect::<Option<()>>()?;
+    Some(tcp)
+}
+
+/// `congestion`, `ecn`, `hystart`.
+fn congestion(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
+    let controller =
+        optional(table, "congestion", report, |node, report| choice(node, &CONTROLLERS, report));
+    let field = table.field("ecn");
+    let ecn =
+        read_or(field.clone(), None, report, |node, report| choice(node, &ECN, report).map(Some));
+    let hystart_field = table.field("hystart");
+    let hystart = read_or(hystart_field.clone(), None, report, flag);
+    config.congestion = controller?.unwrap_or(config.congestion);
+    // What a controller needs at least.
+    let needed = match config.congestion {
+        Congestion::Prague => &[EcnMode::Accurate][..],
+        Congestion::Dctcp => &[EcnMode::Accurate, EcnMode::Active],
+        _ => &[],
+    };
+    config.ecn = ecn?.or(needed.first().copied()).unwrap_or(config.ecn);
+    if let Some(node) = field.filter(|_| !needed.is_empty() && !needed.contains(&config.ecn)) {
+        let word = CONTROLLERS.iter().find(|row| row.1 == config.congestion).map(|row| row.0);
+        let word = word.unwrap_or_default();
+        let message = format!("takes from `{word}` the marks that it needs");
+        let cure = "write `ecn = \"accurate\"`, or another `congestion`";
+        report.push(node.draft(&codes::EXCLUSIVE, message).cure(cure));
+        return None;
+    }
+    let is_cubic = config.congestion == Congestion::Cubic;
+    if let Some(node) = hystart_field.filter(|_| !is_cubic) {
+        let cure = "write `congestion = \"cubic\"`, or take it out";
+        report.push(node.draft(&codes::NEEDLESS, "means nothing here").cure(cure));
+        return None;
+    }
+    match hystart? {
+        Some(true) if config.cubic.hystart.is_none() => {
+            config.cubic.hystart = Cubic::linux().hystart;
+        }
+        Some(false) => config.cubic.hystart = None,
+        _ => {}
+    }
+    Some(())
+}
+
+/// `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`.
+fn sender(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
+    let initial = optional(table, "initial_window", report, initial_window);
+    let growth = optional(table, "slow_start", report, |node, report| {
+        choice(node, &[("bytes", true), ("acks", false)], report)
+    });
+    let switch = |table: &mut Table<'_>, key, own: &mut bool, report: &mut Report| {
+        let written = read_or(table.field(key), None, report, flag)?;
+        *own = written.unwrap_or(*own);
+        Some(())
+    };
+    let switches = [
+        switch(table, "pacing", &mut config.limits.pacing, report),
+        switch(table, "nagle", &mut config.nagle, report),
+        switch(table, "idle_restart", &mut config.idle_restart, report),
+    ];
+    config.initial_window = initial?.unwrap_or(config.initial_window);
+    config.slow_start = match (growth?, config.slow_start) {
+        (Some(true), SlowStart::Acks) => SlowStart::Bytes { limit: None },
+        (Some(false), _) => SlowStart::Acks,
+        (_, own) => own,
+    };
+    switches.into_iter().collect()
+}
+
+/// `sack`, `rto_min`.
+fn repair(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
+    let sack = read_or(table.field("sack"), None, report, flag);
+    let rto_min = optional(table, "rto_min", report, bounded);
+    match sack? {
+        Some(true) if !config.sack => {
+            (config.sack, config.dsack, config.recovery) = (true, true, Recovery::linux());
+        }
+        Some(false) => {
+            (config.sack, config.dsack) = (false, false);
+            (config.rto.min, config.rto.min_bounds_deviation) = (RTO_MIN_RFC6298, false);
+            if config.recovery.rack {
+                config.recovery = Recovery::bsd();
+            }
+        }
+        _ => {}
+    }
+    if let Some(least) = rto_min? {
+        let rto = &mut config.rto;
+        rto.min = least.max(Duration::from_millis(1));
+        (rto.initial, rto.max) = (rto.initial.max(rto.min), rto.max.max(rto.min));
+    }
+    Some(())
+}
+
+/// `window`, `window_max`, `ack_delay`, `quick_acks`, `timestamps`.
+fn receiver(tcp: &mut Tcp, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
+    let size = optional(table, "window", report, window);
+    let largest = table.field("window_max");
+    let most =
+        read_or(largest.clone(), None, report, |node, report| window(node, report).map(Some));
+    let ack_delay = optional(table, "ack_delay", report, |node, report| {
+        bounded(node, report).map(|delay| (delay > Duration::ZERO).then_some(delay))
+    });
+    let quick_acks = optional(table, "quick_acks", report, |node, report| {
+        node.number(0, QUICK_ACKS_MAX.into(), report)
+    });
+    let timestamps = read_or(table.field("timestamps"), None, report, flag);
+    if let Some(size) = size? {
+        tcp.set_window(size);
+    }
+    if let (Some(most), Some(node)) = (most?, largest) {
+        let least = tcp.config.buffers.receive;
+        if most < least {
+            let message = format!("{most} is less than the window of {least} that it begins with");
+            let cure = "write a larger `window_max`, or a smaller `window`";
+            report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+            return None;
+        }
+        (tcp.config.buffers.receive_max, tcp.config.buffers.autotuning) = (most, true);
+        tcp.scale_windows();
+    }
+    if let Some(delay) = ack_delay? {
+        tcp.set_ack_delay(delay);
+    }
+    if let Some(segments) = quick_acks? {
+        tcp.set_quick_acks(segments as u32);
+    }
+    tcp.config.timestamps = timestamps?.unwrap_or(tcp.config.timestamps);
+    Some(())
+}
+
+/// `mtu`, `mss`, `return_delay`.
+fn path(
+    tcp: &mut Tcp,
+    mtu_there: Option<Mtu>,
+    table: &mut Table<'_>,
+    report: &mut Report,
+) -> Option<()> {
+    let mtu = read_or(table.field("mtu"), mtu_there.unwrap_or(tcp.mtu()), report, mtu);
+    let rule = read_or(table.field("mss"), "mtu", report, |node, report| {
+        node.choice(&["mtu", "bsd"], report)
+    });
+    // In a network acknowledgements travel as packets do.
+    let return_delay = match mtu_there {
+        None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
+        Some(_) => Some(Duration::ZERO),
+    };
+    let mtu = if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? };
+    tcp.config.mtu = mtu.get();
+    tcp.return_delay = return_delay?;
+    Some(())
+}
+
+fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {
+    match node.quantity_of(&[Dimension::Packets, Dimension::Bytes], report)? {
+        Quantity::Packets(segments @ 1..=INITIAL_SEGMENTS_MAX) => {
+            return Some(InitialWindow::Segments(segments));
+        }
+        Quantity::Bytes(bytes) if (1..=WINDOW_MAX.get()).contains(&bytes.get()) => {
+            return Some(InitialWindow::Bytes(bytes));
+        }
+        _ => {}
+    }
+    let message = format!("is not in 1 to {INITIAL_SEGMENTS_MAX} packets or 1 B to {WINDOW_MAX}");
+    let cure = "write how many segments a connection may send at once, such as `10 packets`";
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+    let bytes = node.bytes(report)?;
+    if (1..=WINDOW_MAX.get()).contains(&bytes.get()) {
+        return Some(bytes);
+    }
+    let message = format!("{bytes} is not in 1 B to {WINDOW_MAX}");
+    let cure = "write what the receiver buffers, such as `64 KiB`";
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
+}
+
+/// `bytes` and `think`.
+fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
+    let (bytes, think) = (table.field("bytes"), table.field("think"));
+    let distribution = match think {
+        Some(_) => Distribution::read(table, report),
+        None => Some(Distribution::Exponential),
+    };
+    let Some(bytes) = bytes else {
+        let Some(node) = think else { return Some(None) };
+        let cure = "write how many `bytes` a transfer has, or take `think` out";
+        report.push(node.draft(&codes::NEEDLESS, "needs `bytes`").cure(cure));
+        return None;
+    };
+    let amount = bytes.bytes(report)?;
+    if amount == Bytes::ZERO {
+        let cure = "take it out to send without end";
+        report.push(bytes.draft(&common::OUT_OF_RANGE, "must be at least 1 B").cure(cure));
+        return None;
+    }
+    let think = match think {
+        Some(node) => Some(distribution?.period(&node, report)?),
+        None => None,
+    };
+    Some(Some(Transfer { bytes: amount, think }))
+}
+
+/// The value of a key, `None` inside if it is not written, `None` if it is wrong.
+fn optional<'a, T>(
+    table: &mut Table<'a>,
+    key: &'static str,
+    report: &mut Report,
+    read: impl FnOnce(&Node<'a>, &mut Report) -> Option<T>,
+) -> Option<Option<T>> {
+    read_or(table.field(key), None, report, |node, report| read(node, report).map(Some))
+}
+
+fn flag(node: &Node<'_>, report: &mut Report) -> Option<Option<bool>> {
+    node.flag(report).map(Some)
+}
+
+/// The value of one of these words.
+fn choice<T: Copy>(node: &Node<'_>, rows: &[(&'static str, T)], report: &mut Report) -> Option<T> {
+    let words: Vec<_> = rows.iter().map(|row| row.0).collect();
+    let word = node.choice(&words, report)?;
+    rows.iter().find(|row| row.0 == word).map(|row| row.1)
+}
+
+const CONTROLLERS: [(&str, Congestion); 6] = [
+    ("cubic", Congestion::Cubic),
+    ("reno", Congestion::Reno),
+    ("bbr", Congestion::Bbr),
+    ("dctcp", Congestion::Dctcp),
+    ("prague", Congestion::Prague),
+    ("none", Congestion::None),
+];
+const ECN: [(&str, EcnMode); 3] =
+    [("off", EcnMode::Off), ("classic", EcnMode::Active), ("accurate", EcnMode::Accurate)];
