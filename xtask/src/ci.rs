@@ -14,10 +14,9 @@ struct Step {
 }
 
 /// The steps, cheapest first.
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 6] = [
     Step { name: "fmt", run: |root, _| crate::format::run(root, true) },
     Step { name: "tidy", run: |root, _| tidy(root) },
-    Step { name: "third-party", run: |root, _| crate::third_party::compare(root) },
     Step { name: "nostd", run: |root, _| crate::nostd::prove(root) },
     Step { name: "build", run: |root, _| programs::build(root).map(|all| all.describe()) },
     Step { name: "test", run: programs::run },

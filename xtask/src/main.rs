@@ -6,7 +6,6 @@ mod format;
 mod mutants;
 mod nostd;
 mod pauses;
-mod third_party;
 mod tidy;
 mod view;
 

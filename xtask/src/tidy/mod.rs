@@ -16,7 +16,6 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::third_party::FOLDER;
 use citations::{Citations, SOURCES};
 use names::Algorithms;
 use rules::{EXCEPTIONS, Exception};
@@ -149,7 +148,7 @@ fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
     left
 }
 
-/// Returns the files that git tracks or would track, sorted, without the copies of others' code.
+/// Returns the files that git tracks or would track, sorted.
 pub fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .current_dir(root)
@@ -160,11 +159,8 @@ pub fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
         return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
     let listing = String::from_utf8_lossy(&output.stdout);
-    let ours = |path: &&str| {
-        let copied = path.strip_prefix(FOLDER).is_some_and(|path| path.contains('/'));
-        !path.is_empty() && !copied && !path.ends_with(".patch")
-    };
-    let mut files: Vec<String> = listing.split('\0').filter(ours).map(str::to_owned).collect();
+    let named = |path: &&str| !path.is_empty();
+    let mut files: Vec<String> = listing.split('\0').filter(named).map(str::to_owned).collect();
     files.sort();
     files.dedup();
     Ok(files)
