@@ -505,9 +505,8 @@ impl<'a> Run<'a> {
         let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
             unreachable!("only TCP sources have this event")
         };
-        let served = connection.serve(at, side, segment);
+        let served = connection.serve(at, side, segment, &mut self.sending);
         let (number, return_delay) = (connection.number, connection.return_delay());
-        self.sending.extend(connection.emitted());
         let think = if served.completed.is_some() { connection.think() } else { None };
         self.note(at, source, side, &served);
         if let Some(think) = think {

@@ -28,7 +28,6 @@ pub(crate) struct Connection {
     /// The present transfer.
     turn: Turn,
     hosts: [Host; 2],
-    emitted: Vec<Segment>,
     /// Counts connections, so that packets of an earlier one are known as such.
     pub number: u32,
     progress: Progress,
@@ -82,7 +81,6 @@ impl Connection {
             return_delay: plan.return_delay,
             turn: none,
             hosts,
-            emitted: Vec::new(),
             number: 0,
             progress: Progress { started, written: false, stopped: false, received: 0 },
             retransmitted: 0,
@@ -138,8 +136,14 @@ impl Connection {
     }
 
     /// Lets `side` receive `segment`, or fire its timers if there is none, and do all it can. What
-    /// it sends is then in [`Connection::emitted`].
-    pub fn serve(&mut self, now: Instant, side: Side, segment: Option<&Segment>) -> Served {
+    /// it sends goes to the end of `out`.
+    pub fn serve(
+        &mut self,
+        now: Instant,
+        side: Side,
+        segment: Option<&Segment>,
+        out: &mut Vec<Segment>,
+    ) -> Served {
         if self.number == 0 {
             return Served::default();
         }
@@ -150,7 +154,7 @@ impl Connection {
         }
         let mut served = Served::default();
         match side {
-            Side::Sender => self.send(now),
+            Side::Sender => self.send(now, out),
             Side::Receiver => {
                 // Reading comes before sending, so that an acknowledgement offers the whole window.
                 served.received = endpoint.read(u64::MAX);
@@ -158,7 +162,7 @@ impl Connection {
                     endpoint.close();
                 }
                 self.progress.received += served.received;
-                self.emit(now, side);
+                self.emit(now, side, out);
             }
         }
         served.wake = self.hosts[side as usize].plan_wake(now);
@@ -166,22 +170,17 @@ impl Connection {
         served
     }
 
-    /// The segments sent in the last call of [`Connection::serve`], which the caller takes away.
-    pub fn emitted(&mut self) -> std::vec::Drain<'_, Segment> {
-        self.emitted.drain(..)
-    }
-
-    fn send(&mut self, now: Instant) {
+    fn send(&mut self, now: Instant, out: &mut Vec<Segment>) {
         let progress = self.progress;
         let endpoint = &mut self.hosts[Side::Sender as usize].endpoint;
         if progress.stopped && (!progress.written || self.turn.bytes.is_none()) {
             endpoint.close();
         } else if !progress.written && endpoint.state() == State::Established {
             // The SYN's acknowledgement is acknowledged before the application learns of it.
-            self.emit(now, Side::Sender);
+            self.emit(now, Side::Sender, out);
             self.write();
         }
-        self.emit(now, Side::Sender);
+        self.emit(now, Side::Sender, out);
     }
 
     /// Writes the whole transfer.
@@ -197,11 +196,11 @@ impl Connection {
         }
     }
 
-    fn emit(&mut self, now: Instant, side: Side) {
+    fn emit(&mut self, now: Instant, side: Side, out: &mut Vec<Segment>) {
         let endpoint = &mut self.hosts[side as usize].endpoint;
         while let Some(segment) = endpoint.emit(now) {
             self.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
-            self.emitted.push(segment);
+            out.push(segment);
         }
     }
 }
@@ -268,6 +267,7 @@ mod tests {
     fn sent(plan: Tcp, lost: &[usize]) -> (BTreeMap<Instant, Vec<u32>>, u64) {
         let mut connection = Connection::new(&plan, 20, Random::stream(1, "test"));
         let mut flights = BTreeMap::<_, Vec<u32>>::new();
+        let mut emitted = Vec::new();
         let first: (_, Option<Segment>) = (Side::Sender, None);
         let mut events = BTreeMap::from([((Instant::ZERO, 0), first)]);
         connection.open(Instant::ZERO);
@@ -276,12 +276,12 @@ mod tests {
             if segment.is_none() && now > Instant::ZERO && !connection.wakes(side, now) {
                 continue;
             }
-            let served = connection.serve(now, side, segment.as_ref());
+            let served = connection.serve(now, side, segment.as_ref(), &mut emitted);
             let other = match side {
                 Side::Sender => Side::Receiver,
                 Side::Receiver => Side::Sender,
             };
-            for segment in connection.emitted() {
+            for segment in emitted.drain(..) {
                 if segment.length > 0 {
                     flights.entry(now).or_default().push(segment.length);
                     segments += 1;

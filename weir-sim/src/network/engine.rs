@@ -561,9 +561,8 @@ impl<'a> Engine<'a> {
         let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
             unreachable!("only TCP sources have this event")
         };
-        let served = connection.serve(at, side, segment);
+        let served = connection.serve(at, side, segment, &mut self.sending);
         let connection_number = connection.number;
-        self.sending.extend(connection.emitted());
         let think = if served.completed.is_some() { connection.think() } else { None };
         self.note(source, side, &served);
         if let Some(think) = think {
