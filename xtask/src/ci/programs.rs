@@ -1,5 +1,5 @@
-//! Builds every test program once, and runs them: rows of live tests, which mostly wait, beside the
-//! programs that compute.
+//! Builds every test program once, and runs them: those of live rows, which mostly wait, beside
+//! those that compute.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -93,26 +93,25 @@ pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
     }
 }
 
-/// Runs programs of rows, which mostly wait, all at once, and beside them the others, as many at a
-/// time as there are processors.
+/// Runs programs of rows one after the other, each of which runs several of its rows at a time, and
+/// beside them the others, as many as there are processors, each one test at a time: more at once
+/// would only wait for one another.
 fn run_all<T: Send>(
     programs: &[Program],
     run: impl Fn(&Program) -> T + Sync,
 ) -> Vec<(&Program, T)> {
     let (live, plain): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.is_live);
-    let plain = Mutex::new(plain.into_iter());
-    let next = || plain.lock().expect("no lane panics with the lock").next();
-    let lane = || std::iter::from_fn(next).map(|one| (one, run(one))).collect::<Vec<_>>();
-    let run = &run;
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let queues = [live, plain].map(|programs| Mutex::new(programs.into_iter()));
+    let lane = |queue: &Mutex<std::vec::IntoIter<_>>| {
+        let next = || queue.lock().expect("no lane panics with the lock").next();
+        std::iter::from_fn(next).map(|one| (one, run(one))).collect::<Vec<_>>()
+    };
+    let (lane, [live, plain]) = (&lane, &queues);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let live: Vec<_> =
-            live.into_iter().map(|one| scope.spawn(move || (one, run(one)))).collect();
-        let plain: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-        let plain = plain.into_iter().flat_map(|lane| lane.join().expect("it does not panic"));
-        let plain: Vec<_> = plain.collect();
-        let live = live.into_iter().map(|lane| lane.join().expect("it does not panic"));
-        live.chain(plain).collect()
+        let queues = std::iter::once(live).chain(std::iter::repeat_n(plain, processors));
+        let lanes: Vec<_> = queues.map(|queue| scope.spawn(move || lane(queue))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     })
 }
 
@@ -163,6 +162,7 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     if !program.is_live {
         // The standard harness tells times only to whoever says that he knows it may change.
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
+        command.arg("--test-threads=1");
     }
     let start = Instant::now();
     let output = command.output().map_err(io)?;

@@ -16,6 +16,11 @@ pub fn laws() -> u64 {
     number("WEIR_LAWS", 10).unwrap_or(LAWS)
 }
 
+/// Returns whether more is tried than on a change.
+pub fn is_long() -> bool {
+    laws() > LAWS
+}
+
 /// Returns the first seed.
 pub fn first() -> u64 {
     number("WEIR_SEED", 16).unwrap_or(0)
