@@ -9,16 +9,11 @@
 use std::env;
 
 /// The workloads of a law on a change.
-const LAWS: u64 = 1000;
+pub const LAWS: u64 = 1000;
 
 /// Returns the number of workloads of a law.
 pub fn laws() -> u64 {
     number("WEIR_LAWS", 10).unwrap_or(LAWS)
-}
-
-/// Returns whether more is tried than on a change.
-pub fn is_long() -> bool {
-    laws() > LAWS
 }
 
 /// Returns the first seed.
