@@ -100,9 +100,9 @@ pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
     }
 }
 
-/// Runs programs of live rows one after the other, each of which runs several of its rows at a time,
-/// and beside them the others, as many as there are processors, each one test at a time: more at
-/// once would only wait for one another.
+/// Runs programs of live rows one after the other, each of which runs several rows at a time, and
+/// beside them the others, as many as there are processors, each one test at a time: more at once
+/// would only wait for one another.
 fn run_all<T: Send>(
     programs: &[Program],
     run: impl Fn(&Program) -> T + Sync,
