@@ -2,6 +2,7 @@
 //! those that compute.
 
 use serde_json::Value;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,8 +110,9 @@ fn run_all<T: Send>(
 ) -> Vec<(&Program, T)> {
     let (live, mut plain): (Vec<_>, Vec<_>) =
         programs.iter().partition(|program| program.name.ends_with(LIVE));
-    // Those of rows first, since the one in Python takes longest.
-    plain.sort_by_key(|program| program.harness == Harness::Standard);
+    // Those that take longest begin: the one in Python, then roughly by their size.
+    let size = |program: &Program| fs::metadata(&program.executable).map_or(0, |file| file.len());
+    plain.sort_by_key(|program| (program.harness == Harness::Standard, Reverse(size(program))));
     let queues = [live, plain].map(|programs| Mutex::new(programs.into_iter()));
     let lane = |queue: &Mutex<std::vec::IntoIter<_>>| {
         let next = || queue.lock().expect("no lane panics with the lock").next();
