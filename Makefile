@@ -28,7 +28,7 @@ deb: TOOLS :=
 .PHONY: help test demo bench figures deb setup
 
 help:
-	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (minutes)'
+	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (15 minutes)'
 	@echo 'make demo    build Weir (4 minutes) and show it: live traffic through a link, simulated beside it, then changed and explained'
 	@echo 'make bench   cost per packet of every scheduler on this machine'
 	@echo 'make figures every figure of README and docs with its goal and verdict (hours), or PARTS="bench live"'

@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use weir_live::batch::{self, BATCH_MAX, Inbox};
 use weir_live::netns::NetNs;
-use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
+use weir_live::wait::{
+    WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers, usable_cpus,
+};
 
 use crate::{Host, Result, Testbed, until, until_ok, until_seen};
 use found::{Arrived, Sent};
@@ -235,6 +237,11 @@ pub fn bind(place: &NetNs, address: IpAddr, port: u16) -> Result<UdpSocket> {
 fn send(socket: &UdpSocket, identity: u64, progress: &Progress) -> Sent {
     // Without exact timers the intervals are less even.
     drop(set_exact_timers());
+    // Each processor has a queue of what a veth interface takes, so that datagrams of a thread that
+    // moves to another may overtake the ones before.
+    let cpu =
+        usable_cpus().ok().and_then(|all| all.get(identity as usize % all.len().max(1)).copied());
+    drop(cpu.map(pin_to_cpu));
     let mut bytes = identity.to_be_bytes().to_vec();
     let mut sent = Sent::every(progress.interval_ns().unwrap_or_default());
     let mut due_ns = monotonic_ns();

@@ -145,14 +145,17 @@ pub fn explain_record<'py>(
             Some(direction) => vec![direction],
             None => load::directions(open()?)?,
         };
-        let (mut all, mut why) = (Vec::new(), "the record has no direction".to_owned());
+        if directions.is_empty() {
+            return Err("the record has no direction".to_owned());
+        }
+        let (mut all, mut whys) = (Vec::new(), Vec::new());
         for direction in directions {
             stop.look();
             let load = match Load::of_record(open()?, Some(&direction)) {
                 Ok(load) => load,
                 // Such as one without packets: another direction may have some.
                 Err(error) => {
-                    why = format!("direction {direction}: {error}");
+                    whys.push(format!("direction {direction}: {error}"));
                     continue;
                 }
             };
@@ -165,10 +168,10 @@ pub fn explain_record<'py>(
                 Ok((causes, promises)) => {
                     all.push(Explained { direction, fault: load.fault, causes, promises });
                 }
-                Err(error) => why = format!("direction {direction}: {error}"),
+                Err(error) => whys.push(format!("direction {direction}: {error}")),
             }
         }
-        if all.is_empty() { Err(why) } else { Ok(all) }
+        if all.is_empty() { Err(whys.join("; ")) } else { Ok(all) }
     })?;
     answer::of(py, &explained.map_err(|why| answer::error(py, why, &[]))?)
 }

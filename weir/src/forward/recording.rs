@@ -156,8 +156,8 @@ impl Recorder {
         (out, is_over): (&mut dyn Write, &dyn Fn() -> bool),
         time: Option<Duration>,
     ) -> io::Result<End> {
-        let end_at = time.and_then(|time| Instant::now().checked_add(time));
         let (mut session, head) = self.begin();
+        let end_at = time.and_then(|time| Instant::now().checked_add(time));
         let mut writer = RecordWriter::new(out, &head)?;
         let end = loop {
             // Before the last parts: what the loops did until the client asked is in the record.

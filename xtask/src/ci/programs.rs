@@ -1,7 +1,8 @@
-//! Builds every test program once, and runs them: rows of live tests, which mostly wait, beside the
-//! programs that compute.
+//! Builds every test program once, and runs them: those of live rows, which mostly wait, beside
+//! those that compute.
 
 use serde_json::Value;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,15 @@ struct Program {
     executable: PathBuf,
     /// The folder of its manifest, in which it runs.
     folder: PathBuf,
-    /// Whether it is a table of rows with a main of its own.
-    is_live: bool,
+    harness: Harness,
+}
+
+/// Who runs a program's tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harness {
+    Standard,
+    /// The testbed's table of rows.
+    Rows,
 }
 
 /// What became of a program.
@@ -93,26 +101,29 @@ pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
     }
 }
 
-/// Runs programs of rows, which mostly wait, all at once, and beside them the others, as many at a
-/// time as there are processors.
+/// Runs programs of live rows one after the other, each of which runs several rows at a time, and
+/// beside them the others, as many as there are processors, each one test at a time: more at once
+/// would only wait for one another.
 fn run_all<T: Send>(
     programs: &[Program],
     run: impl Fn(&Program) -> T + Sync,
 ) -> Vec<(&Program, T)> {
-    let (live, plain): (Vec<_>, Vec<_>) = programs.iter().partition(|program| program.is_live);
-    let plain = Mutex::new(plain.into_iter());
-    let next = || plain.lock().expect("no lane panics with the lock").next();
-    let lane = || std::iter::from_fn(next).map(|one| (one, run(one))).collect::<Vec<_>>();
-    let run = &run;
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let (live, mut plain): (Vec<_>, Vec<_>) =
+        programs.iter().partition(|program| program.name.ends_with(LIVE));
+    // Those that take longest begin: the one in Python, then roughly by their size.
+    let size = |program: &Program| fs::metadata(&program.executable).map_or(0, |file| file.len());
+    plain.sort_by_key(|program| (program.harness == Harness::Standard, Reverse(size(program))));
+    let queues = [live, plain].map(|programs| Mutex::new(programs.into_iter()));
+    let lane = |queue: &Mutex<std::vec::IntoIter<_>>| {
+        let next = || queue.lock().expect("no lane panics with the lock").next();
+        std::iter::from_fn(next).map(|one| (one, run(one))).collect::<Vec<_>>()
+    };
+    let (lane, [live, plain]) = (&lane, &queues);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let live: Vec<_> =
-            live.into_iter().map(|one| scope.spawn(move || (one, run(one)))).collect();
-        let plain: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-        let plain = plain.into_iter().flat_map(|lane| lane.join().expect("it does not panic"));
-        let plain: Vec<_> = plain.collect();
-        let live = live.into_iter().map(|lane| lane.join().expect("it does not panic"));
-        live.chain(plain).collect()
+        let queues = std::iter::once(live).chain(std::iter::repeat_n(plain, processors));
+        let lanes: Vec<_> = queues.map(|queue| scope.spawn(move || lane(queue))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     })
 }
 
@@ -134,8 +145,9 @@ fn program(line: &str) -> Option<Program> {
     }
     let name =
         if kind == "test" { format!("{package} {target}") } else { format!("{package} ({kind})") };
-    let is_live = kind == "test" && ROWS.contains(&target);
-    Some(Program { name, package, executable: executable.into(), folder, is_live })
+    let has_rows = kind == "test" && ROWS.contains(&target);
+    let harness = if has_rows { Harness::Rows } else { Harness::Standard };
+    Some(Program { name, package, executable: executable.into(), folder, harness })
 }
 
 /// Returns the name in an id such as `path+file:///w/testbed#weir-testbed@0.1.0`; without one the
@@ -160,16 +172,17 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     command.current_dir(&program.folder).stdin(Stdio::null());
     command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
     command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
-    if !program.is_live {
+    if program.harness == Harness::Standard {
         // The standard harness tells times only to whoever says that he knows it may change.
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
+        command.arg("--test-threads=1");
     }
     let start = Instant::now();
     let output = command.output().map_err(io)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     println!("\n-- {} ({:.1} s)\n{text}{errors}", program.name, start.elapsed().as_secs_f64());
-    if !program.is_live {
+    if program.harness == Harness::Standard {
         let lines = text.lines().filter_map(|line| timed(line, &program.name));
         fs::write(&rows, lines.collect::<Vec<_>>().join("\n")).map_err(io)?;
     }
@@ -256,6 +269,8 @@ fn first_seed(root: &Path) -> String {
 
 /// The names of targets whose programs are tables of rows.
 const ROWS: [&str; 2] = ["live", "python"];
+/// How the names of those on live links end.
+const LIVE: &str = " live";
 const SLOWEST: usize = 10;
 /// Bound: how long a test program may run, in seconds.
 const RUN_MAX: &str = "1500";
@@ -301,10 +316,10 @@ mod tests {
             )
         };
         let found = program(&message("test", true)).expect("a program");
-        assert_eq!((found.name.as_str(), found.is_live), ("weir-testbed live", true));
+        assert_eq!((found.name.as_str(), found.harness), ("weir-testbed live", Harness::Rows));
         assert_eq!(found.folder, Path::new("/w/testbed"));
         let unit = program(&message("lib", true)).expect("a program");
-        assert_eq!((unit.name.as_str(), unit.is_live), ("weir-testbed (lib)", false));
+        assert_eq!((unit.name.as_str(), unit.harness), ("weir-testbed (lib)", Harness::Standard));
         assert_eq!(program(&message("bin", false)), None);
         assert_eq!(program(&message("example", true)), None);
         assert_eq!(program("cargo says something"), None);

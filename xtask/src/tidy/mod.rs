@@ -15,6 +15,8 @@ mod texts;
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use citations::{Citations, SOURCES};
 use names::Algorithms;
@@ -94,23 +96,38 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
         Ok(algorithms) => algorithms,
         Err(finding) => return vec![finding],
     };
-    let mut findings = citations.documents();
-    for path in files {
+    let check = |path: &String| {
         // A file that is not text (a capture, a picture) or was deleted has no lines to check.
-        let Ok(text) = std::fs::read_to_string(root.join(path)) else {
-            continue;
-        };
-        findings.extend(TEXT_CHECKS.iter().flat_map(|check| check(path, &text)));
-        if path.ends_with("Cargo.toml") {
-            findings.extend(MANIFEST_CHECKS.iter().flat_map(|check| check(path, &text)));
-        }
-        if path.ends_with(".rs") {
-            findings.extend(check_source(path, &text, &algorithms));
-        }
+        let text = read(path).unwrap_or_default();
+        let mut findings = check_file(path, &text, &algorithms);
         if CITING.iter().any(|end| path.ends_with(end)) {
             findings.extend(citations.check(path, &text));
         }
         findings.extend(texts::documents(path, &text, files));
+        findings
+    };
+    let next = AtomicUsize::new(0);
+    let share = || {
+        let next = || files.get(next.fetch_add(1, Ordering::Relaxed));
+        std::iter::from_fn(next).flat_map(check).collect::<Vec<_>>()
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let mut findings = citations.documents();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(share)).collect();
+        let shares = threads.into_iter().map(|thread| thread.join().expect("no check panics"));
+        findings.extend(shares.flatten());
+    });
+    findings
+}
+
+fn check_file(path: &str, text: &str, algorithms: &Algorithms) -> Vec<Finding> {
+    let mut findings: Vec<_> = TEXT_CHECKS.iter().flat_map(|check| check(path, text)).collect();
+    if path.ends_with("Cargo.toml") {
+        findings.extend(MANIFEST_CHECKS.iter().flat_map(|check| check(path, text)));
+    }
+    if path.ends_with(".rs") {
+        findings.extend(check_source(path, text, algorithms));
     }
     findings
 }

@@ -24,7 +24,7 @@ const OPEN_ENDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!
 /// Reports absolute paths of one machine.
 pub fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     let has = |line: &str| MACHINE_ROOTS.iter().any(|root| has_path(line, root));
-    findings(path, text, has, |line, number| Finding {
+    findings((path, text), &MACHINE_ROOTS, has, |line, number| Finding {
         file: path.to_owned(),
         line: number,
         check: "machine-path",
@@ -39,7 +39,7 @@ pub fn registry_hosts(path: &str, text: &str) -> Vec<Finding> {
         return Vec::new();
     }
     let has = |line: &str| REGISTRY_HOSTS.iter().any(|host| line.contains(host));
-    findings(path, text, has, |_, number| Finding {
+    findings((path, text), &REGISTRY_HOSTS, has, |_, number| Finding {
         file: path.to_owned(),
         line: number,
         check: "registry-host",
@@ -51,7 +51,7 @@ pub fn registry_hosts(path: &str, text: &str) -> Vec<Finding> {
 /// Reports open ends without the number of an issue, as in `(issue 12)` or `#12`.
 pub fn open_ends(path: &str, text: &str) -> Vec<Finding> {
     let has = |line: &str| OPEN_ENDS.iter().any(|word| has_word(line, word)) && !has_issue(line);
-    findings(path, text, has, |_, number| Finding {
+    findings((path, text), &OPEN_ENDS, has, |_, number| Finding {
         file: path.to_owned(),
         line: number,
         check: "open-end",
@@ -69,7 +69,7 @@ pub fn documents(path: &str, text: &str, files: &[String]) -> Vec<Finding> {
         _ => false,
     };
     let has = |line: &str| reads(line) && markdown_names(line).any(|name| !is_among(name, files));
-    findings(path, text, has, |line, number| Finding {
+    findings((path, text), &[".md"], has, |line, number| Finding {
         file: path.to_owned(),
         line: number,
         check: "document",
@@ -93,14 +93,15 @@ fn is_among(name: &str, files: &[String]) -> bool {
     })
 }
 
+/// Returns a finding for each line that `has` something, if one of the words is in the text.
 fn findings(
-    path: &str,
-    text: &str,
+    (path, text): (&str, &str),
+    words: &[&str],
     has: impl Fn(&str) -> bool,
     finding: impl Fn(&str, usize) -> Finding,
 ) -> Vec<Finding> {
     // The text of a licence is not Weir's.
-    if path.starts_with("LICENSE") {
+    if path.starts_with("LICENSE") || !words.iter().any(|word| text.contains(word)) {
         return Vec::new();
     }
     let lines = text.lines().zip(1..).filter(|(line, _)| has(line));

@@ -9,7 +9,7 @@
 use std::env;
 
 /// The workloads of a law on a change.
-const LAWS: u64 = 1000;
+pub const LAWS: u64 = 1000;
 
 /// Returns the number of workloads of a law.
 pub fn laws() -> u64 {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use weir_live::netlink::Netlink;
 use weir_live::status::Status;
 use weir_live::wait::monotonic_ns;
-use weir_testbed::{Found, Gap, Host, RIGHT, Scene, signal};
+use weir_testbed::{Found, Gap, Host, RIGHT, Scene, signal, until};
 
 pub(super) const NAME: &str = "soak";
 
@@ -289,15 +289,28 @@ fn log_file(seen: &Seen, tell: &mut dyn FnMut(Row)) {
 
 fn set_down_and_up(link: &Scene) -> Result<(), String> {
     let set = |up| Netlink::open_in(&link.testbed.weir)?.set_up(RIGHT, up);
-    set(false).map_err(text)?;
+    until_told(link, DOWN.0, || set(false).map_err(text))?;
     thread::sleep(SHORT);
-    set(true).map_err(text)
+    until_told(link, DOWN.1, || set(true).map_err(text))
+}
+
+/// Does something and waits until the log tells of one more event of this kind: what is over sooner
+/// may not have been seen.
+fn until_told(
+    link: &Scene,
+    kind: &str,
+    act: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    let count = || told::count(&link::told(link), kind);
+    let before = count();
+    act()?;
+    until(kind, || count() > before).map_err(text)
 }
 
 fn change_mtu(link: &Scene) -> Result<(), String> {
     for mtu in [1400, 1500] {
         let mut netlink = Netlink::open_in(&link.testbed.weir).map_err(text)?;
-        netlink.set_mtu(RIGHT, mtu).map_err(text)?;
+        until_told(link, "mtu-changed", || netlink.set_mtu(RIGHT, mtu).map_err(text))?;
         thread::sleep(SHORT);
     }
     Ok(())
@@ -326,7 +339,7 @@ fn hang_clients(link: &Scene) -> Result<(), String> {
 }
 
 fn delete_and_make(link: &Scene) -> Result<(), String> {
-    link.testbed.disconnect(Host::Server).map_err(text)?;
+    until_told(link, "port-gone", || link.testbed.disconnect(Host::Server).map_err(text))?;
     thread::sleep(SHORT);
     link.testbed.connect(Host::Server).map_err(text)?;
     // The interface is looked for now and then.

@@ -1,9 +1,11 @@
-//! Runs the tests in Python beside this file with the module that Cargo built for this test: each
-//! is a row.
+//! Runs the tests in Python of the folder above with the module that Cargo built for this test: each
+//! is a row. What else needs a library of Python is a row, too.
 //!
 //! A row whose library or program is missing is ignored, and says which. With
 //! `WEIR_REQUIRE_PYTHON=1` the libraries are installed in an environment of their own, and what
 //! cannot run fails.
+
+mod schema;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
     }
     // Files of tests run beside each other, since one row of each comes after the other.
     all.sort_by_key(|(at, _)| *at);
-    rows::main(all.into_iter().map(|(_, row)| row))
+    rows::main(all.into_iter().map(|(_, row)| row).chain(schema::rows()))
 }
 
 fn row(file: &Arc<File>, name: String) -> Row {
@@ -205,6 +207,7 @@ fn python() -> String {
 /// What the tests need beside Python. Ray is left out: to install it and to kill its nodes takes a
 /// minute more, and `cargo xtask figures sweep` does that.
 const LIBRARIES: &[&str] = &[
+    "jsonschema",
     "matplotlib>=3.6",
     "mypy",
     "numpy",
