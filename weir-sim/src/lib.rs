@@ -14,6 +14,7 @@ pub mod causes;
 pub mod change;
 mod classes;
 pub mod compare;
+mod connections;
 pub mod drive;
 mod events;
 pub mod explain;

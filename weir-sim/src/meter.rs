@@ -3,6 +3,7 @@
 //! Two ledgers: totals since the beginning, which must balance, and what counts in the report,
 //! which begins after the warm-up.
 
+use crate::connections::Connections;
 use crate::script::Datagram;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
@@ -23,8 +24,8 @@ pub(crate) struct SourceMeter {
     pub goodput: u64,
     /// From offer to the last bit at the receiver.
     pub delays: Histogram,
-    /// Segments sent again, before the report begins and in all.
-    pub retransmitted: [u64; 2],
+    /// What its connections did, if it is TCP; there from the end on.
+    pub tcp: Option<Connections>,
     /// How long transfers took, from opening the connection to the last byte.
     pub transfers: Histogram,
     /// The datagram whose fragments are received.

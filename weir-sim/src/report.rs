@@ -6,6 +6,7 @@
 use crate::bins::{BinsReport, quoted};
 use crate::change::ChangeReport;
 pub use crate::classes::ClassReport;
+pub use crate::connections::{Limited, TcpReport};
 pub use crate::figures::{Amount, Delays, Dropped};
 
 use crate::classes::{ClassSums, class_table};
@@ -93,16 +94,6 @@ pub struct SourceReport {
     pub delay: Delays,
     /// What only TCP has.
     pub tcp: Option<TcpReport>,
-}
-
-/// What only TCP has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct TcpReport {
-    /// Segments with data that were sent again.
-    pub retransmitted: u64,
-    /// Transfers completed: from opening the connection to the last byte.
-    #[serde(rename = "transfer_us")]
-    pub transfers: Delays,
 }
 
 /// The balance of the whole run, warm-up included, in packets.
@@ -197,7 +188,6 @@ pub(crate) fn source_report(
     class: &str,
     span: Duration,
 ) -> SourceReport {
-    let listens = source.traffic.tcp().is_some();
     SourceReport {
         name: source.name.clone(),
         kind: source.traffic.keyword(),
@@ -207,10 +197,7 @@ pub(crate) fn source_report(
         lost: Amount::of(meter.dropped, span),
         goodput_bps: rate(meter.goodput, span),
         delay: Delays::of(&meter.delays),
-        tcp: listens.then(|| TcpReport {
-            retransmitted: meter.retransmitted[1] - meter.retransmitted[0],
-            transfers: Delays::of(&meter.transfers),
-        }),
+        tcp: meter.tcp.as_ref().map(|did| did.report(&meter.transfers)),
     }
 }
 
@@ -303,6 +290,10 @@ impl fmt::Display for Report {
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
         writeln!(f, "{}\n", class_table(&self.classes))?;
         writeln!(f, "{}\n", self.source_table())?;
+        let connections = self.tcp_table();
+        if !connections.is_empty() {
+            writeln!(f, "{connections}\n")?;
+        }
         for change in &self.changes {
             writeln!(f, "{change}\n")?;
         }
@@ -335,10 +326,8 @@ impl Report {
             "p99",
             "max",
             "mean",
-            "again",
-            "transfers",
         ];
-        let mut table = Table::new(head).words(&[1, 2]).optional(&[12, 13]);
+        let mut table = Table::new(head).words(&[1, 2]);
         for source in &self.sources {
             let mut row = vec![
                 source.name.clone(),
@@ -350,10 +339,18 @@ impl Report {
                 megabits(source.goodput_bps as f64),
             ];
             row.extend(source.delay.cells());
-            let tcp = source.tcp.as_ref();
-            row.push(tcp.map_or(String::new(), |tcp| tcp.retransmitted.to_string()));
-            row.push(tcp.map_or(String::new(), |tcp| tcp.transfers.count.to_string()));
             table.row(row);
+        }
+        table
+    }
+
+    /// What the connections of the sources with TCP did.
+    fn tcp_table(&self) -> Table {
+        let mut table = TcpReport::table();
+        for source in &self.sources {
+            if let Some(tcp) = &source.tcp {
+                table.row(tcp.cells(&source.name));
+            }
         }
         table
     }

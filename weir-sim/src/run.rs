@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
     /// What is no packet of an open-loop source.
     fn happen(&mut self, at: Instant, event: Event, progress: &mut dyn FnMut(Duration)) {
         match event {
-            Event::Count => self.begin_report(),
+            Event::Count => self.begin_report(at),
             Event::Change(index) => self.change(at, index as usize),
             Event::Progress => {
                 progress(at.since(Instant::ZERO));
@@ -459,13 +459,13 @@ impl<'a> Run<'a> {
         self.changes.push(report);
     }
 
-    fn begin_report(&mut self) {
+    fn begin_report(&mut self, at: Instant) {
         self.settle_drops();
         self.state.counting = true;
         self.state.link.before = self.drive.account().leaves().to_vec();
-        for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
+        for runner in &mut self.runners {
             if let Runner::Tcp(connection) = runner {
-                meter.retransmitted[0] = connection.retransmitted();
+                connection.take_report(at);
             }
         }
     }
@@ -552,9 +552,9 @@ impl<'a> Run<'a> {
 
     fn report(mut self) -> Report {
         self.settle_drops();
-        for (meter, runner) in self.state.meters.iter_mut().zip(&self.runners) {
+        for (meter, runner) in self.state.meters.iter_mut().zip(&mut self.runners) {
             if let Runner::Tcp(connection) = runner {
-                meter.retransmitted[1] = connection.retransmitted();
+                meter.tcp = Some(connection.take_report(self.end));
             }
         }
         let results = Results {

@@ -5,6 +5,7 @@
 //! is there. Invariant: whenever [`Connection::serve`] returns, the applications have nothing left
 //! to read or write, and the endpoints nothing to send at that instant.
 
+use crate::connections::Connections;
 use crate::random::Random;
 use crate::scenario::Tcp;
 use crate::schedule::Transfers;
@@ -31,7 +32,7 @@ pub(crate) struct Connection {
     /// Counts connections, so that packets of an earlier one are known as such.
     pub number: u32,
     progress: Progress,
-    retransmitted: u64,
+    did: Connections,
 }
 
 /// The progress of the present connection.
@@ -83,7 +84,7 @@ impl Connection {
             hosts,
             number: 0,
             progress: Progress { started, written: false, stopped: false, received: 0 },
-            retransmitted: 0,
+            did: Connections::default(),
         }
     }
 
@@ -100,6 +101,7 @@ impl Connection {
         self.number += 1;
         let [sender, receiver] = &mut self.hosts;
         let config = &self.config;
+        self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
         sender.endpoint = Endpoint::connect(Arc::clone(config), now, sender.initial(self.number));
         receiver.endpoint = Endpoint::listen(Arc::clone(config), receiver.initial(self.number));
         self.progress = Progress { started: now, written: false, stopped: false, received: 0 };
@@ -120,9 +122,12 @@ impl Connection {
         self.turn.pause
     }
 
-    /// Segments with data that were sent again.
-    pub fn retransmitted(&self) -> u64 {
-        self.retransmitted
+    /// Returns what this and earlier connections did until `now`, and counts from there on anew.
+    pub fn take_report(&mut self, now: Instant) -> Connections {
+        let [sender, receiver] = &mut self.hosts;
+        let (sent, received) = (sender.endpoint.take_report(now), receiver.endpoint.take_report(now));
+        self.did.add(&sent, &received);
+        std::mem::take(&mut self.did)
     }
 
     /// Whether the wake-up of `side` at `at` still counts; it does once.
@@ -199,7 +204,7 @@ impl Connection {
     fn emit(&mut self, now: Instant, side: Side, out: &mut Vec<Segment>) {
         let endpoint = &mut self.hosts[side as usize].endpoint;
         while let Some(segment) = endpoint.emit(now) {
-            self.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
+            self.did.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
             out.push(segment);
         }
     }

@@ -286,6 +286,13 @@ impl Endpoint {
         &self.sender.report
     }
 
+    /// Returns what the connection did until `now`, and counts from there on anew.
+    pub fn take_report(&mut self, now: Instant) -> Report {
+        let sender = &mut self.sender;
+        sender.limiter.change(now, sender.limiter.cause, &mut sender.report.limits);
+        core::mem::take(&mut sender.report)
+    }
+
     /// Returns the bytes that the other side acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.sender.report.acknowledged

@@ -16,8 +16,8 @@ pub enum Profile {
     Linux,
     /// The letter of the RFCs of today.
     Rfc,
-    /// 4.4BSD as of 1998: NewReno without SACK, delayed acknowledgements of 200 ms, timer of 500
-    /// ms.
+    /// 4.4BSD as of 1998: NewReno without SACK, delayed acknowledgements of 200 ms, a timeout of at
+    /// least a second, buffers of whole segments.
     Bsd1998,
     /// 4.3BSD Tahoe as of 1988: fast retransmission, no fast recovery.
     Tahoe1988,
@@ -64,6 +64,7 @@ impl Config {
                 receive: Bytes::new(65_536),
                 receive_max: Bytes::new(3 << 20),
                 autotuning: true,
+                whole_segments: false,
                 send: Bytes::new(4 << 20),
             },
             initial_window: InitialWindow::Segments(10),
@@ -157,6 +158,7 @@ impl Config {
                 receive: Bytes::new(16_384),
                 receive_max: Bytes::new(16_384),
                 autotuning: false,
+                whole_segments: true,
                 send: Bytes::new(16_384),
             },
             initial_window: InitialWindow::Segments(1),
@@ -168,6 +170,7 @@ impl Config {
                 initial: Duration::from_secs(3),
                 max: Duration::from_secs(64),
                 margin: Duration::ZERO,
+                tick: Duration::from_millis(500),
                 ..rfc.rto
             },
             retries: Retries { syn: 3, syn_linear: 0, syn_ack: 3, data: 12 },

@@ -81,6 +81,26 @@ pub struct Report {
 }
 
 impl Report {
+    /// Adds what another connection did, but its round trips.
+    pub fn add(&mut self, other: &Report) {
+        self.data_segments += other.data_segments;
+        self.lost += other.lost;
+        self.timed_out += other.timed_out;
+        self.probes += other.probes;
+        self.timeouts += other.timeouts;
+        self.undone += other.undone;
+        self.duplicates += other.duplicates;
+        self.mark_reductions += other.mark_reductions;
+        self.marks_received += other.marks_received;
+        self.marks_echoed += other.marks_echoed;
+        self.acknowledged += other.acknowledged;
+        self.received += other.received;
+        let (sum, more) = (&mut self.limits, &other.limits);
+        sum.application = sum.application.plus(more.application);
+        sum.receiver = sum.receiver.plus(more.receiver);
+        sum.congestion = sum.congestion.plus(more.congestion);
+    }
+
     /// Returns the segments sent again, for any cause.
     pub const fn retransmitted(&self) -> u64 {
         self.lost + self.timed_out + self.probes
@@ -156,6 +176,15 @@ impl Rtts {
                 *count /= 2;
             }
         }
+    }
+
+    /// Returns the round trips, each as the middle of its bucket, and how often it was measured.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u16)> + '_ {
+        let counted = self.counts.iter().enumerate().filter(|row| *row.1 > 0);
+        counted.map(|(bucket, count)| {
+            let width = 1 << (FIRST_OCTAVE + bucket as u32 / 4 - 2);
+            (Duration::from_nanos(upper(bucket) - width / 2), *count)
+        })
     }
 
     /// Returns the round trip that `thousandths` of all did not exceed, to a fifth; `None` without

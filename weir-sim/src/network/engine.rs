@@ -248,9 +248,9 @@ impl<'a> Engine<'a> {
             self.outlets[place].begin_report(at);
         }
         self.counting = true;
-        for (meter, runner) in self.meters.iter_mut().zip(&self.runners) {
+        for runner in &mut self.runners {
             if let Runner::Tcp(connection) = runner {
-                meter.retransmitted[0] = connection.retransmitted();
+                connection.take_report(at);
             }
         }
     }

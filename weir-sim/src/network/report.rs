@@ -116,9 +116,9 @@ impl OutletReport {
 impl Engine<'_> {
     /// The report, after the run.
     pub fn report(mut self) -> Report {
-        for (meter, runner) in self.meters.iter_mut().zip(&self.runners) {
+        for (meter, runner) in self.meters.iter_mut().zip(&mut self.runners) {
             if let Runner::Tcp(connection) = runner {
-                meter.retransmitted[1] = connection.retransmitted();
+                meter.tcp = Some(connection.take_report(self.end));
             }
         }
         let span = self.scenario.duration.as_nanos() - self.scenario.warmup.as_nanos();
