@@ -239,9 +239,9 @@ fn send(socket: &UdpSocket, identity: u64, progress: &Progress) -> Sent {
     drop(set_exact_timers());
     // Each processor has a queue of what a veth interface takes, so that datagrams of a thread that
     // moves to another may overtake the ones before.
-    let cpu =
-        usable_cpus().ok().and_then(|all| all.get(identity as usize % all.len().max(1)).copied());
-    drop(cpu.map(pin_to_cpu));
+    let cpus = usable_cpus().unwrap_or_default();
+    let at = identity as usize % cpus.len().max(1);
+    drop(cpus.get(at).map(|cpu| pin_to_cpu(*cpu)));
     let mut bytes = identity.to_be_bytes().to_vec();
     let mut sent = Sent::every(progress.interval_ns().unwrap_or_default());
     let mut due_ns = monotonic_ns();

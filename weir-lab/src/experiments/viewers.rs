@@ -281,7 +281,7 @@ fn is_slow(error: &io::Error) -> bool {
 
 /// Spells with and without, one of each in every so many seconds that are asked for.
 const PAIR_SECONDS: u64 = 2;
-const PAIRS_MIN: u32 = 2;
+const PAIRS_MIN: u32 = 5;
 /// As many make their median certain to about a percent on a machine of two processors.
 const PAIRS_MAX: u32 = 40;
 /// The shortest spell.

@@ -69,6 +69,26 @@ struct Work {
     has_read: bool,
     /// When the classes were chosen, where there are too many.
     chosen: Instant,
+    clock: Clock,
+}
+
+/// What the wall clock said when the link's ports were opened, in milliseconds since 1970.
+#[derive(Default)]
+struct Clock(Option<f64>);
+
+impl Clock {
+    /// Returns the instant of the counts of a status that came at `now_ms`. By the wall clock alone
+    /// it would be later by as long as the answer took, and counts of a second not a second apart.
+    fn read(&mut self, status: &Status, now_ms: f64) -> f64 {
+        let uptime_ms = status.uptime_ns as f64 / 1e6;
+        let opened = now_ms - status.age_ns as f64 / 1e6 - uptime_ms;
+        // The answer that took shortest is right, unless the clock was set or another process
+        // counts.
+        let known = self.0.filter(|known| (opened - known).abs() < SET_MS);
+        let opened = known.map_or(opened, |known| known.min(opened));
+        self.0 = Some(opened);
+        opened + uptime_ms
+    }
 }
 
 impl Work {
@@ -83,6 +103,7 @@ impl Work {
             event: None,
             has_read: false,
             chosen: Instant::now(),
+            clock: Clock::default(),
         }
     }
 
@@ -169,7 +190,7 @@ impl Work {
                 self.shared.feed.put_about();
             }
         }
-        Tally::of(status, &self.tree, now_ms, has_bins)
+        Tally::of(status, &self.tree, self.clock.read(status, now_ms), has_bins)
     }
 
     /// Keeps what happened in the last second.
@@ -287,3 +308,31 @@ const WINDOW: f64 = 1.1;
 const TALLIES_MAX: usize = 16;
 /// How often classes are chosen anew, where there are too many to show all.
 const CHOICE: Duration = Duration::from_secs(60);
+/// What differs more in milliseconds is no answer that took long.
+const SET_MS: f64 = 1000.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_an_answer_takes_moves_no_instant() {
+        let mut clock = Clock::default();
+        // Uptime, age of the counts, when the answer came, and the instant of the counts.
+        let rows = [
+            (1000, 0, 51_020.0, 51_020.0),
+            (2000, 5, 52_006.0, 52_001.0),
+            (3000, 0, 53_300.0, 53_001.0),
+            // The clock was set, back and forth.
+            (4000, 0, 44_002.0, 44_002.0),
+            (5000, 0, 55_001.0, 55_001.0),
+            // Another process.
+            (100, 0, 57_000.0, 57_000.0),
+        ];
+        for (uptime_ms, age_ms, came, wanted) in rows {
+            let (uptime_ns, age_ns) = (uptime_ms * 1_000_000, age_ms * 1_000_000);
+            let status = Status { uptime_ns, age_ns, ..Status::default() };
+            assert_eq!(clock.read(&status, came), wanted, "{uptime_ms}");
+        }
+    }
+}

@@ -73,11 +73,11 @@ pub struct ClassBetween {
 }
 
 impl Tally {
-    /// The counts of a status that came at `now_ms`.
-    pub fn of(status: &Status, tree: &Arc<Tree>, now_ms: f64, has_bins: bool) -> Self {
+    /// The counts of a status, which are those of the instant `t`.
+    pub fn of(status: &Status, tree: &Arc<Tree>, t: f64, has_bins: bool) -> Self {
         let ways = tree.ways.iter().zip(&status.lanes);
         Self {
-            t: now_ms - status.age_ns as f64 / 1e6,
+            t,
             uptime_ns: status.uptime_ns,
             tree: Arc::clone(tree),
             ways: ways.map(|(way, lane)| WayTally::of(way, lane)).collect(),

@@ -19,15 +19,17 @@ struct Program {
     executable: PathBuf,
     /// The folder of its manifest, in which it runs.
     folder: PathBuf,
-    harness: Harness,
+    kind: Kind,
 }
 
-/// Who runs a program's tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Harness {
+/// Whose harness runs a program's tests, in the order in which programs begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// The testbed's, which runs rows on live links.
+    Live,
+    /// The testbed's, which runs rows in Python; they take longest of those that compute.
+    Python,
     Standard,
-    /// The testbed's table of rows.
-    Rows,
 }
 
 /// What became of a program.
@@ -109,10 +111,10 @@ fn run_all<T: Send>(
     run: impl Fn(&Program) -> T + Sync,
 ) -> Vec<(&Program, T)> {
     let (live, mut plain): (Vec<_>, Vec<_>) =
-        programs.iter().partition(|program| program.name.ends_with(LIVE));
-    // Those that take longest begin: the one in Python, then roughly by their size.
+        programs.iter().partition(|program| program.kind == Kind::Live);
+    // The longest begin; how large a program is says roughly how long it takes.
     let size = |program: &Program| fs::metadata(&program.executable).map_or(0, |file| file.len());
-    plain.sort_by_key(|program| (program.harness == Harness::Standard, Reverse(size(program))));
+    plain.sort_by_key(|program| (program.kind, Reverse(size(program))));
     let queues = [live, plain].map(|programs| Mutex::new(programs.into_iter()));
     let lane = |queue: &Mutex<std::vec::IntoIter<_>>| {
         let next = || queue.lock().expect("no lane panics with the lock").next();
@@ -145,9 +147,12 @@ fn program(line: &str) -> Option<Program> {
     }
     let name =
         if kind == "test" { format!("{package} {target}") } else { format!("{package} ({kind})") };
-    let has_rows = kind == "test" && ROWS.contains(&target);
-    let harness = if has_rows { Harness::Rows } else { Harness::Standard };
-    Some(Program { name, package, executable: executable.into(), folder, harness })
+    let kind = match (kind, target) {
+        ("test", "live") => Kind::Live,
+        ("test", "python") => Kind::Python,
+        _ => Kind::Standard,
+    };
+    Some(Program { name, package, executable: executable.into(), folder, kind })
 }
 
 /// Returns the name in an id such as `path+file:///w/testbed#weir-testbed@0.1.0`; without one the
@@ -172,7 +177,7 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     command.current_dir(&program.folder).stdin(Stdio::null());
     command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
     command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
-    if program.harness == Harness::Standard {
+    if program.kind == Kind::Standard {
         // The standard harness tells times only to whoever says that he knows it may change.
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
         command.arg("--test-threads=1");
@@ -182,7 +187,7 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     println!("\n-- {} ({:.1} s)\n{text}{errors}", program.name, start.elapsed().as_secs_f64());
-    if program.harness == Harness::Standard {
+    if program.kind == Kind::Standard {
         let lines = text.lines().filter_map(|line| timed(line, &program.name));
         fs::write(&rows, lines.collect::<Vec<_>>().join("\n")).map_err(io)?;
     }
@@ -267,10 +272,6 @@ fn first_seed(root: &Path) -> String {
     set.or_else(head).unwrap_or_else(|| "0".to_owned())
 }
 
-/// The names of targets whose programs are tables of rows.
-const ROWS: [&str; 2] = ["live", "python"];
-/// How the names of those on live links end.
-const LIVE: &str = " live";
 const SLOWEST: usize = 10;
 /// Bound: how long a test program may run, in seconds.
 const RUN_MAX: &str = "1500";
@@ -316,10 +317,10 @@ mod tests {
             )
         };
         let found = program(&message("test", true)).expect("a program");
-        assert_eq!((found.name.as_str(), found.harness), ("weir-testbed live", Harness::Rows));
+        assert_eq!((found.name.as_str(), found.kind), ("weir-testbed live", Kind::Live));
         assert_eq!(found.folder, Path::new("/w/testbed"));
         let unit = program(&message("lib", true)).expect("a program");
-        assert_eq!((unit.name.as_str(), unit.harness), ("weir-testbed (lib)", Harness::Standard));
+        assert_eq!((unit.name.as_str(), unit.kind), ("weir-testbed (lib)", Kind::Standard));
         assert_eq!(program(&message("bin", false)), None);
         assert_eq!(program(&message("example", true)), None);
         assert_eq!(program("cargo says something"), None);

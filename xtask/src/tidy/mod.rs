@@ -98,7 +98,7 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     };
     let check = |path: &String| {
         // A file that is not text (a capture, a picture) or was deleted has no lines to check.
-        let text = read(path).unwrap_or_default();
+        let Some(text) = read(path) else { return Vec::new() };
         let mut findings = check_file(path, &text, &algorithms);
         if CITING.iter().any(|end| path.ends_with(end)) {
             findings.extend(citations.check(path, &text));

@@ -144,7 +144,7 @@ fn the_stream_is_right() -> Outcome {
         until_ok(&format!("the page comes to all of {name}"), || {
             let history = history().map_err(|why| format!("{why:?}"))?;
             let found = sum(&history, name).unwrap_or(f64::NAN);
-            let is_near = (found - wanted).abs() <= wanted * SAMPLED;
+            let is_near = (found - wanted).abs() <= wanted * ROUNDED;
             if is_near { Ok(()) } else { Err(format!("{found}, not {wanted}: {history}")) }
         })?;
     }
@@ -283,7 +283,5 @@ fn a_death_costs_nothing() -> Outcome {
 
 /// Ends of seconds are rounded to a ms, and values are short numbers.
 const ROUNDED: f64 = 0.02;
-/// The page takes samples of the last second: on a busy machine two of them overlap or leave a gap.
-const SAMPLED: f64 = 0.2;
 /// Frames of neighbour discovery that a host sends in the time of a row.
 const NEIGHBOURS_MAX: u64 = 10;
