@@ -136,7 +136,7 @@ impl Feeds {
                 let flight = Flight { source: number, length, connection: datagram };
                 *place = lane.arrival(at, slots.insert(flight), length);
             }),
-            (Runner::Tcp(_), _) => Count::default(),
+            (Runner::Tcp(_) | Runner::Quic(_), _) => Count::default(),
         };
         // At the end of time: never.
         new[made.packets as usize..].iter_mut().for_each(|none| none.at = Instant::MAX);

@@ -5,14 +5,14 @@
 //! TCP is written with its numbers and options. Invariant: what [`Headers::parse`] reads from the
 //! bytes is what the source's headers said, and the checksum of an IPv4 header is right.
 
-use crate::packets::{Content, mark_of};
+use crate::packets::Content;
 use etherparse::{IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_tcp::{Flags, Segment};
 
-/// Writes the frame of a packet with these headers into `out`: all of a message, of other packets
-/// the headers. `marked` is the traffic class that it left with, if that is not the headers'; a
-/// segment brings its own codepoint.
+/// Writes the frame of a packet with these headers into `out`: all of a message and of a datagram
+/// of QUIC, of other packets the headers. `marked` is the traffic class that it left with, if that is not the headers'; what
+/// an endpoint sends brings its own codepoint.
 pub fn write(
     headers: &Headers,
     length: u32,
@@ -24,12 +24,15 @@ pub fn write(
     ethernet(headers, out);
     let start = out.len();
     let mut class = headers.traffic_class.unwrap_or(0);
+    class = content.mark().map_or(class, |mark| class & !3 | mark);
+    let packet_length = length.saturating_sub(start as u32);
     match content {
         Content::Message(packet) => out.extend_from_slice(packet),
-        Content::Nothing => network(headers, length.saturating_sub(start as u32), None, out),
-        Content::Segment(segment) => {
-            class = class & !3 | mark_of(segment);
-            network(headers, length.saturating_sub(start as u32), Some(segment), out);
+        Content::Nothing => network(headers, packet_length, None, out),
+        Content::Segment(segment) => network(headers, packet_length, Some(segment), out),
+        Content::Quic { bytes, .. } => {
+            network(headers, packet_length, None, out);
+            out.extend_from_slice(bytes);
         }
     }
     let class = marked.unwrap_or(class);

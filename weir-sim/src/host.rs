@@ -81,8 +81,14 @@ impl Host {
     pub fn apply(&self, scenario: &mut Scenario) {
         scenario.delay = scenario.delay.plus(self.forward);
         for source in &mut scenario.sources {
-            let (Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _)) = &mut source.traffic else {
-                continue;
+            let tcp = match &mut source.traffic {
+                Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _) => tcp,
+                // QUIC's receiver is no kernel's.
+                Traffic::Quic(quic) | Traffic::QuicTransfers(quic, _) => {
+                    quic.return_delay = quic.return_delay.plus(self.back);
+                    continue;
+                }
+                _ => continue,
             };
             tcp.return_delay = tcp.return_delay.plus(self.back);
             if let Some(window) = self.window {

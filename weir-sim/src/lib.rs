@@ -31,6 +31,7 @@ mod meter;
 pub mod network;
 mod packets;
 pub mod promise;
+mod quic;
 pub mod random;
 pub mod read;
 pub mod recorded;
@@ -48,6 +49,7 @@ pub mod shown;
 mod source;
 mod tcp;
 pub mod timeline;
+mod transport;
 pub mod watch;
 
 pub use host::Host;

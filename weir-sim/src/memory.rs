@@ -8,7 +8,7 @@ use crate::bins::cells;
 use crate::network::fragments::DATAGRAMS_MAX;
 use crate::network::plan::{Ends, Network, OutletId, TAP_ROWS_MAX};
 use crate::network::route;
-use crate::scenario::{Scenario, Source, Tcp, Traffic};
+use crate::scenario::{Quic, Scenario, Source, Tcp, Traffic};
 use std::fmt;
 use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, Limit};
@@ -53,7 +53,7 @@ impl Need {
             ("packets that wait", sum(&waiting).saturating_mul(PACKET_BYTES)),
             ("histograms", histograms * HISTOGRAM_BYTES),
             ("sources", sources * SOURCE_BYTES),
-            ("TCP windows", tcp(scenario)),
+            ("windows", connections(scenario)),
             ("recorded arrivals", recorded(scenario)),
             ("bins", cells.saturating_mul(8)),
             ("rows of packets", if beside.packets { FILE_BYTES } else { 0 }),
@@ -90,8 +90,8 @@ fn network(scenario: &Scenario, network: &Network) -> [(&'static str, u64); 3] {
         let there = route(network, ends).unwrap_or_default();
         let ways = there.len() + route(network, back).map_or(0, |back| back.len());
         hops = hops.saturating_add(ways as u64);
-        // TCP's packets under way are within its windows.
-        if source.traffic.tcp().is_none() {
+        // A connection's packets under way are within its windows.
+        if !source.traffic.connects() {
             let outlets = there.iter().map(|&outlet| on_wires(scenario, network, (source, outlet)));
             flying = outlets.fold(flying, u64::saturating_add);
         }
@@ -140,15 +140,24 @@ fn waiting(plan: &LinkPlan) -> u64 {
     leaves.fold(0u64, u64::saturating_add).min(u64::from(plan.packets_max))
 }
 
-/// Endpoints of TCP, and the segments that a window has under way.
-fn tcp(scenario: &Scenario) -> u64 {
+/// Endpoints of TCP and QUIC, and what their windows have under way.
+fn connections(scenario: &Scenario) -> u64 {
     let of = |tcp: &Tcp| {
         let segment = u64::from(tcp.mtu().get()).saturating_sub(HEADERS).max(1);
         let window = tcp.config.buffers.receive_max.get().div_ceil(segment);
         window.saturating_mul(SEGMENT_BYTES).saturating_add(ENDPOINTS_BYTES)
     };
-    let plans = scenario.sources.iter().filter_map(|source| source.traffic.tcp());
-    plans.map(of).fold(0, u64::saturating_add)
+    // QUIC's packets hold their bytes.
+    let of_quic = |quic: &Quic| {
+        let packets = quic.window.get().div_ceil(u64::from(quic.mtu.get()));
+        let packet = SEGMENT_BYTES + u64::from(quic.mtu.get());
+        packets.saturating_mul(packet).saturating_add(QUIC_ENDPOINTS_BYTES)
+    };
+    let of_source = |source: &Source| {
+        let quic = source.traffic.quic().map_or(0, of_quic);
+        source.traffic.tcp().map_or(quic, of)
+    };
+    scenario.sources.iter().map(of_source).fold(0, u64::saturating_add)
 }
 
 fn recorded(scenario: &Scenario) -> u64 {
@@ -196,6 +205,8 @@ const SEGMENT_BYTES: u64 = 512;
 const HEADERS: u64 = 40;
 /// Both endpoints of a connection, without a segment under way.
 const ENDPOINTS_BYTES: u64 = 4 << 10;
+/// The same of QUIC.
+const QUIC_ENDPOINTS_BYTES: u64 = 64 << 10;
 /// A row of a tap, in a list that doubles.
 const TAP_BYTES: u64 = 64;
 /// A link on a source's way.

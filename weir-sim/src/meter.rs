@@ -4,6 +4,7 @@
 //! which begins after the warm-up.
 
 use crate::connections::Connections;
+use crate::quic::Done;
 use crate::script::Datagram;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
@@ -26,6 +27,8 @@ pub(crate) struct SourceMeter {
     pub delays: Histogram,
     /// What its connections did, if it is TCP; there from the end on.
     pub tcp: Option<Connections>,
+    /// The same of QUIC.
+    pub quic: Option<Done>,
     /// How long transfers took, from opening the connection to the last byte.
     pub transfers: Histogram,
     /// The datagram whose fragments are received.

@@ -15,6 +15,13 @@ pub enum Content {
     Nothing,
     /// A segment of TCP, with its sequence numbers and options and the length of its data.
     Segment(Segment),
+    /// The payload of a UDP datagram of QUIC, as its endpoints read it.
+    Quic {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// The codepoint of ECN.
+        ecn: u8,
+    },
     /// A whole IP packet of the signalling.
     Message(Vec<u8>),
 }
@@ -25,10 +32,30 @@ impl Content {
         matches!(self, Content::Nothing)
     }
 
-    /// Tells a segment the mark that the traffic class of its packet has.
+    /// Tells an endpoint's packet the mark that its traffic class has.
     pub(crate) fn set_mark(&mut self, traffic_class: u8) {
-        if let Content::Segment(segment) = self {
-            segment.ecn = codepoint(traffic_class);
+        match self {
+            Content::Segment(segment) => segment.ecn = codepoint(traffic_class),
+            Content::Quic { ecn, .. } => *ecn = traffic_class & 3,
+            Content::Nothing | Content::Message(_) => {}
+        }
+    }
+
+    /// The codepoint of ECN that an endpoint gave the packet; `None` for others.
+    pub(crate) const fn mark(&self) -> Option<u8> {
+        match self {
+            Content::Segment(segment) => Some(mark_of(segment)),
+            Content::Quic { ecn, .. } => Some(*ecn),
+            Content::Nothing | Content::Message(_) => None,
+        }
+    }
+
+    /// The bytes of an endpoint's packet behind its IP header.
+    pub(crate) fn payload(&self) -> u32 {
+        match self {
+            Content::Segment(segment) => segment.header_len() + segment.length,
+            Content::Quic { bytes, .. } => UDP_HEADER + bytes.len() as u32,
+            Content::Nothing | Content::Message(_) => 0,
         }
     }
 }
@@ -44,7 +71,7 @@ fn codepoint(traffic_class: u8) -> Ecn {
 }
 
 /// Returns the lower two bits of the traffic class of a packet with this segment.
-pub(crate) const fn mark_of(segment: &Segment) -> u8 {
+const fn mark_of(segment: &Segment) -> u8 {
     match segment.ecn {
         Ecn::NotEct => 0,
         Ecn::Ect1 => 1,
@@ -95,6 +122,7 @@ pub(crate) const PACKED_SOURCES_MAX: usize = 1 << (32 - PACKED_LENGTH_BITS);
 /// The longest of them.
 pub(crate) const PACKED_LENGTH_MAX: u32 = (1 << PACKED_LENGTH_BITS) - 1;
 const PACKED_LENGTH_BITS: u32 = 16;
+const UDP_HEADER: u32 = 8;
 
 impl<F: Copy> Packets<F> {
     /// Takes a slot for a packet without content.
@@ -130,7 +158,7 @@ impl<F: Copy> Packets<F> {
         self.contents.get(handle.0 as usize).unwrap_or(&Content::Nothing)
     }
 
-    /// Tells the segment in a slot the mark that its packet has now.
+    /// Tells the content of a slot the mark that its packet has now.
     pub fn set_mark(&mut self, handle: Handle, traffic_class: u8) {
         if let Some(content) = self.contents.get_mut(handle.0 as usize) {
             content.set_mark(traffic_class);

@@ -15,6 +15,7 @@ use crate::figures::rate;
 use crate::host::Calibrated;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
+use crate::quic::QuicReport;
 use crate::scenario::{Scenario, Source};
 use crate::shown::{Table, bits_per_second, megabits, seconds};
 use serde::Serialize;
@@ -94,6 +95,9 @@ pub struct SourceReport {
     pub delay: Delays,
     /// What only TCP has.
     pub tcp: Option<TcpReport>,
+    /// What only QUIC has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicReport>,
 }
 
 /// The balance of the whole run, warm-up included, in packets.
@@ -198,6 +202,7 @@ pub(crate) fn source_report(
         goodput_bps: rate(meter.goodput, span),
         delay: Delays::of(&meter.delays),
         tcp: meter.tcp.as_ref().map(|did| did.report(&meter.transfers)),
+        quic: meter.quic.as_ref().map(|done| done.report(&meter.transfers)),
     }
 }
 
@@ -290,9 +295,10 @@ impl fmt::Display for Report {
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
         writeln!(f, "{}\n", class_table(&self.classes))?;
         writeln!(f, "{}\n", self.source_table())?;
-        let connections = self.tcp_table();
-        if !connections.is_empty() {
-            writeln!(f, "{connections}\n")?;
+        for connections in [self.tcp_table(), self.quic_table()] {
+            if !connections.is_empty() {
+                writeln!(f, "{connections}\n")?;
+            }
         }
         for change in &self.changes {
             writeln!(f, "{change}\n")?;
@@ -350,6 +356,17 @@ impl Report {
         for source in &self.sources {
             if let Some(tcp) = &source.tcp {
                 table.row(tcp.cells(&source.name));
+            }
+        }
+        table
+    }
+
+    /// What the connections of the sources with QUIC did.
+    fn quic_table(&self) -> Table {
+        let mut table = QuicReport::table();
+        for source in &self.sources {
+            if let Some(quic) = &source.quic {
+                table.row(quic.cells(&source.name));
             }
         }
         table

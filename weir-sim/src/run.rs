@@ -16,12 +16,14 @@ use crate::explain::Explained;
 use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::network;
-use crate::packets::{Content, Flight, Packets, mark_of};
+use crate::packets::{Content, Flight, Packets};
 use crate::random::Random;
 use crate::report::{Report, Results};
-use crate::scenario::{Scenario, Sizes, Source, Tcp, Traffic};
+use crate::quic;
+use crate::scenario::{Mtu, Scenario, Sizes, Source, Traffic};
 use crate::source::{OpenLoop, Rhythm};
-use crate::tcp::{Connection, Served, Side};
+use crate::tcp::Connection;
+use crate::transport::{Served, Side, Transport};
 use crate::watch::{REST_MAX, Watch, Watching};
 use std::fmt;
 use std::net::IpAddr;
@@ -34,7 +36,6 @@ use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
 use weir_core::units::{Duration, Instant};
-use weir_tcp::Segment;
 
 /// Why a scenario cannot run.
 #[derive(Clone, PartialEq, Debug)]
@@ -128,15 +129,15 @@ enum Event {
     Change(u32),
     /// An open-loop source sends.
     Send(u32),
-    /// A TCP source opens its next connection.
+    /// A source opens its next connection.
     Open(u32),
-    /// A TCP source is given no more to send.
+    /// A source of connections is given no more to send.
     Close(u32),
-    /// A packet reaches a TCP receiver.
+    /// A packet reaches the receiver of a connection.
     Deliver(Handle),
-    /// A packet comes back to a TCP sender.
+    /// A packet comes back to the sender of a connection.
     Return(Handle),
-    /// A timer of a TCP stack ends.
+    /// A timer of an endpoint ends.
     Wake(u32, Side),
 }
 
@@ -144,23 +145,49 @@ enum Event {
 pub(crate) enum Runner {
     Open(OpenLoop),
     Tcp(Box<Connection>),
+    Quic(Box<quic::Connection>),
 }
 
 impl Runner {
     /// Sets up what `source` sends.
     pub(crate) fn new(seed: u64, source: &Source) -> Result<Self, RunError> {
         let random = Random::stream(seed, &source.name);
-        let Some(tcp) = source.traffic.tcp() else {
+        let traffic = &source.traffic;
+        if !traffic.connects() {
             let span = (source.start, source.stop.unwrap_or(Instant::MAX));
             return Ok(Runner::Open(open_loop(source, random, span)));
-        };
-        let refuse = |why| RunError::Endpoints(source.name.clone(), why);
-        let ip_header = check_endpoints(&source.headers, tcp).map_err(refuse)?;
-        let mut connection = Connection::new(tcp, ip_header, random);
-        if let Traffic::Transfers(_, work) = &source.traffic {
-            connection = connection.with_work(work.start());
         }
-        Ok(Runner::Tcp(Box::new(connection)))
+        let refuse = |why| RunError::Endpoints(source.name.clone(), why);
+        let ip_header = check_endpoints(&source.headers, traffic).map_err(refuse)?;
+        let work = traffic.work().map(|work| work.start());
+        if let Some(plan) = traffic.quic() {
+            let connection = quic::Connection::new(plan, ip_header, work, random);
+            return Ok(Runner::Quic(Box::new(connection)));
+        }
+        let tcp = traffic.tcp().expect("a connection is of QUIC or of TCP");
+        let connection = Connection::new(tcp, ip_header, random);
+        Ok(Runner::Tcp(Box::new(match work {
+            Some(work) => connection.with_work(work),
+            None => connection,
+        })))
+    }
+
+    /// The connection of a source that has one.
+    pub(crate) fn transport(&mut self) -> &mut dyn Transport {
+        match self {
+            Runner::Tcp(connection) => connection.as_mut(),
+            Runner::Quic(connection) => connection.as_mut(),
+            Runner::Open(_) => unreachable!("only a source of connections has this event"),
+        }
+    }
+
+    /// Writes what the connections did until `now` to the source's meter, and counts anew.
+    pub(crate) fn report(&mut self, now: Instant, meter: &mut SourceMeter) {
+        match self {
+            Runner::Tcp(connection) => meter.tcp = Some(connection.take_report(now)),
+            Runner::Quic(connection) => meter.quic = Some(connection.take_report()),
+            Runner::Open(_) => {}
+        }
     }
 }
 
@@ -173,8 +200,8 @@ struct Run<'a> {
     /// Whether packets that leave can cause arrivals.
     listening: bool,
     end: Instant,
-    /// What a TCP endpoint sent, on its way to the link or back.
-    sending: Vec<Segment>,
+    /// What an endpoint sent, on its way to the link or back.
+    sending: Vec<Content>,
     /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
     unsettled_max: u32,
@@ -195,7 +222,7 @@ struct State<'a> {
     meters: Vec<SourceMeter>,
     /// Per source: leaf, bytes of a frame in front of its payload, and whether it listens.
     lanes: Vec<Lane>,
-    /// Of each TCP source: the lane of packets with each codepoint of ECN.
+    /// Of each source of connections: the lane of packets with each codepoint of ECN.
     marked_lanes: Vec<Option<Box<MarkedLanes>>>,
     link: LinkMeter,
     delay: Duration,
@@ -335,7 +362,7 @@ impl<'a> Run<'a> {
                 let step = Duration::from_nanos(self.scenario.duration.as_nanos() / 100 + 1);
                 self.events.push(at.after(step), Event::Progress);
             }
-            _ => self.tcp_event(at, event),
+            _ => self.connection_event(at, event),
         }
     }
 
@@ -463,29 +490,27 @@ impl<'a> Run<'a> {
         self.settle_drops();
         self.state.counting = true;
         self.state.link.before = self.drive.account().leaves().to_vec();
-        for runner in &mut self.runners {
-            if let Runner::Tcp(connection) = runner {
-                connection.take_report(at);
-            }
+        for (meter, runner) in self.state.meters.iter_mut().zip(&mut self.runners) {
+            runner.report(at, meter);
         }
     }
 
-    fn tcp_event(&mut self, at: Instant, event: Event) {
+    fn connection_event(&mut self, at: Instant, event: Event) {
         match event {
             Event::Open(source) if self.scenario.sources[source as usize].has_stopped(at) => {}
             Event::Open(source) => {
-                self.tcp(source).open(at);
-                self.serve(at, source, Side::Receiver, None);
-                self.serve(at, source, Side::Sender, None);
+                self.transport(source).open(at);
+                self.serve(at, source, Side::Receiver, Content::Nothing);
+                self.serve(at, source, Side::Sender, Content::Nothing);
             }
             Event::Close(source) => {
-                self.tcp(source).close();
-                self.serve(at, source, Side::Sender, None);
+                self.transport(source).close();
+                self.serve(at, source, Side::Sender, Content::Nothing);
             }
             Event::Deliver(handle) => self.arrive(at, handle, Side::Receiver),
             Event::Return(handle) => self.arrive(at, handle, Side::Sender),
-            Event::Wake(source, side) if self.tcp(source).wakes(side, at) => {
-                self.serve(at, source, side, None);
+            Event::Wake(source, side) if self.transport(source).wakes(side, at) => {
+                self.serve(at, source, side, Content::Nothing);
             }
             _ => {}
         }
@@ -493,31 +518,29 @@ impl<'a> Run<'a> {
 
     fn arrive(&mut self, at: Instant, handle: Handle, side: Side) {
         let flight = self.state.packets.get(handle);
-        let Content::Segment(segment) = self.state.packets.take(handle) else { return };
+        let content = self.state.packets.take(handle);
         // A packet of an earlier connection means nothing to this one.
-        if self.tcp(flight.source).number == flight.connection {
-            self.serve(at, flight.source, side, Some(&segment));
+        if self.transport(flight.source).number() == flight.connection {
+            self.serve(at, flight.source, side, content);
         }
     }
 
-    /// Lets one TCP endpoint work and sends what it emits on its way.
-    fn serve(&mut self, at: Instant, source: u32, side: Side, segment: Option<&Segment>) {
-        let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
-            unreachable!("only TCP sources have this event")
-        };
-        let served = connection.serve(at, side, segment, &mut self.sending);
-        let (number, return_delay) = (connection.number, connection.return_delay());
+    /// Lets one endpoint work and sends what it emits on its way.
+    fn serve(&mut self, at: Instant, source: u32, side: Side, content: Content) {
+        let connection = self.runners[source as usize].transport();
+        let served = connection.serve(at, side, content, &mut self.sending);
+        let (number, return_delay) = (connection.number(), connection.return_delay());
         let think = if served.completed.is_some() { connection.think() } else { None };
         self.note(at, source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));
         }
         let mut sending = std::mem::take(&mut self.sending);
-        for segment in sending.drain(..) {
-            let length = self.state.lanes[source as usize].length(&segment);
+        for content in sending.drain(..) {
+            let length = self.state.lanes[source as usize].length(&content);
             let flight = Flight { source, length, connection: number };
-            let mark = mark_of(&segment);
-            let handle = self.state.packets.insert_with(flight, Content::Segment(segment));
+            let mark = content.mark().unwrap_or(0);
+            let handle = self.state.packets.insert_with(flight, content);
             if side == Side::Sender {
                 let arrival = self.state.marked_lane(source, mark).arrival(at, handle, length);
                 self.offer(at, arrival, flight);
@@ -543,19 +566,14 @@ impl<'a> Run<'a> {
         debug_assert!(at < self.end, "nothing happens after the end");
     }
 
-    fn tcp(&mut self, source: u32) -> &mut Connection {
-        match &mut self.runners[source as usize] {
-            Runner::Tcp(connection) => connection,
-            Runner::Open(_) => unreachable!("only TCP sources have this event"),
-        }
+    fn transport(&mut self, source: u32) -> &mut dyn Transport {
+        self.runners[source as usize].transport()
     }
 
     fn report(mut self) -> Report {
         self.settle_drops();
         for (meter, runner) in self.state.meters.iter_mut().zip(&mut self.runners) {
-            if let Runner::Tcp(connection) = runner {
-                meter.tcp = Some(connection.take_report(self.end));
-            }
+            runner.report(self.end, meter);
         }
         let results = Results {
             tree: &self.plan.tree,
@@ -629,10 +647,10 @@ impl State<'_> {
         }
     }
 
-    /// The lane of a TCP source's packets with this codepoint of ECN.
+    /// The lane of a connection's packets with this codepoint of ECN.
     fn marked_lane(&self, source: u32, codepoint: u8) -> &Lane {
         let marked = self.marked_lanes[source as usize].as_deref();
-        &marked.expect("a TCP source has them")[usize::from(codepoint & 3)]
+        &marked.expect("a source of connections has them")[usize::from(codepoint & 3)]
     }
 
     #[inline]
@@ -689,9 +707,9 @@ impl Lane {
         Arrival { at, leaf: self.leaf, packet: Packet { handle, length, ..self.packet } }
     }
 
-    /// The length of a frame with this segment.
-    fn length(&self, segment: &Segment) -> u32 {
-        self.headers - UDP_HEADER + segment.header_len() + segment.length
+    /// The length of a frame with what an endpoint sent.
+    fn length(&self, content: &Content) -> u32 {
+        self.headers - UDP_HEADER + content.payload()
     }
 }
 
@@ -714,10 +732,10 @@ impl SourceMeter {
     }
 }
 
-/// The lanes of a TCP source's packets by their codepoint of ECN, which rules may ask for.
+/// The lanes of a connection's packets by their codepoint of ECN, which rules may ask for.
 type MarkedLanes = [Lane; 4];
 
-/// The lanes of TCP sources by codepoint.
+/// The lanes of connections by codepoint.
 fn marked_lanes(
     sources: &[Source],
     classifier: &Classifier,
@@ -725,7 +743,9 @@ fn marked_lanes(
 ) -> Vec<Option<Box<MarkedLanes>>> {
     let mut classifier = classifier.clone();
     let marked = |(number, source): (usize, &Source)| {
-        source.traffic.tcp()?;
+        if !source.traffic.connects() {
+            return None;
+        }
         let lane = |codepoint| {
             let class = source.headers.traffic_class.unwrap_or(0) & !3 | codepoint;
             let headers = Headers { traffic_class: Some(class), ..source.headers };
@@ -781,7 +801,7 @@ fn lane(
         leaf: classified.leaf,
         packet,
         headers: source.link_header() + ip_header + UDP_HEADER,
-        listens: source.traffic.tcp().is_some(),
+        listens: source.traffic.connects(),
         datagram: match &source.traffic {
             Traffic::Scripted(script) => script.datagram(),
             _ => None,
@@ -805,31 +825,47 @@ pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant
             let none = Step { after: Duration::ZERO, length: 0, datagram: 0 };
             (&Sizes::NONE, Rhythm::Scripted(script.start(), none))
         }
-        Traffic::Tcp(_) | Traffic::Transfers(..) => unreachable!("TCP listens"),
+        Traffic::Tcp(_)
+        | Traffic::Quic(_)
+        | Traffic::Transfers(..)
+        | Traffic::QuicTransfers(..) => unreachable!("a connection listens"),
     };
     OpenLoop::new(random, sizes.clone(), rhythm, span)
 }
 
 /// The length of the IP header of a connection with these headers, or why there can be none.
-pub(crate) fn check_endpoints(headers: &Headers, tcp: &Tcp) -> Result<u16, &'static str> {
-    if headers.protocol != Some(Protocol::TCP) {
-        return Err("its packets are not TCP's");
+pub(crate) fn check_endpoints(headers: &Headers, traffic: &Traffic) -> Result<u16, &'static str> {
+    let (protocol, mtu) = match (traffic.tcp(), traffic.quic()) {
+        (Some(tcp), _) => (Protocol::TCP, tcp.mtu()),
+        (_, Some(quic)) => (Protocol::UDP, quic.mtu),
+        _ => return Err("its traffic is not that of a connection"),
+    };
+    if headers.protocol != Some(protocol) {
+        let quic = protocol == Protocol::UDP;
+        return Err(if quic { "its packets are not UDP's" } else { "its packets are not TCP's" });
     }
     let ports = headers.ports.filter(|ports| ports.source != 0 && ports.destination != 0);
-    ports.ok_or("TCP needs two ports that are not 0")?;
+    ports.ok_or("a connection needs two ports that are not 0")?;
     let ends = headers.addresses.source().zip(headers.addresses.destination());
-    let (from, to) = ends.ok_or("TCP needs two addresses")?;
+    let (from, to) = ends.ok_or("a connection needs two addresses")?;
     let is_host = |address: IpAddr| {
         let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
         !address.is_multicast() && !address.is_unspecified() && !broadcast
     };
     if !is_host(from) || !is_host(to) || from == to {
-        return Err("TCP needs the addresses of two hosts");
+        return Err("a connection needs the addresses of two hosts");
     }
-    if from.is_ipv6() && tcp.mtu().get() < IPV6_MTU_MIN {
+    check_mtu(from.is_ipv6(), protocol, mtu)
+}
+
+fn check_mtu(six: bool, protocol: Protocol, mtu: Mtu) -> Result<u16, &'static str> {
+    if six && mtu.get() < IPV6_MTU_MIN {
         return Err("IPv6 needs an MTU of at least 1280 bytes");
     }
-    Ok(if from.is_ipv6() { IPV6_HEADER } else { IPV4_HEADER })
+    if protocol == Protocol::UDP && mtu.get() < QUIC_MTU_MIN {
+        return Err("QUIC over IPv4 needs an MTU of at least 1228 bytes");
+    }
+    Ok(if six { IPV6_HEADER } else { IPV4_HEADER })
 }
 
 pub(crate) fn check_names(sources: &[Source]) -> Result<(), RunError> {
@@ -873,3 +909,5 @@ const UDP_HEADER: u32 = 8;
 const IPV4_HEADER: u16 = 20;
 const IPV6_HEADER: u16 = 40;
 const IPV6_MTU_MIN: u16 = 1280;
+/// [rfc9000 §14] A datagram of 1200 bytes and its headers of IPv4 and UDP.
+const QUIC_MTU_MIN: u16 = 1228;

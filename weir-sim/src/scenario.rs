@@ -139,11 +139,15 @@ pub enum Traffic {
     },
     /// One TCP connection at a time.
     Tcp(Tcp),
+    /// One QUIC connection at a time.
+    Quic(Quic),
     /// The packets of a model of an application, sent regardless of losses.
     Scripted(Arc<dyn Script>),
     /// What a model of an application transfers, one TCP connection at a time; the plan's own
     /// `transfer` has no part in it.
     Transfers(Tcp, Arc<dyn Work>),
+    /// The same over QUIC.
+    QuicTransfers(Quic, Arc<dyn Work>),
 }
 
 /// The lengths of frames, without check sequence.
@@ -194,6 +198,39 @@ pub struct Tcp {
     pub return_delay: Duration,
 }
 
+/// A QUIC connection, or one after another: one stream of one side. All that is not here is as in
+/// quinn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Quic {
+    /// The congestion control.
+    pub congestion: QuicCongestion,
+    /// What a new connection may send before it knows the path; in place of TCP's rules that of
+    /// RFC 9002, 10 packets of up to 1472 bytes.
+    pub initial_window: InitialWindow,
+    /// What the receiver buffers, of the stream and of the connection; at least a byte.
+    pub window: Bytes,
+    /// How long the sender asks the receiver to hold acknowledgements back; zero asks for one of
+    /// each packet. `None` asks nothing: one of every second packet, after 25 ms at most.
+    pub ack_delay: Option<Duration>,
+    /// Whether packets say that congestion may mark them.
+    pub ecn: bool,
+    /// The largest IP packet, which is known from the start.
+    pub mtu: Mtu,
+    /// The amount to send; without it, the source never ends.
+    pub transfer: Option<Transfer>,
+    /// How long the receiver's packets travel; nothing else is on their way.
+    pub return_delay: Duration,
+}
+
+/// A congestion control of quinn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QuicCongestion {
+    /// CUBIC.
+    Cubic,
+    /// NewReno.
+    Reno,
+}
+
 /// An amount to send, once or again and again.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Transfer {
@@ -216,8 +253,9 @@ impl Traffic {
             Traffic::Poisson { .. } => "poisson",
             Traffic::OnOff { .. } => "on-off",
             Traffic::Tcp(_) => "tcp",
+            Traffic::Quic(_) => "quic",
             Traffic::Scripted(script) => script.keyword(),
-            Traffic::Transfers(_, work) => work.keyword(),
+            Traffic::Transfers(_, work) | Traffic::QuicTransfers(_, work) => work.keyword(),
         }
     }
 
@@ -225,6 +263,33 @@ impl Traffic {
     pub fn tcp(&self) -> Option<&Tcp> {
         match self {
             Traffic::Tcp(tcp) | Traffic::Transfers(tcp, _) => Some(tcp),
+            _ => None,
+        }
+    }
+
+    /// Returns the QUIC parameters of a source that uses QUIC.
+    pub fn quic(&self) -> Option<&Quic> {
+        match self {
+            Traffic::Quic(quic) | Traffic::QuicTransfers(quic, _) => Some(quic),
+            _ => None,
+        }
+    }
+
+    /// Whether it is sent over connections, so that the sender hears from the receiver.
+    pub(crate) fn connects(&self) -> bool {
+        self.tcp().is_some() || self.quic().is_some()
+    }
+
+    /// The amount to send that the plan of a connection names.
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
+        let quic = self.quic().and_then(|quic| quic.transfer);
+        self.tcp().map_or(quic, |tcp| tcp.transfer)
+    }
+
+    /// The model of an application that gives transfers, if one does.
+    pub(crate) fn work(&self) -> Option<&Arc<dyn Work>> {
+        match self {
+            Traffic::Transfers(_, work) | Traffic::QuicTransfers(_, work) => Some(work),
             _ => None,
         }
     }
@@ -401,6 +466,23 @@ impl Default for Tcp {
     }
 }
 
+impl Default for Quic {
+    /// A connection without end with quinn's own window, 1.25 MB, and without ECN, as that of
+    /// [`Tcp`].
+    fn default() -> Self {
+        Self {
+            congestion: QuicCongestion::Cubic,
+            initial_window: InitialWindow::Rfc6928,
+            window: QUIC_WINDOW_DEFAULT,
+            ack_delay: None,
+            ecn: false,
+            mtu: Mtu::ETHERNET,
+            transfer: None,
+            return_delay: Duration::ZERO,
+        }
+    }
+}
+
 impl Tcp {
     /// Returns a connection without end between two such hosts.
     pub fn of_profile(profile: Profile) -> Self {
@@ -501,6 +583,8 @@ pub const SIZES_MAX: usize = 64;
 pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 /// The receiver's buffer of a source that names none.
 pub const WINDOW_DEFAULT: Bytes = Bytes::new(65_535);
+/// The same over QUIC: quinn's, for 100 Mbit/s over 100 ms.
+pub const QUIC_WINDOW_DEFAULT: Bytes = Bytes::new(1_250_000);
 /// The largest window: the scale reaches 1 GiB, but each segment under way takes memory.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
 /// The least retransmission timeout without selective acknowledgements [rfc6298 §2.4].

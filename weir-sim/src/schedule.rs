@@ -6,7 +6,7 @@
 
 use crate::random::Random;
 use crate::run::open_loop;
-use crate::scenario::{Source, Tcp};
+use crate::scenario::{Source, Transfer};
 use crate::script::{Turn, Turns};
 use crate::source::OpenLoop;
 use weir_core::units::Instant;
@@ -18,7 +18,7 @@ pub use crate::source::Sending;
 pub enum Schedule {
     /// Packets, regardless of what becomes of them.
     Packets(Packets),
-    /// Transfers over TCP, each on a connection of its own.
+    /// Transfers, each on a connection of its own.
     Transfers(Transfers),
 }
 
@@ -26,10 +26,10 @@ pub enum Schedule {
 #[derive(Debug)]
 pub struct Packets(OpenLoop);
 
-/// The transfers of a TCP source, one after another.
+/// The transfers of a source of connections, one after another.
 #[derive(Debug)]
 pub struct Transfers {
-    transfer: Option<crate::scenario::Transfer>,
+    transfer: Option<Transfer>,
     /// The transfers, if a model of an application gives them instead of the plan.
     work: Option<Box<dyn Turns>>,
     random: Random,
@@ -39,11 +39,11 @@ impl Schedule {
     /// What `source` sends in a run with this seed.
     pub fn new(seed: u64, source: &Source) -> Self {
         let random = Random::stream(seed, &source.name);
-        let Some(tcp) = source.traffic.tcp() else {
+        if !source.traffic.connects() {
             let span = (source.start, source.stop.unwrap_or(Instant::MAX));
             return Self::Packets(Packets(open_loop(source, random, span)));
-        };
-        Self::Transfers(Transfers::of_source(source, tcp, random))
+        }
+        Self::Transfers(Transfers::of_source(source, random))
     }
 }
 
@@ -59,20 +59,21 @@ impl Iterator for Packets {
 
 impl Transfers {
     /// Those of `source`, whose hosts drew a seed each from `random` before.
-    fn of_source(source: &Source, tcp: &Tcp, mut random: Random) -> Self {
+    fn of_source(source: &Source, mut random: Random) -> Self {
         for _host in ["sender", "receiver"] {
             random.bits();
         }
-        let work = match &source.traffic {
-            crate::scenario::Traffic::Transfers(_, work) => Some(work.start()),
-            _ => None,
-        };
-        Self::new(tcp, work, random)
+        let work = source.traffic.work().map(|work| work.start());
+        Self::new(source.traffic.transfer(), work, random)
     }
 
     /// Those that `work` gives, or else the plan.
-    pub(crate) fn new(tcp: &Tcp, work: Option<Box<dyn Turns>>, random: Random) -> Self {
-        Self { transfer: tcp.transfer, work, random }
+    pub(crate) fn new(
+        transfer: Option<Transfer>,
+        work: Option<Box<dyn Turns>>,
+        random: Random,
+    ) -> Self {
+        Self { transfer, work, random }
     }
 
     /// Returns the same of a source whose transfers a model of an application makes.

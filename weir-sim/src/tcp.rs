@@ -2,24 +2,18 @@
 //!
 //! What the sender emits goes through the link, what the receiver emits comes back over the return
 //! path. The sending application writes a whole transfer at once, the receiving one reads whatever
-//! is there. Invariant: whenever [`Connection::serve`] returns, the applications have nothing left
-//! to read or write, and the endpoints nothing to send at that instant.
+//! is there. Invariant: that of [`Transport`].
 
 use crate::connections::Connections;
+use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::Tcp;
 use crate::schedule::Transfers;
 use crate::script::{Turn, Turns};
+use crate::transport::{Alarm, Served, Side, Transport};
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration, Instant};
-use weir_tcp::{Config, Endpoint, Segment, SeqNumber, State};
-
-/// The sender or the receiver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
-    Sender,
-    Receiver,
-}
+use weir_tcp::{Config, Endpoint, SeqNumber, State};
 
 /// A sender and a receiver, and the transfer between them.
 pub(crate) struct Connection {
@@ -29,8 +23,7 @@ pub(crate) struct Connection {
     /// The present transfer.
     turn: Turn,
     hosts: [Host; 2],
-    /// Counts connections, so that packets of an earlier one are known as such.
-    pub number: u32,
+    number: u32,
     progress: Progress,
     did: Connections,
 }
@@ -46,23 +39,11 @@ struct Progress {
     received: u64,
 }
 
-/// The result of serving a host.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Served {
-    /// Bytes that reached the receiving application.
-    pub received: u64,
-    /// The duration of a transfer that was completed now.
-    pub completed: Option<Duration>,
-    /// When the host must be served again, if nothing comes before and it is not already planned.
-    pub wake: Option<Instant>,
-}
-
 struct Host {
     endpoint: Endpoint,
     /// The initial sequence number of its first connection.
     initial: u32,
-    /// The earliest wake-up that is planned.
-    wake: Option<Instant>,
+    alarm: Alarm,
 }
 
 impl Connection {
@@ -72,12 +53,12 @@ impl Connection {
         let mut host = || {
             let initial = random.bits() as u32;
             let endpoint = Endpoint::listen(Arc::clone(&config), SeqNumber(initial));
-            Host { endpoint, initial, wake: None }
+            Host { endpoint, initial, alarm: Alarm::default() }
         };
         let hosts = [host(), host()];
         let (started, none) = (Instant::ZERO, Turn { bytes: None, pause: None });
         Self {
-            transfers: Transfers::new(plan, None, random),
+            transfers: Transfers::new(plan.transfer, None, random),
             config,
             return_delay: plan.return_delay,
             turn: none,
@@ -93,35 +74,6 @@ impl Connection {
         Self { transfers: self.transfers.with_work(work), ..self }
     }
 
-    /// Opens a connection for the next transfer, if there is one, in place of an earlier
-    /// connection. Serve the sender next.
-    pub fn open(&mut self, now: Instant) {
-        let Some(turn) = self.transfers.next() else { return };
-        self.turn = turn;
-        self.number += 1;
-        let [sender, receiver] = &mut self.hosts;
-        let config = &self.config;
-        self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
-        sender.endpoint = Endpoint::connect(Arc::clone(config), now, sender.initial(self.number));
-        receiver.endpoint = Endpoint::listen(Arc::clone(config), receiver.initial(self.number));
-        self.progress = Progress { started: now, written: false, stopped: false, received: 0 };
-    }
-
-    /// Lets the sending application write no more; a transfer that it has begun is still sent.
-    pub fn close(&mut self) {
-        self.progress.stopped = true;
-    }
-
-    /// How long the receiver's packets travel.
-    pub fn return_delay(&self) -> Duration {
-        self.return_delay
-    }
-
-    /// The pause until the next transfer, if there is to be one.
-    pub fn think(&self) -> Option<Duration> {
-        self.turn.pause
-    }
-
     /// Returns what this and earlier connections did until `now`, and counts from there on anew.
     pub fn take_report(&mut self, now: Instant) -> Connections {
         let [sender, receiver] = &mut self.hosts;
@@ -130,52 +82,7 @@ impl Connection {
         std::mem::take(&mut self.did)
     }
 
-    /// Whether the wake-up of `side` at `at` still counts; it does once.
-    pub fn wakes(&mut self, side: Side, at: Instant) -> bool {
-        let host = &mut self.hosts[side as usize];
-        let counts = host.wake == Some(at);
-        if counts {
-            host.wake = None;
-        }
-        counts
-    }
-
-    /// Lets `side` receive `segment`, or fire its timers if there is none, and do all it can. What
-    /// it sends goes to the end of `out`.
-    pub fn serve(
-        &mut self,
-        now: Instant,
-        side: Side,
-        segment: Option<&Segment>,
-        out: &mut Vec<Segment>,
-    ) -> Served {
-        if self.number == 0 {
-            return Served::default();
-        }
-        let endpoint = &mut self.hosts[side as usize].endpoint;
-        match segment {
-            Some(segment) => endpoint.receive(now, segment),
-            None => endpoint.wake(now),
-        }
-        let mut served = Served::default();
-        match side {
-            Side::Sender => self.send(now, out),
-            Side::Receiver => {
-                // Reading comes before sending, so that an acknowledgement offers the whole window.
-                served.received = endpoint.read(u64::MAX);
-                if endpoint.is_finished() {
-                    endpoint.close();
-                }
-                self.progress.received += served.received;
-                self.emit(now, side, out);
-            }
-        }
-        served.wake = self.hosts[side as usize].plan_wake(now);
-        served.completed = self.progress.completed(now, served.received, self.turn);
-        served
-    }
-
-    fn send(&mut self, now: Instant, out: &mut Vec<Segment>) {
+    fn send(&mut self, now: Instant, out: &mut Vec<Content>) {
         let progress = self.progress;
         let endpoint = &mut self.hosts[Side::Sender as usize].endpoint;
         if progress.stopped && (!progress.written || self.turn.bytes.is_none()) {
@@ -201,12 +108,80 @@ impl Connection {
         }
     }
 
-    fn emit(&mut self, now: Instant, side: Side, out: &mut Vec<Segment>) {
+    fn emit(&mut self, now: Instant, side: Side, out: &mut Vec<Content>) {
         let endpoint = &mut self.hosts[side as usize].endpoint;
         while let Some(segment) = endpoint.emit(now) {
             self.did.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
-            out.push(segment);
+            out.push(Content::Segment(segment));
         }
+    }
+}
+
+impl Transport for Connection {
+    fn open(&mut self, now: Instant) {
+        let Some(turn) = self.transfers.next() else { return };
+        self.turn = turn;
+        self.number += 1;
+        let [sender, receiver] = &mut self.hosts;
+        let config = &self.config;
+        self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
+        sender.endpoint = Endpoint::connect(Arc::clone(config), now, sender.initial(self.number));
+        receiver.endpoint = Endpoint::listen(Arc::clone(config), receiver.initial(self.number));
+        self.progress = Progress { started: now, written: false, stopped: false, received: 0 };
+    }
+
+    fn close(&mut self) {
+        self.progress.stopped = true;
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn return_delay(&self) -> Duration {
+        self.return_delay
+    }
+
+    fn think(&self) -> Option<Duration> {
+        self.turn.pause
+    }
+
+    fn wakes(&mut self, side: Side, at: Instant) -> bool {
+        self.hosts[side as usize].alarm.counts(at)
+    }
+
+    fn serve(
+        &mut self,
+        now: Instant,
+        side: Side,
+        content: Content,
+        out: &mut Vec<Content>,
+    ) -> Served {
+        if self.number == 0 {
+            return Served::default();
+        }
+        let endpoint = &mut self.hosts[side as usize].endpoint;
+        match &content {
+            Content::Segment(segment) => endpoint.receive(now, segment),
+            _ => endpoint.wake(now),
+        }
+        let mut served = Served::default();
+        match side {
+            Side::Sender => self.send(now, out),
+            Side::Receiver => {
+                // Reading comes before sending, so that an acknowledgement offers the whole window.
+                served.received = endpoint.read(u64::MAX);
+                if endpoint.is_finished() {
+                    endpoint.close();
+                }
+                self.progress.received += served.received;
+                self.emit(now, side, out);
+            }
+        }
+        let host = &mut self.hosts[side as usize];
+        served.wake = host.alarm.plan(now, host.endpoint.next_wake());
+        served.completed = self.progress.completed(now, served.received, self.turn);
+        served
     }
 }
 
@@ -222,18 +197,6 @@ impl Host {
     /// The initial sequence number of a connection.
     fn initial(&self, number: u32) -> SeqNumber {
         SeqNumber(self.initial.wrapping_add(number.wrapping_mul(INITIAL_STEP)))
-    }
-
-    /// Returns when to wake this host, unless an earlier wake-up is planned.
-    fn plan_wake(&mut self, now: Instant) -> Option<Instant> {
-        // All that can be done now is done: what wants to run at once waits a microsecond.
-        let due = self.endpoint.next_wake()?;
-        let at = if due > now { due } else { now.after(Duration::from_micros(1)) };
-        if self.wake.is_some_and(|planned| planned <= at) {
-            return None;
-        }
-        self.wake = Some(at);
-        self.wake
     }
 }
 
@@ -273,20 +236,21 @@ mod tests {
         let mut connection = Connection::new(&plan, 20, Random::stream(1, "test"));
         let mut flights = BTreeMap::<_, Vec<u32>>::new();
         let mut emitted = Vec::new();
-        let first: (_, Option<Segment>) = (Side::Sender, None);
+        let first = (Side::Sender, Content::Nothing);
         let mut events = BTreeMap::from([((Instant::ZERO, 0), first)]);
         connection.open(Instant::ZERO);
         let (mut events_ever, mut segments) = (0, 0);
-        while let Some(((now, _), (side, segment))) = events.pop_first() {
-            if segment.is_none() && now > Instant::ZERO && !connection.wakes(side, now) {
+        while let Some(((now, _), (side, content))) = events.pop_first() {
+            if content.is_nothing() && now > Instant::ZERO && !connection.wakes(side, now) {
                 continue;
             }
-            let served = connection.serve(now, side, segment.as_ref(), &mut emitted);
+            let served = connection.serve(now, side, content, &mut emitted);
             let other = match side {
                 Side::Sender => Side::Receiver,
                 Side::Receiver => Side::Sender,
             };
-            for segment in emitted.drain(..) {
+            for content in emitted.drain(..) {
+                let Content::Segment(segment) = &content else { panic!("it sends segments") };
                 if segment.length > 0 {
                     flights.entry(now).or_default().push(segment.length);
                     segments += 1;
@@ -296,11 +260,11 @@ mod tests {
                 }
                 events_ever += 1;
                 let arrival = now.after(Duration::from_millis(10));
-                events.insert((arrival, events_ever), (other, Some(segment)));
+                events.insert((arrival, events_ever), (other, content));
             }
             if let Some(at) = served.wake {
                 events_ever += 1;
-                events.insert((at, events_ever), (side, None));
+                events.insert((at, events_ever), (side, Content::Nothing));
             }
             if let Some(took) = served.completed {
                 return (flights, took.as_nanos() / 1_000_000);

@@ -344,7 +344,8 @@ fn shares_of(plan: &LinkPlan, scenario: &Scenario, report: &Report) -> Vec<f64> 
     let greedy = |name: &str| {
         let feeds = report.sources.iter().zip(&scenario.sources);
         feeds.into_iter().any(|(row, source)| {
-            let endless = matches!(&source.traffic, Traffic::Tcp(tcp) if tcp.transfer.is_none());
+            let plain = matches!(&source.traffic, Traffic::Tcp(_) | Traffic::Quic(_));
+            let endless = plain && source.traffic.transfer().is_none();
             row.class == name && endless && crosses_main(scenario, source)
         })
     };

@@ -1,13 +1,13 @@
-//! `ftp`: files over TCP, one after another, each on a connection of its own.
+//! `ftp`: files over TCP or QUIC, one after another, each on a connection of its own.
 //!
 //! All files have one size, or sizes of Pareto's second distribution. The mean of 200 KB is the one
 //! that the mix of `[nieminen]` is simulated with. Invariant: as [`Web`](super::Web)'s, of files.
 
 use super::web::{OBJECT_MAX, SHAPES, bytes};
-use super::{Context, Kind, Part, Turn, Turns, Work, tcp};
+use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
 use crate::random::Random;
 use crate::read::source::{Distribution, amount, fraction, read_or};
-use crate::scenario::{Period, Traffic};
+use crate::scenario::Period;
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration};
 
@@ -54,7 +54,12 @@ impl Turns for Files {
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
-    let Context { table, report, mtu, .. } = context;
+    let work = files(context).map(|ftp| Arc::new(ftp) as Arc<dyn Work>);
+    carried(context, work)
+}
+
+fn files(context: &mut Context<'_, '_>) -> Option<Ftp> {
+    let Context { table, report, .. } = context;
     let files = read_or(table.field("files"), None, report, |node, report| {
         node.number(1, u64::from(u32::MAX), report).map(Some)
     });
@@ -67,12 +72,10 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
         Some(node) => distribution.and_then(|distribution| distribution.period(&node, report)),
         None => distribution.and_then(|distribution| distribution.of(PAUSE)),
     };
-    let connection = crate::read::tcp::connection(table, *mtu, report);
-    let ftp = Ftp { files: files?, file: (file?, file_shape?), pause: pause? };
-    Some(Part::only(Traffic::Transfers(connection?, Arc::new(ftp))))
+    Some(Ftp { files: files?, file: (file?, file_shape?), pause: pause? })
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: tcp, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: transport, read };
 const KEYWORD: &str = "ftp";
 const FILE: u64 = 200_000;
 const PAUSE: Duration = Duration::from_secs(1);

@@ -2,8 +2,8 @@
 //!
 //! A file holds what the kind is (its plan), how it is read from a scenario, and how it runs. There
 //! are two sorts. A [`Script`] sends regardless of losses, and gives the length and the instant of
-//! each packet in order. A [`Work`] gives the transfers of the application of a TCP source, one
-//! after another. Plain processes (`cbr`, `poisson`, `on-off`, `tcp`) are
+//! each packet in order. A [`Work`] gives the transfers of the application of a source of
+//! connections, one after another. Plain processes (`cbr`, `poisson`, `on-off`, `tcp`, `quic`) are
 //! in `source.rs` and `scenario.rs`. Invariant: a script and a work draw from the random numbers of
 //! their own source only, and a plan that was read never makes either run for ever.
 
@@ -28,7 +28,10 @@ pub use voip::Voip;
 pub use web::Web;
 
 use crate::read::files::Files;
+use crate::read::source::read_or;
+use crate::read::{quic, tcp};
 use crate::scenario::{Mtu, Spacing, Traffic};
+use std::sync::Arc;
 use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::units::{Duration, Rate};
 use weir_policy::finding::Report;
@@ -40,6 +43,8 @@ pub(crate) struct Context<'c, 't> {
     pub table: &'c mut Table<'t>,
     /// The part of its headers that is read already.
     pub headers: &'c Headers,
+    /// The protocol of its packets, unless the scenario writes another.
+    pub protocol: Protocol,
     /// The MTU of the first link, in a network.
     pub mtu: Option<Mtu>,
     /// Other files.
@@ -85,9 +90,25 @@ fn udp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
     Some(Protocol::UDP)
 }
 
-/// Returns TCP, for kinds that send over it.
-fn tcp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
-    Some(Protocol::TCP)
+/// Returns the protocol of what `transport` names, for kinds that send over TCP or QUIC.
+fn transport(table: &mut Table<'_>, report: &mut Report) -> Option<Protocol> {
+    let word = read_or(table.field("transport"), "tcp", report, |node, report| {
+        node.choice(&["tcp", "quic"], report)
+    });
+    Some(if word? == "quic" { Protocol::UDP } else { Protocol::TCP })
+}
+
+/// Reads the keys of the connections of such a kind, which carry `work` if that is sound.
+fn carried(context: &mut Context<'_, '_>, work: Option<Arc<dyn Work>>) -> Option<Vec<Part>> {
+    let Context { table, report, mtu, protocol, .. } = context;
+    let traffic = if *protocol == Protocol::UDP {
+        let connection = quic::connection(table, *mtu, report);
+        Traffic::QuicTransfers(connection?, work?)
+    } else {
+        let connection = tcp::connection(table, *mtu, report);
+        Traffic::Transfers(connection?, work?)
+    };
+    Some(Part::only(traffic))
 }
 
 /// Declares the kinds: `module` for each, whose file has a `KIND`.
@@ -108,6 +129,9 @@ kinds! {
     capture,
     probe,
 }
+
+/// The kinds that take `transport = "quic"`.
+pub(crate) const OVER_QUIC: [&str; 2] = ["web", "ftp"];
 
 /// The length of the IP header of these packets.
 pub(crate) fn ip_header(headers: &Headers) -> u32 {

@@ -1,4 +1,4 @@
-//! `web`: a user who loads pages over TCP, session after session.
+//! `web`: a user who loads pages over TCP or QUIC, session after session.
 //!
 //! A session has pages, a page has objects, each object is a transfer on a connection of its own.
 //! The reader waits between objects, pages and sessions. Defaults are those of ns-2's web traffic
@@ -8,10 +8,10 @@
 //! ones; here one follows the other, as one reader with one connection at a time. Invariant: sizes
 //! have the mean that is written, but for what [`OBJECT_MAX`] cuts off.
 
-use super::{Context, Kind, Part, Turn, Turns, Work, tcp};
+use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
 use crate::random::Random;
 use crate::read::source::{Distribution, amount, fraction, read_or};
-use crate::scenario::{Period, Traffic};
+use crate::scenario::Period;
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration};
 
@@ -84,7 +84,12 @@ pub(super) fn bytes((mean, shape): (u64, f64), random: &mut Random) -> Bytes {
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
-    let Context { table, report, mtu, .. } = context;
+    let work = reader(context).map(|web| Arc::new(web) as Arc<dyn Work>);
+    carried(context, work)
+}
+
+fn reader(context: &mut Context<'_, '_>) -> Option<Web> {
+    let Context { table, report, .. } = context;
     let pages = read_or(table.field("pages"), PAGES, report, |node, report| {
         node.number(1, OBJECTS_MAX, report)
     });
@@ -106,19 +111,17 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let object_pause = pause("object_pause", OBJECT_PAUSE);
     let page_pause = pause("page_pause", PAGE_PAUSE);
     let session_pause = pause("session_pause", PAGE_PAUSE);
-    let connection = crate::read::tcp::connection(table, *mtu, report);
-    let web = Web {
+    Some(Web {
         pages: pages?,
         objects: (objects?, objects_shape?),
         object: (object?, object_shape?),
         object_pause: object_pause?,
         page_pause: page_pause?,
         session_pause: session_pause?,
-    };
-    Some(Part::only(Traffic::Transfers(connection?, Arc::new(web))))
+    })
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: tcp, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: transport, read };
 const KEYWORD: &str = "web";
 const PAGES: u64 = 10;
 /// Ten segments of Ethernet's 1460 bytes.

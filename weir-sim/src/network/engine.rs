@@ -18,17 +18,16 @@ use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
-use crate::packets::{Content, Packets, mark_of};
+use crate::packets::{Content, Packets};
 use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
-use crate::tcp::{Connection, Served, Side};
+use crate::transport::{Served, Side, Transport};
 use crate::watch::{REST_MAX, Subject, Tell, Watch};
 use std::borrow::Cow;
 use weir_core::classify::Classifier;
 use weir_core::ids::Handle;
 use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
-use weir_tcp::Segment;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
@@ -40,9 +39,9 @@ pub(crate) enum Event {
     Change(u32),
     /// An open-loop source sends.
     Send(u32),
-    /// A TCP source opens its next connection.
+    /// A source opens its next connection.
     Open(u32),
-    /// A TCP source stops.
+    /// A source of connections stops.
     Close(u32),
     /// A stack's timer is due.
     Wake(u32, Side),
@@ -85,8 +84,8 @@ pub(crate) struct Engine<'a> {
     pub flying: u64,
     /// Pieces that receivers hold of incomplete datagrams.
     datagrams: u32,
-    /// What a TCP endpoint sent, on its way to its first link.
-    sending: Vec<Segment>,
+    /// What an endpoint sent, on its way to its first link.
+    sending: Vec<Content>,
     /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
     /// Whether it is also called for what waits at the end.
@@ -235,7 +234,7 @@ impl<'a> Engine<'a> {
                 Event::Arrive(handle) => self.arrive(at, handle),
                 Event::Cpu(node) => self.forwarded(at, node),
                 Event::Announce(_) | Event::Withdraw(_) | Event::Poll(_) => self.signal(at, event),
-                _ => self.tcp_event(at, event),
+                _ => self.connection_event(at, event),
             }
         }
         progress(self.scenario.duration);
@@ -248,10 +247,8 @@ impl<'a> Engine<'a> {
             self.outlets[place].begin_report(at);
         }
         self.counting = true;
-        for runner in &mut self.runners {
-            if let Runner::Tcp(connection) = runner {
-                connection.take_report(at);
-            }
+        for (meter, runner) in self.meters.iter_mut().zip(&mut self.runners) {
+            runner.report(at, meter);
         }
     }
 
@@ -290,8 +287,8 @@ impl<'a> Engine<'a> {
     pub fn emit(&mut self, at: Instant, parcel: Parcel, content: Content) {
         let lane = &self.lanes[parcel.lane()];
         let mut traffic_class = lane.headers.traffic_class.unwrap_or(0);
-        if let Content::Segment(segment) = &content {
-            traffic_class = traffic_class & !3 | mark_of(segment);
+        if let Some(mark) = content.mark() {
+            traffic_class = traffic_class & !3 | mark;
         }
         let parcel = Parcel { sent: at, traffic_class, ..parcel };
         if !parcel.back {
@@ -529,40 +526,38 @@ impl<'a> Engine<'a> {
             // The other outlet of the link is the interface by which it comes.
             let interface = OutletId(outlet.0 ^ 1);
             self.hear(at, (link.ends[1 - end], interface), bytes);
-        } else if let Content::Segment(segment) = &content {
+        } else if lane.listens {
             let side = if back { Side::Sender } else { Side::Receiver };
             // A packet of an earlier connection of the source does not concern this one.
-            if self.tcp(source).number == parcel.connection {
-                self.serve(at, source, side, Some(segment));
+            if self.transport(source).number() == parcel.connection {
+                self.serve(at, source, side, content);
             }
         }
     }
 
-    fn tcp_event(&mut self, at: Instant, event: Event) {
+    fn connection_event(&mut self, at: Instant, event: Event) {
         match event {
             Event::Open(source) if self.scenario.sources[source as usize].has_stopped(at) => {}
             Event::Open(source) => {
-                self.tcp(source).open(at);
-                self.serve(at, source, Side::Receiver, None);
-                self.serve(at, source, Side::Sender, None);
+                self.transport(source).open(at);
+                self.serve(at, source, Side::Receiver, Content::Nothing);
+                self.serve(at, source, Side::Sender, Content::Nothing);
             }
             Event::Close(source) => {
-                self.tcp(source).close();
-                self.serve(at, source, Side::Sender, None);
+                self.transport(source).close();
+                self.serve(at, source, Side::Sender, Content::Nothing);
             }
-            Event::Wake(source, side) if self.tcp(source).wakes(side, at) => {
-                self.serve(at, source, side, None);
+            Event::Wake(source, side) if self.transport(source).wakes(side, at) => {
+                self.serve(at, source, side, Content::Nothing);
             }
             _ => {}
         }
     }
 
-    fn serve(&mut self, at: Instant, source: u32, side: Side, segment: Option<&Segment>) {
-        let Runner::Tcp(connection) = &mut self.runners[source as usize] else {
-            unreachable!("only TCP sources have this event")
-        };
-        let served = connection.serve(at, side, segment, &mut self.sending);
-        let connection_number = connection.number;
+    fn serve(&mut self, at: Instant, source: u32, side: Side, content: Content) {
+        let connection = self.runners[source as usize].transport();
+        let served = connection.serve(at, side, content, &mut self.sending);
+        let connection_number = connection.number();
         let think = if served.completed.is_some() { connection.think() } else { None };
         self.note(source, side, &served);
         if let Some(think) = think {
@@ -570,13 +565,13 @@ impl<'a> Engine<'a> {
         }
         let front = self.lanes[2 * source as usize].front(false);
         let mut sending = std::mem::take(&mut self.sending);
-        for segment in sending.drain(..) {
+        for content in sending.drain(..) {
             let parcel = Parcel {
                 connection: connection_number,
-                length: front + segment.header_len() + segment.length,
+                length: front + content.payload(),
                 ..Parcel::of(source, side == Side::Receiver)
             };
-            self.emit(at, parcel, Content::Segment(segment));
+            self.emit(at, parcel, content);
         }
         self.sending = sending;
     }
@@ -594,10 +589,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn tcp(&mut self, source: u32) -> &mut Connection {
-        match &mut self.runners[source as usize] {
-            Runner::Tcp(connection) => connection,
-            Runner::Open(_) => unreachable!("only TCP sources have this event"),
-        }
+    fn transport(&mut self, source: u32) -> &mut dyn Transport {
+        self.runners[source as usize].transport()
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn lanes(scenario: &Scenario, network: &Network) -> Result<Vec<Lane>,
 
 fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> Lane {
     let headers = if back { reversed(&source.headers) } else { source.headers };
-    let listens = source.traffic.tcp().is_some();
+    let listens = source.traffic.connects();
     Lane::new(network, route, (headers, source.interface), listens)
 }
 

@@ -9,7 +9,6 @@ use crate::classes::{ClassSums, class_table};
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, SENT};
 use crate::report::{ClassReport, Conservation, LinkReport, Report, source_report};
-use crate::run::Runner;
 use crate::shown::bits_per_second;
 use serde::Serialize;
 use std::fmt;
@@ -117,9 +116,7 @@ impl Engine<'_> {
     /// The report, after the run.
     pub fn report(mut self) -> Report {
         for (meter, runner) in self.meters.iter_mut().zip(&mut self.runners) {
-            if let Runner::Tcp(connection) = runner {
-                meter.tcp = Some(connection.take_report(self.end));
-            }
+            runner.report(self.end, meter);
         }
         let span = self.scenario.duration.as_nanos() - self.scenario.warmup.as_nanos();
         let span = Duration::from_nanos(span);

@@ -24,7 +24,7 @@ codes! {
     NEVER_SENDS "W308" Warning "a source that stops before it starts, or starts after the end";
     FAMILIES "W309" Error "addresses of different IP versions";
     NEEDLESS "W310" Error "a key that means nothing without another";
-    TCP_HEADERS "W311" Error "headers with which TCP cannot work";
+    TCP_HEADERS "W311" Error "headers with which a connection cannot work";
     UNKNOWN_INTERFACE "W312" Error "an interface that no rule of the policy names";
     CHANGE_OUTSIDE "W313" Error "a change that is not within the run";
     CHANGE_ORDER "W314" Error "changes that are not in the order of time";

@@ -26,6 +26,7 @@ pub mod codes;
 mod driver;
 pub(crate) mod files;
 mod network;
+pub(crate) mod quic;
 mod rsvp;
 pub(crate) mod source;
 pub(crate) mod tcp;

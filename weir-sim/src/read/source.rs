@@ -3,13 +3,12 @@
 pub(crate) use super::bounded;
 use super::files::Files;
 use super::values::{Address, Number};
-use super::{Place, codes, network, tcp};
+use super::{Place, codes, network, quic, tcp};
 use crate::kinds::{self, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
-    INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing, Tcp,
-    Traffic,
+    INTERFACE_NONE, LENGTH_MAX, Mtu, Pareto, Period, SIZES_MAX, Sizes, Source, Spacing, Traffic,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -30,6 +29,14 @@ pub(super) struct Reading<'a> {
     files: &'a Files<'a>,
 }
 
+/// What of a source was read before its traffic.
+struct Known<'h> {
+    headers: Option<&'h Headers>,
+    /// The protocol of its kind.
+    protocol: Protocol,
+    mtu: Option<Mtu>,
+}
+
 impl<'a> Reading<'a> {
     pub fn new(duration: Option<Duration>, place: Place<'a>, files: &'a Files<'a>) -> Self {
         Self { names: BTreeMap::new(), duration, place, files }
@@ -47,11 +54,12 @@ impl<'a> Reading<'a> {
         let kind = kind.and_then(|node| node.choice(&keywords(), report));
         let protocol = protocol(kind, &mut table, report).unwrap_or(Protocol::UDP);
         let way = self.way(&mut table, report);
-        let headers = self.headers(&mut table, protocol, way.addresses, report);
+        let connects = protocol == Protocol::TCP || kind.is_some_and(|kind| is_quic(kind, protocol));
+        let headers = self.headers(&mut table, (protocol, connects), way.addresses, report);
         let interface = self.interface(&mut table, report);
         let class = table.field("class");
         let span = self.span(&mut table, report);
-        let known = (headers.as_ref(), way.mtu);
+        let known = Known { headers: headers.as_ref(), protocol, mtu: way.mtu };
         let parts = kind.and_then(|kind| self.parts(kind, &mut table, known, report));
         if kind.is_some() {
             table.finish(report);
@@ -61,9 +69,9 @@ impl<'a> Reading<'a> {
             self.check_class(&class, &way, (headers, interface), report);
         }
         let headers = headers?;
-        let tcp = parts.as_ref().and_then(|parts| parts.first()?.traffic.tcp());
-        if let Some(tcp) = tcp {
-            check_tcp(&headers, tcp, &table, report);
+        let traffic = parts.as_ref().and_then(|parts| parts.first().map(|part| &part.traffic));
+        if let Some(traffic) = traffic.filter(|traffic| traffic.connects()) {
+            check_connection(&headers, traffic, &table, report);
         }
         let ((start, stop), name) = (span?, name?);
         let ends = way.ends;
@@ -85,7 +93,7 @@ impl<'a> Reading<'a> {
         &self,
         kind: &'static str,
         table: &mut Table<'_>,
-        (headers, mtu): (Option<&Headers>, Option<Mtu>),
+        Known { headers, protocol, mtu }: Known<'_>,
         report: &mut Report,
     ) -> Option<Vec<Part>> {
         let Some(model) = kinds::find(kind) else {
@@ -93,7 +101,7 @@ impl<'a> Reading<'a> {
             return traffic(kind, table, (before, mtu), report).map(Part::only);
         };
         let headers = headers.unwrap_or(&Headers::UNKNOWN);
-        (model.read)(&mut Context { table, headers, mtu, files: self.files, report })
+        (model.read)(&mut Context { table, headers, protocol, mtu, files: self.files, report })
     }
 
     fn name(&mut self, node: &Node<'_>, report: &mut Report) -> Option<String> {
@@ -118,7 +126,7 @@ impl<'a> Reading<'a> {
     fn headers(
         &self,
         table: &mut Table<'_>,
-        kind: Protocol,
+        (kind, connects): (Protocol, bool),
         default: [IpAddr; 2],
         report: &mut Report,
     ) -> Option<Headers> {
@@ -132,8 +140,8 @@ impl<'a> Reading<'a> {
         let dscp = read_or(table.field("dscp"), None, report, |node, report| {
             node.parsed::<Dscp>(report).map(Some)
         });
-        // Endpoints of TCP write ECN themselves; with them, the key says how.
-        let field = if kind == Protocol::TCP { None } else { table.field("ecn") };
+        // The endpoints of a connection write ECN themselves; with them, the key says how.
+        let field = if connects { None } else { table.field("ecn") };
         let ecn = read_or(field, None, report, |node, report| node.parsed::<Ecn>(report).map(Some));
         let vlan = read_or(table.field("vlan"), None, report, |node, report| {
             node.parsed::<VlanId>(report).map(Some)
@@ -203,6 +211,11 @@ impl<'a> Reading<'a> {
 fn keywords() -> Vec<&'static str> {
     let models = kinds::KINDS.iter().map(|kind| kind.keyword);
     PLAIN_KINDS.into_iter().chain(models).collect()
+}
+
+/// Whether it sends over QUIC, if this is its protocol.
+fn is_quic(kind: &str, protocol: Protocol) -> bool {
+    kind == "quic" || (kinds::OVER_QUIC.contains(&kind) && protocol == Protocol::UDP)
 }
 
 /// The protocol of its packets, unless the scenario writes another.
@@ -435,6 +448,9 @@ fn traffic(
     if kind == "tcp" {
         return tcp::read(table, mtu, report).map(Traffic::Tcp);
     }
+    if kind == "quic" {
+        return quic::read(table, mtu, report).map(Traffic::Quic);
+    }
     let sizes = sizes(table, before, report);
     let spacing = spacing(table, report);
     Some(match kind {
@@ -602,10 +618,19 @@ pub(crate) fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
     mtu
 }
 
-fn check_tcp(headers: &Headers, tcp: &Tcp, table: &Table<'_>, report: &mut Report) {
-    let Err(why) = crate::run::check_endpoints(headers, tcp) else { return };
+fn check_connection(
+    headers: &Headers,
+    traffic: &Traffic,
+    table: &Table<'_>,
+    report: &mut Report,
+) {
+    let Err(why) = crate::run::check_endpoints(headers, traffic) else { return };
     let message = format!("{}: {why}", table.name());
-    let cure = "write `src`, `dst`, `sport` and `dport` of two hosts, and leave `proto` out";
+    let cure = if why.contains("MTU") {
+        "write a larger `mtu`"
+    } else {
+        "write `src`, `dst`, `sport` and `dport` of two hosts, and leave `proto` out"
+    };
     report.push(Draft::new(&codes::TCP_HEADERS, table.span(), message).cure(cure));
 }
 
@@ -657,7 +682,7 @@ pub(crate) fn fraction(
 const MTU_MIN: u32 = 576;
 const IPV6_MTU_MIN: u32 = 1280;
 /// Kinds that are not models.
-const PLAIN_KINDS: [&str; 4] = ["cbr", "poisson", "on-off", "tcp"];
+const PLAIN_KINDS: [&str; 5] = ["cbr", "poisson", "on-off", "tcp", "quic"];
 /// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
 const SHAPE_DEFAULT: f64 = 1.5;
 /// Source ports of sources that name none: the dynamic ones.

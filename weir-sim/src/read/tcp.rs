@@ -196,7 +196,7 @@ fn path(
     Some(())
 }
 
-fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {
+pub(super) fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {
     match node.quantity_of(&[Dimension::Packets, Dimension::Bytes], report)? {
         Quantity::Packets(segments @ 1..=INITIAL_SEGMENTS_MAX) => {
             return Some(InitialWindow::Segments(segments));
@@ -212,7 +212,7 @@ fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow>
     None
 }
 
-fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+pub(super) fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
     let bytes = node.bytes(report)?;
     if (1..=WINDOW_MAX.get()).contains(&bytes.get()) {
         return Some(bytes);
@@ -224,7 +224,7 @@ fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
 }
 
 /// `bytes` and `think`.
-fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
+pub(super) fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
     let (bytes, think) = (table.field("bytes"), table.field("think"));
     let distribution = match think {
         Some(_) => Distribution::read(table, report),
@@ -250,7 +250,7 @@ fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfe
 }
 
 /// The value of a key, `None` inside if it is not written, `None` if it is wrong.
-fn optional<'a, T>(
+pub(super) fn optional<'a, T>(
     table: &mut Table<'a>,
     key: &'static str,
     report: &mut Report,

@@ -110,7 +110,7 @@ fn what_a_run_needs_is_known_before_it_starts() {
     many.sources = (0..100)
         .map(|number| tcp(&format!("t{number}"), 0, Tcp::default().with_window(window)))
         .collect();
-    check(&many, "TCP windows", 8 << 30..10 << 30);
+    check(&many, "windows", 8 << 30..10 << 30);
     let deep = scenario("fifo", 8_000_000, &[("a", 0)], 60_000);
     check(&deep, "packets that wait", 60_000 * 160..60_000 * 160 + 1);
 }

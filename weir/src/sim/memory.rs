@@ -46,7 +46,7 @@ pub fn check(
     let largest = need.parts.first().map_or("", |part| part.0);
     let cure = match largest {
         "packets that wait" => "lower `packets_max` or the queues' limits",
-        "TCP windows" => "lower `window`, or simulate fewer TCP sources",
+        "windows" => "lower `window`, or simulate fewer sources of TCP and QUIC",
         "recorded arrivals" => "cut the recording",
         _ if reports > runs => "use fewer runs",
         "bins" => "widen the bins",
