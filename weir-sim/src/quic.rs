@@ -59,6 +59,8 @@ struct Progress {
     /// It is to write no more.
     stopped: bool,
     received: u64,
+    /// When the sender connects anew, if the receiver has not confirmed the handshake by then.
+    confirmed_by: Option<Instant>,
 }
 
 /// An end of the connection.
@@ -146,6 +148,33 @@ impl Connection {
         done.add(now);
         self.done.subtract(now);
         done
+    }
+
+    /// Lets the sender connect, in place of an earlier connection.
+    fn connect(&mut self, now: Instant) {
+        self.number += 1;
+        self.done.add(self.hosts[Side::Sender as usize].path());
+        for host in &mut self.hosts {
+            host.restart(self.payload_max, &self.transport);
+        }
+        let [sender, _] = &mut self.hosts;
+        sender.connect(self.clock.at(now), &self.transport);
+    }
+
+    /// Lets the sender connect anew if the receiver has not confirmed the handshake in time. That
+    /// is more than patience: where quinn's congestion control holds back what was lost of the
+    /// handshake, since data that the receiver cannot read yet are under way, a connection would
+    /// never go on.
+    fn check_confirmed(&mut self, now: Instant) {
+        let Some(until) = self.progress.confirmed_by else { return };
+        let Some((_, connection)) = &self.hosts[Side::Sender as usize].connection else { return };
+        if connection.stats().frame_rx.handshake_done > 0 || connection.is_closed() {
+            self.progress.confirmed_by = None;
+        } else if now >= until {
+            let Progress { started, stopped, .. } = self.progress;
+            self.progress = Progress { started, stopped, ..Progress::new(now) };
+            self.connect(now);
+        }
     }
 
     /// Lets the endpoint of `side` receive a datagram.
@@ -246,14 +275,8 @@ impl Transport for Connection {
     fn open(&mut self, now: Instant) {
         let Some(turn) = self.transfers.next() else { return };
         self.turn = turn;
-        self.number += 1;
-        self.done.add(self.hosts[Side::Sender as usize].path());
-        for host in &mut self.hosts {
-            host.restart(self.payload_max, &self.transport);
-        }
-        let [sender, _] = &mut self.hosts;
-        sender.connect(self.clock.at(now), &self.transport);
         self.progress = Progress::new(now);
+        self.connect(now);
     }
 
     fn close(&mut self) {
@@ -299,17 +322,31 @@ impl Transport for Connection {
         } else if let Some((_, connection)) = &mut self.hosts[side as usize].connection {
             connection.handle_timeout(now);
         }
+        let mut patience = None;
+        if side == Side::Sender {
+            self.check_confirmed(at);
+            patience = self.progress.confirmed_by;
+        }
         let received = self.work(now, side, out);
         let host = &mut self.hosts[side as usize];
         let due = host.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
-        let wake = host.alarm.plan(at, due.map(|due| self.clock.back(due)));
+        let due = due.map(|due| self.clock.back(due)).into_iter().chain(patience).min();
+        let wake = host.alarm.plan(at, due);
         Served { received, completed: self.progress.completed(at, received, self.turn), wake }
     }
 }
 
 impl Progress {
-    fn new(started: Instant) -> Self {
-        Self { started, written: 0, finished: false, stopped: false, received: 0 }
+    /// That of a connection that is opened now.
+    fn new(now: Instant) -> Self {
+        Self {
+            started: now,
+            written: 0,
+            finished: false,
+            stopped: false,
+            received: 0,
+            confirmed_by: Some(now.after(CONFIRMED_MAX)),
+        }
     }
 
     /// Returns the duration of the transfer if the `received` bytes were its last.
@@ -553,6 +590,8 @@ const INITIAL_WINDOW: u64 = 14_720;
 const IDENTIFIER: usize = 8;
 /// [rfc9000 §17.2]
 const IDENTIFIER_MAX: usize = 20;
+/// How long the sender waits for the receiver to confirm a handshake.
+const CONFIRMED_MAX: Duration = Duration::from_secs(10);
 /// The codepoint of a packet with a congestion mark.
 const CONGESTED: u8 = 3;
 const SECONDS_BEFORE: u64 = 1 << 20;

@@ -164,6 +164,11 @@ impl Sender {
         for (index, source) in plan.sources.iter().enumerate() {
             let number = plan.first_stream + index as u32;
             match Schedule::new(plan.seed, source) {
+                Schedule::Transfers(_) if source.traffic.quic().is_some() => {
+                    let why = format!("source `{}` needs QUIC, which only simulations have", source.name);
+                    let cure = "choose another kind, or `transport = \"tcp\"`";
+                    return Err(SystemError::refused("send QUIC", why, cure));
+                }
                 Schedule::Transfers(_) if plan.raw.is_some() => {
                     let why = format!("source `{}` needs a connection", source.name);
                     let cure = "choose a kind that does not use TCP, or send over sockets";

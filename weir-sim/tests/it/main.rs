@@ -18,6 +18,7 @@ mod network;
 mod open_loop;
 mod read;
 mod read_messages;
+mod quic;
 mod recorded;
 mod replay;
 mod routers;

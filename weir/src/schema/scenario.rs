@@ -199,12 +199,13 @@ const KINDS: &[Kind] = &[
     ("poisson", "Packets at random instants.", &[OPEN], &[]),
     ("on-off", "Packets at equal intervals, in periods.", &[OPEN, ON_OFF, PERIOD], &["on", "off"]),
     ("tcp", "Transfers over TCP.", &[TCP, BULK, PERIOD], &[]),
+    ("quic", "Transfers over QUIC.", &[QUIC, BULK, PERIOD], &[]),
     ("ttcp", "The test program: buffers of one size.", &[TCP, BUFFERS, TRANSPORT], &[]),
     ("nttcp", "The test program, over UDP.", &[BUFFERS, ACCESS], &[]),
     ("voip", "One direction of a call.", &[VOIP], &[]),
     ("video", "Pictures at equal intervals.", &[VIDEO], &[]),
-    ("web", "A reader of pages over TCP.", &[WEB, PERIOD, TCP], &[]),
-    ("ftp", "Files over TCP, one after another.", &[FTP, PERIOD, TCP], &[]),
+    ("web", "A reader of pages over TCP or QUIC.", &[WEB, PERIOD, TCP, CARRIER], &[]),
+    ("ftp", "Files over TCP or QUIC, one after another.", &[FTP, PERIOD, TCP, CARRIER], &[]),
     ("capture", "Recorded packets at their times.", &[CAPTURE], &["file"]),
     ("probe", "Small packets whose delays show what others meet.", &[PROBE], &[]),
 ];
@@ -260,6 +261,26 @@ const TCP: &[Row] = &[
     ),
     ("return_delay", TIME, "0 s", "How long acknowledgements travel; not in a network."),
 ];
+const QUIC: &[Row] = &[
+    ("congestion", What::Words(&["cubic", "reno"]), "cubic", "The congestion control."),
+    ("ecn", What::Words(&["off", "classic"]), "off", "Whether marks replace losses."),
+    ("initial_window", LIMIT, "RFC 9002: 10 packets", "What a new connection may send at once."),
+    ("window", SIZE_OF, "1250 KB", "The receiver's buffer, of the stream and of the connection."),
+    ("mtu", MTU, "1500 B", "The largest IP packet; at least 1228 B."),
+    (
+        "ack_delay",
+        TIME,
+        "not asked for: 25 ms",
+        "How long the sender asks the receiver to hold acknowledgements back.",
+    ),
+    ("return_delay", TIME, "0 s", "How long the receiver's packets travel; not in a network."),
+];
+const CARRIER: &[Row] = &[(
+    "transport",
+    What::Words(&["tcp", "quic"]),
+    "tcp",
+    "With `quic` the keys of `quic` hold in place of those of TCP.",
+)];
 const BULK: &[Row] = &[
     ("bytes", SIZE_OF, "without end", "How much to send."),
     ("think", TIME, "one transfer", "The mean pause before the next transfer."),
