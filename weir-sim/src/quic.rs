@@ -537,7 +537,9 @@ fn controller(plan: &Quic, payload_max: u16) -> Arc<dyn ControllerFactory + Send
         InitialWindow::Segments(packets) => u64::from(packets) * payload,
         InitialWindow::Bytes(bytes) => bytes.get(),
         // [rfc9002 §7.2]
-        InitialWindow::Rfc6928 | InitialWindow::Rfc5681 => (10 * payload).min(INITIAL_WINDOW.max(2 * payload)),
+        InitialWindow::Rfc6928 | InitialWindow::Rfc5681 => {
+            (10 * payload).min(INITIAL_WINDOW.max(2 * payload))
+        }
     };
     match plan.congestion {
         QuicCongestion::Cubic => {

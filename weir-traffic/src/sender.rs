@@ -165,7 +165,8 @@ impl Sender {
             let number = plan.first_stream + index as u32;
             match Schedule::new(plan.seed, source) {
                 Schedule::Transfers(_) if source.traffic.quic().is_some() => {
-                    let why = format!("source `{}` needs QUIC, which only simulations have", source.name);
+                    let why =
+                        format!("source `{}` needs QUIC, which only simulations have", source.name);
                     let cure = "choose another kind, or `transport = \"tcp\"`";
                     return Err(SystemError::refused("send QUIC", why, cure));
                 }

@@ -68,7 +68,7 @@ impl Handshake {
             let (length, params) = body.split_first_chunk().expect("they begin with their length");
             let mut params = &params[..usize::from(u16::from_be_bytes(*length))];
             let read = TransportParameters::read(self.side, &mut params);
-            self.peer = Some(read.map_err(|error| TransportError::from(error))?);
+            self.peer = Some(read.map_err(TransportError::from)?);
         }
         Ok(())
     }

@@ -54,7 +54,8 @@ impl<'a> Reading<'a> {
         let kind = kind.and_then(|node| node.choice(&keywords(), report));
         let protocol = protocol(kind, &mut table, report).unwrap_or(Protocol::UDP);
         let way = self.way(&mut table, report);
-        let connects = protocol == Protocol::TCP || kind.is_some_and(|kind| is_quic(kind, protocol));
+        let connects =
+            protocol == Protocol::TCP || kind.is_some_and(|kind| is_quic(kind, protocol));
         let headers = self.headers(&mut table, (protocol, connects), way.addresses, report);
         let interface = self.interface(&mut table, report);
         let class = table.field("class");
@@ -618,12 +619,7 @@ pub(crate) fn mtu(node: &Node<'_>, report: &mut Report) -> Option<Mtu> {
     mtu
 }
 
-fn check_connection(
-    headers: &Headers,
-    traffic: &Traffic,
-    table: &Table<'_>,
-    report: &mut Report,
-) {
+fn check_connection(headers: &Headers, traffic: &Traffic, table: &Table<'_>, report: &mut Report) {
     let Err(why) = crate::run::check_endpoints(headers, traffic) else { return };
     let message = format!("{}: {why}", table.name());
     let cure = if why.contains("MTU") {

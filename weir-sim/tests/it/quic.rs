@@ -250,16 +250,3 @@ fn a_connection_whose_handshake_is_lost_goes_on() {
     let source = report.source("quic").expect("it is declared");
     assert!(source.goodput_bps > 1_000_000, "{report}");
 }
-
-#[test]
-#[ignore]
-fn zz_probe() {
-    let text = std::fs::read_to_string(std::env::var("PROBE").unwrap()).unwrap();
-    let mut tell = |fate: &Fate<'_>| {
-        if let (Content::Quic { bytes, .. }, true) = (fate.content, std::env::var("SHOW").is_ok()) {
-            println!("{} {:?} {:?} {} {:02x?}", fate.at.as_nanos() / 1000, fate.outlet, fate.dropped, bytes.len(), &bytes[..40.min(bytes.len())]);
-        }
-    };
-    let watch = Watch { packets: Some(&mut tell), ..Watch::default() };
-    println!("{}", run_watched(&written(&text), watch, &mut |_| {}).unwrap());
-}

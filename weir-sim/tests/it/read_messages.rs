@@ -245,7 +245,7 @@ fn wrong_values_of_tcp_are_named() {
             ("quick_acks = 65537", "W015 `quick_acks` of source `x`: 65537 is not in 0..=65536"),
             ("return_delay = 5", "W013 `return_delay` of source `x`: `5` has no unit"),
             ("mss = \"sysv\"", "W016 `mss` of source `x`: `sysv` is not one of `mtu`, `bsd`"),
-            ("sport = 0", "W311 source `x`: TCP needs two ports that are not 0"),
+            ("sport = 0", "W311 source `x`: a connection needs two ports that are not 0"),
             (
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
@@ -402,4 +402,33 @@ fn wrong_values_of_capture_are_named() {
             ("file = 5", "W012 `file` of source `x`: is a number, not a text"),
         ],
     );
+}
+
+#[test]
+fn wrong_keys_of_quic_are_named() {
+    let needless = |key: &str| format!("W310 `{key}` of source `x`: means nothing over QUIC");
+    let (sack, profile) = (needless("sack"), needless("profile"));
+    check_source(
+        "name = \"x\"\nkind = \"quic\"",
+        &[
+            ("sack = false", sack.as_str()),
+            ("profile = \"linux\"", profile.as_str()),
+            (
+                "congestion = \"bbr\"",
+                "W305 `congestion` of source `x`: one seed would not be one run: quinn's BBR draws \
+                    from the system",
+            ),
+            ("think = \"1 s\"", "W310 `think` of source `x`: needs `bytes`"),
+            (
+                "ack_delay = \"20 s\"",
+                "W015 `ack_delay` of source `x`: 20 s is neither 0 s nor in 1 ms to 16.383 s",
+            ),
+            (
+                "mtu = \"1200 B\"",
+                "W311 source `x`: QUIC over IPv4 needs an MTU of at least 1228 bytes",
+            ),
+            ("proto = \"tcp\"", "W311 source `x`: its packets are not UDP's"),
+        ],
+    );
+    check_source("name = \"x\"\nkind = \"web\"\ntransport = \"quic\"", &[("sack = true", &sack)]);
 }

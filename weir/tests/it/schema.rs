@@ -132,7 +132,7 @@ fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
         }
         // The reader knows these only with others.
         let without: &[&str] = match keyword {
-            "tcp" => &["from", "to", "distribution", "shape"],
+            "tcp" | "quic" => &["from", "to", "distribution", "shape"],
             _ => &["from", "to"],
         };
         assert_eq!(known, keys_without(kind, without), "{keyword}");
