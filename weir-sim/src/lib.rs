@@ -43,6 +43,7 @@ pub mod scenario;
 pub mod schedule;
 pub mod script;
 mod senders;
+pub mod segments;
 pub mod series;
 pub mod shown;
 mod source;

@@ -293,6 +293,9 @@ impl<'a> Run<'a> {
 
     fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
         let tree = &self.scenario.link.tree;
+        if let Some(Runner::Tcp(connection)) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
+            connection.note_segments();
+        }
         if let Some(slowest) = watch.slowest {
             self.drive.explain();
             self.state.explained = Some(Explained::new(tree, slowest));
@@ -552,9 +555,11 @@ impl<'a> Run<'a> {
 
     fn report(mut self) -> Report {
         self.settle_drops();
+        let mut segments = None;
         for (meter, runner) in self.state.meters.iter_mut().zip(&mut self.runners) {
             if let Runner::Tcp(connection) = runner {
                 meter.tcp = Some(connection.take_report(self.end));
+                segments = connection.take_segments().or(segments);
             }
         }
         let results = Results {
@@ -570,7 +575,7 @@ impl<'a> Run<'a> {
         let report = Report::new(self.scenario, results);
         self.tell_rest();
         let bins = self.state.watching.and_then(|watching| watching.bins).map(Bins::report);
-        Report { bins, ..report }
+        Report { bins, segments, ..report }
     }
 
     /// Reports the packets that wait at the end, if the watch wants them.

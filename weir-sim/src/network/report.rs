@@ -116,9 +116,11 @@ impl OutletReport {
 impl Engine<'_> {
     /// The report, after the run.
     pub fn report(mut self) -> Report {
+        let mut segments = None;
         for (meter, runner) in self.meters.iter_mut().zip(&mut self.runners) {
             if let Runner::Tcp(connection) = runner {
                 meter.tcp = Some(connection.take_report(self.end));
+                segments = connection.take_segments().or(segments);
             }
         }
         let span = self.scenario.duration.as_nanos() - self.scenario.warmup.as_nanos();
@@ -134,6 +136,7 @@ impl Engine<'_> {
         let explained = &self.outlets[self.network.main.index()].log.explained;
         let report = Report {
             bins: main.bins.clone(),
+            segments,
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             host: None,
