@@ -11,16 +11,24 @@ pub fn part(segments: &Segments) -> Part {
     let points = |value: fn(&SegmentRow) -> f64| {
         rows.iter().map(|row| (seconds(row), value(row))).collect::<Vec<_>>()
     };
-    let windows = Plot::new(Kind::Steps, "Congestion window and bytes under way, KB", "time, s", "")
-        .drawn(WINDOW, points(|row| row.cwnd as f64 / 1e3), Style::Line(0))
-        .drawn(FLIGHT, points(|row| row.in_flight as f64 / 1e3), Style::Line(1))
-        .drawn(THRESHOLD, points(|row| row.ssthresh.map_or(f64::NAN, kilobytes)), Style::Broken(2));
+    let windows =
+        Plot::new(Kind::Steps, "Congestion window and bytes under way, KB", "time, s", "")
+            .drawn(WINDOW, points(|row| row.cwnd as f64 / 1e3), Style::Line(0))
+            .drawn(FLIGHT, points(|row| row.in_flight as f64 / 1e3), Style::Line(1))
+            .drawn(
+                THRESHOLD,
+                points(|row| row.ssthresh.map_or(f64::NAN, kilobytes)),
+                Style::Broken(2),
+            );
     let again = points(|row| row.again.map_or(f64::NAN, |_| f64::from(row.seq) / 1e3));
     let sent = Plot::new(Kind::Steps, "Numbers sent, KB", "time, s", "")
         .drawn("sent", points(|row| f64::from(row.seq) / 1e3), Style::Line(0))
         .drawn(AGAIN, again, Style::Line(3));
-    let round_trips = Plot::new(Kind::Steps, "Smoothed round trip, ms", "time, s", "")
-        .drawn("round trip", points(|row| row.srtt.as_nanos() as f64 / 1e6), Style::Line(0));
+    let round_trips = Plot::new(Kind::Steps, "Smoothed round trip, ms", "time, s", "").drawn(
+        "round trip",
+        points(|row| row.srtt.as_nanos() as f64 / 1e6),
+        Style::Line(0),
+    );
     let key = |name: &str, style| Key { name: name.to_owned(), style };
     let notes = match segments.omitted {
         0 => Vec::new(),

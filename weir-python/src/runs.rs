@@ -67,7 +67,8 @@ pub fn simulate<'py>(
         return Err(PyValueError::new_err(why));
     }
     let given = interrupt::run(py, move |stop| simulated(&scenario, asked, stop))?;
-    let Given { report, packets, segments, series } = given.map_err(|error| answer::error(py, error, &[]))?;
+    let Given { report, packets, segments, series } =
+        given.map_err(|error| answer::error(py, error, &[]))?;
     let made = py.import("weir._report")?.getattr("Report")?.call1((answer::of(py, &report)?,))?;
     for (name, cells) in [("packets", packets), ("segments", segments), ("series", series)] {
         if let Some(cells) = cells {

@@ -196,7 +196,8 @@ mod tests {
         [[source]]\nname = \"calm\"\nkind = \"cbr\"\nrate = \"1 Mbit/s\"\nsize = \"500 B\"\n";
 
     fn segments(of: Option<usize>) -> Option<Segments> {
-        let outcome = read::parse(SCENARIO.as_bytes(), "test", &|_| unreachable!("no file is named"));
+        let outcome =
+            read::parse(SCENARIO.as_bytes(), "test", &|_| unreachable!("no file is named"));
         let scenario = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
         let watch = Watch { flow: of, ..Watch::default() };
         run_watched(&scenario, watch, &mut |_| {}).expect("it runs").segments

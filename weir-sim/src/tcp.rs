@@ -139,7 +139,8 @@ impl Connection {
     /// Returns what this and earlier connections did until `now`, and counts from there on anew.
     pub fn take_report(&mut self, now: Instant) -> Connections {
         let [sender, receiver] = &mut self.hosts;
-        let (sent, received) = (sender.endpoint.take_report(now), receiver.endpoint.take_report(now));
+        let (sent, received) =
+            (sender.endpoint.take_report(now), receiver.endpoint.take_report(now));
         self.did.add(&sent, &received);
         std::mem::take(&mut self.did)
     }
