@@ -1,5 +1,5 @@
-//! The picture of a TCP source: its congestion window and what is under way, what it sent and what
-//! was acknowledged, and its round trips over time.
+//! The picture of a TCP source: its congestion window and what is under way, what it sent again, and
+//! its round trips over time.
 
 use crate::picture::{Content, Key, Part};
 use crate::plot::{Kind, Plot, Style};
@@ -20,10 +20,16 @@ pub fn part(segments: &Segments) -> Part {
                 points(|row| row.ssthresh.map_or(f64::NAN, kilobytes)),
                 Style::Broken(2),
             );
-    let again = points(|row| row.again.map_or(f64::NAN, |_| f64::from(row.seq) / 1e3));
-    let sent = Plot::new(Kind::Steps, "Numbers sent, KB", "time, s", "")
-        .drawn("sent", points(|row| f64::from(row.seq) / 1e3), Style::Line(0))
-        .drawn(AGAIN, again, Style::Line(3));
+    let again = rows.iter().filter(|row| row.again.is_some());
+    let begin = rows.first().map(|row| (seconds(row), 0.0));
+    let end = rows.last().map(|row| (seconds(row), again.clone().count() as f64));
+    let counted = again.zip(1..).map(|(row, count)| (seconds(row), f64::from(count)));
+    let counted = begin.into_iter().chain(counted).chain(end).collect();
+    let sent = Plot::new(Kind::Steps, "Segments sent again, in all", "time, s", "").drawn(
+        AGAIN,
+        counted,
+        Style::Line(3),
+    );
     let round_trips = Plot::new(Kind::Steps, "Smoothed round trip, ms", "time, s", "").drawn(
         "round trip",
         points(|row| row.srtt.as_nanos() as f64 / 1e6),

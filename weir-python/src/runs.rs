@@ -43,8 +43,9 @@ struct Given {
 /// `packets` the attribute `packets` of the report is a table with a row for each packet that left
 /// or was dropped; with `series`, the width of a bin such as "100 ms", the attribute `series` is a
 /// table of what each class did over time; with `flow`, the name of a TCP source, the attribute
-/// `segments` is a table with a row for each segment that a host of it sent. `name` is what findings call the scenario. Raises
-/// `weir.Error` if the scenario or its policy has errors; other findings become warnings.
+/// `segments` is a table with a row for each segment that a host of it sent. `name` is what
+/// findings call the scenario. Raises `weir.Error` if the scenario or its policy has errors; other
+/// findings become warnings.
 #[pyfunction]
 #[pyo3(signature = (scenario_text, base_dir = None, seed = None, **options))]
 pub fn simulate<'py>(
