@@ -1,5 +1,5 @@
-//! The picture of a TCP source: its congestion window and what is under way, what it sent again, and
-//! its round trips over time.
+//! The picture of a TCP source: its congestion window and what is under way, what it sent again,
+//! and its round trips over time.
 
 use crate::picture::{Content, Key, Part};
 use crate::plot::{Kind, Plot, Style};
