@@ -9,6 +9,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_plot::{Form, Picture, flent};
+use weir_sim::segments::Segments;
 use weir_sim::timeline::Tracks;
 
 /// Parses the name of a picture's file; its ending tells the form, which this build must draw.
@@ -56,14 +57,17 @@ impl Files {
         self.picture.is_some() || self.flent.is_some()
     }
 
-    /// Writes the tracks of a run: a picture of all, and the first as a data file of Flent.
+    /// Writes the tracks of a run: a picture of all, and of the segments of a source if there are
+    /// any; and the first tracks as a data file of Flent.
     ///
     /// # Errors
     /// When one cannot be written, with its name.
-    pub fn write(self, all: &[Tracks]) -> Result<(), String> {
+    pub fn write(self, all: &[Tracks], segments: Option<&Segments>) -> Result<(), String> {
         let Self { picture, flent } = self;
-        if let Some(picture) = picture {
-            write(picture, &weir_plot::tracks::picture(all))?;
+        if let Some(file) = picture {
+            let mut picture = weir_plot::tracks::picture(all);
+            picture.parts.extend(segments.map(weir_plot::segments::part));
+            write(file, &picture)?;
         }
         if let (Some((name, file)), Some(first)) = (flent, all.first()) {
             fill(file, &flent::file(first, &name)?)?;

@@ -2,7 +2,8 @@
 //!
 //! A [`Plot`] is data. [`svg()`] draws one alone, without title and legend, for pages that have
 //! both; a [`Picture`] joins several with a legend and becomes a file of any [`Form`]. [`tracks`]
-//! makes the picture of what classes did over time, [`comparison`] that of several schedulers.
+//! makes the picture of what classes did over time, [`comparison`] that of several schedulers,
+//! [`segments`] that of a TCP source.
 //! Every form shows the same: PNG is made from the SVG, and a page holds it.
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod picture;
 mod plot;
 #[cfg(feature = "png")]
 mod png;
+pub mod segments;
 mod setup;
 pub mod tracks;
 

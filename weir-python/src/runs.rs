@@ -15,6 +15,7 @@ use weir_policy::file;
 use weir_policy::policy::Policy;
 use weir_sim::compare::{self, Runs, find};
 use weir_sim::promise::{self, Observation, Proof, Verdict};
+use weir_sim::segments::{SEGMENTS_MAX, SegmentRow, Segments, tcp_source};
 use weir_sim::timeline::{Timelines, Tracks};
 use weir_sim::{Fate, Report, RunError, Scenario, Watch, keeping, read, replicate};
 
@@ -22,6 +23,8 @@ use weir_sim::{Fate, Report, RunError, Scenario, Watch, keeping, read, replicate
 #[derive(Clone, Copy)]
 struct Asked {
     packets: bool,
+    /// The place of the TCP source whose segments are wanted.
+    flow: Option<usize>,
     series: Option<Duration>,
 }
 
@@ -29,6 +32,7 @@ struct Asked {
 struct Given {
     report: Report,
     packets: Option<Cells>,
+    segments: Option<Cells>,
     series: Option<Cells>,
 }
 
@@ -38,8 +42,10 @@ struct Given {
 /// relative to `base_dir`, by default the working directory; `seed` replaces the scenario's. With
 /// `packets` the attribute `packets` of the report is a table with a row for each packet that left
 /// or was dropped; with `series`, the width of a bin such as "100 ms", the attribute `series` is a
-/// table of what each class did over time. `name` is what findings call the scenario. Raises
-/// `weir.Error` if the scenario or its policy has errors; other findings become warnings.
+/// table of what each class did over time; with `flow`, the name of a TCP source, the attribute
+/// `segments` is a table with a row for each segment that a host of it sent. `name` is what
+/// findings call the scenario. Raises `weir.Error` if the scenario or its policy has errors; other
+/// findings become warnings.
 #[pyfunction]
 #[pyo3(signature = (scenario_text, base_dir = None, seed = None, **options))]
 pub fn simulate<'py>(
@@ -49,19 +55,23 @@ pub fn simulate<'py>(
     seed: Option<u64>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options::of(options, &["packets", "series", "name"])?;
+    let options = Options::of(options, &["packets", "series", "flow", "name"])?;
     let packets = options.take("packets")?.unwrap_or(false);
     let series = options.take::<String>("series")?.as_deref().map(bin_width).transpose()?;
     let scenario = scenario(py, scenario_text, options.take("name")?, base_dir, seed)?;
-    let asked = Asked { packets, series };
+    let flow: Option<String> = options.take("flow")?;
+    let flow = flow.map(|name| tcp_source(&scenario, &name)).transpose();
+    let flow = flow.map_err(|why| PyValueError::new_err(format!("flow: {why}")))?;
+    let asked = Asked { packets, flow, series };
     if series.is_some_and(|width| scenario.duration.as_nanos() / width.as_nanos() > BINS_MAX) {
         let why = format!("series: the run has more than {BINS_MAX} bins of this width");
         return Err(PyValueError::new_err(why));
     }
     let given = interrupt::run(py, move |stop| simulated(&scenario, asked, stop))?;
-    let Given { report, packets, series } = given.map_err(|error| answer::error(py, error, &[]))?;
+    let Given { report, packets, segments, series } =
+        given.map_err(|error| answer::error(py, error, &[]))?;
     let made = py.import("weir._report")?.getattr("Report")?.call1((answer::of(py, &report)?,))?;
-    for (name, cells) in [("packets", packets), ("series", series)] {
+    for (name, cells) in [("packets", packets), ("segments", segments), ("series", series)] {
         if let Some(cells) = cells {
             made.setattr(name, Table::of(cells)?)?;
         }
@@ -96,14 +106,16 @@ fn simulated(scenario: &Scenario, asked: Asked, stop: &Stop) -> Result<Given, St
         }
         false => Watch::default(),
     };
+    let watch = Watch { flow: asked.flow, ..watch };
     let run = weir_sim::run_watched(scenario, watch, &mut |_| stop.look());
-    let report = run.map_err(|error: RunError| error.to_string())?;
+    let mut report = run.map_err(|error: RunError| error.to_string())?;
+    let segments = report.segments.take().map(segment_cells).transpose()?;
     let packets = packets.map(|packets| packets.cells(scenario.duration)).transpose()?;
     let series = lines.map(|lines| {
         let names = lines.names();
         series(&lines.finish(), &names)
     });
-    Ok(Given { report, packets, series })
+    Ok(Given { report, packets, segments, series })
 }
 
 /// The rows of packets, with the columns of `weir sim --packets`.
@@ -175,6 +187,49 @@ impl Packets {
         cells.words("verdict", words(&self.verdict), &names);
         Ok(cells)
     }
+}
+
+/// Returns the columns of `weir sim --segments`.
+fn segment_cells(all: Segments) -> Result<Cells, String> {
+    if all.omitted > 0 {
+        let many = "segments; write them with `weir sim --segments`, or simulate a shorter time";
+        return Err(format!("the flow has more than {SEGMENTS_MAX} {many}"));
+    }
+    let rows = &all.rows;
+    let numbers = |of: fn(&SegmentRow) -> u64| rows.iter().map(|row| of(row) as i64).collect();
+    let mut cells = Cells::default();
+    cells.integers("time_ns", numbers(|row| row.at.as_nanos()));
+    cells.integers("connection", numbers(|row| row.connection.into()));
+    words(&mut cells, "from", rows.iter().map(|row| row.from_word().to_owned()));
+    words(&mut cells, "flags", rows.iter().map(SegmentRow::flags_word));
+    cells.integers("seq", numbers(|row| row.seq.into()));
+    cells.integers("ack", numbers(|row| row.ack.into()));
+    cells.integers("length", numbers(|row| row.length.into()));
+    cells.integers("window", numbers(|row| row.window.into()));
+    cells.integers("sack_blocks", numbers(|row| row.blocks.into()));
+    words(&mut cells, "again", rows.iter().map(|row| row.again_word().to_owned()));
+    words(&mut cells, "state", rows.iter().map(|row| row.state_word().to_owned()));
+    cells.integers("cwnd", numbers(|row| row.cwnd));
+    let ssthresh = |row: &SegmentRow| row.ssthresh.map(|bytes| bytes as f64);
+    cells.numbers("ssthresh", rows.iter().map(ssthresh).collect());
+    cells.integers("in_flight", numbers(|row| row.in_flight));
+    let srtt = |row: &SegmentRow| Some(row.srtt.as_nanos() as f64 / 1e3);
+    cells.numbers("srtt_us", rows.iter().map(srtt).collect());
+    Ok(cells)
+}
+
+/// Adds a column of words, each stored once.
+fn words(cells: &mut Cells, head: &'static str, all: impl Iterator<Item = String>) {
+    let mut names: Vec<String> = Vec::new();
+    let place = |word: String| {
+        let known = names.iter().position(|name| *name == word);
+        known.unwrap_or_else(|| {
+            names.push(word);
+            names.len() - 1
+        }) as u32
+    };
+    let places = all.map(place).collect();
+    cells.words(head, places, &names);
 }
 
 /// Returns a row for each link, class and bin.

@@ -554,6 +554,19 @@ class Tables(Folder):
         self.assertAlmostEqual(sent, one["sent"]["bytes"], delta=0.01 * sent)
         self.assertEqual(series["start_s"][:4], [0.0, 0.5, 1.0, 1.5])
 
+    def test_segments_are_those_of_the_flow(self):
+        self.write("home.toml", POLICY)
+        scenario = (SCENARIO % "2 s") + '[[source]]\nname = "file"\nkind = "tcp"\n'
+        report = weir.simulate(scenario, self.folder, flow="file")
+        rows = report.segments.to_dict()
+        self.assertEqual(rows["flags"][:3], ["S", "S.", "."])
+        again = sum(word != "" for word in rows["again"])
+        (file,) = [source for source in report["sources"] if source["name"] == "file"]
+        self.assertGreaterEqual(again, file["tcp"]["retransmitted"])
+        self.assertAlmostEqual(sum(file["tcp"]["limited"].values()), 1, delta=0.0002)
+        with self.assertRaisesRegex(ValueError, "no source; those that send TCP are file"):
+            weir.simulate(scenario, self.folder, flow="other")
+
     def test_watching_changes_nothing(self):
         self.assertEqual(self.report(), weir.simulate(SCENARIO % "2 s", self.folder))
 

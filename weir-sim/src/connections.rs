@@ -118,7 +118,7 @@ impl TcpReport {
             "marks",
             "RTT ms\np50",
             "p99",
-            "held by\nsender %",
+            "held by\napp %",
             "receiver\n%",
             "path\n%",
             "transfers",

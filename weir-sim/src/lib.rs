@@ -43,6 +43,7 @@ mod run;
 pub mod scenario;
 pub mod schedule;
 pub mod script;
+pub mod segments;
 mod senders;
 pub mod series;
 pub mod shown;

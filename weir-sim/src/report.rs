@@ -17,6 +17,7 @@ use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
 use crate::quic::QuicReport;
 use crate::scenario::{Scenario, Source};
+use crate::segments::Segments;
 use crate::shown::{Table, bits_per_second, megabits, seconds};
 use serde::Serialize;
 use std::fmt;
@@ -54,6 +55,9 @@ pub struct Report {
     pub explain: Option<ExplainReport>,
     /// What each class sent in each bin of time, if that was requested.
     pub bins: Option<BinsReport>,
+    /// The segments of a source, if that was requested.
+    #[serde(skip)]
+    pub segments: Option<Segments>,
     /// Whether every packet is accounted for.
     pub conservation: Conservation,
     /// In a network: every outlet, processor and tap; `link` and `classes` are the main outlet's.
@@ -164,6 +168,7 @@ impl Report {
             changes,
             explain,
             bins: None,
+            segments: None,
             conservation,
             network: None,
         }

@@ -20,6 +20,7 @@ use crate::packets::{Content, Flight, Packets};
 use crate::quic;
 use crate::random::Random;
 use crate::report::{Report, Results};
+use crate::segments::Segments;
 use crate::scenario::{Mtu, Scenario, Sizes, Source, Traffic};
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::Connection;
@@ -181,6 +182,14 @@ impl Runner {
         }
     }
 
+    /// Returns the segments noted, if they were.
+    pub(crate) fn take_segments(&mut self) -> Option<Segments> {
+        match self {
+            Runner::Tcp(connection) => connection.take_segments(),
+            _ => None,
+        }
+    }
+
     /// Writes what the connections did until `now` to the source's meter, and counts anew.
     pub(crate) fn report(&mut self, now: Instant, meter: &mut SourceMeter) {
         match self {
@@ -320,6 +329,9 @@ impl<'a> Run<'a> {
 
     fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
         let tree = &self.scenario.link.tree;
+        if let Some(Runner::Tcp(connection)) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
+            connection.note_segments();
+        }
         if let Some(slowest) = watch.slowest {
             self.drive.explain();
             self.state.explained = Some(Explained::new(tree, slowest));
@@ -572,6 +584,7 @@ impl<'a> Run<'a> {
 
     fn report(mut self) -> Report {
         self.settle_drops();
+        let segments = self.runners.iter_mut().find_map(Runner::take_segments);
         for (meter, runner) in self.state.meters.iter_mut().zip(&mut self.runners) {
             runner.report(self.end, meter);
         }
@@ -588,7 +601,7 @@ impl<'a> Run<'a> {
         let report = Report::new(self.scenario, results);
         self.tell_rest();
         let bins = self.state.watching.and_then(|watching| watching.bins).map(Bins::report);
-        Report { bins, ..report }
+        Report { bins, segments, ..report }
     }
 
     /// Reports the packets that wait at the end, if the watch wants them.

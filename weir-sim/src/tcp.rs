@@ -10,6 +10,7 @@ use crate::random::Random;
 use crate::scenario::Tcp;
 use crate::schedule::Transfers;
 use crate::script::{Turn, Turns};
+use crate::segments::{Place, Segments};
 use crate::transport::{Alarm, Served, Side, Transport};
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration, Instant};
@@ -26,6 +27,8 @@ pub(crate) struct Connection {
     number: u32,
     progress: Progress,
     did: Connections,
+    /// What the hosts send, if that is to be noted.
+    noted: Option<Box<Segments>>,
 }
 
 /// The progress of the present connection.
@@ -66,12 +69,23 @@ impl Connection {
             number: 0,
             progress: Progress { started, written: false, stopped: false, received: 0 },
             did: Connections::default(),
+            noted: None,
         }
     }
 
     /// Returns a connection that is not yet open, whose transfers a model of an application gives.
     pub fn with_work(self, work: Box<dyn Turns>) -> Self {
         Self { transfers: self.transfers.with_work(work), ..self }
+    }
+
+    /// Notes each segment from now on.
+    pub fn note_segments(&mut self) {
+        self.noted = Some(Box::default());
+    }
+
+    /// Returns the segments noted, if they were.
+    pub fn take_segments(&mut self) -> Option<Segments> {
+        self.noted.take().map(|noted| *noted)
     }
 
     /// Returns what this and earlier connections did until `now`, and counts from there on anew.
@@ -110,9 +124,15 @@ impl Connection {
     }
 
     fn emit(&mut self, now: Instant, side: Side, out: &mut Vec<Content>) {
+        let connection = self.number;
+        let initial = self.hosts.each_ref().map(|host| host.initial(connection).0);
         let endpoint = &mut self.hosts[side as usize].endpoint;
         while let Some(segment) = endpoint.emit(now) {
             self.did.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
+            if let Some(noted) = &mut self.noted {
+                let initial = [initial[side as usize], initial[1 - side as usize]];
+                noted.note(Place { at: now, connection, side, initial }, &segment, endpoint);
+            }
             out.push(Content::Segment(segment));
         }
     }

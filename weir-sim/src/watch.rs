@@ -21,6 +21,8 @@ pub struct Watch<'a> {
     pub bins: Option<Duration>,
     /// Called for each packet that leaves an outlet or is dropped there, from the start of the run.
     pub packets: Option<Tell<'a>>,
+    /// Note each segment of the TCP source at this place; nothing of another kind of source.
+    pub flow: Option<usize>,
     /// Call it also for the packets that wait at the end, as if the link sent them afterwards, in
     /// at most [`REST_MAX`]: then `at` is past the end. The report does not count that.
     pub rest: bool,

@@ -70,9 +70,6 @@ pub struct BufferPolicy {
     /// Whether the window grows from the one to the other as the application reads
     /// (`tcp_moderate_rcvbuf`).
     pub autotuning: bool,
-    /// Whether the window of a new connection is rounded up to whole segments (`tcp_mss` of 4.4BSD
-    /// and FreeBSD 2.2.8).
-    pub whole_segments: bool,
     /// The bytes that the application may write ahead of acknowledgements (`tcp_wmem[2]`).
     pub send: Bytes,
 }
@@ -307,16 +304,6 @@ impl Config {
     pub fn announced_mss(&self) -> u16 {
         let headers = self.ip_header.saturating_add(20);
         self.mss.unwrap_or(self.mtu.saturating_sub(headers)).max(MSS_MIN)
-    }
-
-    /// Returns the window of a new connection once the length of its segments is known.
-    pub fn receive_window(&self) -> u64 {
-        let bytes = self.buffers.receive.get();
-        if self.buffers.whole_segments {
-            bytes.next_multiple_of(u64::from(self.announced_mss()))
-        } else {
-            bytes
-        }
     }
 }
 

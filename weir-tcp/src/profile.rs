@@ -17,7 +17,7 @@ pub enum Profile {
     /// The letter of the RFCs of today.
     Rfc,
     /// 4.4BSD as of 1998: NewReno without SACK, delayed acknowledgements of 200 ms, a timeout of at
-    /// least a second, buffers of whole segments.
+    /// least a second in steps of half a second.
     Bsd1998,
     /// 4.3BSD Tahoe as of 1988: fast retransmission, no fast recovery.
     Tahoe1988,
@@ -64,7 +64,6 @@ impl Config {
                 receive: Bytes::new(65_536),
                 receive_max: Bytes::new(3 << 20),
                 autotuning: true,
-                whole_segments: false,
                 send: Bytes::new(4 << 20),
             },
             initial_window: InitialWindow::Segments(10),
@@ -158,7 +157,6 @@ impl Config {
                 receive: Bytes::new(16_384),
                 receive_max: Bytes::new(16_384),
                 autotuning: false,
-                whole_segments: true,
                 send: Bytes::new(16_384),
             },
             initial_window: InitialWindow::Segments(1),

@@ -31,7 +31,7 @@ pub(crate) struct Tuning {
 
 impl Tuning {
     pub fn new(config: &Config) -> Self {
-        let initial = config.receive_window();
+        let initial = config.buffers.receive.get();
         Self {
             clamp: initial,
             threshold: initial,

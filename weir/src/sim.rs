@@ -27,7 +27,7 @@ use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_sim::timeline::{FIXED_BINS_MAX, Timelines};
-use weir_sim::{Fate, Report, Scenario, Watch, read, recorded};
+use weir_sim::{Fate, Report, Scenario, Watch, read, recorded, segments};
 
 /// Simulates a scenario: sources, a policy's link, receivers.
 ///
@@ -83,6 +83,14 @@ pub struct Sim {
     /// in a network each direction of a link is an interface.
     #[arg(long, value_name = "FILE.pcapng")]
     trace: Option<PathBuf>,
+    /// Follow the connections of this TCP source: --segments writes what its hosts send, --plot
+    /// draws its windows too.
+    #[arg(long, value_name = "SOURCE", conflicts_with = "replications")]
+    flow: Option<String>,
+    /// With --flow: write a line for each segment that a host of it sends, with the congestion
+    /// window, what is under way and the round trip.
+    #[arg(long, value_name = "FILE.csv", requires = "flow")]
+    segments: Option<PathBuf>,
     /// Draw what each class sent, what waited and was dropped, and how long packets took, as .svg,
     /// .png or .html, by the name.
     #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
@@ -122,6 +130,7 @@ impl Run for Sim {
             ("--csv", &self.csv),
             ("--parquet", &self.parquet),
             ("--trace", &self.trace),
+            ("--segments", &self.segments),
             ("--plot", &self.plot),
             ("--flent", &self.flent),
         ];
@@ -137,6 +146,9 @@ impl Run for Sim {
         };
         if let Err(error) = whole_file::distinct(&outputs, &[]) {
             return output.refuse(&error);
+        }
+        if self.flow.is_some() && self.segments.is_none() && self.plot.is_none() {
+            return output.refuse("--flow says whose segments: add --segments FILE or --plot FILE");
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         let host = match self.host.as_deref().map(host).transpose() {
@@ -200,6 +212,8 @@ impl Sim {
         host: Option<Calibrated>,
         output: &Output,
     ) -> Result<Exit, String> {
+        let flow = self.flow.as_deref().map(|name| segments::tcp_source(scenario, name));
+        let flow = flow.transpose().map_err(|why| format!("--flow {why}"))?;
         let packets = self.parquet.is_some() || self.trace.is_some();
         let beside = Beside { bins: self.bins, packets };
         memory::check(scenario, Runs { threads: 1, count: 1, beside }, self.memory)?;
@@ -233,7 +247,8 @@ impl Sim {
                 }
             };
             let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
-            let watch = Watch { slowest: self.explain.slowest(), bins: self.bins, packets, rest };
+            let (slowest, bins) = (self.explain.slowest(), self.bins);
+            let watch = Watch { slowest, bins, packets, flow, rest };
             let bar = bar(scenario.duration);
             let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
             let report = weir_sim::run_watched(scenario, watch, progress);
@@ -248,7 +263,8 @@ impl Sim {
         };
         trace.map(Trace::finish).transpose()?;
         rows.map(Rows::finish).transpose()?;
-        timelines.map(|timelines| files.write(&timelines.finish())).transpose()?;
+        let tracks = timelines.map(Timelines::finish);
+        tracks.map(|tracks| files.write(&tracks, report.segments.as_ref())).transpose()?;
         self.write(&report)?;
         match output.format {
             Format::Json => output.text(&report.to_json()),
@@ -282,6 +298,9 @@ impl Sim {
         }
         if let (Some(path), Some(lines)) = (&self.csv, report.bins_csv()) {
             whole_file::write(path, &lines)?;
+        }
+        if let (Some(path), Some(segments)) = (&self.segments, &report.segments) {
+            whole_file::write(path, &segments.to_csv())?;
         }
         Ok(())
     }

@@ -43,12 +43,13 @@ def simulate(
     *,
     packets: bool = False,
     series: str | None = None,
+    flow: str | None = None,
 ) -> Report:
     """Simulates a scenario, as `weir sim` does."""
     folder = folder_of(scenario_text, base_dir)
     return _weir.simulate(
         text_of(scenario_text), folder, seed, packets=packets, series=series,
-        name=name_of(scenario_text, None, "scenario.toml"),
+        flow=flow, name=name_of(scenario_text, None, "scenario.toml"),
     )
 
 

@@ -253,6 +253,9 @@ class Scenario(Keys):
         *,
         packets: bool = False,
         series: str | None = None,
+        flow: str | None = None,
     ) -> Report:
         """Simulates it, as `weir.simulate` does."""
-        return _weir.simulate(self.to_toml(), base_dir, seed, packets=packets, series=series)
+        return _weir.simulate(
+            self.to_toml(), base_dir, seed, packets=packets, series=series, flow=flow,
+        )

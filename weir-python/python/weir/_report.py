@@ -11,10 +11,11 @@ from ._weir import Table
 class Report(dict[str, Any]):
     """The report of a run: a dict, as docs/sim-report.md describes it, with its tables.
 
-    `packets` and `series` are tables if `simulate` was asked for them.
+    `packets`, `segments` (of a `flow`) and `series` are tables if `simulate` was asked for them.
     """
 
     packets: Table
+    segments: Table
     series: Table
 
     def table(self, key: str = "classes") -> Table:

@@ -86,10 +86,12 @@ def simulate(
     *,
     packets: bool = False,
     series: Union[str, None] = None,
+    flow: Union[str, None] = None,
     name: Union[str, None] = None,
 ) -> Report:
     """Simulates a scenario, as `weir sim` does; the report of docs/sim-report.md. With `packets`
-    and `series` (the width of a bin) it has tables under these names."""
+    and `series` (the width of a bin) it has tables under these names, with `flow` (the name of a
+    TCP source) one under `segments`."""
 
 def compare(
     scenario_text: str,

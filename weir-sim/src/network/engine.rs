@@ -191,6 +191,9 @@ impl<'a> Engine<'a> {
 
     /// Reports what `watch` requests from now on.
     pub fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
+        if let Some(Runner::Tcp(connection)) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
+            connection.note_segments();
+        }
         if let Some(slowest) = watch.slowest {
             self.outlets[self.network.main.index()].explain(slowest);
         }

@@ -115,6 +115,7 @@ impl OutletReport {
 impl Engine<'_> {
     /// The report, after the run.
     pub fn report(mut self) -> Report {
+        let segments = self.runners.iter_mut().find_map(Runner::take_segments);
         for (meter, runner) in self.meters.iter_mut().zip(&mut self.runners) {
             runner.report(self.end, meter);
         }
@@ -131,6 +132,7 @@ impl Engine<'_> {
         let explained = &self.outlets[self.network.main.index()].log.explained;
         let report = Report {
             bins: main.bins.clone(),
+            segments,
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             host: None,

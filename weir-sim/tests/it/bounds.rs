@@ -1,7 +1,7 @@
 //! Bounds hold: random policies with adversarial and with random traffic never exceed one, and the
 //! worst that adversaries find comes close.
 //!
-//! `WEIR_BOUNDS=10000` tries that many policies instead of 390; a failure prints the policy.
+//! `WEIR_BOUNDS=10000` tries that many policies instead of a thousand; a failure prints the policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -314,7 +314,7 @@ fn try_policy(text: &str, seed: u64) -> f64 {
 fn no_delay_and_no_backlog_exceeds_its_bound_and_the_worst_come_close() {
     let count = std::env::var("WEIR_BOUNDS").ok().and_then(|count| count.parse().ok());
     let mut worst = Worst::new();
-    for seed in 0..count.unwrap_or(390_u64) {
+    for seed in 0..count.unwrap_or(1000_u64) {
         let scheduler = SCHEDULERS[(seed % SCHEDULERS.len() as u64) as usize];
         let text = text(scheduler, &mut Random::new(seed, 0));
         worst.entry(scheduler).or_default().push(try_policy(&text, seed));

@@ -47,7 +47,7 @@ pub fn plot(
             break;
         }
     }
-    files.write(&tracks(&seen, interval))?;
+    files.write(&tracks(&seen, interval), None)?;
     Ok(seen.pop().expect("the first look was a success"))
 }
 
