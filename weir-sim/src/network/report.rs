@@ -8,6 +8,7 @@ use crate::bins::{Bins, BinsReport};
 use crate::classes::{ClassSums, class_table};
 use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, SENT};
+use crate::run::Runner;
 use crate::report::{ClassReport, Conservation, LinkReport, Report, source_report};
 use crate::shown::bits_per_second;
 use serde::Serialize;
