@@ -11,8 +11,8 @@ use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_tcp::{Flags, Segment};
 
 /// Writes the frame of a packet with these headers into `out`: all of a message and of a datagram
-/// of QUIC, of other packets the headers. `marked` is the traffic class that it left with, if that is not the headers'; what
-/// an endpoint sends brings its own codepoint.
+/// of QUIC, of other packets the headers. `marked` is the traffic class that it left with, if that
+/// is not the headers'; what an endpoint sends brings its own codepoint.
 pub fn write(
     headers: &Headers,
     length: u32,

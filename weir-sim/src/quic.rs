@@ -1,7 +1,7 @@
-//! QUIC: a sender and a receiver, each an endpoint of quinn-proto, and the applications above them.
+//! QUIC: a sender and a receiver, each an endpoint of quinn-proto, and the applications above.
 //!
 //! A whole stack in simulated time: quinn takes instants as arguments, and what it draws comes from
-//! seeds of the source. Only the cryptography is [ours](handshake), since that of TLS draws from the
+//! seeds of the source. Only the cryptography is [ours](handshake), as that of TLS draws from the
 //! system and its results are never looked at. The sender is the client; it opens one stream a
 //! connection, writes the transfer to it, and closes the connection when all is acknowledged.
 //! Segmentation offload and the discovery of the MTU are off: a packet is a datagram, and none is

@@ -1,6 +1,6 @@
 //! The handshake of a simulated QUIC connection: TLS's messages with their lengths, but no secrets.
 //!
-//! [`quinn_proto::crypto::Session`] is what quinn asks of TLS. Here the messages of a full handshake
+//! [`quinn_proto::crypto::Session`] is what quinn wants of TLS. The messages of a full handshake
 //! without a client's certificate [rfc8446 §2] carry the transport parameters and are otherwise
 //! empty, keys protect nothing, and each packet has the 16 bytes that a tag of AES-GCM takes
 //! [rfc9001 §5.3]. So lengths and flights are real, nothing is random, and no processor time goes
