@@ -2,7 +2,7 @@
 //! what limited the sender.
 
 use crate::figures::Delays;
-use crate::shown::{Table, millis};
+use crate::shown::Table;
 use serde::{Serialize, Serializer};
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Connections {
     rtts: Histogram,
 }
 
-/// What only TCP has.
+/// What senders and receivers of a source over TCP counted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TcpReport {
     /// Segments with data that were sent again.
@@ -44,7 +44,7 @@ pub struct TcpReport {
     /// Round trips as the senders measured them.
     #[serde(rename = "rtt_us")]
     pub rtts: Delays,
-    /// What limited the senders while connections were open.
+    /// The parts of the time in which application, receiver or path held the senders back.
     pub limited: Limited,
     /// Transfers completed: from opening the connection to the last byte.
     #[serde(rename = "transfer_us")]
@@ -136,15 +136,12 @@ impl TcpReport {
             self.spurious.into(),
             self.marks,
         ];
-        let rtt = |rtt: Duration| match self.rtts.count {
-            0 => "-".to_owned(),
-            _ => millis(rtt.as_nanos() as f64 / 1e3),
-        };
+        let [p50, _, p99, ..] = self.rtts.cells();
         let limited = self.limited;
         let parts = [limited.application, limited.receiver, limited.congestion];
         let mut cells = vec![name.to_owned()];
         cells.extend(counts.map(|count| count.to_string()));
-        cells.extend([self.rtts.p50, self.rtts.p99].map(rtt));
+        cells.extend([p50, p99]);
         cells.extend(parts.map(|part| format!("{:.0}", part * 100.0)));
         cells.push(self.transfers.count.to_string());
         cells

@@ -205,7 +205,7 @@ const SEGMENT_BYTES: u64 = 512;
 const HEADERS: u64 = 40;
 /// Both endpoints of a connection, without a segment under way.
 const ENDPOINTS_BYTES: u64 = 4 << 10;
-/// The same of QUIC.
+/// Both endpoints of a connection of quinn, without a packet under way.
 const QUIC_ENDPOINTS_BYTES: u64 = 64 << 10;
 /// A row of a tap, in a list that doubles.
 const TAP_BYTES: u64 = 64;

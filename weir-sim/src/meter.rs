@@ -25,9 +25,9 @@ pub(crate) struct SourceMeter {
     pub goodput: u64,
     /// From offer to the last bit at the receiver.
     pub delays: Histogram,
-    /// What its connections did, if it is TCP; there from the end on.
+    /// The sums of its connections, if it is TCP, once the run has ended.
     pub tcp: Option<Connections>,
-    /// The same of QUIC.
+    /// The sums of its connections, if it is QUIC, once the run has ended.
     pub quic: Option<Done>,
     /// How long transfers took, from opening the connection to the last byte.
     pub transfers: Histogram,

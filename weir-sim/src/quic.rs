@@ -11,12 +11,13 @@
 mod handshake;
 
 use crate::figures::Delays;
+use crate::network::fragments::CONGESTED;
 use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::{InitialWindow, Quic, QuicCongestion};
 use crate::schedule::Transfers;
 use crate::script::{Turn, Turns};
-use crate::shown::{Table, millis};
+use crate::shown::Table;
 use crate::transport::{Alarm, Served, Side, Transport};
 use bytes::{Bytes, BytesMut};
 use handshake::Null;
@@ -74,7 +75,7 @@ struct Host {
     stream: Option<StreamId>,
 }
 
-/// What the connections of a source did.
+/// The sums of a source's connections since the report began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     packets: u64,
@@ -84,7 +85,7 @@ pub(crate) struct Done {
     rtts: Histogram,
 }
 
-/// What only QUIC has.
+/// What the senders of a source over QUIC counted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct QuicReport {
     /// Packets that the senders sent; one datagram may hold two while a connection opens.
@@ -265,7 +266,7 @@ impl Connection {
             check_pattern(self.progress.received, &chunk.bytes);
             self.progress.received += chunk.bytes.len() as u64;
         }
-        // What may be sent because of that is sent anyway.
+        // It says whether the window is to be announced; `work` sends in any case.
         let _ = chunks.finalize();
         self.progress.received - before
     }
@@ -408,7 +409,7 @@ impl Host {
         }
     }
 
-    /// What the present connection counts.
+    /// Returns the counters of the present connection, which quinn never resets.
     fn path(&self) -> PathStats {
         let stats = self.connection.as_ref().map(|(_, connection)| connection.stats().path);
         stats.unwrap_or_default()
@@ -417,7 +418,8 @@ impl Host {
 
 impl Done {
     fn add(&mut self, path: PathStats) {
-        // What was counted before is subtracted first, so a sum may pass through zero.
+        // A report takes out what it has shown before the connection adds its counters again, so
+        // that a sum is below zero in between.
         self.packets = self.packets.wrapping_add(path.sent_packets);
         self.lost = self.lost.wrapping_add(path.lost_packets);
         self.congestion_events = self.congestion_events.wrapping_add(path.congestion_events);
@@ -459,13 +461,10 @@ impl QuicReport {
 
     pub(crate) fn cells(&self, name: &str) -> Vec<String> {
         let counts = [self.packets, self.lost, self.congestion_events, self.marks];
-        let rtt = |rtt: Duration| match self.rtts.count {
-            0 => "-".to_owned(),
-            _ => millis(rtt.as_nanos() as f64 / 1e3),
-        };
+        let [p50, _, p99, ..] = self.rtts.cells();
         let mut cells = vec![name.to_owned()];
         cells.extend(counts.map(|count| count.to_string()));
-        cells.extend([self.rtts.p50, self.rtts.p99].map(rtt));
+        cells.extend([p50, p99]);
         cells.push(self.transfers.count.to_string());
         cells
     }
@@ -504,7 +503,7 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// What both ends do, with datagrams of this payload.
+/// Returns the settings of both ends, for datagrams of this payload.
 fn transport_config(plan: &Quic, payload_max: u16) -> TransportConfig {
     let window = VarInt::from_u64(plan.window.get()).expect("windows are below 2^62 bytes");
     let mut config = TransportConfig::default();
@@ -594,6 +593,4 @@ const IDENTIFIER: usize = 8;
 const IDENTIFIER_MAX: usize = 20;
 /// How long the sender waits for the receiver to confirm a handshake.
 const CONFIRMED_MAX: Duration = Duration::from_secs(10);
-/// The codepoint of a packet with a congestion mark.
-const CONGESTED: u8 = 3;
 const SECONDS_BEFORE: u64 = 1 << 20;

@@ -97,9 +97,9 @@ pub struct SourceReport {
     /// From the sender to the last bit at the receiver.
     #[serde(rename = "delay_us")]
     pub delay: Delays,
-    /// What only TCP has.
+    /// The connections, if it is TCP.
     pub tcp: Option<TcpReport>,
-    /// What only QUIC has.
+    /// The connections, if it is QUIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicReport>,
 }
@@ -355,7 +355,7 @@ impl Report {
         table
     }
 
-    /// What the connections of the sources with TCP did.
+    /// A row for each source over TCP.
     fn tcp_table(&self) -> Table {
         let mut table = TcpReport::table();
         for source in &self.sources {
@@ -366,7 +366,7 @@ impl Report {
         table
     }
 
-    /// What the connections of the sources with QUIC did.
+    /// A row for each source over QUIC.
     fn quic_table(&self) -> Table {
         let mut table = QuicReport::table();
         for source in &self.sources {

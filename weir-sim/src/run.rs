@@ -182,6 +182,13 @@ impl Runner {
         }
     }
 
+    /// Notes each segment from now on, if it is TCP.
+    pub(crate) fn note_segments(&mut self) {
+        if let Runner::Tcp(connection) = self {
+            connection.note_segments();
+        }
+    }
+
     /// Returns the segments noted, if they were.
     pub(crate) fn take_segments(&mut self) -> Option<Segments> {
         match self {
@@ -209,7 +216,7 @@ struct Run<'a> {
     /// Whether packets that leave can cause arrivals.
     listening: bool,
     end: Instant,
-    /// What an endpoint sent, on its way to the link or back.
+    /// Packets of an endpoint on their way to the link or back.
     sending: Vec<Content>,
     /// Packets offered since drops were last counted, and after how many they are.
     unsettled: u32,
@@ -329,8 +336,8 @@ impl<'a> Run<'a> {
 
     fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
         let tree = &self.scenario.link.tree;
-        if let Some(Runner::Tcp(connection)) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
-            connection.note_segments();
+        if let Some(runner) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
+            runner.note_segments();
         }
         if let Some(slowest) = watch.slowest {
             self.drive.explain();

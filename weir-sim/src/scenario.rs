@@ -209,8 +209,8 @@ pub struct Quic {
     pub initial_window: InitialWindow,
     /// What the receiver buffers, of the stream and of the connection; at least a byte.
     pub window: Bytes,
-    /// How long the sender asks the receiver to hold acknowledgements back; zero asks for one of
-    /// each packet. `None` asks nothing: one of every second packet, after 25 ms at most.
+    /// The longest time for which the receiver may hold an acknowledgement back; with zero it
+    /// acknowledges each packet. `None` is QUIC's: of every second packet, after 25 ms at most.
     pub ack_delay: Option<Duration>,
     /// Whether packets say that congestion may mark them.
     pub ecn: bool,

@@ -118,8 +118,9 @@ fn for_large(name: &str, law: Law) {
 /// Runs one workload; a panic is reported with the scheduler, the seed and the size.
 fn holds((name, law): (&str, Law), entry: &Entry, seed: u64, size: Size) -> bool {
     let keyword = entry.descriptor.keyword;
-    catch_unwind(AssertUnwindSafe(|| law(entry, seed, size)))
-        .unwrap_or_else(|_| panic!("{keyword} breaks the law `{name}` with seed {seed}, {size:?}"))
+    catch_unwind(AssertUnwindSafe(|| law(entry, seed, size))).unwrap_or_else(|_| {
+        panic!("{keyword} breaks the law `{name}` with seed {seed} (WEIR_SEED={seed:x}), {size:?}")
+    })
 }
 
 #[test]

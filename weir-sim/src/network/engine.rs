@@ -84,7 +84,7 @@ pub(crate) struct Engine<'a> {
     pub flying: u64,
     /// Pieces that receivers hold of incomplete datagrams.
     datagrams: u32,
-    /// What an endpoint sent, on its way to its first link.
+    /// Packets of an endpoint on their way to its first link.
     sending: Vec<Content>,
     /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
@@ -191,8 +191,8 @@ impl<'a> Engine<'a> {
 
     /// Reports what `watch` requests from now on.
     pub fn watch(&mut self, watch: Watch<'a>) -> Result<(), RunError> {
-        if let Some(Runner::Tcp(connection)) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
-            connection.note_segments();
+        if let Some(runner) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
+            runner.note_segments();
         }
         if let Some(slowest) = watch.slowest {
             self.outlets[self.network.main.index()].explain(slowest);

@@ -7,7 +7,7 @@ use crate::scenario::{Mtu, Quic, QuicCongestion};
 use weir_core::units::Duration;
 use weir_policy::codes as common;
 use weir_policy::finding::Report;
-use weir_policy::reader::Table;
+use weir_policy::reader::{Node, Table};
 
 /// Reads a source of `kind = "quic"`.
 pub(super) fn read(
@@ -84,12 +84,8 @@ fn congestion(table: &mut Table<'_>, report: &mut Report) -> Option<QuicCongesti
     }
 }
 
-/// How long the sender asks for acknowledgements to be held back: not at all, or within what QUIC
-/// can ask for.
-fn ack_delay(
-    node: &weir_policy::reader::Node<'_>,
-    report: &mut Report,
-) -> Option<Option<Duration>> {
+/// The longest wait of an acknowledgement: none, or one within the range that a frame of QUIC has.
+fn ack_delay(node: &Node<'_>, report: &mut Report) -> Option<Option<Duration>> {
     let delay = bounded(node, report)?;
     let most = Duration::from_millis(ACK_DELAY_MAX_MS);
     if delay == Duration::ZERO || (ACK_DELAY_MIN..=most).contains(&delay) {

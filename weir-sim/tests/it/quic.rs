@@ -2,13 +2,13 @@
 
 use crate::common;
 
-use common::{headers, line, run, scenario, tcp, written};
+use common::{headers, line, run, scenario, tcp, through, written};
 use weir_core::packet::Protocol;
 use weir_core::units::{Bytes, Duration};
 use weir_sim::scenario::{
     Congestion, InitialWindow, Mtu, Period, Quic, QuicCongestion, Source, Tcp, Traffic, Transfer,
 };
-use weir_sim::{Content, Fate, Report, Scenario, Watch, run_watched};
+use weir_sim::{Content, Fate, Scenario, Watch, run_watched};
 
 fn bulk() -> Quic {
     Quic { return_delay: Duration::from_millis(10), ..Quic::default() }
@@ -130,25 +130,6 @@ fn cubic_gets_as_much_over_quic_as_over_tcp() {
 fn cubic_over_quic_shares_with_cubic_over_tcp() {
     let [tcp, quic] = beside(true);
     assert!((0.5..2.0).contains(&(quic / tcp)), "{tcp} over TCP, {quic} over QUIC");
-}
-
-/// A flow with these keys over 10 Mbit/s into this queue: behind one link, and in a network of two.
-fn through(queue: &str, keys: &str) -> [Report; 2] {
-    let times = "duration = \"20 s\"\nwarmup = \"5 s\"\n";
-    let flow = format!("[[source]]\nname = \"x\"\n{keys}\n");
-    let policy = |table: &str| {
-        format!(
-            "[{table}.link]\nrate = \"10 Mbit/s\"\nscheduler = \"fifo\"\n\
-             [{table}.class.all]\ndefault = true\nqueue = {queue}\n"
-        )
-    };
-    let alone =
-        format!("{times}delay = \"10 ms\"\n{}{flow}return_delay = \"10 ms\"\n", policy("policy"));
-    let mut links = line(&[("1 Gbit/s", "1 ms", ""), ("10 Mbit/s", "9 ms", "")]);
-    links = links.replacen("rate = \"10 Mbit/s\"\n", "", 1);
-    let network =
-        format!("{times}{links}{}{flow}from = \"n0\"\nto = \"n2\"\n", policy("link.policy"));
-    [alone, network].map(|text| run(&written(&text)))
 }
 
 const CODEL: &str = "{ dropper = \"codel\", ecn = true }";

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{cbr, line, run, scenario, tcp, udp};
+use common::{cbr, run, scenario, tcp, udp};
 use weir_core::units::{Bytes, Duration};
 use weir_sim::Report;
 use weir_sim::scenario::{Congestion, Mtu, Period, Tcp, Transfer};
@@ -95,23 +95,8 @@ fn tcp_goes_on_under_red() {
     }
 }
 
-/// A flow with these keys over 10 Mbit/s into this queue: behind one link, and in a network of two.
-fn through(queue: &str, keys: &str) -> [Report; 2] {
-    let times = "duration = \"20 s\"\nwarmup = \"5 s\"\n";
-    let flow = format!("[[source]]\nname = \"x\"\nkind = \"tcp\"\n{keys}\n");
-    let policy = |table: &str| {
-        format!(
-            "[{table}.link]\nrate = \"10 Mbit/s\"\nscheduler = \"fifo\"\n\
-             [{table}.class.all]\ndefault = true\nqueue = {queue}\n"
-        )
-    };
-    let alone =
-        format!("{times}delay = \"10 ms\"\n{}{flow}return_delay = \"10 ms\"\n", policy("policy"));
-    let mut links = line(&[("1 Gbit/s", "1 ms", ""), ("10 Mbit/s", "9 ms", "")]);
-    links = links.replacen("rate = \"10 Mbit/s\"\n", "", 1);
-    let network =
-        format!("{times}{links}{}{flow}from = \"n0\"\nto = \"n2\"\n", policy("link.policy"));
-    [alone, network].map(|text| run(&common::written(&text)))
+fn over_tcp(queue: &str, keys: &str) -> [Report; 2] {
+    common::through(queue, &format!("kind = \"tcp\"\n{keys}"))
 }
 
 /// What the queue marks reaches the receiver, and comes back: nothing is lost.
@@ -126,7 +111,7 @@ fn marks_reach_the_sender_in_place_of_losses() {
         "congestion = \"dctcp\"",
         "congestion = \"prague\"",
     ] {
-        for report in through(CODEL, &format!("window = \"1 MB\"\n{keys}")) {
+        for report in over_tcp(CODEL, &format!("window = \"1 MB\"\n{keys}")) {
             let source = report.source("x").expect("it is declared");
             let marked: u64 = report.classes.iter().map(|class| class.marked).sum();
             assert!(marked > 20, "{keys}\n{report}");
@@ -135,7 +120,7 @@ fn marks_reach_the_sender_in_place_of_losses() {
         }
     }
     for keys in ["", "ecn = \"off\"", "profile = \"linux\""] {
-        for report in through(CODEL, &format!("window = \"1 MB\"\n{keys}")) {
+        for report in over_tcp(CODEL, &format!("window = \"1 MB\"\n{keys}")) {
             let marked: u64 = report.classes.iter().map(|class| class.marked).sum();
             assert_eq!(marked, 0, "{keys}\n{report}");
             assert!(report.source("x").expect("it is declared").lost.packets > 10, "{report}");
@@ -156,7 +141,7 @@ fn every_controller_and_profile_fills_the_link() {
         "window = \"64 KiB\"\nwindow_max = \"1 MB\"\nhystart = false\nnagle = false",
         "idle_restart = false\nslow_start = \"acks\"\nsack = false\nrto_min = \"500 ms\"",
     ] {
-        for report in through("{ limit = \"40 packets\" }", keys) {
+        for report in over_tcp("{ limit = \"40 packets\" }", keys) {
             let carried = report.source("x").expect("it is declared").goodput_bps;
             assert!(carried > 8_000_000, "{keys}\n{report}");
         }

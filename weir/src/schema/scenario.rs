@@ -270,8 +270,8 @@ const QUIC: &[Row] = &[
     (
         "ack_delay",
         TIME,
-        "not asked for: 25 ms",
-        "How long the sender asks the receiver to hold acknowledgements back.",
+        "25 ms",
+        "The longest time for which the receiver may hold an acknowledgement back.",
     ),
     ("return_delay", TIME, "0 s", "How long the receiver's packets travel; not in a network."),
 ];

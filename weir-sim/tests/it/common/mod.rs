@@ -92,6 +92,25 @@ pub fn line(links: &[(&str, &str, &str)]) -> String {
     text
 }
 
+/// A flow with these keys over 10 Mbit/s into this queue: behind one link, and in a network of two.
+pub fn through(queue: &str, keys: &str) -> [Report; 2] {
+    let times = "duration = \"20 s\"\nwarmup = \"5 s\"\n";
+    let flow = format!("[[source]]\nname = \"x\"\n{keys}\n");
+    let policy = |table: &str| {
+        format!(
+            "[{table}.link]\nrate = \"10 Mbit/s\"\nscheduler = \"fifo\"\n\
+             [{table}.class.all]\ndefault = true\nqueue = {queue}\n"
+        )
+    };
+    let alone =
+        format!("{times}delay = \"10 ms\"\n{}{flow}return_delay = \"10 ms\"\n", policy("policy"));
+    let mut links = line(&[("1 Gbit/s", "1 ms", ""), ("10 Mbit/s", "9 ms", "")]);
+    links = links.replacen("rate = \"10 Mbit/s\"\n", "", 1);
+    let network =
+        format!("{times}{links}{}{flow}from = \"n0\"\nto = \"n2\"\n", policy("link.policy"));
+    [alone, network].map(|text| run(&written(&text)))
+}
+
 /// Headers of a flow to leaf `leaf`.
 pub fn headers(protocol: Protocol, leaf: u16) -> Headers {
     let [source, destination] = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
