@@ -131,11 +131,9 @@ fn resident(process: u32) -> Result<(u64, u64), Failed> {
     let (now, most) = field("VmRSS:").zip(field("VmHWM:")).ok_or("the memory is not told")?;
     let files = field("RssFile:").ok_or("the memory of files is not told")?;
     let mut sum = (now.saturating_sub(files) << 10, most.saturating_sub(files) << 10);
-    for thread in fs::read_dir(folder.join("task"))? {
-        for child in fs::read_to_string(thread?.path().join("children"))?.split_whitespace() {
-            let (now, most) = resident(child.parse()?)?;
-            sum = (sum.0 + now, sum.1 + most);
-        }
+    for child in children(process) {
+        let (now, most) = resident(child)?;
+        sum = (sum.0 + now, sum.1 + most);
     }
     Ok(sum)
 }
