@@ -28,15 +28,16 @@ deb: TOOLS :=
 .PHONY: help test demo bench figures deb setup
 
 help:
-	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (15 minutes)'
+	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (15 minutes), or STEPS="tidy test"'
 	@echo 'make demo    build Weir (4 minutes) and show it: live traffic through a link, simulated beside it, then changed and explained'
 	@echo 'make bench   cost per packet of every scheduler on this machine'
 	@echo 'make figures every figure of README and docs with its goal and verdict (hours), or PARTS="bench live"'
 	@echo 'make deb     a Debian package with the service and the lab, in target/deb (tested by make test)'
 	@echo 'make setup   only install what is missing; says what it installs'
 
+# `cargo xtask ci --list` names the steps.
 test: setup
-	$(CARGO) xtask ci
+	$(CARGO) xtask ci $(STEPS)
 
 demo: setup
 	@echo 'demo: building the command weir without what the demo does not need: 4 minutes on two cores'

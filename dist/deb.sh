@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes a Debian package of a built Weir: dist/deb.sh BINARY FOLDER [LAB] writes weir_VERSION_ARCH.deb
 # into FOLDER, with the program weir-lab if LAB names it, and prints the package's path;
-# DEB_COMPRESSION=gzip makes it sooner, and larger. Needs dpkg-deb,
+# DEB_COMPRESSION=gzip or none makes it sooner, and larger. Needs dpkg-deb,
 # objdump and strip. It runs the binary for completions and manual pages, so it makes packages for
 # machines like the one that it runs on.
 set -euo pipefail

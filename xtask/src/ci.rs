@@ -7,20 +7,41 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A step: its name, and its action. `Ok` describes the result, or why there was nothing to do.
+/// A step: its name, what it checks, and its action. `Ok` describes the result.
 struct Step {
     name: &'static str,
+    checks: &'static str,
     run: fn(&Path, &mut Times) -> Result<String, String>,
 }
 
 /// The steps, cheapest first.
 const STEPS: [Step; 6] = [
-    Step { name: "fmt", run: |root, _| crate::format::run(root, true) },
-    Step { name: "tidy", run: |root, _| tidy(root) },
-    Step { name: "nostd", run: |root, _| crate::nostd::prove(root) },
-    Step { name: "build", run: |root, _| programs::build(root).map(|all| all.describe()) },
-    Step { name: "test", run: programs::run },
-    Step { name: "doctest", run: doctest },
+    Step {
+        name: "fmt",
+        checks: "every file is formatted (`cargo xtask fmt` does it)",
+        run: |root, _| crate::format::run(root, true),
+    },
+    Step {
+        name: "tidy",
+        checks: "limits of style, arrows between crates and modules, citations",
+        run: |root, _| tidy(root),
+    },
+    Step {
+        name: "nostd",
+        checks: "weir-core and weir-tcp build without the standard library",
+        run: |root, _| crate::nostd::prove(root),
+    },
+    Step {
+        name: "build",
+        checks: "every target builds, without a lint",
+        run: |root, _| programs::build(root).map(|all| all.describe()),
+    },
+    Step {
+        name: "test",
+        checks: "every test, on live links too; it builds first if need be",
+        run: programs::run,
+    },
+    Step { name: "doctest", checks: "the examples in the documentation of code", run: doctest },
 ];
 
 /// The outcome of a step: its name, its time, its message.
@@ -34,7 +55,8 @@ struct Outcome {
 /// returns true if every one passed.
 pub fn run(root: &Path, names: &[&str], keep_going: bool) -> bool {
     if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
-        eprintln!("ci: no step is called `{unknown}`; `cargo xtask ci --list` names them");
+        eprintln!("ci: no step is called `{unknown}`; these are:");
+        list();
         return false;
     }
     let mut outcomes: Vec<Outcome> = Vec::new();
@@ -54,9 +76,9 @@ pub fn run(root: &Path, names: &[&str], keep_going: bool) -> bool {
     outcomes.iter().all(|outcome| outcome.result.is_ok())
 }
 
-/// Prints the names of the steps, one a line.
+/// Prints the steps, one a line.
 pub fn list() -> bool {
-    STEPS.iter().for_each(|step| println!("{}", step.name));
+    STEPS.iter().for_each(|step| println!("{:<8} {}", step.name, step.checks));
     true
 }
 
@@ -79,7 +101,7 @@ fn summarise(outcomes: &[Outcome]) {
 }
 
 fn tidy(root: &Path) -> Result<String, String> {
-    match crate::tidy::run(root) {
+    match crate::tidy::run(root)? {
         true => Ok("no findings".into()),
         false => Err("the findings above".into()),
     }

@@ -6,6 +6,7 @@ mod format;
 mod mutants;
 mod nostd;
 mod pauses;
+mod processes;
 mod tidy;
 mod view;
 
@@ -20,11 +21,11 @@ usage: cargo xtask TASK
   ci [--keep-going] [STEP...]
                 run every step that a change must pass, or the named ones, up to the first that
                 fails; with --keep-going also those after it
-  ci --list     name the steps of ci
+  ci --list     name the steps of ci and what they check
   ci --full     every step, then every part of figures: hours
   pauses COMMAND...
                 run a command, such as `cargo xtask ci test`, while processes below it are stopped
-                for half a second at random instants
+                for half a second at random instants; WEIR_SEED=HEX draws the same instants again
   figures [PART...]
                 measure every figure of README and docs, or the named parts; exit 1 if a goal is
                 missed
@@ -39,35 +40,46 @@ usage: cargo xtask TASK
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let root = workspace_root();
-    let passed = match words.as_slice() {
-        ["fmt"] => formatted(&root, false),
-        ["fmt", "--check"] => formatted(&root, true),
-        ["tidy"] => tidy::run(&root),
-        ["ci", "--list"] => ci::list(),
-        ["ci", "--full"] => {
-            let passed = ci::run(&root, &[], true);
-            figures::run(&root, &[]) && passed
+    let passed = processes::end_with_signals().and_then(|()| run(&workspace_root(), &words));
+    match passed {
+        Ok(Some(true)) => ExitCode::SUCCESS,
+        Ok(Some(false)) => ExitCode::FAILURE,
+        Ok(None) => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
         }
-        ["ci", "--keep-going", steps @ ..] => ci::run(&root, steps, true),
-        ["ci", steps @ ..] => ci::run(&root, steps, false),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the task; returns whether it passed, or nothing if there is no such task.
+fn run(root: &Path, words: &[&str]) -> Result<Option<bool>, String> {
+    let passed = match words {
         ["--help" | "-h"] | [_, "--help" | "-h"] => {
             println!("{USAGE}");
             true
         }
-        ["pauses", command @ ..] => {
-            pauses::run(command).inspect_err(|why| eprintln!("{why}")).unwrap_or(false)
+        ["fmt"] => formatted(root, false),
+        ["fmt", "--check"] => formatted(root, true),
+        ["tidy"] => tidy::run(root).map_err(|why| format!("tidy: {why}"))?,
+        ["ci", "--list"] => ci::list(),
+        ["ci", "--full"] => {
+            let passed = ci::run(root, &[], true);
+            figures::run(root, &[]) && passed
         }
+        ["ci", "--keep-going", steps @ ..] => ci::run(root, steps, true),
+        ["ci", steps @ ..] => ci::run(root, steps, false),
+        ["pauses", command @ ..] => pauses::run(command)?,
         ["figures", "--list"] => figures::list(),
-        ["figures", "mutants", "--sample", number] => figures::run_mutants(&root, number),
-        ["figures", "packetdrill", "--scripts", folder] => figures::run_packetdrill(&root, folder),
-        ["figures", parts @ ..] => figures::run(&root, parts),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        ["figures", "mutants", "--sample", number] => figures::run_mutants(root, number),
+        ["figures", "packetdrill", "--scripts", folder] => figures::run_packetdrill(root, folder),
+        ["figures", parts @ ..] => figures::run(root, parts),
+        _ => return Ok(None),
     };
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(Some(passed))
 }
 
 fn formatted(root: &Path, check: bool) -> bool {

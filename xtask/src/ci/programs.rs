@@ -1,6 +1,7 @@
 //! Builds every test program once, and runs them: those of live rows, which mostly wait, beside
 //! those that compute.
 
+use crate::processes;
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ enum Kind {
 /// What became of a program.
 struct Outcome {
     counts: Counts,
+    /// Its tests that could not run, each with the reason.
+    ignored: Vec<String>,
     has_passed: bool,
 }
 
@@ -84,15 +87,21 @@ pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
     let seed = first_seed(root);
     println!("the first seed of random workloads is {seed} (WEIR_SEED)");
     let outcomes = run_all(&programs, |program| run_one(program, &scratch, &seed));
+    // What a test left that was killed goes with the folder.
+    let _none = fs::remove_dir_all(processes::scratch());
     let mut sum = Counts::default();
-    let mut failed = Vec::new();
+    let (mut failed, mut ignored) = (Vec::new(), Vec::new());
     for (program, outcome) in outcomes {
         let outcome = outcome?;
+        ignored.extend(outcome.ignored);
         sum.add(outcome.counts);
         if !outcome.has_passed {
             failed.push(program.name.as_str());
         }
         times.read(&times_of(&scratch, program));
+    }
+    if !ignored.is_empty() {
+        println!("\n== ignored\n{}", ignored.join("\n"));
     }
     match (failed.is_empty(), sum.passed) {
         (false, _) => {
@@ -169,6 +178,7 @@ fn package(id: &str, folder: &Path) -> String {
 fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, String> {
     let io = |error: std::io::Error| format!("{}: {error}", program.name);
     fs::create_dir_all(scratch).map_err(io)?;
+    fs::create_dir_all(processes::scratch()).map_err(io)?;
     let rows = times_of(scratch, program);
     fs::write(&rows, "").map_err(io)?;
     // One that waits for ever must not hold the whole run up.
@@ -177,6 +187,7 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     command.current_dir(&program.folder).stdin(Stdio::null());
     command.env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
     command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
+    command.env("TMPDIR", processes::scratch());
     if program.kind == Kind::Standard {
         // The standard harness tells times only to whoever says that he knows it may change.
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
@@ -191,7 +202,16 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
         let lines = text.lines().filter_map(|line| timed(line, &program.name));
         fs::write(&rows, lines.collect::<Vec<_>>().join("\n")).map_err(io)?;
     }
-    Ok(Outcome { counts: Counts::read(&text), has_passed: output.status.success() })
+    let ignored = text.lines().filter_map(|line| ignored(line, &program.name)).collect();
+    let counts = Counts::read(&text);
+    Ok(Outcome { counts, ignored, has_passed: output.status.success() })
+}
+
+/// Reads `test NAME ... ignored, REASON`, as the standard harness writes it, or `ignored (REASON)`.
+fn ignored(line: &str, program: &str) -> Option<String> {
+    let (test, rest) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
+    let reason = rest.trim_matches([',', ' ', '(', ')']);
+    Some(format!("{}::{}: {reason}", program.replace(' ', "::"), test.trim_end()))
 }
 
 fn times_of(scratch: &Path, program: &Program) -> PathBuf {
@@ -304,6 +324,19 @@ mod tests {
         ];
         for (line, expected) in rows {
             assert_eq!(timed(line, "weir-core it").as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_ignored_test_is_named_with_its_reason() {
+        let rows = [
+            ("test a::b ... ignored, it takes minutes", Some("weir::it::a::b: it takes minutes")),
+            ("test c   ... ignored (needs tmux)", Some("weir::it::c: needs tmux")),
+            ("test d ... ok", None),
+            ("test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured", None),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(ignored(line, "weir it").as_deref(), expected, "{line}");
         }
     }
 

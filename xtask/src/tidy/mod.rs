@@ -71,20 +71,17 @@ const TEXT_CHECKS: &[fn(&str, &str) -> Vec<Finding>] =
 const CITING: &[&str] = &[".rs", ".toml", ".md"];
 
 /// Checks the whole tree and prints the findings; returns true if there are none.
-pub fn run(root: &Path) -> bool {
-    let files = match tracked_files(root) {
-        Ok(files) => files,
-        Err(trouble) => {
-            eprintln!("tidy: {trouble}");
-            return false;
-        }
-    };
+///
+/// # Errors
+/// When git does not name the files.
+pub fn run(root: &Path) -> Result<bool, String> {
+    let files = tracked_files(root)?;
     let findings = judge(check_tree(root, &files), EXCEPTIONS);
     for finding in &findings {
         println!("{finding}");
     }
     println!("tidy: {} files, {} findings", files.len(), findings.len());
-    findings.is_empty()
+    Ok(findings.is_empty())
 }
 
 /// Returns every finding in these files, including those that an exception covers.
