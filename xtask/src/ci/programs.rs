@@ -23,12 +23,12 @@ struct Program {
     kind: Kind,
 }
 
-/// Whose harness runs a program's tests, in the order in which programs begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Whose harness runs a program's tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The testbed's, which runs rows on live links.
     Live,
-    /// The testbed's, which runs rows in Python; they take longest of those that compute.
+    /// The testbed's, which runs rows in Python.
     Python,
     Standard,
 }
@@ -113,26 +113,28 @@ pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
 }
 
 /// Runs programs of live rows one after the other, each of which runs several rows at a time, and
-/// beside them the others, as many as there are processors, each one test at a time: more at once
-/// would only wait for one another.
+/// those of rows in Python; both mostly wait. Beside them run the others, as many as there are
+/// processors, each one test at a time: more at once would only wait for one another.
 fn run_all<T: Send>(
     programs: &[Program],
     run: impl Fn(&Program) -> T + Sync,
 ) -> Vec<(&Program, T)> {
-    let (live, mut plain): (Vec<_>, Vec<_>) =
-        programs.iter().partition(|program| program.kind == Kind::Live);
     // The longest begin; how large a program is says roughly how long it takes.
     let size = |program: &Program| fs::metadata(&program.executable).map_or(0, |file| file.len());
-    plain.sort_by_key(|program| (program.kind, Reverse(size(program))));
-    let queues = [live, plain].map(|programs| Mutex::new(programs.into_iter()));
+    let of = |kind| {
+        let mut programs: Vec<_> = programs.iter().filter(|one| one.kind == kind).collect();
+        programs.sort_by_key(|program| Reverse(size(program)));
+        Mutex::new(programs.into_iter())
+    };
+    let queues = [Kind::Live, Kind::Python, Kind::Standard].map(of);
     let lane = |queue: &Mutex<std::vec::IntoIter<_>>| {
         let next = || queue.lock().expect("no lane panics with the lock").next();
         std::iter::from_fn(next).map(|one| (one, run(one))).collect::<Vec<_>>()
     };
-    let (lane, [live, plain]) = (&lane, &queues);
+    let (lane, [live, python, plain]) = (&lane, &queues);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let queues = std::iter::once(live).chain(std::iter::repeat_n(plain, processors));
+        let queues = [live, python].into_iter().chain(std::iter::repeat_n(plain, processors));
         let lanes: Vec<_> = queues.map(|queue| scope.spawn(move || lane(queue))).collect();
         lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     })
