@@ -13,9 +13,9 @@ use weir_core::link::LinkPlan;
 use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
 use weir_policy::policy::Demand;
-use weir_tcp::{AckPolicy, Config, EcnMode, Retries};
+use weir_tcp::{AckPolicy, Config, Retries};
 
-pub use weir_tcp::{Congestion, InitialWindow, Profile, SlowStart};
+pub use weir_tcp::{Congestion, EcnMode, InitialWindow, Profile, SlowStart};
 
 /// Sources, a classifier, one link, sinks.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! `cargo xtask ci`: runs every step that a change must pass, in order, each timed.
 
+pub mod lints;
 mod programs;
 
 use programs::Times;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A step: its name, what it checks, and its action. `Ok` describes the result.
@@ -108,31 +108,12 @@ fn tidy(root: &Path) -> Result<String, String> {
 }
 
 fn doctest(root: &Path, _: &mut Times) -> Result<String, String> {
-    let mut command = linting(root)?;
+    let mut command = lints::cargo(root)?;
     let status = command.args(["test", "--locked", "--workspace", "--doc"]).status();
     match status.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
         true => Ok(String::new()),
         false => Err("examples in the documentation fail".to_owned()),
     }
-}
-
-/// Returns a cargo whose compiler of this workspace's crates is clippy's, which lints while it
-/// builds: a pass of its own would read all that they depend on a second time. A lint is an error.
-fn linting(root: &Path) -> Result<Command, String> {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
-    let output = output.map_err(|error| format!("cannot run rustc: {error}"))?;
-    let driver =
-        Path::new(String::from_utf8_lossy(&output.stdout).trim()).join("bin/clippy-driver");
-    if !driver.exists() {
-        return Err(format!("{} is missing: rustup component add clippy", driver.display()));
-    }
-    let mut command = Command::new("cargo");
-    command.current_dir(root).env("RUSTC_WORKSPACE_WRAPPER", driver);
-    // As `cargo clippy -- -D warnings` passes it on.
-    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    // What is built from nothing is built faster without what a next build could use again.
-    command.env("CARGO_INCREMENTAL", "0");
-    Ok(command)
 }
 
 #[cfg(test)]

@@ -16,10 +16,24 @@ use std::{io, thread};
 use weir_core::account::Histogram;
 use weir_live::error::SystemError;
 use weir_live::status::{Board, ClassStatus, Status};
-use weir_sim::scenario::{Scenario, Traffic};
+use weir_sim::scenario::{EcnMode, Scenario, Traffic};
 use weir_sim::{Host, Watch, read};
 use weir_testbed::{Host as End, RIGHT, Testbed};
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender};
+
+/// Returns the kernel's number for what is not its default.
+fn tcp_ecn(mode: EcnMode) -> Option<&'static str> {
+    match mode {
+        EcnMode::Off | EcnMode::Passive => None,
+        EcnMode::Active => Some("1"),
+        EcnMode::Accurate => Some("3"),
+        EcnMode::AccurateClassic => Some("4"),
+        EcnMode::AccuratePassive => Some("5"),
+    }
+}
+
+/// Of the network of the process that writes it.
+const TCP_ECN: &str = "/proc/sys/net/ipv4/tcp_ecn";
 
 /// The text of the scenarios, which were fixed before any of them was run.
 pub const SCENARIOS: &str = include_str!("scenarios.toml");
@@ -213,6 +227,7 @@ impl Pair {
         let ports: BTreeSet<u16> = ports.map(|ports| ports.destination).collect();
         let ports: Vec<u16> = ports.into_iter().collect();
         let receive = ReceivePlan::ports(&ports);
+        self.set_marks(testbed)?;
         let receiver = testbed.server.run(|| Receiver::start(&receive))??;
         let whole = Duration::from_nanos(self.scenario.duration.as_nanos());
         let sources = self.scenario.sources.clone();
@@ -223,6 +238,19 @@ impl Pair {
         sender.finish();
         receiver.wait_ended(SLACK);
         Ok((watched?, receiver.finish()))
+    }
+
+    /// Lets the kernel's TCP ask for marks in place of losses, if a source's does.
+    fn set_marks(&self, testbed: &Testbed) -> Result<(), SystemError> {
+        let tcps = self.scenario.sources.iter().filter_map(|source| source.traffic.tcp());
+        let modes: BTreeSet<&str> = tcps.filter_map(|tcp| tcp_ecn(tcp.config.ecn)).collect();
+        for mode in modes {
+            for network in [&testbed.client, &testbed.server] {
+                let written = network.run(|| std::fs::write(TCP_ECN, mode))?;
+                written.map_err(|cause| SystemError::new(format!("set {TCP_ECN}"), cause))?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns what each class did after the warm-up, the most bytes that waited at once, and the

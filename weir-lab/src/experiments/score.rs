@@ -1,5 +1,5 @@
-//! The score of the simulation: twenty scenarios, fixed beforehand, live and simulated with what a
-//! probe says that this host adds, and without it.
+//! The score of the simulation: twenty-one scenarios, fixed beforehand, live and simulated with
+//! what a probe says that this host adds, and without it.
 //!
 //! The goals of each class: the median delay within 15 % or 0.3 ms of the measured, the 99th
 //! percentile within 25 % or 1 ms, the rate within 1 %. A deviation is in parts of what is allowed.
