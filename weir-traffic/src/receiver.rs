@@ -27,7 +27,7 @@ use weir_live::batch::{
 use weir_live::error::{Result, SystemError};
 use weir_live::netlink::Netlink;
 use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_sim::shown::Table;
+use weir_policy::table::Table;
 
 /// What to receive.
 #[derive(Clone, Debug)]

@@ -14,10 +14,10 @@ use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
 use weir_policy::reader::Document;
+use weir_policy::table::Table;
 use weir_policy::{deployment, policy, render};
 use weir_sim::memory::Shown;
 use weir_sim::read;
-use weir_sim::shown::Table;
 
 /// Checks a policy, a deployment or a scenario: what is wrong, where, and how to cure it.
 ///

@@ -10,7 +10,7 @@ use weir_policy::diff::printed::Printed;
 use weir_policy::diff::{ClassChange, Difference, Setting, Standing, differ};
 use weir_policy::policy::{self, Policy};
 use weir_policy::render;
-use weir_sim::shown::Table;
+use weir_policy::table::Table;
 
 /// Compares the effects of two policies: which packets go to another class, which guarantees
 /// change, and which other values are written differently.

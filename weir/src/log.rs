@@ -10,7 +10,7 @@ use weir_control::protocol::{Answer, Entry, InForce, PolicyOf, Request};
 use weir_live::events::rfc3339;
 use weir_live::events::time::rfc3339_s;
 use weir_live::wait::realtime_ns;
-use weir_sim::shown::Table;
+use weir_policy::table::Table;
 
 /// Lists the last changes of a running link: number, time, user, what changed, and why.
 ///

@@ -21,7 +21,7 @@ use weir_live::status::{
     ClassStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
 };
 use weir_policy::deployment;
-use weir_sim::shown::{Table, millis};
+use weir_policy::table::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops; without a name, which links
 /// run.

@@ -3,8 +3,8 @@
 
 use crate::check;
 use crate::output::{Exit, Format, Output};
+use weir_policy::table::{Table, millis};
 use weir_sim::keeping::{Held, Holding};
-use weir_sim::shown::{Table, millis};
 
 /// Prints the comparison; returns the exit code. With JSON only broken bounds are printed, since
 /// the report is a document of its own.

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_live::signals::StopSignal;
 use weir_live::status::{ClassStatus, LaneStatus, Status};
-use weir_sim::shown::{Table, millis};
+use weir_policy::table::{Table, millis};
 
 /// Shows what `look` returns, in text as `text` writes it, until the link ends, until a signal, or
 /// until the reader closes the pipe.
