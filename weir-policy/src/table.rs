@@ -197,6 +197,15 @@ pub fn millis(micros: f64) -> String {
     format!("{:.decimals$}", micros / 1e3)
 }
 
+/// Formats a figure, `-` if it is unknown.
+pub fn shown(figure: Option<f64>) -> String {
+    match figure {
+        None => "-".to_owned(),
+        Some(figure) if figure < 1000.0 => format!("{figure:.3}"),
+        Some(figure) => format!("{figure:.0}"),
+    }
+}
+
 /// The characters of a line of a table: what a terminal has at least, and what a pipe gets.
 pub const TABLE_WIDTH: usize = 100;
 /// What makes a terminal write in red, and as before.

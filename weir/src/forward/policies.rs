@@ -9,7 +9,6 @@ mod joins;
 use super::door::{self, Wish};
 use super::recording::Recorder;
 use super::tell;
-use crate::diff;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -30,6 +29,7 @@ use weir_live::keeper::watch::Bell;
 use weir_live::wait::realtime_ns;
 use weir_policy::Severity;
 use weir_policy::deployment::Deployment;
+use weir_policy::diff::{self, printed::Printed};
 use weir_policy::finding::Outcome;
 use weir_policy::render;
 
@@ -509,8 +509,13 @@ fn what(old: &Deployment, new: &Deployment) -> String {
 fn differences(old: &Deployment, new: &Deployment) -> Vec<Difference> {
     let ways = old.directions.iter().zip(&new.directions);
     let of = ways.filter(|(old, new)| old.policy != new.policy).map(|(old, new)| {
-        let (text, difference) = diff::both(&old.policy, &new.policy);
-        Difference { direction: new.name.clone(), text, difference }
+        let difference = diff::Difference::between(&old.policy, &new.policy);
+        let json = serde_json::to_value(Printed::of(&difference));
+        Difference {
+            direction: new.name.clone(),
+            text: diff::text(&difference),
+            difference: json.expect("the types have only text keys"),
+        }
     });
     of.collect()
 }
