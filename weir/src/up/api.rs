@@ -1,6 +1,5 @@
 //! The API of a link on a TCP address: its files, which only the keeper reads, and its listener.
 
-use crate::input;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,6 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_control::web::{self, Web};
 use weir_live::keeper::messages::{Api, Secret};
 use weir_policy::deployment::Deployment;
+use weir_policy::file;
 
 /// Reads the files of an API, if the deployment has one.
 ///
@@ -49,7 +49,7 @@ fn text(path: &Path) -> Result<String, String> {
         return Err(format!("`{place}` has {length} bytes, and may have {BYTES_MAX}"));
     }
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read `{place}`: {why}");
-    let bytes = input::read_named(path).map_err(|error| cannot(&error))?;
+    let bytes = file::read_named(path).map_err(|error| cannot(&error))?;
     String::from_utf8(bytes).map_err(|error| cannot(&error))
 }
 

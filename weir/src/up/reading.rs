@@ -1,6 +1,5 @@
 //! A deployment as it was read, with every file that it names: the forwarder opens none.
 
-use crate::input;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
@@ -10,6 +9,7 @@ use weir_live::keeper::messages::Plan;
 use weir_live::keeper::process;
 use weir_live::port::PortConfig;
 use weir_policy::deployment::{self, Deployment};
+use weir_policy::file;
 use weir_policy::finding::Outcome;
 use weir_policy::render;
 
@@ -32,7 +32,7 @@ impl Reading {
     /// # Errors
     /// When its file cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
-        Self::from(path, input::read(path)?)
+        Self::from(path, file::read(path)?)
     }
 
     /// As [`Reading::of`], for a keeper whose link runs: it would wait for a pipe for ever.
@@ -40,7 +40,7 @@ impl Reading {
     /// # Errors
     /// When it is no regular file, or cannot be read.
     pub fn anew(path: &Path) -> io::Result<Self> {
-        Self::from(path, input::read_named(path)?)
+        Self::from(path, file::read_named(path)?)
     }
 
     fn from(path: &Path, bytes: Vec<u8>) -> io::Result<Self> {
@@ -48,7 +48,7 @@ impl Reading {
         let files = RefCell::new(Vec::new());
         let unread = Cell::new(None);
         let read = |path: &Path| {
-            let bytes = input::read_named(path).inspect_err(|error| {
+            let bytes = file::read_named(path).inspect_err(|error| {
                 unread.set(Some(format!("it names {}: {error}", path.display())));
             })?;
             if let Ok(text) = String::from_utf8(bytes.clone()) {
