@@ -1,7 +1,6 @@
 //! The events of a link, as its keeper writes them: to standard output, and to a file if the
 //! deployment names one.
 
-use crate::output::{Format, Output};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_live::alarm::act::Actions;
@@ -23,18 +22,16 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the log that the deployment names.
+    /// Opens the log that the deployment names; events are printed, and written there, in this form.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn open(deployment: &Deployment, output: &Output) -> Result<Self, String> {
-        let is_json = output.format == Format::Json;
-        let form = if is_json { Form::Json } else { Form::Text };
+    pub fn open(deployment: &Deployment, form: Form) -> Result<Self, String> {
         let log = deployment.service.log.as_deref();
         let log = log.map(|path| open(path, form, PATIENCE_START)).transpose()?;
         let (subject, alarms) = (deployment.name.clone(), &deployment.alarms);
         let actions = Actions::new(&subject, alarms).map_err(|error| error.to_string())?;
-        Ok(Self { subject, form, printed: Printed::new(is_json), log, actions })
+        Ok(Self { subject, form, printed: Printed::new(form == Form::Json), log, actions })
     }
 
     /// Writes an event, and starts what an alarm that begins or ends is to start.

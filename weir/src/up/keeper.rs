@@ -6,14 +6,13 @@
 
 use super::absence;
 use super::api::{self, ApiSocket};
+use super::console::{self, Console, Start};
 use super::journal::Journal;
 use super::orphan::Listeners;
 use super::page::Page;
 use super::reading::Reading;
 use super::rsvp::Reservations;
 use super::running::{Limits, Phase, Running};
-use super::told;
-use crate::output::Output;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -60,8 +59,8 @@ pub struct Keeper<'a> {
     pub reservations: Reservations,
     /// Its signals.
     pub signals: Signals,
-    /// Where it prints.
-    pub output: &'a Output,
+    /// What prints what it says.
+    pub console: &'a dyn Console,
     /// Where events are written.
     pub journal: Journal,
     /// Who is told how it goes.
@@ -101,7 +100,7 @@ impl Keeper<'_> {
     /// # Errors
     /// When the first one cannot start, or a later one not any more; the text says why.
     pub fn run(mut self) -> Result<End, String> {
-        self.output.wait_at_most(PRINT_PATIENCE);
+        self.console.wait_at_most(PRINT_PATIENCE);
         let orphan = self.orphan.take();
         let mut shift = Shift {
             keeper: self,
@@ -332,7 +331,7 @@ impl Shift<'_> {
             let Some(report) = self.forwarders[index].hear() else { return };
             match report {
                 Report::Ready { warnings, notes } => {
-                    let told = |kind, text: &String| told::tell(self.keeper.output, kind, text);
+                    let told = |kind, text: &String| self.keeper.console.tell(kind, text);
                     warnings.iter().for_each(|text| told("warning", text));
                     // They are the same after each restart.
                     let notes = notes.iter().filter(|_| !self.has_run);
@@ -606,7 +605,7 @@ impl Shift<'_> {
                 self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
             }
             let notes = claim.take_notes();
-            notes.iter().for_each(|note| told::tell(self.keeper.output, "warning", note));
+            notes.iter().for_each(|note| self.keeper.console.tell("warning", note));
         }
         Ok(())
     }
@@ -618,7 +617,7 @@ impl Shift<'_> {
             return;
         }
         if let Err(error) = claim.fallback(open) {
-            told::tell(self.keeper.output, "warning", &error.to_string());
+            self.keeper.console.tell("warning", &error.to_string());
         } else if open && self.passing.is_none() {
             self.passing = Some(journal.tell(Kind::FallbackOpened, ""));
         } else if !open {
@@ -635,12 +634,13 @@ impl Shift<'_> {
 
     /// A forwarder that was taken over carries traffic until one of this process does.
     fn goes_on(&mut self) {
-        let Keeper { page, reservations, deployment, plan, output, service, .. } = &mut self.keeper;
+        let Keeper { page, reservations, deployment, plan, console, service, .. } =
+            &mut self.keeper;
         if !self.has_run {
-            service.ready(&told::joined(deployment));
+            service.ready(&console::joined(deployment));
         }
-        page.follow(deployment, plan.api.as_ref(), output);
-        reservations.follow(deployment, output);
+        page.follow(deployment, plan.api.as_ref(), *console);
+        reservations.follow(deployment, *console);
         self.forwarders.last().into_iter().for_each(|one| reservations.introduce(one));
         self.has_run = true;
     }
@@ -650,9 +650,14 @@ impl Shift<'_> {
         if std::mem::replace(&mut self.is_told, true) {
             return;
         }
-        let Keeper { deployment, plan, socket, output, .. } = &self.keeper;
-        let number = self.forwarders[index].process.number();
-        told::start((deployment, plan.api.as_ref()), &socket.path, number, output);
+        let Keeper { deployment, plan, socket, console, .. } = &self.keeper;
+        console.start(&Start {
+            name: &deployment.name,
+            joined: console::joined(deployment),
+            control: &socket.path,
+            api: plan.api.as_ref().map(console::address),
+            forwarder: self.forwarders[index].process.number(),
+        });
     }
 
     fn tell_start(&mut self, index: usize) {
@@ -669,8 +674,8 @@ impl Shift<'_> {
     fn tell_end(&mut self) {
         if self.has_run {
             // Nothing else waits now.
-            self.keeper.output.wait_at_most(LAST_PATIENCE);
-            told::end(&self.last.take().unwrap_or_default(), self.keeper.output);
+            self.keeper.console.wait_at_most(LAST_PATIENCE);
+            self.keeper.console.end(&self.last.take().unwrap_or_default());
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod absence;
 mod api;
+mod console;
 mod journal;
 mod keeper;
 mod orphan;
@@ -14,7 +15,8 @@ mod told;
 
 use crate::Run;
 use crate::kind::{self, Kind};
-use crate::output::{Exit, Output};
+use crate::output::{Exit, Format, Output};
+use console::Console;
 use journal::Journal;
 use keeper::{End, Keeper};
 use orphan::Orphan;
@@ -24,11 +26,13 @@ use rsvp::Reservations;
 use running::Limits;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use told::Printed;
 use weir_control::places::{Places, PrivateFolder};
 use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
 use weir_live::error::SystemError;
 use weir_live::events::Kind as Event;
+use weir_live::events::write::Form;
 use weir_live::keeper::messages::Plan;
 use weir_live::keeper::service::Service;
 use weir_live::keeper::watch;
@@ -70,10 +74,14 @@ impl Run for Up {
             return kind::refuse(output, named, Kind::Deployment, &reading.outcome);
         }
         told::findings(&reading.outcome, &reading.name, output);
-        if let Err(missing) = Privilege::detect().check(Need::Live) {
-            return output.refuse(&missing.to_string());
-        }
-        match self.keep(reading, output) {
+        let is_json = output.format == Format::Json;
+        let config = UpConfig {
+            path: self.deployment,
+            take: self.take,
+            ends_with: self.ends_with,
+            form: if is_json { Form::Json } else { Form::Text },
+        };
+        match keep(reading, config, &Printed(output)) {
             Ok(End::Stopped) => Exit::Clean,
             Ok(End::Signal(signal)) => std::process::exit(128 + signal),
             Err(error) => output.refuse(&error),
@@ -81,64 +89,81 @@ impl Run for Up {
     }
 }
 
-impl Up {
-    /// Claims the interfaces and runs forwarders until a stop is requested.
-    fn keep(self, reading: Reading, output: &Output) -> Result<End, String> {
-        let text = |error: SystemError| error.to_string();
-        let mut signals = Signals::install().map_err(text)?;
-        self.ends_with.map_or(Ok(()), stop_with).map_err(text)?;
-        let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
-        deploy::check_host(plan).map_err(text)?;
-        let notes = deploy::notes(plan);
-        let mut journal = Journal::open(plan, output)?;
-        if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {
-            return Ok(End::Stopped);
-        }
-        let path = match &plan.control {
-            Some(path) => path.clone(),
-            None => Places::of_process().prepare(&plan.name)?,
-        };
-        // It goes last, however this ends.
-        let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
-        let ports = deploy::port_configs(plan);
-        let orphan = Orphan::find(&path, (&plan.name, &ports), Limits::of(plan))?;
-        let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
-        let (orphan, listeners) = orphan.unzip();
-        let mut claim = Claim::adopt(&ClaimConfig::of(plan, self.take), parts).map_err(text)?;
-        claim.take_notes().iter().for_each(|note| told::tell(output, "warning", note));
-        notes.iter().for_each(|note| told::tell(output, "note", note));
-        let (deployment, mut plan, ports) = reading.split();
-        plan.history = history;
-        plan.api = api::read(&deployment)?;
-        tell_changes(&mut plan, output);
-        let socket = match listeners {
-            Some(listeners) => keeper::adopt(&path, listeners)?,
-            None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
-        };
-        let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
-        let reservations = Reservations::prepare(&deployment, &path)?;
-        let keeper = Keeper {
-            socket,
-            page,
-            reservations,
-            orphan,
-            path: self.deployment,
-            deployment,
-            plan,
-            ports,
-            claim,
-            signals,
-            output,
-            journal,
-            service: Service::detect(),
-        };
-        keeper.run()
+/// How a link is kept.
+pub struct UpConfig {
+    /// The file of the deployment, which is read again at a restart.
+    pub path: PathBuf,
+    /// Whether to take interfaces that have addresses or routes.
+    pub take: bool,
+    /// The process with which the link ends.
+    pub ends_with: Option<u32>,
+    /// How events are written.
+    pub form: Form,
+}
+
+/// Claims the interfaces of a deployment and runs forwarders until a stop is requested.
+///
+/// # Errors
+/// When that is not possible; the text says why, and what to do.
+///
+/// # Panics
+/// If the deployment has errors.
+pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result<End, String> {
+    let text = |error: SystemError| error.to_string();
+    Privilege::detect().check(Need::Live).map_err(|missing| missing.to_string())?;
+    let mut signals = Signals::install().map_err(text)?;
+    config.ends_with.map_or(Ok(()), stop_with).map_err(text)?;
+    let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
+    deploy::check_host(plan).map_err(text)?;
+    let notes = deploy::notes(plan);
+    let mut journal = Journal::open(plan, config.form)?;
+    if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {
+        return Ok(End::Stopped);
     }
+    let path = match &plan.control {
+        Some(path) => path.clone(),
+        None => Places::of_process().prepare(&plan.name)?,
+    };
+    // It goes last, however this ends.
+    let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
+    let ports = deploy::port_configs(plan);
+    let orphan = Orphan::find(&path, (&plan.name, &ports), Limits::of(plan))?;
+    let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
+    let (orphan, listeners) = orphan.unzip();
+    let mut claim = Claim::adopt(&ClaimConfig::of(plan, config.take), parts).map_err(text)?;
+    claim.take_notes().iter().for_each(|note| console.tell("warning", note));
+    notes.iter().for_each(|note| console.tell("note", note));
+    let (deployment, mut plan, ports) = reading.split();
+    plan.history = history;
+    plan.api = api::read(&deployment)?;
+    tell_changes(&mut plan, console);
+    let socket = match listeners {
+        Some(listeners) => keeper::adopt(&path, listeners)?,
+        None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
+    };
+    let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
+    let reservations = Reservations::prepare(&deployment, &path)?;
+    let keeper = Keeper {
+        socket,
+        page,
+        reservations,
+        orphan,
+        path: config.path,
+        deployment,
+        plan,
+        ports,
+        claim,
+        signals,
+        console,
+        journal,
+        service: Service::detect(),
+    };
+    keeper.run()
 }
 
 /// Of a link whose keeper died: says whether changes of its policies still hold. They do unless the
 /// files were edited since they were read.
-fn tell_changes(plan: &mut Plan, output: &Output) {
+fn tell_changes(plan: &mut Plan, console: &dyn Console) {
     plan.history.give_up_trial(realtime_ns(), "another process took the link over");
     let changes = plan.history.set_since_files();
     let numbers: Vec<_> = changes.iter().map(u64::to_string).collect();
@@ -146,13 +171,13 @@ fn tell_changes(plan: &mut Plan, output: &Output) {
     if plan.history.goes_on_from(&plan.texts) {
         if !changes.is_empty() {
             let text = "the link keeps what `weir set` changed, which its files do not have";
-            told::tell(output, "note", &format!("{text}: {numbers} in `weir log`"));
+            console.tell("note", &format!("{text}: {numbers} in `weir log`"));
         }
         return;
     }
     if !changes.is_empty() {
         let text = "its files were edited and replace what `weir set` changed";
-        told::tell(output, "note", &format!("{text}: {numbers} in `weir log`"));
+        console.tell("note", &format!("{text}: {numbers} in `weir log`"));
     }
     plan.note_start(realtime_ns(), Some(plan.owner));
 }

@@ -1,8 +1,7 @@
 //! The page on a link, as its keeper sees it: a process of its own, which gets the address and
 //! connections to the control socket, and nothing else. Whatever becomes of it, the link goes on.
 
-use super::told;
-use crate::output::Output;
+use super::console::Console;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -68,17 +67,17 @@ impl Page {
     }
 
     /// Has the page follow a deployment that was read anew, and sees to it that it runs.
-    pub fn follow(&mut self, deployment: &Deployment, api: Option<&Api>, output: &Output) {
+    pub fn follow(&mut self, deployment: &Deployment, api: Option<&Api>, console: &dyn Console) {
         let told = self.show(deployment, api);
         let told = told.and_then(|is_other| {
             if is_other || self.running.is_none() {
                 self.start().map_err(|error| error.to_string())?;
-                self.tell_address(output);
+                self.tell_address(console);
             }
             Ok(())
         });
         if let Err(why) = told {
-            told::tell(output, "warning", &format!("there is no page: {why}"));
+            console.tell("warning", &format!("there is no page: {why}"));
         }
     }
 
@@ -110,7 +109,7 @@ impl Page {
         }
     }
 
-    fn tell_address(&self, output: &Output) {
+    fn tell_address(&self, console: &dyn Console) {
         let Some(Shown { plan, listener, .. }) = &self.shown else { return };
         let scheme = if plan.api.certificate.is_some() { "https" } else { "http" };
         if let Ok(address) = listener.local_addr() {
@@ -118,7 +117,7 @@ impl Page {
             let text = format!(
                 "a page shows the link at {scheme}://{address}/; `weir view {name}` tells its token"
             );
-            told::tell(output, "note", &text);
+            console.tell("note", &text);
         }
     }
 

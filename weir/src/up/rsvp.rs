@@ -3,10 +3,9 @@
 //! with the classes that it has.
 
 use super::api::secret;
+use super::console::Console;
 use super::journal::Journal;
 use super::running::Running as Forwarder;
-use super::told;
-use crate::output::Output;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -73,7 +72,7 @@ impl Reservations {
 
     /// Has them follow a deployment that was read anew, and sees to it that the process runs. What
     /// a policy says of them the process reads itself.
-    pub fn follow(&mut self, deployment: &Deployment, output: &Output) {
+    pub fn follow(&mut self, deployment: &Deployment, console: &dyn Console) {
         let told = Wanted::of(deployment).and_then(|wanted| {
             let is_other = wanted != self.wanted;
             self.wanted = wanted;
@@ -83,7 +82,7 @@ impl Reservations {
             Ok(())
         });
         if let Err(why) = told {
-            told::tell(output, "warning", &format!("there are no reservations: {why}"));
+            console.tell("warning", &format!("there are no reservations: {why}"));
         }
     }
 

@@ -1,12 +1,12 @@
 //! What `weir up` prints: as text, or as JSON objects, one a line.
 
+use super::console::{Console, Start};
 use crate::output::{Format, Output};
 use crate::status::table;
 use serde_json::json;
-use std::path::Path;
-use weir_live::keeper::messages::Api;
+use std::time::Duration;
 use weir_live::status::Status;
-use weir_policy::deployment::{self, Deployment};
+use weir_policy::deployment::Deployment;
 use weir_policy::finding::Outcome;
 use weir_policy::render;
 
@@ -27,73 +27,47 @@ pub fn findings(outcome: &Outcome<Deployment>, name: &str, output: &Output) {
     }
 }
 
-/// Prints a note or a warning.
-pub fn tell(output: &Output, event: &str, text: &str) {
-    match output.format {
-        Format::Text => output.text(&format!("{event}: {text}\n")),
-        Format::Json => output.json(&json!({ "event": event, "text": text })),
-    }
-}
+/// What a keeper says, in the format of the command.
+pub struct Printed<'a>(pub &'a Output);
 
-/// Says that frames pass from now on, by this forwarder.
-pub fn start(
-    (deployment, api): (&Deployment, Option<&Api>),
-    socket: &Path,
-    forwarder: u32,
-    output: &Output,
-) {
-    let (name, control) = (&deployment.name, socket.display().to_string());
-    let joined = joined(deployment);
-    let api = api.map(address);
-    let also = api.as_ref().map(|api| format!(" and {api}")).unwrap_or_default();
-    match output.format {
-        Format::Text => output.text(&format!(
-            "{name}: {joined}; status on {control}{also}; stop with SIGINT or SIGTERM to the \
+impl Console for Printed<'_> {
+    fn tell(&self, event: &str, text: &str) {
+        match self.0.format {
+            Format::Text => self.0.text(&format!("{event}: {text}\n")),
+            Format::Json => self.0.json(&json!({ "event": event, "text": text })),
+        }
+    }
+
+    fn start(&self, start: &Start<'_>) {
+        let Start { name, joined, api, forwarder, .. } = start;
+        let (keeper, control) = (std::process::id(), start.control.display());
+        let also = api.as_ref().map(|api| format!(" and {api}")).unwrap_or_default();
+        match self.0.format {
+            Format::Text => self.0.text(&format!(
+                "{name}: {joined}; status on {control}{also}; stop with SIGINT or SIGTERM to the \
                  keeper, \
-                 process {} (the forwarder is process {forwarder})\n",
-            std::process::id()
-        )),
-        Format::Json => output.json(&json!({
-            "event": "started",
-            "name": name,
-            "control": control,
-            "text": joined,
-            "keeper": std::process::id(),
-            "forwarder": forwarder,
-            "api": api,
-        })),
+                 process {keeper} (the forwarder is process {forwarder})\n"
+            )),
+            Format::Json => self.0.json(&json!({
+                "event": "started",
+                "name": name,
+                "control": control.to_string(),
+                "text": joined,
+                "keeper": keeper,
+                "forwarder": forwarder,
+                "api": api,
+            })),
+        }
     }
-}
 
-/// Returns how the API is reached on its TCP address.
-fn address(api: &Api) -> String {
-    let scheme = if api.certificate.is_some() { "https" } else { "http" };
-    format!("{scheme}://{}/", api.listen)
-}
-
-/// Prints the last status.
-pub fn end(status: &Status, output: &Output) {
-    match output.format {
-        Format::Text => output.text(&table(status)),
-        Format::Json => output.json(&json!({ "event": "stopped", "status": status })),
+    fn end(&self, status: &Status) {
+        match self.0.format {
+            Format::Text => self.0.text(&table(status)),
+            Format::Json => self.0.json(&json!({ "event": "stopped", "status": status })),
+        }
     }
-}
 
-/// Says what is joined.
-pub fn joined(deployment: &Deployment) -> String {
-    if let Some(interface) = deployment.host_interface() {
-        return format!("{interface} is shaped where it stands");
-    }
-    let interface = |port: &usize| deployment.ports[*port].interface.clone();
-    let bridge = |bridge: &deployment::Bridge| {
-        format!("{} are bridged", list(&bridge.ports.iter().map(interface).collect::<Vec<_>>()))
-    };
-    deployment.bridges.iter().map(bridge).collect::<Vec<_>>().join("; ")
-}
-
-fn list(names: &[String]) -> String {
-    match names.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => names.concat(),
+    fn wait_at_most(&self, patience: Duration) {
+        self.0.wait_at_most(patience);
     }
 }
