@@ -63,24 +63,35 @@ pub struct Forward {
 
 impl Run for Forward {
     fn run(self, output: &Output) -> Exit {
-        let channels = inherited(self.authority).and_then(|authority| {
-            Ok((Channel::from(authority), Channel::from(inherited(self.commands)?)))
-        });
-        let (authority, keeper) = match channels {
-            Ok(channels) => channels,
-            Err(error) => return output.refuse(&format!("only `weir up` starts this: {error}")),
-        };
-        let prepared = if self.protocol == PROTOCOL {
-            prepare(authority, &keeper)
-        } else {
-            Err(format!("this program speaks version {PROTOCOL}, its keeper {}", self.protocol))
-        };
-        let failed = match prepared {
-            Ok(prepared) => prepared.run(keeper).err(),
-            // Without a keeper nobody hears it.
-            Err(why) => keeper.send(&Report::Failed(why), &[]).err(),
-        };
-        if failed.is_some() { Exit::Usage } else { Exit::Clean }
+        let channels = inherited(self.authority)
+            .and_then(|authority| Ok((authority, inherited(self.commands)?)));
+        match channels {
+            Ok((authority, commands)) => match run(self.protocol, authority, commands) {
+                Ok(()) => Exit::Clean,
+                // Its keeper knows why.
+                Err(_) => Exit::Usage,
+            },
+            Err(error) => output.refuse(&format!("only `weir up` starts this: {error}")),
+        }
+    }
+}
+
+/// Forwards what a keeper says, which speaks this version: over one channel it is asked for what
+/// needs a privilege, over the other it says what to do.
+///
+/// # Errors
+/// When a bridge fails, or the keeper cannot be told why nothing could begin.
+pub fn run(protocol: u32, authority: OwnedFd, commands: OwnedFd) -> Result<()> {
+    let (authority, keeper) = (Channel::from(authority), Channel::from(commands));
+    let prepared = if protocol == PROTOCOL {
+        prepare(authority, &keeper)
+    } else {
+        Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"))
+    };
+    match prepared {
+        Ok(prepared) => prepared.run(keeper),
+        // Without a keeper nobody hears it.
+        Err(why) => keeper.send(&Report::Failed(why), &[]),
     }
 }
 

@@ -51,25 +51,33 @@ struct Prepared {
 
 impl Run for Rsvp {
     fn run(self, output: &Output) -> Exit {
-        let channel = match inherited(self.channel) {
-            Ok(channel) => channel,
-            Err(error) => return output.refuse(&format!("only `weir up` starts this: {error}")),
-        };
-        let Ok(copy) = channel.try_clone() else { return Exit::Usage };
-        let (keeper, speaker) = (Channel::from(channel), Channel::from(copy));
-        let ran = prepare(&keeper, self.protocol).and_then(|prepared| {
-            // Without a keeper nobody hears it.
-            let _unheard = keeper.send(&FromRsvp::Ready, &[]);
-            node::run(prepared, keeper)
-        });
-        match ran {
-            Ok(()) => Exit::Clean,
-            Err(why) => {
-                let _unheard = speaker.send(&FromRsvp::Failed(why), &[]);
-                Exit::Usage
-            }
+        match inherited(self.channel) {
+            Ok(channel) => match run(self.protocol, channel) {
+                Ok(()) => Exit::Clean,
+                // Its keeper knows why.
+                Err(_) => Exit::Usage,
+            },
+            Err(error) => output.refuse(&format!("only `weir up` starts this: {error}")),
         }
     }
+}
+
+/// Takes reservations as a keeper says over a channel, which speaks this version, until it is
+/// closed.
+///
+/// # Errors
+/// When that is not possible; the keeper is told why.
+pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
+    let copy = channel.try_clone().map_err(|error| error.to_string())?;
+    let (keeper, speaker) = (Channel::from(channel), Channel::from(copy));
+    let ran = prepare(&keeper, protocol).and_then(|prepared| {
+        // Without a keeper nobody hears it.
+        let _unheard = keeper.send(&FromRsvp::Ready, &[]);
+        node::run(prepared, keeper)
+    });
+    ran.inspect_err(|why| {
+        let _unheard = speaker.send(&FromRsvp::Failed(why.clone()), &[]);
+    })
 }
 
 /// Reads what to run, and gives up every right.

@@ -35,28 +35,31 @@ pub struct Web {
 
 impl Run for Web {
     fn run(self, output: &Output) -> Exit {
-        let channel = match inherited(self.channel) {
-            Ok(channel) => channel,
-            Err(error) => return output.refuse(&format!("only `weir up` starts this: {error}")),
-        };
-        let prepared = channel.try_clone().map_err(|error| error.to_string());
-        let prepared = prepared.and_then(|copy| {
-            let keeper = Channel::from(channel);
-            let shown = prepare(&keeper, self.protocol);
-            if let Err(why) = &shown {
-                // Without a keeper nobody hears it.
-                let _unheard = keeper.send(&FromPage::Failed(why.clone()), &[]);
-            }
-            Ok((serve(shown?, keeper)?, copy))
-        });
-        match prepared {
-            Ok((_server, copy)) => {
-                wait_for_end(&copy);
-                Exit::Clean
-            }
-            Err(_) => Exit::Usage,
+        match inherited(self.channel) {
+            Ok(channel) => match run(self.protocol, channel) {
+                Ok(()) => Exit::Clean,
+                // Its keeper knows why.
+                Err(_) => Exit::Usage,
+            },
+            Err(error) => output.refuse(&format!("only `weir up` starts this: {error}")),
         }
     }
+}
+
+/// Shows what a keeper says over a channel, which speaks this version, until it is closed.
+///
+/// # Errors
+/// When it cannot be shown; the keeper is told why.
+pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
+    let copy = channel.try_clone().map_err(|error| error.to_string())?;
+    let keeper = Channel::from(channel);
+    let shown = prepare(&keeper, protocol).inspect_err(|why| {
+        // Without a keeper nobody hears it.
+        let _unheard = keeper.send(&FromPage::Failed(why.clone()), &[]);
+    })?;
+    let _server = serve(shown, keeper)?;
+    wait_for_end(&copy);
+    Ok(())
 }
 
 /// Reads what to show, and gives up every right.
