@@ -96,6 +96,18 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         &["weir-core", "weir-policy", "weir-sim", "weir-record", "weir-live", "weir-control"],
     ),
     (
+        "weir-daemon",
+        &[
+            "weir-core",
+            "weir-policy",
+            "weir-record",
+            "weir-rsvp",
+            "weir-live",
+            "weir-control",
+            "weir-view",
+        ],
+    ),
+    (
         "weir-bench",
         &[
             "weir-core",
@@ -142,6 +154,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-bench",
             "weir-cli",
             "weir-view",
+            "weir-daemon",
         ],
     ),
     (

@@ -22,7 +22,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the log that the deployment names; events are printed, and written there, in this form.
+    /// Opens the log that the deployment names; events are printed and written in this form.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -1,17 +1,70 @@
-//! What `weir up` prints: as text, or as JSON objects, one a line.
+//! `weir up`: runs a deployment.
 
-use super::console::{Console, Start};
-use crate::output::{Format, Output};
+use crate::Run;
+use crate::kind::{self, Kind};
+use crate::output::{Exit, Format, Output};
 use crate::status::table;
 use serde_json::json;
+use std::path::PathBuf;
 use std::time::Duration;
+use weir_daemon::up::console::{Console, Start};
+use weir_daemon::up::reading::Reading;
+use weir_daemon::up::{self, End, UpConfig};
+use weir_live::events::write::Form;
 use weir_live::status::Status;
 use weir_policy::deployment::Deployment;
 use weir_policy::finding::Outcome;
 use weir_policy::render;
 
+/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
+/// SIGINT or SIGTERM.
+///
+/// Exits 1 with findings and starts nothing if the deployment or a policy is wrong. JSON has one
+/// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
+#[derive(clap::Args)]
+pub struct Up {
+    /// The deployment, in TOML.
+    deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
+    /// Stop when the process ends that started this one: its number.
+    #[arg(long, hide = true)]
+    ends_with: Option<u32>,
+}
+
+impl Run for Up {
+    fn run(self, output: &Output) -> Exit {
+        output.json_by_line();
+        let reading = match Reading::of(&self.deployment) {
+            Ok(reading) => reading,
+            Err(error) => {
+                let name = self.deployment.display();
+                return output.refuse(&format!("cannot read {name}: {error}"));
+            }
+        };
+        if reading.outcome.failed() {
+            let named = (reading.name.as_str(), reading.bytes.as_slice());
+            return kind::refuse(output, named, Kind::Deployment, &reading.outcome);
+        }
+        findings(&reading.outcome, &reading.name, output);
+        let is_json = output.format == Format::Json;
+        let config = UpConfig {
+            path: self.deployment,
+            take: self.take,
+            ends_with: self.ends_with,
+            form: if is_json { Form::Json } else { Form::Text },
+        };
+        match up::keep(reading, config, &Printed(output)) {
+            Ok(End::Stopped) => Exit::Clean,
+            Ok(End::Signal(signal)) => std::process::exit(128 + signal),
+            Err(error) => output.refuse(&error),
+        }
+    }
+}
+
 /// Prints what is wrong with a deployment that can run.
-pub fn findings(outcome: &Outcome<Deployment>, name: &str, output: &Output) {
+fn findings(outcome: &Outcome<Deployment>, name: &str, output: &Output) {
     let findings = &outcome.findings;
     match output.format {
         _ if findings.is_empty() => {}
@@ -28,7 +81,7 @@ pub fn findings(outcome: &Outcome<Deployment>, name: &str, output: &Output) {
 }
 
 /// What a keeper says, in the format of the command.
-pub struct Printed<'a>(pub &'a Output);
+struct Printed<'a>(&'a Output);
 
 impl Console for Printed<'_> {
     fn tell(&self, event: &str, text: &str) {

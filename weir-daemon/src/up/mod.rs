@@ -1,9 +1,9 @@
-//! `weir up`: runs a deployment. This process is the keeper (`keeper.rs`), which starts another as
-//! the forwarder (`weir/src/forward.rs`).
+//! Runs a deployment for `weir up`. This process is the keeper (`keeper.rs`), which starts another
+//! as the forwarder ([`crate::forward`]).
 
 mod absence;
 mod api;
-mod console;
+pub mod console;
 mod journal;
 mod keeper;
 mod orphan;
@@ -11,14 +11,11 @@ mod page;
 pub mod reading;
 mod rsvp;
 mod running;
-mod told;
 
-use crate::Run;
-use crate::kind::{self, Kind};
-use crate::output::{Exit, Format, Output};
 use console::Console;
 use journal::Journal;
-use keeper::{End, Keeper};
+pub use keeper::End;
+use keeper::Keeper;
 use orphan::Orphan;
 use page::Page;
 use reading::Reading;
@@ -26,7 +23,6 @@ use rsvp::Reservations;
 use running::Limits;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use told::Printed;
 use weir_control::places::{Places, PrivateFolder};
 use weir_live::claim::{Claim, ClaimConfig};
 use weir_live::deploy;
@@ -41,53 +37,6 @@ use weir_live::privilege::{Need, Privilege};
 use weir_live::signals::{Asked, Signals, stop_with};
 use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Patience};
-
-/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
-/// SIGINT or SIGTERM.
-///
-/// Exits 1 with findings and starts nothing if the deployment or a policy is wrong. JSON has one
-/// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
-#[derive(clap::Args)]
-pub struct Up {
-    /// The deployment, in TOML.
-    deployment: PathBuf,
-    /// Take interfaces that have addresses or routes, which then stop working.
-    #[arg(long)]
-    take: bool,
-    /// Stop when the process ends that started this one: its number.
-    #[arg(long, hide = true)]
-    ends_with: Option<u32>,
-}
-
-impl Run for Up {
-    fn run(self, output: &Output) -> Exit {
-        output.json_by_line();
-        let reading = match Reading::of(&self.deployment) {
-            Ok(reading) => reading,
-            Err(error) => {
-                let name = self.deployment.display();
-                return output.refuse(&format!("cannot read {name}: {error}"));
-            }
-        };
-        if reading.outcome.failed() {
-            let named = (reading.name.as_str(), reading.bytes.as_slice());
-            return kind::refuse(output, named, Kind::Deployment, &reading.outcome);
-        }
-        told::findings(&reading.outcome, &reading.name, output);
-        let is_json = output.format == Format::Json;
-        let config = UpConfig {
-            path: self.deployment,
-            take: self.take,
-            ends_with: self.ends_with,
-            form: if is_json { Form::Json } else { Form::Text },
-        };
-        match keep(reading, config, &Printed(output)) {
-            Ok(End::Stopped) => Exit::Clean,
-            Ok(End::Signal(signal)) => std::process::exit(128 + signal),
-            Err(error) => output.refuse(&error),
-        }
-    }
-}
 
 /// How a link is kept.
 pub struct UpConfig {
