@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 use weir_live::status::{ClassStatus, Status};
 
 use crate::{

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_live::keeper::outlet;
+use weir_host::outlet;
 use weir_policy::table::Table;
 
 /// The format of results.

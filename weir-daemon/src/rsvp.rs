@@ -15,14 +15,14 @@ mod shown;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_live::channel::Channel;
-use weir_live::error::SystemError;
+use weir_host::channel::Channel;
+use weir_host::error::SystemError;
+use weir_host::precedence::set_niceness;
+use weir_host::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
+use weir_host::sandbox::{self, SandboxConfig, User};
+use weir_host::watch::Bell;
 use weir_live::keeper::messages::PROTOCOL;
 use weir_live::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
-use weir_live::keeper::watch::Bell;
-use weir_live::precedence::set_niceness;
-use weir_live::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
-use weir_live::sandbox::{self, SandboxConfig, User};
 
 /// What the process has once it has given up every right.
 struct Prepared {

@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_control::web::Web as Site;
-use weir_live::channel::Channel;
+use weir_host::channel::Channel;
+use weir_host::precedence::set_niceness;
+use weir_host::sandbox::{self, SandboxConfig, User};
 use weir_live::keeper::messages::PROTOCOL;
 use weir_live::keeper::page::{FromPage, PagePlan, ToPage};
-use weir_live::precedence::set_niceness;
-use weir_live::sandbox::{self, SandboxConfig, User};
 use weir_view::live::Live;
 use weir_view::live::contact::ByKeeper;
 use weir_view::server::Server;
@@ -39,7 +39,7 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<(PagePlan, Site), String> 
     if protocol != PROTOCOL {
         return Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"));
     }
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: weir_host::error::SystemError| error.to_string();
     let Some((ToPage::Begin(plan), mut descriptors)) = keeper.receive(PATIENCE).map_err(text)?
     else {
         return Err("the keeper does not say what to show".to_owned());

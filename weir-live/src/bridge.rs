@@ -17,9 +17,7 @@ use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
-use crate::carrier::CarrierPass;
 use crate::change::Inbox;
-use crate::error::{Result, SystemError};
 use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
@@ -30,8 +28,10 @@ use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
 };
-use crate::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 use watch::Watch;
+use weir_host::carrier::CarrierPass;
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
 /// The most ports of one bridge.
 pub const PORTS_MAX: usize = 8;

@@ -9,12 +9,12 @@ use weir_policy::policy;
 use weir_record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
-use crate::error::{Result, SystemError};
 use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, Sorting};
-use crate::sandbox;
 use crate::sorter::SortPlan;
-use crate::wait::{WaitPolicy, usable_cpus};
+use weir_host::error::{Result, SystemError};
+use weir_host::sandbox;
+use weir_host::wait::{WaitPolicy, usable_cpus};
 
 /// Returns what each bridge of a deployment runs.
 ///

@@ -27,13 +27,13 @@ use weir_policy::Policy;
 use weir_record::{self as record, Fate, Pending, Step};
 
 use crate::alarm::LeafMeasures;
-use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port, Received};
 use crate::recorder::Steps;
 use crate::sorter::SortPlan;
 use crate::status::{Found, LaneLabels, LeafCounts, Shape};
-use crate::wait::monotonic_ns;
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::monotonic_ns;
 
 /// The policy of one direction of a bridge.
 pub struct LaneConfig {

@@ -16,11 +16,11 @@ use weir_policy::deployment::{Deployment, Direction};
 use crate::bridge::{BridgeConfig, pool_frames};
 use crate::change::join::Rehearsal;
 use crate::deploy;
-use crate::ethtool;
 use crate::lane::Lane;
-use crate::pages::bytes_in_use;
 use crate::pool::FramePool;
 use crate::recorder::history::History;
+use weir_host::ethtool;
+use weir_host::pages::bytes_in_use;
 
 /// The memory that a deployment needs at most, by purpose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -52,8 +52,8 @@ pub fn mtu_now(interface: &str) -> usize {
 }
 
 /// Returns what a deployment needs at most, where its interfaces have these MTUs. Builds its links
-/// for a moment; what they take is counted by the program's allocator, [`crate::pages::LargePages`]
-/// (with another one it is estimated).
+/// for a moment; what they take is counted by the program's allocator,
+/// [`weir_host::pages::LargePages`] (with another one it is estimated).
 pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecast {
     let deployment = &deployment.clone().with_places();
     let configs = deploy::bridges(deployment).unwrap_or_default();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::authority::RingShape;
 use crate::offload::{OFFLOAD_HEADER_LEN, OffloadHeader, Tag};
-use crate::socket;
+use weir_host::socket;
 
 const BLOCK_LEN_MIN: usize = 1 << 16;
 /// Where the `virtio_net_hdr` of a frame to be sent begins: behind `struct tpacket2_hdr`, aligned.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{xdp_desc, xdp_mmap_offsets, xdp_ring_offset, xdp_statistics};
 
 use crate::pool::Memory;
-use crate::socket::{self, Plain};
+use weir_host::socket::{self, Plain};
 
 /// What a [`Queue`] is made of.
 #[derive(Clone, Debug)]
@@ -418,11 +418,6 @@ fn set<T: Copy>(socket: BorrowedFd<'_>, name: c_int, value: &T) -> io::Result<()
 fn option<T: Plain>(socket: BorrowedFd<'_>, name: c_int) -> io::Result<T> {
     socket::option(socket, libc::SOL_XDP, name)
 }
-
-// SAFETY: integers only.
-unsafe impl Plain for xdp_mmap_offsets {}
-// SAFETY: integers only.
-unsafe impl Plain for xdp_statistics {}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use crate::Run;
 use crate::output::{Exit, Output};
 use std::os::fd::RawFd;
 use weir_daemon::forward;
-use weir_live::keeper::process::inherited;
+use weir_host::process::inherited;
 
 /// Forwards for a `weir up`, which starts it.
 #[derive(clap::Args)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use weir_host::watch::Bell;
 use weir_live::bridge::Bridge;
 use weir_live::deploy;
-use weir_live::keeper::watch::Bell;
 use weir_live::status::{Board, Status};
 use weir_testbed::rows::{self, Outcome, Row};
 use weir_testbed::{

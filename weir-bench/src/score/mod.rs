@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 use weir_core::account::Histogram;
-use weir_live::error::SystemError;
+use weir_host::error::SystemError;
 use weir_live::status::{Board, ClassStatus, Status};
 use weir_sim::scenario::{Scenario, Traffic};
 use weir_sim::{Host, Watch, read};

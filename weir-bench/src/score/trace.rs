@@ -7,8 +7,8 @@ use etherparse::{LaxNetSlice, LaxSlicedPacket, TcpOptionElement, TcpSlice, Trans
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
-use weir_live::error::SystemError;
-use weir_live::netns::NetNs;
+use weir_host::error::SystemError;
+use weir_host::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig};
 use weir_live::status::Board;

@@ -13,12 +13,12 @@ use std::time::Duration;
 use weir_control::protocol::{Answer, OWNER_REQUEST_MAX, Request};
 use weir_control::server::Server;
 use weir_control::service::{Act, Refused, Reply, Service, Tail};
+use weir_host::error::SystemError;
+use weir_host::watch::Bell;
 use weir_live::alarm::Alarms;
 use weir_live::change::history::Texts;
-use weir_live::error::SystemError;
 use weir_live::events::{Kind, Reporter};
 use weir_live::keeper::messages::Report;
-use weir_live::keeper::watch::Bell;
 use weir_live::status::Board;
 
 /// What a client asks for, and where the outcome goes.

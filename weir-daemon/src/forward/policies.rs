@@ -18,6 +18,8 @@ use weir_control::protocol::{
 };
 use weir_control::service::{Peer, Reply};
 use weir_control::texts;
+use weir_host::wait::realtime_ns;
+use weir_host::watch::Bell;
 use weir_live::alarm::{Alarms, Guards};
 use weir_live::bridge::Bridge;
 use weir_live::change::history::{Entry, History, Origin, Texts};
@@ -25,8 +27,6 @@ use weir_live::change::join::Rehearsal;
 use weir_live::change::{self, Office, Transaction};
 use weir_live::events::{Kind, Reporter};
 use weir_live::keeper::messages::Report;
-use weir_live::keeper::watch::Bell;
-use weir_live::wait::realtime_ns;
 use weir_policy::Severity;
 use weir_policy::deployment::Deployment;
 use weir_policy::diff::{self, printed::Printed};

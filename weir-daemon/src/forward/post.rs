@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
+use weir_host::channel::Channel;
+use weir_host::claim::ClaimPart;
+use weir_host::error::SystemError;
+use weir_host::sandbox::Denials;
+use weir_host::signals::{Asked, Signals};
+use weir_host::watch::{self, Bell};
 use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
 use weir_live::change::history::Texts;
-use weir_live::channel::Channel;
-use weir_live::claim::ClaimPart;
-use weir_live::error::SystemError;
 use weir_live::events::feed::Feed;
 use weir_live::events::write::Form;
 use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_live::keeper::messages::{Command, Report};
-use weir_live::keeper::watch::{self, Bell};
-use weir_live::sandbox::Denials;
-use weir_live::signals::{Asked, Signals};
 use weir_live::status::Board;
 
 /// See the module.

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_live::channel::Channel;
+use weir_host::channel::Channel;
 use weir_live::keeper::rsvp::AskSessions;
 use weir_live::status::reservations::{Reservations, SESSIONS_DEFAULT, SESSIONS_MAX};
 

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use weir_control::client;
 use weir_control::protocol::{Answer, Entry, Origin, Request, Tables, Texts};
-use weir_live::channel::Channel;
+use weir_host::channel::Channel;
+use weir_host::watch::Bell;
 use weir_live::keeper::rsvp::{FromRsvp, ToRsvp};
-use weir_live::keeper::watch::Bell;
 use weir_rsvp::node::FlowId;
 
 /// What is to be done.

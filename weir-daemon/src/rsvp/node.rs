@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
-use weir_live::channel::Channel;
-use weir_live::error::SystemError;
+use weir_host::channel::Channel;
+use weir_host::error::SystemError;
+use weir_host::rsvp::{Driver, HostInterface, LinkNetwork, keys};
 use weir_live::keeper::rsvp::{AskSessions, FromRsvp, Happening, RsvpPlan, What};
-use weir_live::rsvp::{Driver, HostInterface, LinkNetwork, keys};
 use weir_live::status::reservations::SESSIONS_MAX;
 use weir_policy::deployment::Rsvp;
 use weir_rsvp::Admission;

@@ -24,18 +24,18 @@ use running::Limits;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_control::places::{Places, PrivateFolder};
-use weir_live::claim::{Claim, ClaimConfig};
+use weir_host::claim::{Claim, ClaimConfig};
+use weir_host::error::SystemError;
+use weir_host::netlink::Netlink;
+use weir_host::privilege::{Need, Privilege};
+use weir_host::signals::{Asked, Signals, stop_with};
+use weir_host::wait::realtime_ns;
+use weir_host::watch;
 use weir_live::deploy;
-use weir_live::error::SystemError;
 use weir_live::events::Kind as Event;
 use weir_live::events::write::Form;
 use weir_live::keeper::messages::Plan;
 use weir_live::keeper::service::Service;
-use weir_live::keeper::watch;
-use weir_live::netlink::Netlink;
-use weir_live::privilege::{Need, Privilege};
-use weir_live::signals::{Asked, Signals, stop_with};
-use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Patience};
 
 /// How a link is kept.

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::time::Duration;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request};
+use weir_host::channel::Channel;
+use weir_host::claim::ClaimPart;
+use weir_host::error::SystemError;
+use weir_host::process::{self, Process};
 use weir_live::authority::Desk;
 use weir_live::change::history::History;
-use weir_live::channel::Channel;
-use weir_live::claim::ClaimPart;
-use weir_live::error::SystemError;
 use weir_live::keeper::messages::Report;
-use weir_live::keeper::process::{self, Process};
 use weir_live::port::PortConfig;
 
 /// A link without a keeper.

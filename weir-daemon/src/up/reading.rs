@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
+use weir_host::process;
 use weir_live::change::history::{File, History, Texts};
 use weir_live::deploy;
 use weir_live::keeper::messages::Plan;
-use weir_live::keeper::process;
 use weir_live::port::PortConfig;
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::file;

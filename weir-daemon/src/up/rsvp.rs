@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::{Duration, Instant};
 use weir_control::client;
-use weir_live::channel::Channel;
-use weir_live::error::SystemError;
+use weir_host::channel::Channel;
+use weir_host::error::SystemError;
+use weir_host::process::{self, Process};
+use weir_host::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
+use weir_host::wait::realtime_ns;
 use weir_live::events::{Event, Kind};
 use weir_live::keeper::messages::PROTOCOL;
-use weir_live::keeper::process::{self, Process};
 use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use weir_live::keeper::rsvp::{FromRsvp, Happening, RsvpPlan, ToRsvp};
-use weir_live::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
-use weir_live::wait::realtime_ns;
 use weir_policy::deployment::{Deployment, Rsvp};
 
 /// The reservations of a link, if its deployment takes any.

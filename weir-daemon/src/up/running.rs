@@ -4,13 +4,13 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
+use weir_host::channel::Channel;
+use weir_host::claim::Claim;
+use weir_host::error::{Result, SystemError};
+use weir_host::process::Process;
 use weir_live::authority::Desk;
-use weir_live::channel::Channel;
-use weir_live::claim::Claim;
-use weir_live::error::{Result, SystemError};
 use weir_live::events::{Event, Kind, Role};
 use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
-use weir_live::keeper::process::Process;
 use weir_policy::deployment::Deployment;
 
 /// A forwarder and how far it is.

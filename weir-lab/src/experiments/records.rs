@@ -13,7 +13,7 @@ use std::time::Duration;
 use weir_bench::rig::{self, Flow, Forwarder, Setup};
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::Rate;
-use weir_live::error::SystemError;
+use weir_host::error::SystemError;
 use weir_live::recorder::{self, Session};
 use weir_live::status::{Board, Status};
 use weir_policy::Policy;

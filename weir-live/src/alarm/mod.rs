@@ -24,9 +24,9 @@ use weir_policy::policy::{Goal, Measure, Metric, Promised};
 use crate::bridge::Bridge;
 use crate::events::fault::{Fault, Look, Manner, Moment};
 use crate::events::{About, Kind, Measured, Reporter};
-use crate::wait::{monotonic_ns, realtime_ns};
 pub(crate) use gauge::{Gauge, Gauged, LeafMeasures};
 pub use guard::{Broken, Guards};
+use weir_host::wait::{monotonic_ns, realtime_ns};
 use window::Window;
 
 /// The alarms of a deployment, at work.

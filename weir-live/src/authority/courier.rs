@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Answer, Ask, Authority, Granted, Refusal, Reply, Request, Wish};
-use crate::channel::Channel;
-use crate::error::{Result, SystemError};
+use weir_host::channel::Channel;
+use weir_host::error::{Result, SystemError};
 
 /// Brings asks of one port to a [`Desk`](super::Desk), and waits for the answer. Ports of several
 /// threads share one channel; they ask in turn.

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::{Answer, Authority, Granted, Refusal, Reply, Request, Wish};
-use crate::channel::Channel;
-use crate::error::{Result, SystemError};
 use crate::port::{self, Kind, PortConfig};
+use weir_host::channel::Channel;
+use weir_host::error::{Result, SystemError};
 
 /// Serves the ports of one forwarder, in the network namespace of the thread that serves. It
 /// belongs to one forwarder, and is dropped when that has ended.

@@ -37,8 +37,8 @@ use serde::{Deserialize, Serialize};
 pub use courier::Courier;
 pub use desk::{Desk, exercise};
 
-use crate::error::{Result, SystemError};
 use crate::pool::Memory;
+use weir_host::error::{Result, SystemError};
 
 /// The privileged half of one port.
 pub trait Authority: Send {

@@ -8,7 +8,7 @@ use crate::events::Reporter;
 use crate::events::watch::{LATE_MIN, LaneReading, LoopReading, Moment, Monitor, PortReading};
 use crate::lane::{Lane, Loss};
 
-use crate::wait::{monotonic_ns, realtime_ns};
+use weir_host::wait::{monotonic_ns, realtime_ns};
 
 /// The watch over a bridge, and what the loop notes for it.
 #[derive(Debug, Default)]

@@ -12,10 +12,10 @@ use super::tried::Tried;
 use super::wakeup::{self, Wakeup};
 use super::{Wanted, WantedPort};
 
-use crate::claim::{self, ClaimConfig, ClaimPort, Prospect};
-use crate::ethtool::{self, Features};
-use crate::netlink::{LinkState, Netlink};
-use crate::privilege;
+use weir_host::claim::{self, ClaimConfig, ClaimPort, Prospect};
+use weir_host::ethtool::{self, Features};
+use weir_host::netlink::{LinkState, Netlink};
+use weir_host::privilege;
 
 /// All that checks read.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::tried::{Attempt, Tried};
 use super::wakeup::Wakeup;
 use super::*;
-use crate::ethtool::Features;
-use crate::netlink::LinkState;
+use weir_host::ethtool::Features;
+use weir_host::netlink::LinkState;
 
 /// A row: files, facts, what is wanted; the check, and what it must say of it.
 struct Row {

@@ -3,17 +3,17 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::bpf::{Code, Hook, Kind, Program};
-use crate::error::Result;
-use crate::fanout;
-use crate::netlink::{Mac, Netlink, VethEnd};
-use crate::netns::NetNs;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState};
-use crate::privilege::Privilege;
-use crate::probe;
-use crate::socket;
-use crate::wait::monotonic_ns;
+use weir_host::bpf::{Code, Hook, Kind, Program};
+use weir_host::error::Result;
+use weir_host::fanout;
+use weir_host::netlink::{Mac, Netlink, VethEnd};
+use weir_host::netns::NetNs;
+use weir_host::privilege::Privilege;
+use weir_host::probe;
+use weir_host::socket;
+use weir_host::wait::monotonic_ns;
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -79,7 +79,7 @@ impl Tried {
             seccomp: has_seccomp(),
             memlock: memlock(),
             clock_ns: clock_cost(),
-            cpus: crate::wait::usable_cpus().unwrap_or_default(),
+            cpus: weir_host::wait::usable_cpus().unwrap_or_default(),
             ..Self::default()
         };
         // Without a private network these remain untried.
@@ -133,7 +133,7 @@ fn open_xdp(kind: &str) -> Result<()> {
     let config = PortConfig { kind: kind.to_owned(), ..PortConfig::new(ENDS[0]) };
     let (mut port, _pool) = open_port(config)?;
     let refused = |why: String| {
-        crate::error::SystemError::refused(format!("open a port of kind {kind}"), why, "")
+        weir_host::error::SystemError::refused(format!("open a port of kind {kind}"), why, "")
     };
     // It falls back to the other place of the program by itself, and says so.
     match port.warnings().into_iter().find(|text| kind == "afxdp" && text.contains("generic")) {
@@ -151,7 +151,8 @@ fn open_port(config: PortConfig) -> Result<(Box<dyn Port>, FramePool)> {
 }
 
 fn open_fanout() -> Result<()> {
-    let failed = |cause| crate::error::SystemError::new("sort frames among packet sockets", cause);
+    let failed =
+        |cause| weir_host::error::SystemError::new("sort frames among packet sockets", cause);
     let index = Netlink::open()?.link(ENDS[0])?.index;
     let open = || -> io::Result<()> {
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
@@ -189,7 +190,7 @@ fn stamp_error() -> Result<u64> {
         port.receive(0, 1, &mut pool, &mut received);
     }
     let after = monotonic_ns();
-    let none = || crate::error::SystemError::refused("receive a frame", "none came", "");
+    let none = || weir_host::error::SystemError::refused("receive a frame", "none came", "");
     let at = received.first().ok_or_else(none)?.at_ns;
     received.iter().for_each(|frame| pool.release(frame.frame));
     Ok(before.saturating_sub(at).max(at.saturating_sub(after)))

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::precedence::{NICENESS_FIRST, set_niceness, set_realtime};
-use crate::wait::{monotonic_ns, set_exact_timers};
+use weir_host::error::Result;
+use weir_host::precedence::{NICENESS_FIRST, set_niceness, set_realtime};
+use weir_host::wait::{monotonic_ns, set_exact_timers};
 
 /// The lateness of a thread's wake-ups.
 #[derive(Clone, PartialEq, Eq, Debug)]

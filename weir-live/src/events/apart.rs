@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Event;
 use super::log::EVENTS_MAX;
 use super::write::Writer;
-use crate::error::{Result, SystemError};
+use weir_host::error::{Result, SystemError};
 
 /// Hands events to a writer in another thread.
 #[derive(Debug)]

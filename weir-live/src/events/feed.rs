@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Event;
-use crate::wait::realtime_ns;
+use weir_host::wait::realtime_ns;
 
 /// The events that are remembered.
 pub const FEED_MAX: usize = 1024;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{About, Event, Kind};
-use crate::wait::realtime_ns;
+use weir_host::wait::realtime_ns;
 
 /// The most events that wait to be written; further ones are counted.
 pub const EVENTS_MAX: usize = 1024;

@@ -21,9 +21,9 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wait::realtime_ns;
 pub use log::{EVENTS_MAX, EventLog, Limiter, Reporter, log, lost};
 pub use time::rfc3339;
+use weir_host::wait::realtime_ns;
 
 /// Makes [`Kind`] and its table from a line for each kind: name, keyword, severity, role, sentence.
 macro_rules! kinds {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{About, Event, Kind, rfc3339};
-use crate::error::{Result, SystemError};
-use crate::keeper::outlet;
+use weir_host::error::{Result, SystemError};
+use weir_host::outlet;
 
 /// Writes events; docs/events.md describes the forms.
 pub trait Writer: Send {

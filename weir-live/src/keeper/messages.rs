@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
-use crate::claim::ClaimPart;
 use crate::events::Event;
 use crate::events::write::Form;
-use crate::printable::fit;
 use crate::status::Status;
+use weir_host::claim::ClaimPart;
+use weir_host::printable::fit;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 2;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::messages::{Api, TEXT_MAX};
-use crate::printable::fit;
+use weir_host::printable::fit;
 
 /// What the keeper tells the page.
 #[derive(Debug, Serialize, Deserialize)]

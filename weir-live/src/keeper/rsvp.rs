@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::messages::{Secret, tame_text};
 use crate::events::write::Form;
 use crate::events::{About, Event, Kind};
-use crate::printable::fit;
-use crate::rsvp::BridgePlan;
 use crate::status::reservations::Reservations;
+use weir_host::printable::fit;
+use weir_host::rsvp::BridgePlan;
 
 /// What the keeper tells the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToRsvp {
     /// The first message. Its descriptors: the end of the channel by which the forwarder asks for
-    /// sessions, then the sockets ([`crate::rsvp::Descriptors::into_parts`], or those of the plan
-    /// of a bridge).
+    /// sessions, then the sockets ([`weir_host::rsvp::Descriptors::into_parts`], or those of the
+    /// plan of a bridge).
     Begin(Box<RsvpPlan>),
     /// A connection to the control socket of the link, as a descriptor, or why there is none.
     Connection(Result<(), String>),

@@ -22,7 +22,7 @@ use weir_record::{self as record, Step};
 use super::{Lane, Limits, LossBook, Room, histograms};
 use crate::pool::FramePool;
 use crate::status::{LaneLabels, Shape};
-use crate::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 
 /// What replaces the policy of a lane. After the change it holds what was replaced.
 pub(crate) struct LaneChange {

@@ -16,17 +16,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{Ask, Authority, Granted, Parcel, Reply, RingShape, misfit};
-use crate::error::{Result, SystemError};
-use crate::fanout;
-use crate::interface::{Interface, is_running};
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
-use crate::socket;
 use crate::stations::Address;
-use crate::wait::{monotonic_ns, realtime_ns};
 use authority::PacketAuthority;
 use long::LongSender;
+use weir_host::error::{Result, SystemError};
+use weir_host::fanout;
+use weir_host::interface::{Interface, is_running};
+use weir_host::socket;
+use weir_host::wait::{monotonic_ns, realtime_ns};
 
 /// Any super-packet, with what the kernel says of it.
 const SCRATCH_LEN: usize = SUPER_PACKET_MAX + OFFLOAD_HEADER_LEN;

@@ -25,15 +25,15 @@ use libc::xdp_desc;
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
-use crate::bpf::Hook;
-use crate::error::{Result, SystemError};
-use crate::interface::{Interface, is_running};
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
-use crate::wait::{SLEEP_MAX_NS, monotonic_ns};
 use crate::xsk::{self, Queue, QueueConfig};
 use authority::XdpAuthority;
+use weir_host::bpf::Hook;
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::{Interface, is_running};
+use weir_host::wait::{SLEEP_MAX_NS, monotonic_ns};
 
 mod authority;
 mod program;

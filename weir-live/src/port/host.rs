@@ -2,7 +2,8 @@
 //!
 //! The port `host` receives what the machine sends out of the interface, and the machine receives
 //! what is sent into the port; for the port `wire` the same holds of the wire. A bridge between the
-//! two shapes the machine's own traffic and what it forwards and translates. See [`crate::tap`].
+//! two shapes the machine's own traffic and what it forwards and translates.
+//! See [`weir_host::tap`].
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::afpacket::{self, AfPacket};
 use super::{Kind, Port, PortConfig, PortCounters, PortState};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
-use crate::error::{Result, SystemError};
-use crate::interface::{Interface, is_running};
 use crate::stations::Address;
-use crate::tap::{INSIDE, Side};
 use authority::HostAuthority;
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::{Interface, is_running};
+use weir_host::tap::{INSIDE, Side};
 
 mod authority;
 

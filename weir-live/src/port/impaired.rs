@@ -11,7 +11,7 @@ use weir_core::units::{Duration, Share};
 
 use super::{BATCH, Port, PortCounters, Sent};
 use crate::pool::{FrameId, FramePool};
-use crate::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 
 /// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
 pub const WAITING_MAX: usize = 32_768;

@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Port, PortCounters, PortState, Received, Sent};
-use crate::error::Result;
 use crate::pool::{FrameId, FramePool};
+use weir_host::error::Result;
 
 /// The far end of a port in memory.
 #[derive(Clone, Debug)]

@@ -12,11 +12,11 @@ use std::os::fd::RawFd;
 use weir_core::classify::InterfaceId;
 
 use crate::authority::{Authority, Courier};
-use crate::error::{Result, SystemError};
 use crate::pool::{FrameId, FramePool};
 use crate::sorter::SortPlan;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
+use weir_host::error::{Result, SystemError};
 
 mod afpacket;
 mod afxdp;
@@ -350,7 +350,7 @@ pub struct PortConfig {
     /// Begin with the intake open; see [`Port::set_intake`].
     pub intake: bool,
     /// Frames with messages of RSVP for this address, or for every hop on their way, do not come
-    /// in: [`crate::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
+    /// in: [`weir_host::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
     pub withheld: Option<Ipv4Addr>,
     /// The way to the port's authority; without it, the authority is in this process.
     pub through: Option<Courier>,

@@ -15,10 +15,10 @@ mod tap;
 pub use session::{Progress, Session};
 pub(crate) use tap::{Steps, Taps};
 
-use crate::wait::{monotonic_ns, realtime_ns};
 use queue::Sender;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
+use weir_host::wait::{monotonic_ns, realtime_ns};
 
 /// The bytes of steps that wait for the thread that writes them: a fifth of a second of 300 000
 /// frames a second, with the state of a link of some ten thousand classes.

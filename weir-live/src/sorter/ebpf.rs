@@ -13,8 +13,8 @@ use super::cases::{Family, Field, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node};
 use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
-use crate::bpf::{Code, Cond, Function, Label, Map, Op, Reg, Width};
 use Reg::{R0, R1, R2, R3, R4, R5, R10};
+use weir_host::bpf::{Code, Cond, Function, Label, Map, Op, Reg, Width};
 
 type Target = super::search::Target<Label>;
 

@@ -30,7 +30,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::bpf::{Code, Map};
 use crate::port::RINGS_MAX;
 use cases::{Case, Family, conditions, prune};
 use ebpf::End;
@@ -39,6 +38,7 @@ use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target}
 use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Protocol};
 use weir_core::tree::ClassSpec;
+use weir_host::bpf::{Code, Map};
 use weir_policy::policy::{Measure, Metric, Policy};
 
 /// What a sorter is made from.

@@ -7,14 +7,14 @@ use std::os::fd::AsFd;
 
 use super::interpret;
 use super::*;
-use crate::bpf::{Kind, Program};
-use crate::socket;
 use weir_core::classify::{
     AltqHash, Classifier, ClassifierPlan, Match, PortRange, Prefix, Spread, VlanTest,
 };
 use weir_core::packet::{Dscp, Ecn, Fragment, Headers, MacAddress};
 use weir_core::random::Random;
 use weir_core::units::Instant;
+use weir_host::bpf::{Kind, Program};
+use weir_host::socket;
 
 /// Random choices.
 struct Draws(Random);

@@ -12,7 +12,7 @@ use super::counts::{Labels, Rows, Snapshot};
 use super::history::{Recents, Windowed};
 use crate::intake::Intake;
 use crate::recorder::Seat;
-use crate::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 
 /// The newest snapshot of a run loop, and the requests for newer ones.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use weir_core::units::Instant;
 use super::Status;
 use super::board::Board;
 use super::counts::{Delay, Rows, Snapshot};
-use crate::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 
 /// The classes of an answer, unless a query says otherwise.
 pub const CLASSES_DEFAULT: u32 = 1000;

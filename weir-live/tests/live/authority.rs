@@ -20,15 +20,15 @@ use std::time::Duration;
 
 use raw::Raw;
 use weir_core::classify::InterfaceId;
+use weir_host::channel::Channel;
+use weir_host::netns::NetNs;
+use weir_host::wait::WaitPolicy;
 use weir_live::authority::{Courier, Desk};
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
-use weir_live::channel::Channel;
-use weir_live::netns::NetNs;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
 use weir_live::sorter::SortPlan;
 use weir_live::status::{Board, PortStatus, Status};
-use weir_live::wait::WaitPolicy;
 use weir_testbed::{
     END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, Stream, StreamConfig, Testbed,
     TestbedConfig, until, until_ok, until_seen,
@@ -119,7 +119,7 @@ struct Forwarder {
     wake: std::io::PipeWriter,
     /// Open as long as the loop reads it.
     _woken: std::io::PipeReader,
-    thread: JoinHandle<weir_live::error::Result<Status>>,
+    thread: JoinHandle<weir_host::error::Result<Status>>,
 }
 
 impl Forwarder {

@@ -10,8 +10,8 @@ use std::fs;
 use std::process::Command;
 
 use raw::Raw;
-use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
-use weir_live::ethtool;
+use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
+use weir_host::ethtool;
 use weir_policy::deployment::OnExit;
 use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, until};
 
@@ -136,7 +136,7 @@ fn used_interfaces_are_refused() -> Outcome {
 
 /// Whether this process may load programs; in a user namespace it may not.
 fn loads_programs() -> bool {
-    use weir_live::bpf::{Code, Kind, Program};
+    use weir_host::bpf::{Code, Kind, Program};
     let mut code = Code::new();
     code.give(0);
     Program::load(Kind::Packet, "weir_test", &code).is_ok()

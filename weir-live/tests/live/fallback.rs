@@ -17,11 +17,11 @@ use std::thread;
 
 use bridge::Bridge;
 use raw::Raw;
-use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
-use weir_live::netlink::{Mac, VethEnd};
-use weir_live::netns::{self, NetNs};
-use weir_live::tap::{Side, Tap};
-use weir_live::wait::WaitPolicy;
+use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
+use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netns::{self, NetNs};
+use weir_host::tap::{Side, Tap};
+use weir_host::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
 use weir_testbed::{
     END, Host, LEFT, Netlink, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig, until, until_ok,
@@ -366,7 +366,7 @@ fn taps_that_are_held_let_nothing_pass() -> Outcome {
     let machine = (&testbed.weir, ROUTER.into());
     let mut probe = Probe::new([machine, (&testbed.server, Host::Server.ip4())])?;
     probe.expect("before")?;
-    let taps = testbed.weir.run(|| -> weir_live::error::Result<[Tap; 2]> {
+    let taps = testbed.weir.run(|| -> weir_host::error::Result<[Tap; 2]> {
         let mut taps = [Tap::open(RIGHT, Side::Host)?, Tap::open(RIGHT, Side::Wire)?];
         taps.iter_mut().try_for_each(Tap::attach)?;
         Ok(taps)

@@ -12,8 +12,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use bridge::Bridge;
 use raw::Raw;
+use weir_host::wait::WaitPolicy;
 use weir_live::port::{PortConfig, PortState};
-use weir_live::wait::WaitPolicy;
 use weir_testbed::{END, Host, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
 
 type Outcome = Result<(), Failed>;
@@ -114,7 +114,7 @@ fn moves_away_and_back(for_a_while: bool) -> Outcome {
 }
 
 /// Others set down, or remove, what leads from the interface to Weir.
-fn pair_is_mended(harm: fn(&mut Netlink, &str) -> weir_live::error::Result<()>) -> Outcome {
+fn pair_is_mended(harm: fn(&mut Netlink, &str) -> weir_host::error::Result<()>) -> Outcome {
     let scene = Scene::new()?;
     let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
     let index = netlink.link(RIGHT)?.index;
@@ -127,7 +127,7 @@ fn pair_is_mended(harm: fn(&mut Netlink, &str) -> weir_live::error::Result<()>) 
     Ok(())
 }
 
-fn set_down(netlink: &mut Netlink, name: &str) -> weir_live::error::Result<()> {
+fn set_down(netlink: &mut Netlink, name: &str) -> weir_host::error::Result<()> {
     netlink.set_up(name, false)
 }
 

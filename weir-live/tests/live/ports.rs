@@ -16,11 +16,11 @@ use std::process::Command;
 use std::thread;
 
 use bridge::Bridge;
-use weir_live::netlink::{LinkState, Mac};
-use weir_live::netns::{self, NetNs};
+use weir_host::netlink::{LinkState, Mac};
+use weir_host::netns::{self, NetNs};
+use weir_host::wait::WaitPolicy;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, PortConfig, PortState};
-use weir_live::wait::WaitPolicy;
 use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, until, until_ok};
 
 pub use rows::Outcome;
@@ -79,7 +79,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
 }
 
 /// Starts a bridge between two ports of this kind.
-fn start(testbed: &Testbed, kind: &str) -> weir_live::error::Result<Bridge> {
+fn start(testbed: &Testbed, kind: &str) -> weir_host::error::Result<Bridge> {
     let port = |name| PortConfig { kind: kind.to_owned(), ..PortConfig::new(name) };
     Bridge::start_on(testbed, WaitPolicy::Hybrid, [port(LEFT), port(RIGHT)])
 }
@@ -135,7 +135,7 @@ pub fn never_gone(kind: &str) -> Outcome {
     let config = PortConfig { kind: kind.to_owned(), ..PortConfig::new(LEFT) };
     let mut port = testbed.weir.run(|| port::open(config))??;
     let mut netlink = Netlink::open_in(&testbed.weir)?;
-    let renames = thread::spawn(move || -> weir_live::error::Result<()> {
+    let renames = thread::spawn(move || -> weir_host::error::Result<()> {
         for _ in 0..RENAMES {
             netlink.rename(LEFT, "west0")?;
             netlink.rename("west0", LEFT)?;
@@ -398,7 +398,7 @@ fn inode(namespace: &NetNs) -> std::io::Result<u64> {
 }
 
 fn received_stamps_are_recent() -> Outcome {
-    use weir_live::wait::monotonic_ns;
+    use weir_host::wait::monotonic_ns;
     let testbed = Testbed::new(PLAIN)?;
     let mut port = testbed.weir.run(|| port::open(PortConfig::new(LEFT)))??;
     let mut pool = FramePool::for_mtu(256, port.mtu());

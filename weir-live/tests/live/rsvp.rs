@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use weir_core::classify::InterfaceId;
-use weir_live::netns::NetNs;
-use weir_live::rsvp::{Descriptors, KernelNetwork, Role};
+use weir_host::netns::NetNs;
+use weir_host::rsvp::{Descriptors, KernelNetwork, Role};
 use weir_rsvp::Tspec;
 use weir_rsvp::integrity::{Hash, Key, Security};
 use weir_rsvp::node::{Claim, Counts, Event};

@@ -7,8 +7,8 @@ use weir_core::classify::{
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::Protocol;
-use weir_live::bpf::{Code, Kind, Map, Program};
-use weir_live::probe;
+use weir_host::bpf::{Code, Kind, Map, Program};
+use weir_host::probe;
 use weir_live::sorter::{INSTRUCTIONS_MAX, SortConfig, SortPlan, Wish, interpret};
 use weir_testbed::{END, LEFT, Testbed};
 
@@ -59,7 +59,7 @@ pub fn an_xdp_program_sorts_alike() -> Outcome {
     Ok(())
 }
 
-fn load(code: &Code) -> weir_live::error::Result<Program> {
+fn load(code: &Code) -> weir_host::error::Result<Program> {
     Program::load(Kind::Xdp, "weir_sorts", code)
 }
 

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use bridge::Bridge;
 use weir_core::classify::InterfaceId;
+use weir_host::bpf::{self, Code, Function, Hook, Program, Reg};
+use weir_host::ethtool;
+use weir_host::probe;
+use weir_host::wait::{WaitPolicy, monotonic_ns};
 use weir_live::authority::{Ask, Authority, Granted};
-use weir_live::bpf::{self, Code, Function, Hook, Program, Reg};
-use weir_live::ethtool;
 use weir_live::pool::FramePool;
 use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
-use weir_live::probe;
 use weir_live::sorter::SortPlan;
-use weir_live::wait::{WaitPolicy, monotonic_ns};
 use weir_testbed::{
     END, Host, LEFT, Netlink, Process, RIGHT, Testbed, TestbedConfig, until, until_ok, until_some,
 };
@@ -361,7 +361,7 @@ struct Pressed {
 }
 
 impl Authority for Pressed {
-    fn ask(&mut self, ask: Ask, passed: Vec<OwnedFd>) -> weir_live::error::Result<Granted> {
+    fn ask(&mut self, ask: Ask, passed: Vec<OwnedFd>) -> weir_host::error::Result<Granted> {
         if matches!(ask, Ask::Sockets(_)) {
             self.asked_for_sockets += 1;
             let frames = if self.asked_for_sockets == 2 { FLOOD } else { 0 };

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weir_control::client;
 use weir_control::places::Places;
-use weir_live::channel::Channel;
+use weir_host::channel::Channel;
 use weir_live::keeper::page::{FromPage, ToPage};
 
 /// A control socket that is found by its path, or by the name of its link.

@@ -3,7 +3,7 @@
 use super::options::SessionText;
 use crate::output::{Exit, Format, Output};
 use serde_json::json;
-use weir_live::rsvp::host::{self, HostStatus, Role, protocol_name, rate_text};
+use weir_host::rsvp::host::{self, HostStatus, Role, protocol_name, rate_text};
 use weir_policy::table::Table;
 
 /// Prints them.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::protocol::Query;
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_live::status::{ClassStatus, LaneStatus, Status};
 use weir_sim::timeline::{Track, Tracks};
 

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_live::status::{ClassStatus, LaneStatus, Status};
 use weir_policy::table::{Table, millis};
 

@@ -8,11 +8,11 @@ use super::{LOOP_PATIENCE, Policies, State, found};
 use serde_json::{Map, Value};
 use std::time::Instant;
 use weir_control::protocol::{Answer, Changed, Request, Tables};
+use weir_host::wait::realtime_ns;
 use weir_live::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
 use weir_live::change::join::{Joins, tell_identities};
 use weir_live::keeper::messages::Report;
 use weir_live::status::{Rows, Status};
-use weir_live::wait::realtime_ns;
 use weir_policy::policy::{Seating, Wish};
 use weir_record as record;
 

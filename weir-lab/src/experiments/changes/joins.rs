@@ -20,7 +20,7 @@ use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, S
 pub(super) const NAME: &str = "joins";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: weir_host::error::SystemError| error.to_string();
     let mut scene = Scene::start(&policy())?;
     // Two streams have a class that joined, and stays.
     for number in 0..2 {

@@ -31,7 +31,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut random = Random::new(SEED, 0);
     let mut scene = Scene::start(&draft(&mut random))?;
     let ports: Vec<u16> = (0..STREAMS).map(port).collect();
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: weir_host::error::SystemError| error.to_string();
     let plan = ReceivePlan { tcp: Vec::new(), buffer: 32 << 20, ..ReceivePlan::ports(&ports) };
     let receiver = scene.testbed.server.run(|| Receiver::start(&plan)).map_err(text)?;
     let receiver = receiver.map_err(text)?;

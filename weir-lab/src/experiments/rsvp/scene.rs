@@ -16,7 +16,7 @@ use std::time::{Duration as Wait, Instant as Clock};
 use tempfile::TempDir;
 use weir_control::{client, http};
 use weir_core::units::Duration;
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 use weir_live::status::Status;
 use weir_live::status::query::Query;
 use weir_live::status::reservations::Reservations;

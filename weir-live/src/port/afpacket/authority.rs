@@ -9,13 +9,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::authority::{Ask, Authority, Granted, PacketParts, Reply, RingShape, cannot, misfit};
-use crate::error::{Result, SystemError};
-use crate::fanout;
-use crate::interface::Interface;
-use crate::netns::NetNs;
 use crate::port::PortConfig;
 use crate::ring;
-use crate::socket::{self, bind_to};
+use weir_host::error::{Result, SystemError};
+use weir_host::fanout;
+use weir_host::interface::Interface;
+use weir_host::netns::NetNs;
+use weir_host::socket::{self, bind_to};
 
 /// Room in a slot for data beside the packet: ring header, addresses, tags.
 const SLOT_OVERHEAD: usize = 128;

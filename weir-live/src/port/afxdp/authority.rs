@@ -13,13 +13,13 @@ use std::sync::Arc;
 use super::program;
 use super::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config};
 use crate::authority::{Area, Ask, Authority, Granted, Reply, XdpParts, cannot, misfit};
-use crate::bpf::{self, Hook, Link, Map, Program};
-use crate::error::{Result, SystemError};
-use crate::interface::Interface;
-use crate::netns::NetNs;
 use crate::pool::Memory;
 use crate::port::{PortConfig, RINGS_MAX};
 use crate::xsk;
+use weir_host::bpf::{self, Hook, Link, Map, Program};
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::Interface;
+use weir_host::netns::NetNs;
 
 /// See the module.
 pub(super) struct XdpAuthority {

@@ -2,7 +2,7 @@
 //! AF_XDP socket of its ring.
 
 use super::super::Sorting;
-use crate::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
+use weir_host::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
 
 /// Returns the program. With the number of the kernel's function for it, it first puts a VLAN tag
 /// back that the sender's kernel or the hardware left beside the frame. Without sorting all frames

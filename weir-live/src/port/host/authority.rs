@@ -8,12 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::authority::{Ask, Authority, Granted, HostLink, PacketParts, Reply, cannot};
-use crate::error::{Result, SystemError};
-use crate::interface::Interface;
-use crate::netlink::LinkState;
 use crate::port::PortConfig;
 use crate::port::afpacket::authority::PacketAuthority;
-use crate::tap::{INSIDE, Side, Tap};
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::Interface;
+use weir_host::netlink::LinkState;
+use weir_host::tap::{INSIDE, Side, Tap};
 
 /// See the module.
 pub(super) struct HostAuthority {

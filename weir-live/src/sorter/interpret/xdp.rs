@@ -3,7 +3,7 @@
 //! Addresses are numbers: the frame begins at [`FRAME`], the context at [`CONTEXT`], and the stack
 //! ends at [`STACK`].
 
-use crate::bpf::{Code, Instruction};
+use weir_host::bpf::{Code, Instruction};
 
 /// Returns the verdict of a program that calls no function, for a frame of receive queue 0.
 ///

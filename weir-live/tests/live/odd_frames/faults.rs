@@ -5,7 +5,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::thread;
 
 use weir_core::random::Random;
-use weir_live::netlink::Mac;
+use weir_host::netlink::Mac;
 use weir_testbed::{END, Host, LEFT, Netlink, PATIENCE, RIGHT, TestbedConfig, Vxlan, until_seen};
 
 use crate::odd_frames::frames::*;
@@ -222,7 +222,7 @@ fn inside(host: Host) -> IpAddr {
     IpAddr::from([10, 99, 0, if host == Host::Client { 1 } else { 2 }])
 }
 
-fn add_tunnel(host: Host, other: Host) -> weir_live::error::Result<()> {
+fn add_tunnel(host: Host, other: Host) -> weir_host::error::Result<()> {
     let mut netlink = Netlink::open()?;
     let tunnel = Vxlan { id: 9, from: host.ip4(), to: other.ip4(), has_checksum: true };
     netlink.add_vxlan("tunnel", &tunnel)?;

@@ -1,6 +1,6 @@
 //! Frames of all kinds.
 
-use weir_live::netlink::Mac;
+use weir_host::netlink::Mac;
 use weir_live::offload::{OFFLOAD_HEADER_LEN, OffloadHeader};
 use weir_testbed::{END, Host};
 

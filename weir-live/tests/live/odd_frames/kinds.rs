@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use weir_live::ethtool;
-use weir_live::netlink::Mac;
+use weir_host::ethtool;
+use weir_host::netlink::Mac;
 use weir_testbed::{END, Host, LEFT, Netlink, Vxlan};
 
 use crate::odd_frames::frames::*;
@@ -344,7 +344,7 @@ pub fn super_vxlan(lab: &mut Lab) -> Outcome {
         (Host::Client.ip4(), other4, false),
         (Host::Client.ip6(), other6, true),
     ];
-    lab.testbed.client.run(|| -> weir_live::error::Result<()> {
+    lab.testbed.client.run(|| -> weir_host::error::Result<()> {
         ethtool::set_ipv6(END, true)?;
         let mut netlink = Netlink::open()?;
         netlink.add_address(END, Host::Client.ip6(), 64)?;

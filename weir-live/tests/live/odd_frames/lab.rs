@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
+use weir_host::ethtool;
+use weir_host::netlink::LinkState;
+use weir_host::socket::set_option;
+use weir_host::wait::WaitPolicy;
 use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
-use weir_live::claim::{Claim, ClaimConfig, ClaimPort};
-use weir_live::ethtool;
-use weir_live::netlink::LinkState;
 use weir_live::offload::{self, OffloadHeader};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
-use weir_live::socket::set_option;
 use weir_live::status::{Board, PortStatus, Status};
-use weir_live::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
 use weir_testbed::rows::Failed;
 use weir_testbed::{
@@ -202,7 +202,7 @@ const POLICY: &str = "[link]\nrate = '40 Gbit/s'\nscheduler = 'fifo'\n\
 struct Running {
     stop: Arc<AtomicBool>,
     board: Arc<Board>,
-    thread: JoinHandle<weir_live::error::Result<Status>>,
+    thread: JoinHandle<weir_host::error::Result<Status>>,
 }
 
 impl Running {
@@ -241,7 +241,7 @@ impl Running {
 }
 
 /// Joins the ports by the kernel's bridge, which finishes super-packets before it sends them.
-fn start_kernel_bridge() -> weir_live::error::Result<()> {
+fn start_kernel_bridge() -> weir_host::error::Result<()> {
     // The bridge itself, not a firewall that reads its packets; not every kernel has one.
     let _missing = std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0");
     let _missing = std::fs::write("/proc/sys/net/bridge/bridge-nf-call-ip6tables", "0");
@@ -253,7 +253,7 @@ fn start_kernel_bridge() -> weir_live::error::Result<()> {
 }
 
 /// Claims the ports, and lets the kernel carry frames between them.
-fn start_fallback() -> weir_live::error::Result<Claim> {
+fn start_fallback() -> weir_host::error::Result<Claim> {
     for port in [LEFT, RIGHT] {
         ethtool::set_all_offloads(port, false)?;
     }
@@ -278,7 +278,7 @@ struct Ear {
 }
 
 impl Ear {
-    fn open() -> weir_live::error::Result<Self> {
+    fn open() -> weir_host::error::Result<Self> {
         let port = port::open(PortConfig::new(END))?;
         Ok(Self { port, pool: FramePool::for_mtu(4096, 9500) })
     }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use weir_live::error::Result;
+use weir_host::error::Result;
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_live::pool::{FrameId, FramePool};
 use weir_live::port::{self, BATCH, Port, PortConfig, PortCounters, PortState};
-use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{LEFT, RIGHT, Testbed, until_seen};
 

@@ -6,11 +6,11 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use weir_live::error::Result;
+use weir_host::error::Result;
+use weir_host::socket::set_option;
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_live::pool::FramePool;
 use weir_live::port::{self, BATCH, Port, PortConfig};
-use weir_live::socket::set_option;
-use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_testbed::Netlink;
 use weir_testbed::{Failure, until_some};
 

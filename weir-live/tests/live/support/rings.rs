@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::net::RecvFlags;
-use weir_live::socket;
+use weir_host::socket;
 use weir_testbed::Netlink;
 use weir_testbed::{Result, until_ok};
 

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 use weir_testbed::rows::{Failed, Outcome};
 use weir_testbed::{Host, PATIENCE, Testbed, until};
 

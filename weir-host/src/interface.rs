@@ -10,7 +10,7 @@ use crate::socket;
 
 /// An Ethernet interface, found by name or by its number.
 #[derive(Debug)]
-pub(crate) struct Interface {
+pub struct Interface {
     /// A packet socket that receives nothing.
     socket: OwnedFd,
     name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Interface {
 
 impl Interface {
     /// Looks an interface up in this thread's network namespace. Needs CAP_NET_RAW.
-    pub(crate) fn open(name: &str) -> Result<Self> {
+    pub fn open(name: &str) -> Result<Self> {
         let action = || format!("open a port on `{name}`");
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
             .map_err(|cause| SystemError::new(action(), cause))?;
@@ -39,29 +39,29 @@ impl Interface {
 
     /// An interface by the name that it had when it was opened, through a socket that an authority
     /// passed.
-    pub(crate) fn of(socket: OwnedFd, name: &str) -> Self {
+    pub fn of(socket: OwnedFd, name: &str) -> Self {
         Self { socket, name: name.to_owned() }
     }
 
     /// Returns a copy of the socket, for [`Interface::of`] in the other half of a port.
-    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+    pub fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone()
     }
 
     /// From now on [`Interface::is_watched`] tells whether the interface of this number has gone.
-    pub(crate) fn watch(&self, index: u32) -> io::Result<()> {
+    pub fn watch(&self, index: u32) -> io::Result<()> {
         socket::bind_to(self.socket.as_fd(), index as c_int, 0)
     }
 
     /// Returns whether the interface of this number has been there since [`Interface::watch`]; also
     /// through a copy of the socket. One that went and came back under the same number has not.
-    pub(crate) fn is_watched(&self, index: u32) -> bool {
+    pub fn is_watched(&self, index: u32) -> bool {
         socket::bound_interface(self.socket.as_fd()).is_ok_and(|bound| bound as u32 == index)
     }
 
     /// Follows the interface of this number to its name now; if it is gone, takes up the one that
     /// has the `configured` name. Returns its number.
-    pub(crate) fn find(&mut self, index: u32, configured: &str) -> io::Result<u32> {
+    pub fn find(&mut self, index: u32, configured: &str) -> io::Result<u32> {
         if self.follow(index).is_ok() {
             return Ok(index);
         }
@@ -70,12 +70,12 @@ impl Interface {
     }
 
     /// Returns its name now, as far as [`Interface::follow`] saw it.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the number of the interface that has the name now.
-    pub(crate) fn index(&self) -> io::Result<u32> {
+    pub fn index(&self) -> io::Result<u32> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: SIOCGIFINDEX filled in the index.
@@ -86,7 +86,7 @@ impl Interface {
     ///
     /// # Errors
     /// When there is no such interface any more.
-    pub(crate) fn follow(&mut self, index: u32) -> io::Result<()> {
+    pub fn follow(&mut self, index: u32) -> io::Result<()> {
         let mut request = self.request()?;
         request.ifr_ifru.ifru_ifindex = index as c_int;
         self.ask(libc::SIOCGIFNAME, &mut request)?;
@@ -97,12 +97,12 @@ impl Interface {
     }
 
     /// From now on looks for an interface of this name.
-    pub(crate) fn rename(&mut self, name: &str) {
+    pub fn rename(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
     /// Returns the MTU, in bytes.
-    pub(crate) fn mtu(&self) -> io::Result<usize> {
+    pub fn mtu(&self) -> io::Result<usize> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: SIOCGIFMTU filled in the MTU.
@@ -114,7 +114,7 @@ impl Interface {
     ///
     /// # Errors
     /// When there is no such interface any more.
-    pub(crate) fn mtu_and_flags(&mut self, index: u32) -> io::Result<Option<(usize, c_int)>> {
+    pub fn mtu_and_flags(&mut self, index: u32) -> io::Result<Option<(usize, c_int)>> {
         let both = self.mtu().and_then(|mtu| Ok((mtu, self.flags()?)));
         match both {
             Ok(both) => Ok(Some(both)),
@@ -123,7 +123,7 @@ impl Interface {
     }
 
     /// Returns its Ethernet address.
-    pub(crate) fn address(&self) -> io::Result<[u8; 6]> {
+    pub fn address(&self) -> io::Result<[u8; 6]> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFHWADDR, &mut request)?;
         // SAFETY: SIOCGIFHWADDR filled in the address.
@@ -136,7 +136,7 @@ impl Interface {
     }
 
     /// Returns its flags.
-    pub(crate) fn flags(&self) -> io::Result<c_int> {
+    pub fn flags(&self) -> io::Result<c_int> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: SIOCGIFFLAGS filled in the flags.
@@ -144,7 +144,7 @@ impl Interface {
     }
 
     /// Sets it up or down, and leaves its other flags. Needs CAP_NET_ADMIN.
-    pub(crate) fn set_up(&self, up: bool) -> Result<()> {
+    pub fn set_up(&self, up: bool) -> Result<()> {
         let set = || -> io::Result<()> {
             let flags = self.flags()?;
             let flags = if up { flags | libc::IFF_UP } else { flags & !libc::IFF_UP };
@@ -157,7 +157,7 @@ impl Interface {
     }
 
     /// Makes it receive frames for other stations too, as long as this value lives.
-    pub(crate) fn set_promiscuous(&self, index: u32) -> io::Result<()> {
+    pub fn set_promiscuous(&self, index: u32) -> io::Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: index as c_int,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -169,7 +169,7 @@ impl Interface {
     }
 
     /// Returns the name of its driver.
-    pub(crate) fn driver(&self) -> io::Result<String> {
+    pub fn driver(&self) -> io::Result<String> {
         // <linux/ethtool.h>, `ethtool_drvinfo`: a command, then the name in 32 bytes.
         let mut answer = [0u32; 49];
         answer[0] = 0x3;
@@ -180,7 +180,7 @@ impl Interface {
     }
 
     /// Returns the number of queues into which it receives.
-    pub(crate) fn receive_queues(&self) -> io::Result<u32> {
+    pub fn receive_queues(&self) -> io::Result<u32> {
         // <linux/ethtool.h>, `ethtool_channels`: a command, four maxima, then the counts of
         // receive, transmit, other and combined queues.
         let mut answer = [0u32; 9];
@@ -190,7 +190,7 @@ impl Interface {
     }
 
     /// Returns whether it keeps the VLAN tags of received frames beside them.
-    pub(crate) fn takes_tags_off(&self) -> io::Result<bool> {
+    pub fn takes_tags_off(&self) -> io::Result<bool> {
         // <linux/ethtool.h>: ETHTOOL_GFLAGS and ETH_FLAG_RXVLAN.
         let mut answer = [0x25, 0];
         self.ethtool(&mut answer)?;
@@ -214,7 +214,7 @@ impl Interface {
 }
 
 /// Returns whether an interface with these flags is set up and has a carrier.
-pub(crate) fn is_running(flags: c_int) -> bool {
+pub fn is_running(flags: c_int) -> bool {
     let wanted = libc::IFF_UP | libc::IFF_RUNNING;
     flags & wanted == wanted
 }

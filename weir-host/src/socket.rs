@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::error::{Result, SystemError};
 
 /// Opens a socket that is closed on exec and never blocks.
-pub(crate) fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+pub fn open(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: socket takes numbers only; the new descriptor has no other owner.
     unsafe {
@@ -38,7 +38,7 @@ pub fn set_option<T: Copy>(
 /// Returns the number of the interface that a packet socket is bound to; 0 if it is bound to none.
 /// One whose interface has been removed, or has left the network namespace, is bound to -1 from
 /// then on, also when an interface of the same number comes.
-pub(crate) fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<c_int> {
+pub fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<c_int> {
     // SAFETY: sockaddr_ll is integers only: all zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
@@ -51,7 +51,7 @@ pub(crate) fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<c_int> {
 }
 
 /// Binds a packet socket to an interface; protocol 0 receives nothing.
-pub(crate) fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
+pub fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
     // SAFETY: sockaddr_ll is integers only: all zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -70,14 +70,18 @@ pub(crate) fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io
 ///
 /// # Safety
 /// Only for types without padding-sensitive invariants, references or enums.
-pub(crate) unsafe trait Plain: Copy {}
+pub unsafe trait Plain: Copy {}
 // SAFETY: an integer.
 unsafe impl Plain for c_int {}
 // SAFETY: two integers.
 unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: integers only.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+// SAFETY: integers only.
+unsafe impl Plain for libc::xdp_statistics {}
 
 /// Reads a socket option.
-pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
+pub fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: T is Plain, so zeroed is a value, and whatever the kernel writes is one too; it
     // writes at most `len` bytes.
@@ -92,7 +96,7 @@ pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int
 }
 
 /// Returns an interface request for `name`, with all other fields zero.
-pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
+pub fn interface_request(name: &str) -> Result<libc::ifreq> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
         let why = "an interface name has 1 to 15 bytes";
@@ -108,7 +112,7 @@ pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
 }
 
 /// Makes an interface ioctl; the result is in `request`.
-pub(crate) fn interface_ioctl(
+pub fn interface_ioctl(
     socket: BorrowedFd<'_>,
     code: libc::Ioctl,
     request: &mut libc::ifreq,

@@ -1,6 +1,5 @@
 //! Texts that come from elsewhere, made fit for a terminal.
 
-use crate::status::Status;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -31,11 +30,6 @@ pub fn fit(text: &mut String) {
 /// As [`printable`], but the text may have several lines.
 pub fn printable_lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
-}
-
-/// Makes every text of a status fit to print.
-pub fn clean(status: &mut Status) {
-    status.each_text(&mut fit);
 }
 
 /// Makes every text of a value fit to print.

@@ -9,7 +9,7 @@ use crate::rsvp::filter;
 use crate::socket;
 
 /// Makes a group of this bound socket alone, and returns the group's number.
-pub(crate) fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
+pub fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
     let with_outgoing = FANOUT_CBPF << 16 | FLAG_UNIQUE << 16;
     let alone = with_outgoing | FLAG_IGNORE_OUTGOING << 16;
     // Kernels before 6.2 do not know the flag; frames that the host itself sends then come, too.
@@ -21,7 +21,7 @@ pub(crate) fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
 }
 
 /// Adds a bound socket to a group; members are numbered in this order.
-pub(crate) fn join(socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+pub fn join(socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
     let flags = (FANOUT_CBPF | FLAG_IGNORE_OUTGOING) << 16;
     let wanted = flags | c_int::from(group);
     let older = FANOUT_CBPF << 16 | c_int::from(group);
@@ -30,19 +30,19 @@ pub(crate) fn join(socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
 }
 
 /// Sets the program that returns the number of the member for a frame.
-pub(crate) fn set_program(member: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+pub fn set_program(member: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     set_filter(member, libc::SOL_PACKET, PACKET_FANOUT_DATA, program)
 }
 
 /// Makes the socket refuse every frame.
-pub(crate) fn refuse_all(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn refuse_all(socket: BorrowedFd<'_>) -> io::Result<()> {
     let nothing = [libc::sock_filter { code: BPF_RETURN_CONSTANT, jt: 0, jf: 0, k: 0 }];
     set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &nothing)
 }
 
 /// Undoes [`refuse_all`], but for messages of RSVP where they are withheld
-/// ([`PortConfig::withheld`](crate::port::PortConfig::withheld)).
-pub(crate) fn refuse_only(socket: BorrowedFd<'_>, withheld: Option<Ipv4Addr>) -> io::Result<()> {
+/// (`withheld` of a port).
+pub fn refuse_only(socket: BorrowedFd<'_>, withheld: Option<Ipv4Addr>) -> io::Result<()> {
     if let Some(own) = withheld {
         return set_filter(
             socket,
@@ -60,7 +60,7 @@ pub(crate) fn refuse_only(socket: BorrowedFd<'_>, withheld: Option<Ipv4Addr>) ->
 
 /// Makes the socket take only what the bridge itself has to answer: messages of RSVP, and requests
 /// for its Ethernet address.
-pub(crate) fn take_rsvp(socket: BorrowedFd<'_>, own: Ipv4Addr) -> io::Result<()> {
+pub fn take_rsvp(socket: BorrowedFd<'_>, own: Ipv4Addr) -> io::Result<()> {
     set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter::taking(own))
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::watch;
+use crate::watch;
 
 /// The one standard output of this process.
 static OUTLET: Mutex<Outlet> = Mutex::new(Outlet { lost: 0, is_torn: false, is_stuck: false });

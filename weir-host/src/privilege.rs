@@ -116,7 +116,7 @@ fn effective_capabilities() -> u64 {
 }
 
 /// Returns the effective capabilities that a `/proc/PID/status` tells, a bit each.
-pub(crate) fn effective_in(status: &str) -> u64 {
+pub fn effective_in(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -151,10 +151,14 @@ pub struct Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    pub(crate) operation: u8,
-    pub(crate) registers: u8,
-    pub(crate) offset: i16,
-    pub(crate) immediate: i32,
+    /// What it does.
+    pub operation: u8,
+    /// The destination in the low half, the source in the high one.
+    pub registers: u8,
+    /// Of a jump or of a place in memory.
+    pub offset: i16,
+    /// Its constant.
+    pub immediate: i32,
 }
 
 impl Code {

@@ -77,7 +77,7 @@ impl Channel {
 
     /// Sends these bytes as they are, which may be no message; returns whether it could. For a fuzz
     /// target.
-    pub(crate) fn send_raw(&self, bytes: &[u8]) -> bool {
+    pub fn send_raw(&self, bytes: &[u8]) -> bool {
         rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::watch;
 use crate::error::{Result, SystemError};
+use crate::watch;
 
 /// A process that the keeper watches by a descriptor, so that a number that the system gives to
 /// another process can never be meant.

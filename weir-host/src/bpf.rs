@@ -4,12 +4,12 @@
 //! descriptor, so the program is detached when this process ends, however it ends.
 //!
 //! ```no_run
-//! use weir_live::bpf::{Code, Hook, Kind, Program};
+//! use weir_host::bpf::{Code, Hook, Kind, Program};
 //! let mut code = Code::new();
 //! code.give(2); // XDP_PASS
 //! let program = Program::load(Kind::Xdp, "weir_pass", &code)?;
 //! let link = program.attach(3, Hook::XdpNative)?;
-//! # Ok::<(), weir_live::error::SystemError>(())
+//! # Ok::<(), weir_host::error::SystemError>(())
 //! ```
 
 mod code;
@@ -82,7 +82,7 @@ pub struct Link {
 impl Link {
     /// Returns the number of the interface at which the program is attached. The kernel detaches it
     /// when the interface is removed or leaves the network namespace, for good: then it is `None`.
-    pub(crate) fn interface(&self) -> Option<u32> {
+    pub fn interface(&self) -> Option<u32> {
         let mut information = LinkInformation::default();
         let mut attributes = ObjectInformation {
             object_fd: self.fd.as_raw_fd() as u32,

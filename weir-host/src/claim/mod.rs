@@ -153,7 +153,7 @@ impl<'a> ClaimConfig<'a> {
 
 impl ClaimPart {
     /// Tries what is taken over of it. For a fuzz target.
-    pub(crate) fn exercise(&self) {
+    pub fn exercise(&self) {
         for setting in self.settings.iter().filter(|setting| quiet::is_sound(setting)) {
             assert!(setting.1.len() <= SETTING_MAX, "a value is a number: {setting:?}");
         }

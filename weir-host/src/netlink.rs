@@ -91,7 +91,7 @@ impl Netlink {
     }
 
     /// A netlink socket that was opened before, bound and connected to the kernel.
-    pub(crate) fn of(socket: OwnedFd) -> Self {
+    pub fn of(socket: OwnedFd) -> Self {
         // SAFETY: the descriptor is open, and `socket` gave it up.
         let socket = unsafe { Socket::from_raw_fd(socket.into_raw_fd()) };
         Self { socket, sequence: 0 }
@@ -189,10 +189,7 @@ impl Netlink {
     }
 
     /// Lists the interfaces, addresses or routes that `request` asks for.
-    pub(crate) fn dump(
-        &mut self,
-        request: RouteNetlinkMessage,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+    pub fn dump(&mut self, request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
         let mut answers = Vec::new();
         loop {

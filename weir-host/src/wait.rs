@@ -191,7 +191,7 @@ impl Waiter {
     }
 
     /// Returns whether a descriptor woke the last wait because it failed: an interface was set down
-    /// or disappeared. [`crate::port::Port::refresh`] clears it.
+    /// or disappeared. A port's refresh clears it.
     pub fn has_failed(&self) -> bool {
         let failed = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
         self.descriptors.iter().any(|watched| watched.revents & failed != 0)
