@@ -11,6 +11,7 @@ mod post;
 mod questions;
 mod recording;
 
+use crate::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use door::Door;
 use policies::{Policies, State};
 use post::Post;
@@ -39,7 +40,6 @@ use weir_live::change::history::Texts;
 use weir_live::deploy;
 use weir_live::events::feed::Feed;
 use weir_live::events::{self, About, EventLog, Kind, Reporter};
-use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_live::status::{Board, Status};
 use weir_policy::deployment::{Deployment, Priority};
 

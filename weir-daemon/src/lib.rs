@@ -6,7 +6,10 @@
 //! how they end. Nothing here parses arguments or prints results.
 #![forbid(unsafe_code)]
 
+pub mod act;
+pub mod events;
 pub mod forward;
+pub mod keeper;
 pub mod rsvp;
 pub mod up;
 pub mod web;

@@ -12,6 +12,8 @@ mod node;
 mod policy;
 mod shown;
 
+use crate::keeper::messages::PROTOCOL;
+use crate::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +23,6 @@ use weir_host::precedence::set_niceness;
 use weir_host::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
 use weir_host::sandbox::{self, SandboxConfig, User};
 use weir_host::watch::Bell;
-use weir_live::keeper::messages::PROTOCOL;
-use weir_live::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
 
 /// What the process has once it has given up every right.
 struct Prepared {

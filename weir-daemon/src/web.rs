@@ -4,6 +4,11 @@
 //! the control socket. Before the first viewer it gives up what it could do beyond that. When its
 //! keeper ends, it ends.
 
+mod contact;
+
+use crate::keeper::messages::PROTOCOL;
+use crate::keeper::page::{FromPage, PagePlan, ToPage};
+use contact::ByKeeper;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,10 +17,7 @@ use weir_control::web::Web as Site;
 use weir_host::channel::Channel;
 use weir_host::precedence::set_niceness;
 use weir_host::sandbox::{self, SandboxConfig, User};
-use weir_live::keeper::messages::PROTOCOL;
-use weir_live::keeper::page::{FromPage, PagePlan, ToPage};
 use weir_view::live::Live;
-use weir_view::live::contact::ByKeeper;
 use weir_view::server::Server;
 
 /// Shows what a keeper says over a channel, which speaks this version, until it is closed.

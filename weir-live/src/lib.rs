@@ -12,7 +12,6 @@ pub mod deploy;
 pub mod doctor;
 pub mod events;
 pub mod intake;
-pub mod keeper;
 pub mod lane;
 pub mod memory;
 pub mod offload;

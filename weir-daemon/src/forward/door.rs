@@ -5,6 +5,7 @@ use super::policies::Policies;
 use super::questions::Questions;
 use super::recording::Recorder;
 use super::tell;
+use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use weir_host::watch::Bell;
 use weir_live::alarm::Alarms;
 use weir_live::change::history::Texts;
 use weir_live::events::{Kind, Reporter};
-use weir_live::keeper::messages::Report;
 use weir_live::status::Board;
 
 /// What a client asks for, and where the outcome goes.

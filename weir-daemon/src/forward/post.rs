@@ -4,6 +4,8 @@ use super::door::{Door, Wish};
 use super::policies::Policies;
 use super::questions::Questions;
 use super::{Prepared, tell};
+use crate::events::write::Form;
+use crate::keeper::messages::{Command, Report};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
@@ -22,9 +24,7 @@ use weir_live::alarm::Alarms;
 use weir_live::authority::Courier;
 use weir_live::change::history::Texts;
 use weir_live::events::feed::Feed;
-use weir_live::events::write::Form;
 use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
-use weir_live::keeper::messages::{Command, Report};
 use weir_live::status::Board;
 
 /// See the module.

@@ -1,9 +1,9 @@
 //! Questions to the process of reservations, which knows the sessions.
 
+use crate::keeper::rsvp::AskSessions;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_host::channel::Channel;
-use weir_live::keeper::rsvp::AskSessions;
 use weir_live::status::reservations::{Reservations, SESSIONS_DEFAULT, SESSIONS_MAX};
 
 /// Where they are asked; nowhere as long as the keeper gave no channel.

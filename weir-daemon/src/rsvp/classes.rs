@@ -10,11 +10,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::keeper::rsvp::{FromRsvp, ToRsvp};
 use weir_control::client;
 use weir_control::protocol::{Answer, Entry, Origin, Request, Tables, Texts};
 use weir_host::channel::Channel;
 use weir_host::watch::Bell;
-use weir_live::keeper::rsvp::{FromRsvp, ToRsvp};
 use weir_rsvp::node::FlowId;
 
 /// What is to be done.

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::keeper::rsvp::What;
 use weir_core::classify::InterfaceId;
 use weir_core::units::Instant;
 use weir_host::rsvp::Admission as TrafficControl;
-use weir_live::keeper::rsvp::What;
 use weir_rsvp::Admission;
 use weir_rsvp::admission::{Admitted, Refusal};
 use weir_rsvp::node::{Control, FlowId, Removal, Request};

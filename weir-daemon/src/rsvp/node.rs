@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
+use crate::keeper::rsvp::{AskSessions, FromRsvp, Happening, RsvpPlan, What};
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
 use weir_host::rsvp::{Driver, HostInterface, LinkNetwork, keys};
-use weir_live::keeper::rsvp::{AskSessions, FromRsvp, Happening, RsvpPlan, What};
 use weir_live::status::reservations::SESSIONS_MAX;
 use weir_policy::deployment::Rsvp;
 use weir_rsvp::Admission;

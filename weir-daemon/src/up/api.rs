@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use weir_control::web::{self, Web};
-use weir_live::keeper::messages::{Api, Secret};
+use weir_control::web::{Api, Secret};
 use weir_policy::deployment::Deployment;
 use weir_policy::file;
 

@@ -1,11 +1,11 @@
 //! The events of a link, as its keeper writes them: to standard output, and to a file if the
 //! deployment names one.
 
+use crate::act::Actions;
+use crate::events::apart::Apart;
+use crate::events::write::{Form, LogFile, Printed, Writer};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_live::alarm::act::Actions;
-use weir_live::events::apart::Apart;
-use weir_live::events::write::{Form, LogFile, Printed, Writer};
 use weir_live::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
 

@@ -12,6 +12,9 @@ pub mod reading;
 mod rsvp;
 mod running;
 
+use crate::events::write::Form;
+use crate::keeper::messages::Plan;
+use crate::keeper::service::Service;
 use console::Console;
 use journal::Journal;
 pub use keeper::End;
@@ -33,9 +36,6 @@ use weir_host::wait::realtime_ns;
 use weir_host::watch;
 use weir_live::deploy;
 use weir_live::events::Kind as Event;
-use weir_live::events::write::Form;
-use weir_live::keeper::messages::Plan;
-use weir_live::keeper::service::Service;
 use weir_policy::deployment::{Deployment, Patience};
 
 /// How a link is kept.

@@ -1,6 +1,7 @@
 //! A link whose keeper died, and how this process becomes its keeper.
 
 use super::running::{Limits, Running};
+use crate::keeper::messages::Report;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +16,6 @@ use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
 use weir_live::authority::Desk;
 use weir_live::change::history::History;
-use weir_live::keeper::messages::Report;
 use weir_live::port::PortConfig;
 
 /// A link without a keeper.

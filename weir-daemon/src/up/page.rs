@@ -2,6 +2,9 @@
 //! connections to the control socket, and nothing else. Whatever becomes of it, the link goes on.
 
 use super::console::Console;
+use crate::keeper::messages::PROTOCOL;
+use crate::keeper::page::{FromPage, PagePlan, ToPage};
+use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -9,12 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_control::web;
+use weir_control::web::Api;
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
-use weir_live::keeper::messages::{Api, PROTOCOL};
-use weir_live::keeper::page::{FromPage, PagePlan, ToPage};
-use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use weir_policy::deployment::Deployment;
 use weir_view::access;
 

@@ -1,12 +1,12 @@
 //! A deployment as it was read, with every file that it names: the forwarder opens none.
 
+use crate::keeper::messages::Plan;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
 use weir_host::process;
 use weir_live::change::history::{File, History, Texts};
 use weir_live::deploy;
-use weir_live::keeper::messages::Plan;
 use weir_live::port::PortConfig;
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::file;

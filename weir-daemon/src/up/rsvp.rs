@@ -6,6 +6,9 @@ use super::api::secret;
 use super::console::Console;
 use super::journal::Journal;
 use super::running::Running as Forwarder;
+use crate::keeper::messages::PROTOCOL;
+use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
+use crate::keeper::rsvp::{FromRsvp, Happening, RsvpPlan, ToRsvp};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,9 +22,6 @@ use weir_host::process::{self, Process};
 use weir_host::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
 use weir_host::wait::realtime_ns;
 use weir_live::events::{Event, Kind};
-use weir_live::keeper::messages::PROTOCOL;
-use weir_live::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
-use weir_live::keeper::rsvp::{FromRsvp, Happening, RsvpPlan, ToRsvp};
 use weir_policy::deployment::{Deployment, Rsvp};
 
 /// The reservations of a link, if its deployment takes any.

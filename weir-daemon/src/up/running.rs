@@ -1,5 +1,6 @@
 //! A forwarder, as its keeper sees it.
 
+use crate::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command as Program;
@@ -10,7 +11,6 @@ use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
 use weir_live::authority::Desk;
 use weir_live::events::{Event, Kind, Role};
-use weir_live::keeper::messages::{Command, PROTOCOL, Plan, Report};
 use weir_policy::deployment::Deployment;
 
 /// A forwarder and how far it is.

@@ -3,9 +3,8 @@
 //! The run loop leaves what the watched classes count in a gauge, once a second (`gauge.rs`).
 //! Another thread computes the measures of that second and compares them ([`Alarms`]); an alarm
 //! that begins or ends is an event, and another process runs the program of the alarm or tells its
-//! webhook ([`act`]). Invariant: each alarm begins and ends in turn in each direction.
+//! webhook. Invariant: each alarm begins and ends in turn in each direction.
 
-pub mod act;
 mod gauge;
 mod guard;
 mod window;

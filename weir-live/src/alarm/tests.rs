@@ -150,22 +150,3 @@ fn the_loop_leaves_its_counts_once_a_second_and_waits_for_no_reader() {
     assert_eq!((counts[0].backlog_max, counts[0].waits), (700, true));
     assert!(gauge.newer(Some(left)).is_none(), "nothing is new");
 }
-
-#[test]
-fn the_status_of_an_answer_is_read_and_nothing_else_is_believed() {
-    let rows: &[(&[u8], Option<u16>)] = &[
-        (b"HTTP/1.1 204 No Content\r\n", Some(204)),
-        (b"HTTP/1.0 500\r\n", Some(500)),
-        (b"HTTP/1.1 200", Some(200)),
-        (b"HTTP/1.1 2000 x\r\n", None),
-        (b"HTTP/1.1 +20 x\r\n", None),
-        (b"HTTP/1.1 999 x\r\n", None),
-        (b"HTTP/2 200\r\n", None),
-        (b"HTTP/1.1", None),
-        (b"\xff\xff", None),
-        (b"", None),
-    ];
-    for (line, wanted) in rows {
-        assert_eq!(act::status(line), *wanted, "{}", String::from_utf8_lossy(line));
-    }
-}

@@ -216,7 +216,8 @@ impl History {
         self.entries.iter()
     }
 
-    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    /// Returns the entries, to make their texts fit to print.
+    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.iter_mut()
     }
 

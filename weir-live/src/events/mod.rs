@@ -2,17 +2,14 @@
 //!
 //! A kind of event is one line of the table below. `watch.rs` finds faults from counters, inside
 //! the run loop; `fault.rs` gives each one beginning and one end; `log.rs` carries events out of
-//! the loop without a lock; `write.rs` writes them, and a file in a thread of its own
-//! (`apart.rs`). Invariant: each event that begins a fault is
-//! followed by at most one that ends it, and both have its number.
+//! the loop without a lock, for a daemon that writes them. Invariant: each event that begins a
+//! fault is followed by at most one that ends it, and both have its number.
 
-pub mod apart;
 pub(crate) mod fault;
 pub mod feed;
 mod log;
 pub mod time;
 pub(crate) mod watch;
-pub mod write;
 
 #[cfg(test)]
 mod tests;

@@ -200,6 +200,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-control",
             "weir-traffic",
             "weir-view",
+            "weir-daemon",
         ],
     ),
     ("testbed", &["weir-core", "weir-policy", "weir-rsvp", "weir-host", "weir-live"]),

@@ -5,13 +5,13 @@
 //! state are those in force, as after a change of the whole policy to the same texts.
 
 use super::{LOOP_PATIENCE, Policies, State, found};
+use crate::keeper::messages::Report;
 use serde_json::{Map, Value};
 use std::time::Instant;
 use weir_control::protocol::{Answer, Changed, Request, Tables};
 use weir_host::wait::realtime_ns;
 use weir_live::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
 use weir_live::change::join::{Joins, tell_identities};
-use weir_live::keeper::messages::Report;
 use weir_live::status::{Rows, Status};
 use weir_policy::policy::{Seating, Wish};
 use weir_record as record;

@@ -9,10 +9,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::Event;
-use super::log::EVENTS_MAX;
 use super::write::Writer;
 use weir_host::error::{Result, SystemError};
+use weir_live::events::{EVENTS_MAX, Event};
 
 /// Hands events to a writer in another thread.
 #[derive(Debug)]
@@ -123,8 +122,8 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{About, Kind};
     use std::sync::{Arc, Mutex};
+    use weir_live::events::{About, Kind};
 
     const LONG: Duration = Duration::from_secs(20);
 

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::{Api, TEXT_MAX};
+use super::messages::TEXT_MAX;
+use weir_control::web::Api;
 use weir_host::printable::fit;
 
 /// What the keeper tells the page.

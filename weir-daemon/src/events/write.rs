@@ -11,9 +11,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{About, Event, Kind, rfc3339};
 use weir_host::error::{Result, SystemError};
 use weir_host::outlet;
+use weir_live::events::{self, About, Event, Kind, rfc3339};
 
 /// Writes events; docs/events.md describes the forms.
 pub trait Writer: Send {
@@ -90,7 +90,7 @@ impl Printed {
 impl Writer for Printed {
     fn write(&mut self, event: &Event) {
         let lost = outlet::lost();
-        let gap = if lost > 0 { self.form.line(&super::lost(lost)) } else { String::new() };
+        let gap = if lost > 0 { self.form.line(&events::lost(lost)) } else { String::new() };
         let text = gap + &self.form.line(event);
         if outlet::print(&text, PRINT_PATIENCE).is_ok() {
             outlet::forgive(lost);
@@ -98,7 +98,7 @@ impl Writer for Printed {
     }
 
     fn miss(&mut self, count: u64, _why: &str) {
-        self.write(&super::lost(count));
+        self.write(&events::lost(count));
     }
 }
 

@@ -1,17 +1,16 @@
 //! What keeper and forwarder tell each other, each a value on the channel of commands.
 
-use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_control::web::Api;
 
-use crate::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
-use crate::events::Event;
 use crate::events::write::Form;
-use crate::status::Status;
 use weir_host::claim::ClaimPart;
 use weir_host::printable::fit;
+use weir_live::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
+use weir_live::events::Event;
+use weir_live::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 2;
@@ -66,33 +65,6 @@ pub struct Plan {
     pub history: History,
     /// The API on a TCP address, if the deployment has one.
     pub api: Option<Api>,
-}
-
-/// The API on a TCP address, as the keeper read it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Api {
-    /// The address.
-    pub listen: SocketAddr,
-    /// The token that allows everything.
-    pub token: Secret,
-    /// The token that only allows to read.
-    pub read_token: Option<Secret>,
-    /// The certificate and those of its issuers, as PEM.
-    pub certificate: Option<String>,
-    /// Its key, as PEM.
-    pub key: Option<Secret>,
-    /// Further names by which clients may call it.
-    pub hosts: Vec<String>,
-}
-
-/// A text that is never printed.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a secret)")
-    }
 }
 
 impl Plan {
@@ -238,8 +210,8 @@ const LINE_MAX: usize = 2 * 5 * 6 * TEXT_MAX + 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{About, Kind};
-    use crate::status::{LaneStatus, PortStatus};
+    use weir_live::events::{About, Kind};
+    use weir_live::status::{LaneStatus, PortStatus};
 
     #[test]
     fn a_report_is_fit_to_print_and_bounded() {

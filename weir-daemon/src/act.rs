@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use weir_policy::deployment::{Alarm, Webhook};
 
-use crate::events::{About, Event, Kind, rfc3339};
+use weir_live::events::{About, Event, Kind, rfc3339};
 
 /// What the alarms of a deployment start.
 #[derive(Debug)]
@@ -110,7 +110,8 @@ impl Worker {
 
     fn command(&self, event: &Event) -> Command {
         let measured = event.measured.as_ref();
-        let value = |of: fn(&crate::events::Measured) -> &String| measured.map_or("", |it| of(it));
+        let value =
+            |of: fn(&weir_live::events::Measured) -> &String| measured.map_or("", |it| of(it));
         let state = if event.kind == Kind::AlarmBegan { "began" } else { "ended" };
         let mut command = Command::new(&self.run[0]);
         command.args(&self.run[1..]).current_dir("/").env_clear();
@@ -201,7 +202,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// Reads the status of the first line of an answer: `HTTP/1.1 204 ...`.
-pub(super) fn status(line: &[u8]) -> Option<u16> {
+fn status(line: &[u8]) -> Option<u16> {
     let rest = line.strip_prefix(b"HTTP/1.")?;
     let digits = rest.get(1..5)?.strip_prefix(b" ")?;
     let is_whole = rest.get(5).is_none_or(|byte| b" \r\n".contains(byte));
@@ -225,3 +226,27 @@ const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration:
 const STATUS_MAX: usize = 1024;
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_of_an_answer_is_read_and_nothing_else_is_believed() {
+        let rows: &[(&[u8], Option<u16>)] = &[
+            (b"HTTP/1.1 204 No Content\r\n", Some(204)),
+            (b"HTTP/1.0 500\r\n", Some(500)),
+            (b"HTTP/1.1 200", Some(200)),
+            (b"HTTP/1.1 2000 x\r\n", None),
+            (b"HTTP/1.1 +20 x\r\n", None),
+            (b"HTTP/1.1 999 x\r\n", None),
+            (b"HTTP/2 200\r\n", None),
+            (b"HTTP/1.1", None),
+            (b"\xff\xff", None),
+            (b"", None),
+        ];
+        for (line, wanted) in rows {
+            assert_eq!(status(line), *wanted, "{}", String::from_utf8_lossy(line));
+        }
+    }
+}

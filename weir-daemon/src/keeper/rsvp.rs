@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::{Secret, tame_text};
+use super::messages::tame_text;
 use crate::events::write::Form;
-use crate::events::{About, Event, Kind};
-use crate::status::reservations::Reservations;
+use weir_control::web::Secret;
 use weir_host::printable::fit;
 use weir_host::rsvp::BridgePlan;
+use weir_live::events::{About, Event, Kind};
+use weir_live::status::reservations::Reservations;
 
 /// What the keeper tells the process.
 #[derive(Debug, Serialize, Deserialize)]
