@@ -20,10 +20,10 @@ use weir_host::ethtool::set_ipv6;
 use weir_host::netns;
 use weir_host::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness, set_realtime};
 use weir_host::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
-use weir_live::pool::{FrameId, FramePool};
-use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::status::{Board, Shape, Status};
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_link::pool::{FrameId, FramePool};
+use weir_link::port::{self, BATCH, PortConfig};
+use weir_link::status::{Board, Shape, Status};
 use weir_policy::Policy;
 use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 

@@ -23,8 +23,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_live::status::Status;
-use weir_live::status::reservations::SESSIONS_DEFAULT;
+use weir_link::status::Status;
+use weir_link::status::reservations::SESSIONS_DEFAULT;
 
 /// Returns the status of the link that listens at `path`.
 ///

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use weir_policy::deployment::{Alarm, Webhook};
 
-use weir_live::events::{About, Event, Kind, rfc3339};
+use weir_link::events::{About, Event, Kind, rfc3339};
 
 /// What the alarms of a deployment start.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Worker {
     fn command(&self, event: &Event) -> Command {
         let measured = event.measured.as_ref();
         let value =
-            |of: fn(&weir_live::events::Measured) -> &String| measured.map_or("", |it| of(it));
+            |of: fn(&weir_link::events::Measured) -> &String| measured.map_or("", |it| of(it));
         let state = if event.kind == Kind::AlarmBegan { "began" } else { "ended" };
         let mut command = Command::new(&self.run[0]);
         command.args(&self.run[1..]).current_dir("/").env_clear();

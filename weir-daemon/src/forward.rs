@@ -33,14 +33,14 @@ use weir_host::sandbox::{self, SandboxConfig, User};
 use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
 use weir_host::watch::Bell;
-use weir_live::alarm::Alarms;
-use weir_live::authority::Courier;
-use weir_live::bridge::{Bridge, BridgeConfig};
-use weir_live::change::history::Texts;
-use weir_live::deploy;
-use weir_live::events::feed::Feed;
-use weir_live::events::{self, About, EventLog, Kind, Reporter};
-use weir_live::status::{Board, Status};
+use weir_link::alarm::Alarms;
+use weir_link::authority::Courier;
+use weir_link::bridge::{Bridge, BridgeConfig};
+use weir_link::change::history::Texts;
+use weir_link::deploy;
+use weir_link::events::feed::Feed;
+use weir_link::events::{self, About, EventLog, Kind, Reporter};
+use weir_link::status::{Board, Status};
 use weir_policy::deployment::{Deployment, Priority};
 
 /// Forwards what a keeper says, which speaks this version: over one channel it is asked for what

@@ -17,7 +17,7 @@ use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
 use weir_control::protocol::{Query, Sort};
 use weir_core::packet::Unread;
-use weir_live::status::{
+use weir_link::status::{
     ClassStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
 };
 use weir_policy::deployment;

@@ -11,7 +11,7 @@ use weir_daemon::events::write::Form;
 use weir_daemon::up::console::{Console, Start};
 use weir_daemon::up::reading::Reading;
 use weir_daemon::up::{self, End, UpConfig};
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_policy::deployment::Deployment;
 use weir_policy::finding::Outcome;
 use weir_policy::render;

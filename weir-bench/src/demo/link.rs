@@ -23,8 +23,8 @@ use weir_control::protocol::{Answer, Request};
 use weir_host::error::SystemError;
 use weir_host::process::same_program;
 use weir_host::signals;
-use weir_live::status::Status;
-use weir_live::status::query::Query;
+use weir_link::status::Status;
+use weir_link::status::query::Query;
 use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// See the module.

@@ -16,7 +16,7 @@ use weir_host::error::SystemError;
 use weir_host::precedence::set_realtime;
 use weir_host::signals::StopSignal;
 use weir_host::wait::{monotonic_ns, pin_to_cpu};
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::{Host, Testbed, TestbedConfig};
 
 /// The results of the live half.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 use weir_core::account::Histogram;
 use weir_host::error::SystemError;
-use weir_live::status::{Board, ClassStatus, Status};
+use weir_link::status::{Board, ClassStatus, Status};
 use weir_sim::scenario::{Scenario, Traffic};
 use weir_sim::{Host, Watch, read};
 use weir_testbed::{Host as End, RIGHT, Testbed};

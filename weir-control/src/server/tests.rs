@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use weir_core::classify::InterfaceId;
 use weir_host::wait::WaitPolicy;
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
-use weir_live::port::mem::Mem;
-use weir_live::status::Status;
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
+use weir_link::port::mem::Mem;
+use weir_link::status::Status;
 use weir_testbed::{PATIENCE, until, until_ok};
 
 /// A bridge of so many classes between two ports in memory.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::write::Writer;
 use weir_host::error::{Result, SystemError};
-use weir_live::events::{EVENTS_MAX, Event};
+use weir_link::events::{EVENTS_MAX, Event};
 
 /// Hands events to a writer in another thread.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
-    use weir_live::events::{About, Kind};
+    use weir_link::events::{About, Kind};
 
     const LONG: Duration = Duration::from_secs(20);
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use weir_host::error::{Result, SystemError};
 use weir_host::outlet;
-use weir_live::events::{self, About, Event, Kind, rfc3339};
+use weir_link::events::{self, About, Event, Kind, rfc3339};
 
 /// Writes events; docs/events.md describes the forms.
 pub trait Writer: Send {

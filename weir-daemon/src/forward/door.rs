@@ -16,10 +16,10 @@ use weir_control::server::Server;
 use weir_control::service::{Act, Refused, Reply, Service, Tail};
 use weir_host::error::SystemError;
 use weir_host::watch::Bell;
-use weir_live::alarm::Alarms;
-use weir_live::change::history::Texts;
-use weir_live::events::{Kind, Reporter};
-use weir_live::status::Board;
+use weir_link::alarm::Alarms;
+use weir_link::change::history::Texts;
+use weir_link::events::{Kind, Reporter};
+use weir_link::status::Board;
 
 /// What a client asks for, and where the outcome goes.
 pub enum Wish {

@@ -1,7 +1,7 @@
 //! The policies that a forwarder has in force, and how they change while it forwards.
 //!
 //! A change is made on the thread of the client that asks for it: texts are edited and checked,
-//! links are built, and the loops exchange them (`weir_live::change`). Invariant: one change is
+//! links are built, and the loops exchange them (`weir_link::change`). Invariant: one change is
 //! made at a time, and a change on trial is followed only by its confirmation or its return.
 
 mod joins;
@@ -21,12 +21,12 @@ use weir_control::service::{Peer, Reply};
 use weir_control::texts;
 use weir_host::wait::realtime_ns;
 use weir_host::watch::Bell;
-use weir_live::alarm::{Alarms, Guards};
-use weir_live::bridge::Bridge;
-use weir_live::change::history::{Entry, History, Origin, Texts};
-use weir_live::change::join::Rehearsal;
-use weir_live::change::{self, Office, Transaction};
-use weir_live::events::{Kind, Reporter};
+use weir_link::alarm::{Alarms, Guards};
+use weir_link::bridge::Bridge;
+use weir_link::change::history::{Entry, History, Origin, Texts};
+use weir_link::change::join::Rehearsal;
+use weir_link::change::{self, Office, Transaction};
+use weir_link::events::{Kind, Reporter};
 use weir_policy::Severity;
 use weir_policy::deployment::Deployment;
 use weir_policy::diff::{self, printed::Printed};
@@ -286,7 +286,7 @@ impl Policies {
         origin: Origin,
         user: Option<u32>,
         wanted: impl FnOnce(&State) -> Result<Texts, String>,
-    ) -> Result<Answer<weir_live::status::Status<weir_live::status::Rows>>, String> {
+    ) -> Result<Answer<weir_link::status::Status<weir_link::status::Rows>>, String> {
         let start = Instant::now();
         let mut state = self.lock();
         if self.is_leaving.load(Ordering::Relaxed) {

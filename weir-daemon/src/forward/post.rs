@@ -20,12 +20,12 @@ use weir_host::error::SystemError;
 use weir_host::sandbox::Denials;
 use weir_host::signals::{Asked, Signals};
 use weir_host::watch::{self, Bell};
-use weir_live::alarm::Alarms;
-use weir_live::authority::Courier;
-use weir_live::change::history::Texts;
-use weir_live::events::feed::Feed;
-use weir_live::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
-use weir_live::status::Board;
+use weir_link::alarm::Alarms;
+use weir_link::authority::Courier;
+use weir_link::change::history::Texts;
+use weir_link::events::feed::Feed;
+use weir_link::events::{self, About, EVENTS_MAX, Event, EventLog, Kind, Reporter};
+use weir_link::status::Board;
 
 /// See the module.
 pub struct Post {

@@ -4,7 +4,7 @@ use crate::keeper::rsvp::AskSessions;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_host::channel::Channel;
-use weir_live::status::reservations::{Reservations, SESSIONS_DEFAULT, SESSIONS_MAX};
+use weir_link::status::reservations::{Reservations, SESSIONS_DEFAULT, SESSIONS_MAX};
 
 /// Where they are asked; nowhere as long as the keeper gave no channel.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use weir_control::web::Api;
 use crate::events::write::Form;
 use weir_host::claim::ClaimPart;
 use weir_host::printable::fit;
-use weir_live::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
-use weir_live::events::Event;
-use weir_live::status::Status;
+use weir_link::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
+use weir_link::events::Event;
+use weir_link::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 2;
@@ -210,8 +210,8 @@ const LINE_MAX: usize = 2 * 5 * 6 * TEXT_MAX + 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_live::events::{About, Kind};
-    use weir_live::status::{LaneStatus, PortStatus};
+    use weir_link::events::{About, Kind};
+    use weir_link::status::{LaneStatus, PortStatus};
 
     #[test]
     fn a_report_is_fit_to_print_and_bounded() {

@@ -8,8 +8,8 @@ use crate::events::write::Form;
 use weir_control::web::Secret;
 use weir_host::printable::fit;
 use weir_host::rsvp::BridgePlan;
-use weir_live::events::{About, Event, Kind};
-use weir_live::status::reservations::Reservations;
+use weir_link::events::{About, Event, Kind};
+use weir_link::status::reservations::Reservations;
 
 /// What the keeper tells the process.
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use weir_core::units::{Duration, Instant};
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
 use weir_host::rsvp::{Driver, HostInterface, LinkNetwork, keys};
-use weir_live::status::reservations::SESSIONS_MAX;
+use weir_link::status::reservations::SESSIONS_MAX;
 use weir_policy::deployment::Rsvp;
 use weir_rsvp::Admission;
 use weir_rsvp::admission::AdmissionParams;

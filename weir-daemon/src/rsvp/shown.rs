@@ -1,7 +1,7 @@
 //! Sessions as readers of the status see them.
 
 use weir_core::units::Instant;
-use weir_live::status::reservations::{
+use weir_link::status::reservations::{
     ReservationStatus, Reservations, SenderStatus, SessionStatus,
 };
 use weir_rsvp::intserv::{Flowspec, Service};

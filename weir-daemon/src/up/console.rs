@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 use weir_control::web::Api;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_policy::deployment::{self, Deployment};
 
 /// Prints what a keeper says.

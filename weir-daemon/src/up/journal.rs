@@ -6,7 +6,7 @@ use crate::events::apart::Apart;
 use crate::events::write::{Form, LogFile, Printed, Writer};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_live::events::{About, Event, Kind};
+use weir_link::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
 
 /// Where events go.

@@ -29,11 +29,11 @@ use weir_host::process;
 use weir_host::signals::{Asked, Signals};
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
-use weir_live::authority::Desk;
-use weir_live::deploy;
-use weir_live::events::{Event, Kind};
-use weir_live::port::PortConfig;
-use weir_live::status::Status;
+use weir_link::authority::Desk;
+use weir_link::deploy;
+use weir_link::events::{Event, Kind};
+use weir_link::port::PortConfig;
+use weir_link::status::Status;
 use weir_policy::deployment::{Deployment, OnExit, Restart, Side};
 use weir_policy::render;
 

@@ -34,8 +34,8 @@ use weir_host::privilege::{Need, Privilege};
 use weir_host::signals::{Asked, Signals, stop_with};
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
-use weir_live::deploy;
-use weir_live::events::Kind as Event;
+use weir_link::deploy;
+use weir_link::events::Kind as Event;
 use weir_policy::deployment::{Deployment, Patience};
 
 /// How a link is kept.

@@ -14,9 +14,9 @@ use weir_host::channel::Channel;
 use weir_host::claim::ClaimPart;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
-use weir_live::authority::Desk;
-use weir_live::change::history::History;
-use weir_live::port::PortConfig;
+use weir_link::authority::Desk;
+use weir_link::change::history::History;
+use weir_link::port::PortConfig;
 
 /// A link without a keeper.
 pub struct Orphan {

@@ -21,7 +21,7 @@ use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
 use weir_host::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
 use weir_host::wait::realtime_ns;
-use weir_live::events::{Event, Kind};
+use weir_link::events::{Event, Kind};
 use weir_policy::deployment::{Deployment, Rsvp};
 
 /// The reservations of a link, if its deployment takes any.

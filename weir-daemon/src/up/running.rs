@@ -9,8 +9,8 @@ use weir_host::channel::Channel;
 use weir_host::claim::Claim;
 use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
-use weir_live::authority::Desk;
-use weir_live::events::{Event, Kind, Role};
+use weir_link::authority::Desk;
+use weir_link::events::{Event, Kind, Role};
 use weir_policy::deployment::Deployment;
 
 /// A forwarder and how far it is.

@@ -27,7 +27,7 @@ use weir_bench::rig;
 use weir_host::error::SystemError;
 use weir_host::netlink::Mac;
 use weir_host::wait::{monotonic_ns, pin_to_cpu};
-use weir_live::status::{Board, Status};
+use weir_link::status::{Board, Status};
 use weir_testbed::{END, Host, RIGHT, Testbed};
 use weir_traffic::RawPort;
 use weir_traffic::flood::{Flood, FloodPlan, Way};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_bench::rig;
 use weir_host::netlink::Netlink;
 use weir_host::wait::pin_to_cpu;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::{END, Host, RIGHT, Scene};
 use weir_traffic::flood::{Flood, FloodPlan};
 

@@ -19,8 +19,8 @@ use weir_host::error::SystemError;
 use weir_host::wait::{
     CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, pin_to_cpu, set_exact_timers,
 };
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, PortConfig};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, PortConfig};
 use weir_testbed::{END, Host, Testbed};
 
 /// See the module.

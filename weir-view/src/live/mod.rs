@@ -34,8 +34,8 @@ use weir_control::client::call_on;
 use weir_control::http::Fault;
 use weir_control::protocol::{Answer, Request, Right};
 use weir_host::wait::realtime_ns;
-use weir_live::change::history::Texts;
-use weir_live::status::Status;
+use weir_link::change::history::Texts;
+use weir_link::status::Status;
 
 /// A running link.
 pub struct Live {

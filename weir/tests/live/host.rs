@@ -14,7 +14,7 @@ use weir_host::bpf::{Code, Hook, Kind, Program};
 use weir_host::ethtool;
 use weir_host::netns::NetNs;
 use weir_host::wait::usable_cpus;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{
     END, Ends, Host, LEFT, Netlink, PATIENCE, RIGHT, Scene, Stream, StreamConfig, Testbed,

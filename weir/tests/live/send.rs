@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 use weir_host::netns::NetNs;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{Host, Process, Scene, until, until_ok};
 

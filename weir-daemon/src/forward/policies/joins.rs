@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use std::time::Instant;
 use weir_control::protocol::{Answer, Changed, Request, Tables};
 use weir_host::wait::realtime_ns;
-use weir_live::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
-use weir_live::change::join::{Joins, tell_identities};
-use weir_live::status::{Rows, Status};
+use weir_link::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
+use weir_link::change::join::{Joins, tell_identities};
+use weir_link::status::{Rows, Status};
 use weir_policy::policy::{Seating, Wish};
 use weir_record as record;
 

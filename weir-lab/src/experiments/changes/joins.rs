@@ -12,7 +12,7 @@ use crate::rows::{Options, Row};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::Host;
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use weir_core::random::Random;
-use weir_live::status::{ClassStatus, LaneStatus, Status};
+use weir_link::status::{ClassStatus, LaneStatus, Status};
 use weir_testbed::Host;
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
 

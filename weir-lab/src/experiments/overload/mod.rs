@@ -21,7 +21,7 @@ use traffic::{Bulk, Counted, Traffic};
 use weir_bench::rig::{self, Forwarder};
 use weir_host::error::SystemError;
 use weir_host::wait::monotonic_ns;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::{RIGHT, Testbed};
 
 /// See the module.

@@ -17,7 +17,7 @@ use weir_bench::demo::link::Link;
 use weir_bench::rig;
 use weir_control::protocol::{Answer, Request, Setting, Terms};
 use weir_host::precedence::set_realtime;
-use weir_live::status::{ClassStatus, Status};
+use weir_link::status::{ClassStatus, Status};
 use weir_sim::scenario::{Scenario, Source};
 use weir_sim::{Fate, Host, Watch};
 use weir_testbed::Testbed;

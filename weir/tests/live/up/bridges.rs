@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_host::ethtool;
 use weir_host::netlink::{Mac, VethEnd};
 use weir_host::netns::NetNs;
-use weir_live::status::{PortStatus, Status};
+use weir_link::status::{PortStatus, Status};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
     END, Flood, Host, LEFT, Netlink, PATIENCE, PortKind, RIGHT, Scene, Stream, StreamConfig,

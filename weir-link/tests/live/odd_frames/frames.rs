@@ -1,7 +1,7 @@
 //! Frames of all kinds.
 
 use weir_host::netlink::Mac;
-use weir_live::offload::{OFFLOAD_HEADER_LEN, OffloadHeader};
+use weir_link::offload::{OFFLOAD_HEADER_LEN, OffloadHeader};
 use weir_testbed::{END, Host};
 
 /// A frame, and what its sender left undone.

@@ -9,7 +9,7 @@ use weir_core::ids::LeafId;
 use weir_core::packet::Protocol;
 use weir_host::bpf::{Code, Kind, Map, Program};
 use weir_host::probe;
-use weir_live::sorter::{INSTRUCTIONS_MAX, SortConfig, SortPlan, Wish, interpret};
+use weir_link::sorter::{INSTRUCTIONS_MAX, SortConfig, SortPlan, Wish, interpret};
 use weir_testbed::{END, LEFT, Testbed};
 
 pub fn each_class_comes_by_its_own_ring() -> Outcome {

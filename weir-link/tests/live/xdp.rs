@@ -21,10 +21,10 @@ use weir_host::bpf::{self, Code, Function, Hook, Program, Reg};
 use weir_host::ethtool;
 use weir_host::probe;
 use weir_host::wait::{WaitPolicy, monotonic_ns};
-use weir_live::authority::{Ask, Authority, Granted};
-use weir_live::pool::FramePool;
-use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
-use weir_live::sorter::SortPlan;
+use weir_link::authority::{Ask, Authority, Granted};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, Port, PortConfig, PortState, Sorting};
+use weir_link::sorter::SortPlan;
 use weir_testbed::{
     END, Host, LEFT, Netlink, Process, RIGHT, Testbed, TestbedConfig, until, until_ok, until_some,
 };

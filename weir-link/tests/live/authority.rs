@@ -23,12 +23,12 @@ use weir_core::classify::InterfaceId;
 use weir_host::channel::Channel;
 use weir_host::netns::NetNs;
 use weir_host::wait::WaitPolicy;
-use weir_live::authority::{Courier, Desk};
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
-use weir_live::pool::FramePool;
-use weir_live::port::{self, Port, PortConfig, PortState, Sorting};
-use weir_live::sorter::SortPlan;
-use weir_live::status::{Board, PortStatus, Status};
+use weir_link::authority::{Courier, Desk};
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, Port, PortConfig, PortState, Sorting};
+use weir_link::sorter::SortPlan;
+use weir_link::status::{Board, PortStatus, Status};
 use weir_testbed::{
     END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, Stream, StreamConfig, Testbed,
     TestbedConfig, until, until_ok, until_seen,

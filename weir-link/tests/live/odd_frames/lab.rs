@@ -13,11 +13,11 @@ use weir_host::ethtool;
 use weir_host::netlink::LinkState;
 use weir_host::socket::set_option;
 use weir_host::wait::WaitPolicy;
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
-use weir_live::offload::{self, OffloadHeader};
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, Port, PortConfig};
-use weir_live::status::{Board, PortStatus, Status};
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_link::offload::{self, OffloadHeader};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, Port, PortConfig};
+use weir_link::status::{Board, PortStatus, Status};
 use weir_policy::deployment::OnExit;
 use weir_testbed::rows::Failed;
 use weir_testbed::{

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use bridge::Bridge;
 use raw::Raw;
 use weir_host::wait::WaitPolicy;
-use weir_live::port::{PortConfig, PortState};
+use weir_link::port::{PortConfig, PortState};
 use weir_testbed::{END, Host, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
 
 type Outcome = Result<(), Failed>;

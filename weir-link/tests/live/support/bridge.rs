@@ -6,8 +6,8 @@ use std::thread::{self, JoinHandle};
 
 use weir_host::error::Result;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_live::pool::{FrameId, FramePool};
-use weir_live::port::{self, BATCH, Port, PortConfig, PortCounters, PortState};
+use weir_link::pool::{FrameId, FramePool};
+use weir_link::port::{self, BATCH, Port, PortConfig, PortCounters, PortState};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{LEFT, RIGHT, Testbed, until_seen};
 

@@ -19,8 +19,8 @@ use bridge::Bridge;
 use weir_host::netlink::{LinkState, Mac};
 use weir_host::netns::{self, NetNs};
 use weir_host::wait::WaitPolicy;
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, PortConfig, PortState};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, PortConfig, PortState};
 use weir_testbed::{END, Host, LEFT, Netlink, RIGHT, Testbed, TestbedConfig, until, until_ok};
 
 pub use rows::Outcome;

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use weir_host::error::Result;
 use weir_host::socket::set_option;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, Port, PortConfig};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, Port, PortConfig};
 use weir_testbed::Netlink;
 use weir_testbed::{Failure, until_some};
 

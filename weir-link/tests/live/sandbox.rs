@@ -21,7 +21,7 @@ use weir_core::classify::InterfaceId;
 use weir_host::realtime;
 use weir_host::sandbox::{self, Denials, SandboxConfig, User};
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_live::port::{self, PortConfig};
+use weir_link::port::{self, PortConfig};
 use weir_rsvp::node::Event;
 use weir_testbed::reserving::{Row, Setting, Station};
 use weir_testbed::rows::{self, Failed, Need, Outcome};

@@ -11,7 +11,7 @@ mod kinds;
 mod lab;
 
 use lab::{CLIENT, Heard, Lab, Outcome, SERVER, Through};
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::TestbedConfig;
 use weir_testbed::rows;
 
