@@ -1,7 +1,7 @@
 //! Target `http`: meets any bytes as requests of HTTP, to a link and to its page.
 
 use std::sync::{Arc, OnceLock};
-use weir_live::status::{Amount, ClassStatus, LaneStatus, Status};
+use weir_link::status::{Amount, ClassStatus, LaneStatus, Status};
 use weir_view::live::Live;
 use weir_view::source::Source;
 

@@ -1,7 +1,8 @@
 //! Targets `desk`, `report` and `reservations`: what a forwarder, or the process of reservations,
 //! that was taken over may send its keeper.
 
-use weir_live::{authority, keeper};
+use weir_daemon::keeper;
+use weir_link::authority;
 
 /// Sends the input to a desk, whose ports have no interface: it must refuse whatever it is asked.
 pub fn desk(input: &[u8]) {

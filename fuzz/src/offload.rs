@@ -3,7 +3,7 @@
 //! The input is the kernel's header as it is in memory (10 bytes), a byte of which the lowest bit
 //! says that a tag is put back, and the frame.
 
-use weir_live::offload::{OffloadHeader, Plan, SEGMENTS_MAX, TAG_LEN, Tag, plan};
+use weir_link::offload::{OffloadHeader, Plan, SEGMENTS_MAX, TAG_LEN, Tag, plan};
 
 /// Plans an input, and writes every frame that it makes.
 pub fn offload(input: &[u8]) {

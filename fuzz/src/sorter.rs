@@ -10,7 +10,7 @@ use weir_core::classify::{
 use weir_core::ids::LeafId;
 use weir_core::packet::{Dscp, Ecn, EtherType, Headers, MacAddress, Protocol};
 use weir_core::units::Instant;
-use weir_live::sorter::{SortConfig, SortPlan, Wish, interpret};
+use weir_link::sorter::{SortConfig, SortPlan, Wish, interpret};
 
 use crate::draw::Draw;
 

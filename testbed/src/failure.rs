@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use weir_live::error::SystemError;
+use weir_host::error::SystemError;
 
 /// See the module. It becomes a failed row (`libtest_mimic::Failed`) and a `String` by `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 
-use weir_live::error::{Result, SystemError};
+use weir_host::error::{Result, SystemError};
 
 /// Lets this thread's namespace translate what leaves by `outside` to its address there, and
 /// accept packets only from interfaces in `trusted`: what arrived by another is dropped.

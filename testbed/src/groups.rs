@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use weir_live::netlink::Netlink;
-use weir_live::socket;
+use weir_host::netlink::Netlink;
+use weir_host::socket;
 
 use crate::Result;
 

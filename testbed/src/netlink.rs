@@ -15,9 +15,9 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use weir_live::error::{Result, SystemError};
-use weir_live::netlink::Mac;
-use weir_live::netns::NetNs;
+use weir_host::error::{Result, SystemError};
+use weir_host::netlink::Mac;
+use weir_host::netns::NetNs;
 
 use crate::{Failure, until};
 
@@ -35,10 +35,10 @@ pub struct Vxlan {
 }
 
 /// The netlink socket of Weir, which makes more changes.
-pub struct Netlink(weir_live::netlink::Netlink);
+pub struct Netlink(weir_host::netlink::Netlink);
 
 impl Deref for Netlink {
-    type Target = weir_live::netlink::Netlink;
+    type Target = weir_host::netlink::Netlink;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -57,7 +57,7 @@ impl Netlink {
     /// # Errors
     /// As the system says.
     pub fn open() -> Result<Self> {
-        weir_live::netlink::Netlink::open().map(Self)
+        weir_host::netlink::Netlink::open().map(Self)
     }
 
     /// Opens a socket in `namespace`, to be used from any thread.
@@ -65,7 +65,7 @@ impl Netlink {
     /// # Errors
     /// As the system says.
     pub fn open_in(namespace: &NetNs) -> Result<Self> {
-        weir_live::netlink::Netlink::open_in(namespace).map(Self)
+        weir_host::netlink::Netlink::open_in(namespace).map(Self)
     }
 
     /// Makes a kernel bridge without spanning tree, up, that joins these interfaces.

@@ -9,10 +9,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_live::error::{Result, SystemError};
-use weir_live::ethtool;
-use weir_live::netlink::{Mac, VethEnd};
-use weir_live::netns::NetNs;
+use weir_host::error::{Result, SystemError};
+use weir_host::ethtool;
+use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netns::NetNs;
 
 use crate::{Failure, Netlink, until_some};
 
@@ -106,7 +106,7 @@ impl Host {
 }
 
 impl Testbed {
-    /// Makes the networks. Needs the privileges of [`weir_live::privilege::Need::PrivateNetworks`].
+    /// Makes the networks. Needs the privileges of [`weir_host::privilege::Need::PrivateNetworks`].
     pub fn new(config: TestbedConfig) -> Result<Self> {
         let (client, weir, server) = (NetNs::new()?, NetNs::new()?, NetNs::new()?);
         let testbed = Self { client, weir, server, config };

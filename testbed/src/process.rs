@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 
 use crate::{Result, until, until_some};
 

@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration as Wait, Instant as Clock};
 
 use weir_core::units::{Duration, Instant};
-use weir_live::netlink::{Mac, VethEnd};
-use weir_live::netns::NetNs;
-use weir_live::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
+use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netns::NetNs;
+use weir_host::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
 use weir_rsvp::intserv::Flowspec;
 use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Timers};
 use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};

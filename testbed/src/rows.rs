@@ -31,7 +31,7 @@ use std::thread;
 use std::time::Instant;
 
 use libtest_mimic::{Arguments, Trial};
-use weir_live::netns::{self, NetNs};
+use weir_host::netns::{self, NetNs};
 
 pub use libtest_mimic::{Completion, Failed};
 pub use needs::Need;

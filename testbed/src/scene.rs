@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use weir_live::netns::NetNs;
-use weir_live::status::{ClassStatus, Status};
+use weir_host::netns::NetNs;
+use weir_link::status::{ClassStatus, Status};
 
 use crate::{
     Ended, LEFT, PATIENCE, Process, RIGHT, Result, Testbed, TestbedConfig, children, has_argument,

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weir_live::batch::{self, BATCH_MAX, Inbox};
-use weir_live::netns::NetNs;
-use weir_live::wait::{
+use weir_host::batch::{self, BATCH_MAX, Inbox};
+use weir_host::netns::NetNs;
+use weir_host::wait::{
     WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers, usable_cpus,
 };
 

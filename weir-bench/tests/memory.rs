@@ -1,7 +1,7 @@
 //! The memory of links is measured, and bounded. A single test, so that no other test allocates.
 
 use weir_bench::bench::memory::{self, CLASS_BYTES_MAX, PACKET_BYTES_MAX};
-use weir_live::pages::LargePages;
+use weir_host::pages::LargePages;
 
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_live::keeper::outlet;
-use weir_sim::shown::Table;
+use weir_host::outlet;
+use weir_policy::table::Table;
 
 /// The format of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]

@@ -4,7 +4,7 @@
 //! are made fit to print.
 
 use crate::places::denied;
-use crate::printable::{clean, clean_value, printable, printable_lines};
+use crate::printable::{clean_value, fit, printable, printable_lines};
 use crate::protocol::{
     ABSENT, Answer, CLASSES_DEFAULT, Changed, DESCRIPTORS_MAX, Entry, InForce, OWNER_REQUEST_MAX,
     Query, Request, Terms,
@@ -23,8 +23,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_live::status::Status;
-use weir_live::status::reservations::SESSIONS_DEFAULT;
+use weir_link::status::Status;
+use weir_link::status::reservations::SESSIONS_DEFAULT;
 
 /// Returns the status of the link that listens at `path`.
 ///
@@ -167,7 +167,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
         serde_json::Deserializer::from_reader(BufReader::with_capacity(PART, incoming));
     match Answer::<Box<Status>>::deserialize(&mut reader) {
         Ok(Answer::Status(mut status)) => {
-            clean(&mut status);
+            status.each_text(&mut fit);
             Ok(Answer::Status(status))
         }
         Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),

@@ -16,4 +16,4 @@ pub mod service;
 pub mod texts;
 pub mod web;
 
-pub use weir_live::printable;
+pub use weir_host::printable;

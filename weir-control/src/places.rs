@@ -286,7 +286,7 @@ pub(crate) fn user_and_group(path: &Path) -> Option<String> {
 /// Returns the number of the user of this process. In the sandbox of a forwarder it cannot be asked
 /// for.
 pub fn own_uid() -> u32 {
-    weir_live::keeper::process::user()
+    weir_host::process::user()
 }
 
 /// Returns the name of a user, or its number.

@@ -8,10 +8,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-pub use weir_live::change::history::{Counts, Entry, File, Origin, REASON_MAX, Texts};
-use weir_live::status::Status;
-pub use weir_live::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
-pub use weir_live::status::reservations::Reservations;
+pub use weir_link::change::history::{Counts, Entry, File, Origin, REASON_MAX, Texts};
+use weir_link::status::Status;
+pub use weir_link::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
+pub use weir_link::status::reservations::Reservations;
 
 /// The longest request, as a line or as the body of HTTP; a longer one is refused before it is
 /// read.

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weir_live::events::feed::Feed;
-use weir_live::status::{Board, Processes, Rows, Status};
+use weir_link::events::feed::Feed;
+use weir_link::status::{Board, Processes, Rows, Status};
 
 /// The link behind a server.
 pub struct Service {

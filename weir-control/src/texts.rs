@@ -4,7 +4,7 @@ use crate::protocol::Setting;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use weir_live::change::history::{File, Texts};
+use weir_link::change::history::{File, Texts};
 use weir_policy::deployment::{self, Deployment, Direction};
 use weir_policy::edit::{self, Edit};
 use weir_policy::finding::Outcome;

@@ -8,13 +8,40 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::fmt::Display;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
-use weir_live::keeper::messages::{Api, Secret};
+
+/// The API on a TCP address, as the keeper read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Api {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The token that allows everything.
+    pub token: Secret,
+    /// The token that only allows to read.
+    pub read_token: Option<Secret>,
+    /// The certificate and those of its issuers, as PEM.
+    pub certificate: Option<String>,
+    /// Its key, as PEM.
+    pub key: Option<Secret>,
+    /// Further names by which clients may call it.
+    pub hosts: Vec<String>,
+}
+
+/// A text that is never printed.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a secret)")
+    }
+}
 
 /// The API on a TCP address.
 pub struct Web {

@@ -2,8 +2,8 @@
 //! with ordinary niceness.
 
 use std::process::Command;
-use weir_live::error::SystemError;
-use weir_live::precedence::{NICENESS_FIRST, set_niceness};
+use weir_host::error::SystemError;
+use weir_host::precedence::{NICENESS_FIRST, set_niceness};
 use weir_testbed::Process;
 
 /// Busy processes; they end when this is dropped, or with the thread that started them.

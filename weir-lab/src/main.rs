@@ -8,7 +8,7 @@ use clap::Parser;
 use std::process::ExitCode;
 use weir_cli::lab::Lab;
 use weir_cli::output::{Format, Output};
-use weir_live::pages::LargePages;
+use weir_host::pages::LargePages;
 
 /// As in `weir`, so that measurements are of the same memory.
 #[global_allocator]
@@ -27,7 +27,7 @@ struct Command {
 
 /// Exits with the task's code, and 2 on wrong arguments.
 fn main() -> ExitCode {
-    weir_live::pages::keep_released();
+    weir_host::pages::keep_released();
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(error) => return weir_cli::usage::explain(&error),

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod reader;
 pub mod render;
 pub mod setting;
+pub mod table;
 pub mod translate;
 
 pub use deployment::Deployment;

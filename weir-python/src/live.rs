@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::{Answer, Request};
-use weir_live::change::history::{File, Texts};
+use weir_link::change::history::{File, Texts};
 use weir_policy::{deployment, file};
 use weir_sim::causes::{self, Ask, Causes};
 use weir_sim::load::{self, Load};

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use weir_core::units::{Dimension, Quantity};
-use weir_live::rsvp::host::{Asked, HostPlan, Kept, Receiving, Sending, State, Wish};
+use weir_host::rsvp::host::{Asked, HostPlan, Kept, Receiving, Sending, State, Wish};
 use weir_rsvp::intserv::Tspec;
 use weir_rsvp::wire::{Session, Style};
 
@@ -236,7 +236,7 @@ fn micros(text: &str) -> PyResult<f64> {
     }
 }
 
-fn os_error(error: weir_live::error::SystemError) -> PyErr {
+fn os_error(error: weir_host::error::SystemError) -> PyErr {
     PyOSError::new_err(error.to_string())
 }
 

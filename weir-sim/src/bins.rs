@@ -8,7 +8,7 @@
 //! In a network each outlet has bins of its own.
 
 use crate::scenario::Scenario;
-use crate::shown::{Table, seconds};
+use crate::shown::seconds;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +16,7 @@ use weir_core::event::Departure;
 use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant};
+use weir_policy::table::Table;
 
 /// What each class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -6,7 +6,6 @@
 
 use crate::figures::{Amount, Delays, Dropped};
 use crate::meter::{Handed, LinkMeter, since};
-use crate::shown::{Table, megabits};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Account, Count, Histogram, LeafAccount};
@@ -14,6 +13,7 @@ use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::sched::{Kin, Tree};
 use weir_core::units::Duration;
+use weir_policy::table::{Table, megabits};
 
 /// One class.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -2,10 +2,10 @@
 //! what limited the sender.
 
 use crate::figures::Delays;
-use crate::shown::Table;
 use serde::{Serialize, Serializer};
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
+use weir_policy::table::Table;
 use weir_tcp::Report;
 
 /// The sums of a source's connections since the report began.

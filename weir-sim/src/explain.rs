@@ -3,7 +3,7 @@
 //! Invariant: whatever the number of packets, it holds sums for each class and the slowest few, and
 //! the parts of a class sum to the sojourns of its packets.
 
-use crate::shown::{Table, micros, millis, seconds};
+use crate::shown::{micros, seconds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,7 @@ use weir_core::explain::Sojourn;
 use weir_core::ids::ClassId;
 use weir_core::sched::{Regulation, Tree};
 use weir_core::units::{Duration, Instant};
+use weir_policy::table::{Table, millis};
 
 /// Why packets waited.
 #[derive(Clone, PartialEq, Debug, Serialize)]

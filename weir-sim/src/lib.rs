@@ -46,7 +46,7 @@ pub mod script;
 pub mod segments;
 mod senders;
 pub mod series;
-pub mod shown;
+mod shown;
 mod source;
 mod tcp;
 pub mod timeline;

@@ -17,7 +17,6 @@ use crate::random::Random;
 use crate::scenario::{InitialWindow, Quic, QuicCongestion};
 use crate::schedule::Transfers;
 use crate::script::{Turn, Turns};
-use crate::shown::Table;
 use crate::transport::{Alarm, Served, Side, Transport};
 use bytes::{Bytes, BytesMut};
 use handshake::Null;
@@ -33,6 +32,7 @@ use std::sync::Arc;
 use std::time;
 use weir_core::account::Histogram;
 use weir_core::units::{Duration, Instant};
+use weir_policy::table::Table;
 
 /// A sender and a receiver, and the transfer between them.
 pub(crate) struct Connection {

@@ -18,13 +18,14 @@ use crate::network::NetworkReport;
 use crate::quic::QuicReport;
 use crate::scenario::{Scenario, Source};
 use crate::segments::Segments;
-use crate::shown::{Table, bits_per_second, megabits, seconds};
+use crate::shown::{bits_per_second, seconds};
 use serde::Serialize;
 use std::fmt;
 use weir_core::account::{Account, LeafAccount};
 use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Rate};
+use weir_policy::table::{Table, megabits};
 
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use weir_policy::table::number_table;
 use weir_sim::replicate::Estimate;
-use weir_sim::shown::number_table;
 
 /// A sweep in short.
 #[derive(Clone, PartialEq, Debug, Serialize)]

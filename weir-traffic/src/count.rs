@@ -6,8 +6,8 @@ use crate::{ReceivePlan, Receiver, SendPlan, Sender, source};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::time::Duration;
-use weir_live::netns::NetNs;
-use weir_live::wait::WaitPolicy;
+use weir_host::netns::NetNs;
+use weir_host::wait::WaitPolicy;
 
 /// The packets to send and count.
 #[derive(Clone, Debug)]

@@ -20,10 +20,10 @@ use std::time::Duration;
 use weir_core::account::Histogram;
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::units;
-use weir_live::batch::{BATCH_MAX, set_udp_segment};
-use weir_live::error::{Result, SystemError};
-use weir_live::netlink::Mac;
-use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
+use weir_host::batch::{BATCH_MAX, set_udp_segment};
+use weir_host::error::{Result, SystemError};
+use weir_host::netlink::Mac;
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
 
 /// What to flood with.
 #[derive(Clone, Debug)]

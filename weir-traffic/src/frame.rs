@@ -4,7 +4,7 @@
 //! checksum is right, and so is the UDP checksum over IPv6, where a host needs one.
 
 use weir_core::packet::{Addresses, Headers};
-use weir_live::netlink::Mac;
+use weir_host::netlink::Mac;
 use weir_sim::{Content, frame};
 
 /// The longest frame: a super-packet has no place here.

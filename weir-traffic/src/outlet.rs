@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_core::packet::{Addresses, Headers};
-use weir_live::batch::FrameSocket;
-use weir_live::error::{Result, SystemError};
-use weir_live::netlink::{Mac, Netlink};
+use weir_host::batch::FrameSocket;
+use weir_host::error::{Result, SystemError};
+use weir_host::netlink::{Mac, Netlink};
 
 /// The interface on which raw frames are sent, and for which station.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -20,14 +20,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_core::packet::{Addresses, Headers, Protocol as Transport};
-use weir_live::batch::{
+use weir_host::batch::{
     BATCH_MAX, FrameSocket, Inbox, VNET_HEADER, enlarge_receive_buffer, realtime_ahead_ns,
     stamp_received,
 };
-use weir_live::error::{Result, SystemError};
-use weir_live::netlink::Netlink;
-use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_sim::shown::Table;
+use weir_host::error::{Result, SystemError};
+use weir_host::netlink::Netlink;
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
+use weir_policy::table::Table;
 
 /// What to receive.
 #[derive(Clone, Debug)]

@@ -22,12 +22,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_core::account::Histogram;
 use weir_core::units;
-use weir_live::batch::{BATCH_MAX, realtime_ahead_ns, send_batch};
-use weir_live::error::{Result, SystemError};
-use weir_live::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
+use weir_host::batch::{BATCH_MAX, realtime_ahead_ns, send_batch};
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
+use weir_policy::table::Table;
 use weir_sim::scenario::{Source, Traffic};
 use weir_sim::schedule::{Packets, Schedule};
-use weir_sim::shown::Table;
 
 /// What to send.
 #[derive(Clone, Debug)]

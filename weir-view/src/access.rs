@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use weir_live::keeper::messages::{Api, Secret};
+use weir_control::web::{Api, Secret};
 
 /// Returns a token that nobody can guess.
 ///

@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 use weir_control::http::Fault;
 use weir_control::protocol::Right;
-use weir_live::wait::realtime_ns;
+use weir_host::wait::realtime_ns;
 
 /// A report in a file.
 pub struct Report {

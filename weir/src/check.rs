@@ -6,18 +6,18 @@ use crate::{Run, input};
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use weir_live::deploy;
-use weir_live::memory::{self, Part};
+use weir_link::deploy;
+use weir_link::memory::{self, Part};
 use weir_policy::deployment::{Deployment, Direction};
 use weir_policy::diff::printed::Figures;
 use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
 use weir_policy::reader::Document;
+use weir_policy::table::{Table, shown};
 use weir_policy::{deployment, policy, render};
 use weir_sim::memory::Shown;
 use weir_sim::read;
-use weir_sim::shown::Table;
 
 /// Checks a policy, a deployment or a scenario: what is wrong, where, and how to cure it.
 ///
@@ -257,15 +257,6 @@ fn wrapped(text: &str) -> String {
         width += length + 1;
     }
     lines + "\n"
-}
-
-/// Formats a figure for a table.
-pub fn shown(figure: Option<f64>) -> String {
-    match figure {
-        None => "-".to_owned(),
-        Some(figure) if figure < 1000.0 => format!("{figure:.3}"),
-        Some(figure) => format!("{figure:.0}"),
-    }
 }
 
 fn checked<'a, T>(

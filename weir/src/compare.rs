@@ -6,7 +6,7 @@ use crate::sim::{count_bar, memory, scenario};
 use crate::{Run, whole_file};
 use std::path::PathBuf;
 use weir_core::units::Bytes;
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_plot::comparison;
 use weir_sim::compare::{Row, Runs, at, compare, find, tracks};
 use weir_sim::memory::Beside;

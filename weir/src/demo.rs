@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_bench::demo::{self, Failure, Phase, Whole};
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_view::beside::Both;
 use weir_view::record::Record;
 use weir_view::source::Source;

@@ -5,8 +5,8 @@ use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use weir_live::doctor::{Facts, Finding, Level, Wakeup, Wanted, examine};
-use weir_live::memory;
+use weir_link::doctor::{Facts, Finding, Level, Wakeup, Wanted, examine};
+use weir_link::memory;
 use weir_policy::deployment;
 
 /// Says what this host allows and what to do about the rest: privileges, kernel, interfaces,

@@ -7,10 +7,10 @@ use serde_json::json;
 use std::path::PathBuf;
 use weir_control::places;
 use weir_control::protocol::{Answer, Entry, InForce, PolicyOf, Request};
-use weir_live::events::rfc3339;
-use weir_live::events::time::rfc3339_s;
-use weir_live::wait::realtime_ns;
-use weir_sim::shown::Table;
+use weir_host::wait::realtime_ns;
+use weir_link::events::rfc3339;
+use weir_link::events::time::rfc3339_s;
+use weir_policy::table::Table;
 
 /// Lists the last changes of a running link: number, time, user, what changed, and why.
 ///

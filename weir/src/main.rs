@@ -13,7 +13,7 @@ use clap::Parser;
 use output::{Exit, Format, Output};
 use std::process::ExitCode;
 use weir_cli::{input, output, picture, whole_file};
-use weir_live::pages::LargePages;
+use weir_host::pages::LargePages;
 
 /// A link of a million classes needs hundreds of megabytes: see [`LargePages`].
 #[global_allocator]
@@ -106,7 +106,7 @@ struct Command {
 
 /// Exits with the verb's code, and 2 on wrong arguments.
 fn main() -> ExitCode {
-    weir_live::pages::keep_released();
+    weir_host::pages::keep_released();
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(error) => return weir_cli::usage::explain(&error),

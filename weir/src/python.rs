@@ -4,7 +4,7 @@ use crate::output::Exit;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 
 /// What the module did.
 pub struct Ended {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::Request;
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_record::{End, Fate, RecordFault, RecordReader, Step};
 
 /// Records what a running link does, until Ctrl-C or for a time.

@@ -5,7 +5,7 @@ use crate::output::{Exit, Format, Output};
 use crate::send::{TURN, seconds, spinner};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_traffic::{ReceivePlan, Receiver};
 
 /// Receives what `weir send` sends: loss, order, goodput and one-way delay of each stream.

@@ -3,9 +3,9 @@
 use crate::Run;
 use crate::change::{self, Options};
 use crate::output::{Exit, Output};
-use crate::up::reading::Reading;
 use std::path::{Path, PathBuf};
 use weir_control::protocol::{Request, Texts};
+use weir_daemon::up::reading::Reading;
 
 /// Puts in force what the files of a running link contain now, or other files.
 ///

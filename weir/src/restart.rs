@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::{Answer, Request};
-use weir_live::change::history;
+use weir_link::change::history;
 
 /// Restarts a running link from its deployment file, without a gap.
 ///

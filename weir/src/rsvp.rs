@@ -1,31 +1,10 @@
 //! `weir rsvp`: the process of reservations, started by `weir up` and by nothing else.
-//!
-//! It speaks RSVP with the neighbours of a router or bridge (`node.rs`), admits reservations, and
-//! lets each that is admitted join the link as a class (`classes.rs`), as `weir class` does. It
-//! opens no file and no socket: sockets come over a channel, and so does each connection to the
-//! control socket. Before the first message it gives up what it could do beyond that. When its
-//! keeper ends, it ends, and the classes stay: the next process takes them over, or lets them go.
-
-mod classes;
-mod desk;
-mod node;
-mod policy;
-mod shown;
 
 use crate::Run;
 use crate::output::{Exit, Output};
-use std::os::fd::{OwnedFd, RawFd};
-use std::sync::Arc;
-use std::time::Duration;
-use weir_live::channel::Channel;
-use weir_live::error::SystemError;
-use weir_live::keeper::messages::PROTOCOL;
-use weir_live::keeper::process::inherited;
-use weir_live::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
-use weir_live::keeper::watch::Bell;
-use weir_live::precedence::set_niceness;
-use weir_live::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
-use weir_live::sandbox::{self, SandboxConfig, User};
+use std::os::fd::RawFd;
+use weir_daemon::rsvp;
+use weir_host::process::inherited;
 
 /// Takes reservations for a `weir up`, which starts it.
 #[derive(clap::Args)]
@@ -39,75 +18,15 @@ pub struct Rsvp {
     channel: RawFd,
 }
 
-/// What the process has once it has given up every right.
-struct Prepared {
-    plan: RsvpPlan,
-    network: LinkNetwork,
-    /// The forwarder asks for sessions here.
-    questions: Channel,
-    /// What the thread of classes wakes the loop by: made before no socket can be.
-    bell: Arc<Bell>,
-}
-
 impl Run for Rsvp {
     fn run(self, output: &Output) -> Exit {
-        let channel = match inherited(self.channel) {
-            Ok(channel) => channel,
-            Err(error) => return output.refuse(&format!("only `weir up` starts this: {error}")),
-        };
-        let Ok(copy) = channel.try_clone() else { return Exit::Usage };
-        let (keeper, speaker) = (Channel::from(channel), Channel::from(copy));
-        let ran = prepare(&keeper, self.protocol).and_then(|prepared| {
-            // Without a keeper nobody hears it.
-            let _unheard = keeper.send(&FromRsvp::Ready, &[]);
-            node::run(prepared, keeper)
-        });
-        match ran {
-            Ok(()) => Exit::Clean,
-            Err(why) => {
-                let _unheard = speaker.send(&FromRsvp::Failed(why), &[]);
-                Exit::Usage
-            }
+        match inherited(self.channel) {
+            Ok(channel) => match rsvp::run(self.protocol, channel) {
+                Ok(()) => Exit::Clean,
+                // Its keeper knows why.
+                Err(_) => Exit::Usage,
+            },
+            Err(error) => output.refuse(&format!("only `weir up` starts this: {error}")),
         }
     }
 }
-
-/// Reads what to run, and gives up every right.
-fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
-    if protocol != PROTOCOL {
-        return Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"));
-    }
-    let text = |error: SystemError| error.to_string();
-    let Some((ToRsvp::Begin(plan), mut descriptors)) = keeper.receive(PATIENCE).map_err(text)?
-    else {
-        return Err("the keeper does not say what to run".to_owned());
-    };
-    if descriptors.is_empty() {
-        return Err("the keeper gives no sockets".to_owned());
-    }
-    let questions: OwnedFd = descriptors.remove(0);
-    // Frames go first. Where that is not allowed, the process does all the same.
-    let _as_before = set_niceness(NICENESS);
-    // By the number of this process and not of the keeper: who has the user of another process may
-    // end that.
-    let own = User::OfLink(std::process::id());
-    let user = plan.user.as_deref().map_or(own, User::Named);
-    sandbox::drop_capabilities(user, false).map_err(text)?;
-    let network = network(&plan, descriptors).map_err(text)?;
-    let bell = Arc::new(Bell::new().map_err(text)?);
-    sandbox::enter(&SandboxConfig { locks_memory: false }).map_err(text)?;
-    Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), bell })
-}
-
-fn network(plan: &RsvpPlan, sockets: Vec<OwnedFd>) -> Result<LinkNetwork, SystemError> {
-    if let Some(bridge) = &plan.bridge {
-        return BridgeNetwork::new(bridge, sockets).map(LinkNetwork::Bridge);
-    }
-    let sockets = Descriptors::from_parts(sockets)?;
-    KernelNetwork::new(sockets, &plan.interfaces).map(LinkNetwork::Router)
-}
-
-/// How long the keeper may take to say what to run.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Messages of neighbours may wait; frames may not.
-const NICENESS: i32 = 5;

@@ -18,7 +18,7 @@ use std::io::{BufReader, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_cli::rows::{self, Rows};
 use weir_core::units::{Bytes, Duration, Instant};
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_policy::render;
 use weir_record::RecordReader;
 use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};

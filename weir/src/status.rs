@@ -17,11 +17,11 @@ use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
 use weir_control::protocol::{Query, Sort};
 use weir_core::packet::Unread;
-use weir_live::status::{
+use weir_link::status::{
     ClassStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
 };
 use weir_policy::deployment;
-use weir_sim::shown::{Table, millis};
+use weir_policy::table::{Table, millis};
 
 /// Shows the counters of a running link: ports, classes, delays, drops; without a name, which links
 /// run.

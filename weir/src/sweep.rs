@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 use weir_sim::replicate;
 use weir_sweep::{Done, Journal, Summary, Sweep as Runs, file, local, table};
 

@@ -12,10 +12,10 @@ use weir_core::ids::ClassId;
 use weir_core::units::Duration;
 use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
 use weir_policy::render;
+use weir_policy::table::{Table, millis};
 use weir_sim::keeping;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
-use weir_sim::shown::{Table, millis};
 use weir_sim::timeline::{Timelines, Tracks};
 use weir_sim::{Fate, Scenario, Watch};
 

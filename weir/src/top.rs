@@ -31,7 +31,7 @@ use view::View;
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::{Answer, CLASSES_MAX, Query, Request};
-use weir_live::signals::StopSignal;
+use weir_host::signals::StopSignal;
 
 /// Shows a running link on one screen, each second: rates against shares and ceilings, borrowing,
 /// losses and delays of every class, and reservations by RSVP where the link takes any.

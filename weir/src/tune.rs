@@ -7,12 +7,12 @@ use crate::change::{self, Options};
 use crate::output::{Exit, Format, Output};
 use crate::picture::{self, Files};
 use crate::whole_file::{self, WholeFile};
-use crate::{Run, diff, input, python};
+use crate::{Run, input, python};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_control::protocol::{Answer, InForce, Request, Terms};
-use weir_policy::diff::Difference;
+use weir_policy::diff::{self, Difference};
 use weir_policy::policy;
 use weir_policy::reader::suggest;
 
@@ -221,7 +221,8 @@ impl Tune {
         let Some(other) = plan(file.text.as_bytes()) else {
             return Err(format!("the policy of `{name}` cannot be compared with {place}"));
         };
-        if Difference::between(&other, &own).is_empty() {
+        let difference = Difference::between(&other, &own);
+        if difference.is_empty() {
             return Ok(());
         }
         let direction = self.direction.iter().map(|way| format!(" --direction {way}"));
@@ -230,7 +231,7 @@ impl Tune {
              be untried; tune the one in force (`weir log {name} --policy{}`), or have the link \
              reload {place}. From the one in force to {place}:\n{}",
             direction.collect::<String>(),
-            diff::both(&other, &own).0.trim_end()
+            diff::text(&difference).trim_end()
         ))
     }
 

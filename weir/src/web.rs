@@ -1,25 +1,10 @@
 //! `weir web`: the process of the page, started by `weir up` and by nothing else.
-//!
-//! It opens no file and no socket: the address comes over a channel, and so does each connection to
-//! the control socket. Before the first viewer it gives up what it could do beyond that. When its
-//! keeper ends, it ends.
 
 use crate::Run;
 use crate::output::{Exit, Output};
-use rustix::event::{PollFd, PollFlags, poll};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::sync::Arc;
-use std::time::Duration;
-use weir_control::web::Web as Site;
-use weir_live::channel::Channel;
-use weir_live::keeper::messages::PROTOCOL;
-use weir_live::keeper::page::{FromPage, PagePlan, ToPage};
-use weir_live::keeper::process::inherited;
-use weir_live::precedence::set_niceness;
-use weir_live::sandbox::{self, SandboxConfig, User};
-use weir_view::live::Live;
-use weir_view::live::contact::ByKeeper;
-use weir_view::server::Server;
+use std::os::fd::RawFd;
+use weir_daemon::web;
+use weir_host::process::inherited;
 
 /// Shows a link in the browser for a `weir up`, which starts it.
 #[derive(clap::Args)]
@@ -35,73 +20,13 @@ pub struct Web {
 
 impl Run for Web {
     fn run(self, output: &Output) -> Exit {
-        let channel = match inherited(self.channel) {
-            Ok(channel) => channel,
-            Err(error) => return output.refuse(&format!("only `weir up` starts this: {error}")),
-        };
-        let prepared = channel.try_clone().map_err(|error| error.to_string());
-        let prepared = prepared.and_then(|copy| {
-            let keeper = Channel::from(channel);
-            let shown = prepare(&keeper, self.protocol);
-            if let Err(why) = &shown {
-                // Without a keeper nobody hears it.
-                let _unheard = keeper.send(&FromPage::Failed(why.clone()), &[]);
-            }
-            Ok((serve(shown?, keeper)?, copy))
-        });
-        match prepared {
-            Ok((_server, copy)) => {
-                wait_for_end(&copy);
-                Exit::Clean
-            }
-            Err(_) => Exit::Usage,
+        match inherited(self.channel) {
+            Ok(channel) => match web::run(self.protocol, channel) {
+                Ok(()) => Exit::Clean,
+                // Its keeper knows why.
+                Err(_) => Exit::Usage,
+            },
+            Err(error) => output.refuse(&format!("only `weir up` starts this: {error}")),
         }
     }
 }
-
-/// Reads what to show, and gives up every right.
-fn prepare(keeper: &Channel, protocol: u32) -> Result<(PagePlan, Site), String> {
-    if protocol != PROTOCOL {
-        return Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"));
-    }
-    let text = |error: weir_live::error::SystemError| error.to_string();
-    let Some((ToPage::Begin(plan), mut descriptors)) = keeper.receive(PATIENCE).map_err(text)?
-    else {
-        return Err("the keeper does not say what to show".to_owned());
-    };
-    let listener = descriptors.pop().ok_or("the keeper gives no listener")?;
-    // The link itself goes first. Where that is not allowed, the page does all the same.
-    let _as_before = set_niceness(NICENESS);
-    // By the number of this process and not of the keeper: who has the user of another process may
-    // end that.
-    let own = User::OfLink(std::process::id());
-    let user = plan.user.as_deref().map_or(own, User::Named);
-    sandbox::drop_capabilities(user, false).map_err(text)?;
-    let site = Site::new(listener, &plan.api)?;
-    sandbox::enter(&SandboxConfig { locks_memory: false }).map_err(text)?;
-    Ok((*plan, site))
-}
-
-/// Shows the link to viewers.
-fn serve((plan, site): (PagePlan, Site), keeper: Channel) -> Result<Server, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let _unheard = keeper.send(&FromPage::Ready, &[]);
-    let live = Live::start(&plan.name, Arc::new(ByKeeper::new(keeper))).map_err(text)?;
-    Server::start(site, Arc::new(live)).map_err(text)
-}
-
-/// Waits until the other end of the channel is closed. What comes on it is for others.
-fn wait_for_end(channel: &OwnedFd) {
-    loop {
-        let mut watched = [PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::empty())];
-        // An interrupted wait is tried again.
-        if poll(&mut watched, None).is_ok() && !watched[0].revents().is_empty() {
-            return;
-        }
-    }
-}
-
-/// How long the keeper may take to say what to show.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A page may wait; frames may not.
-const NICENESS: i32 = 10;

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use weir_live::bpf::{Code, Kind, Map, Program};
-use weir_live::privilege;
-use weir_live::wait::usable_cpus;
+use weir_host::bpf::{Code, Kind, Map, Program};
+use weir_host::privilege;
+use weir_host::wait::usable_cpus;
 
 use super::PREPARED;
 

@@ -71,8 +71,8 @@ mod tests {
         let times = Times::default();
         times.note("short", Duration::from_millis(20));
         times.note("long", Duration::from_millis(1500));
-        let lines = times.lines("weir-live");
-        assert_eq!(lines, ["time weir-live::long 1.500", "time weir-live::short 0.020"]);
+        let lines = times.lines("weir-link");
+        assert_eq!(lines, ["time weir-link::long 1.500", "time weir-link::short 0.020"]);
         assert_eq!(times.lines(""), ["time long 1.500", "time short 0.020"]);
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("times");

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use weir_live::bridge::Bridge;
-use weir_live::deploy;
-use weir_live::keeper::watch::Bell;
-use weir_live::status::{Board, Status};
+use weir_host::watch::Bell;
+use weir_link::bridge::Bridge;
+use weir_link::deploy;
+use weir_link::status::{Board, Status};
 use weir_testbed::rows::{self, Outcome, Row};
 use weir_testbed::{
     Host, LEFT, PATIENCE, RIGHT, Result, Stream, StreamConfig, Testbed, TestbedConfig, until,

@@ -1,7 +1,7 @@
 //! A figure that the README or the documentation claims: its goal, what was measured, the verdict.
 
 use serde::Serialize;
-use weir_sim::shown::Table;
+use weir_policy::table::Table;
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]

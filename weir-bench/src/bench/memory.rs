@@ -14,7 +14,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::sched::{Cost, Entry};
 use weir_core::units::{Duration, Instant};
-use weir_live::pages::bytes_in_use;
+use weir_host::pages::bytes_in_use;
 
 /// Bytes that an idle class may take.
 pub const CLASS_BYTES_MAX: f64 = 128.0;

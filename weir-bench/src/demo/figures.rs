@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_core::account::Histogram;
 use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
-use weir_live::status::{Amount, ClassStatus, Status};
+use weir_link::status::{Amount, ClassStatus, Status};
 use weir_policy::Policy;
 use weir_policy::fluid::{self, Demand};
 use weir_sim::Report;
@@ -442,7 +442,7 @@ mod tests {
     use crate::demo::udp::Heard;
     use std::time::Instant;
     use weir_control::protocol::Changed;
-    use weir_live::status::{LaneStatus, PortStatus};
+    use weir_link::status::{LaneStatus, PortStatus};
 
     fn amount(packets: u64, bytes: u64) -> Amount {
         Amount { packets, bytes }

@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request};
-use weir_live::error::SystemError;
-use weir_live::keeper::process::same_program;
-use weir_live::signals;
-use weir_live::status::Status;
-use weir_live::status::query::Query;
+use weir_host::error::SystemError;
+use weir_host::process::same_program;
+use weir_host::signals;
+use weir_link::status::Status;
+use weir_link::status::query::Query;
 use weir_testbed::{LEFT, RIGHT, Testbed};
 
 /// See the module.

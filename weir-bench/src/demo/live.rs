@@ -12,11 +12,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use weir_live::error::SystemError;
-use weir_live::precedence::set_realtime;
-use weir_live::signals::StopSignal;
-use weir_live::status::Status;
-use weir_live::wait::{monotonic_ns, pin_to_cpu};
+use weir_host::error::SystemError;
+use weir_host::precedence::set_realtime;
+use weir_host::signals::StopSignal;
+use weir_host::wait::{monotonic_ns, pin_to_cpu};
+use weir_link::status::Status;
 use weir_testbed::{Host, Testbed, TestbedConfig};
 
 /// The results of the live half.

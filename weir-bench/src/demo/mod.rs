@@ -21,8 +21,8 @@ mod whole;
 
 use crate::rig;
 use std::time::Duration;
-use weir_live::error::SystemError;
-use weir_live::signals::StopSignal;
+use weir_host::error::SystemError;
+use weir_host::signals::StopSignal;
 use weir_policy::Policy;
 use weir_policy::finding::Outcome as Parsed;
 

@@ -5,7 +5,7 @@ use super::figures::{Balance, ClassOutcome, Conservation, Outcome, Transfers};
 use super::later::{FILE, Later, Moved, Replay};
 use super::mix::NAME;
 use std::fmt;
-use weir_sim::shown::number_table as table;
+use weir_policy::table::number_table as table;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use weir_live::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 
 /// A voice packet that arrived.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,11 @@ use etherparse::{LaxNetSlice, LaxSlicedPacket, TcpOptionElement, TcpSlice, Trans
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
-use weir_live::error::SystemError;
-use weir_live::netns::NetNs;
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::status::Board;
+use weir_host::error::SystemError;
+use weir_host::netns::NetNs;
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, PortConfig};
+use weir_link::status::Board;
 use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::{Content, Host, Watch};
 use weir_testbed::{END, LEFT, RIGHT, Testbed};

@@ -11,7 +11,7 @@ use crate::server::Wire;
 use serde_json::json;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use weir_live::events::feed::{News, Place};
+use weir_link::events::feed::{News, Place};
 
 /// The type of a stream.
 pub(super) const KIND: &str = "text/event-stream";

@@ -4,8 +4,8 @@ use super::*;
 use crate::protocol::{CALLS, Method, Right};
 use crate::service::{Act, Patience, Service};
 use std::sync::{Arc, Mutex};
-use weir_live::events::feed::{FEED_MAX, Feed};
-use weir_live::events::{About, Event, Kind};
+use weir_link::events::feed::{FEED_MAX, Feed};
+use weir_link::events::{About, Event, Kind};
 
 /// A link without loops that notes what it is asked for.
 fn shared(asked: &Arc<Mutex<Vec<Request>>>, feed: &Arc<Feed>) -> Shared {

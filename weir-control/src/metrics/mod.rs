@@ -15,7 +15,7 @@ pub use samples::Kind;
 use samples::{Family, Labels, Samples};
 use std::io::{self, Write};
 pub(crate) use times::Times;
-use weir_live::status::{ClassStatus, LaneStatus, PortStatus, Status};
+use weir_link::status::{ClassStatus, LaneStatus, PortStatus, Status};
 
 /// The type of the text.
 pub const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

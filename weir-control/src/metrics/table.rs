@@ -1,7 +1,7 @@
 //! The metrics: a line each.
 
 use super::samples::{Family, Kind, Samples};
-use weir_live::status::{Amount, ClassStatus, Delays, LaneStatus, PortStatus, Recent, Status};
+use weir_link::status::{Amount, ClassStatus, Delays, LaneStatus, PortStatus, Recent, Status};
 
 /// Makes a table of families: kind, name, unit, help, and what gives its samples.
 macro_rules! families {

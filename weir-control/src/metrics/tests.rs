@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use weir_live::status::{Amount, Delays};
+use weir_link::status::{Amount, Delays};
 
 /// A link with a class of this name.
 fn text(class: &str) -> String {

@@ -5,9 +5,9 @@ use crate::protocol::{Answer, CLASSES_DEFAULT, Events, Query, Request, Since};
 use crate::service::{Cause, Peer, Reply};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_live::events::Event;
-use weir_live::events::feed::{FEED_MAX, Place};
-use weir_live::status::{Board, Rows, Status, query};
+use weir_link::events::Event;
+use weir_link::events::feed::{FEED_MAX, Place};
+use weir_link::status::{Board, Rows, Status, query};
 
 /// The answer to a request, until it is sent.
 pub(crate) struct Met<'a> {

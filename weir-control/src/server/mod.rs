@@ -31,8 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 pub(crate) use talk::unheard;
-use weir_live::peer;
-use weir_live::status::{Board, History};
+use weir_host::peer;
+use weir_link::status::{Board, History};
 pub use wire::{Stream, Timed, Wire};
 
 /// Why the conversation with a client ended.

@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
-use weir_live::status::{Rows, Status};
+use weir_link::status::{Rows, Status};
 
 /// Answers a client until it disconnects: by HTTP if it begins as HTTP does, by lines otherwise.
 pub(super) fn converse(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {

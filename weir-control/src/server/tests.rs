@@ -10,10 +10,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use weir_core::classify::InterfaceId;
-use weir_live::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
-use weir_live::port::mem::Mem;
-use weir_live::status::Status;
-use weir_live::wait::WaitPolicy;
+use weir_host::wait::WaitPolicy;
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
+use weir_link::port::mem::Mem;
+use weir_link::status::Status;
 use weir_testbed::{PATIENCE, until, until_ok};
 
 /// A bridge of so many classes between two ports in memory.

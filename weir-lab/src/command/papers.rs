@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::io::{IsTerminal, stderr};
 use weir_cli::lab::{Era, Which};
 use weir_cli::output::{Exit, Format, Output};
+use weir_host::signals::StopSignal;
 use weir_lab::claims::{self, Decided, Fact, Judged, Outcome, Sheet, Shelf, Verdict, decide};
 use weir_lab::experiments;
 use weir_lab::report::{Headline, Tally, fact_line};
-use weir_live::signals::StopSignal;
 
 /// An experiment in the list.
 #[derive(Serialize)]

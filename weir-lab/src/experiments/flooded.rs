@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_bench::rig;
-use weir_live::netlink::Netlink;
-use weir_live::status::Status;
-use weir_live::wait::pin_to_cpu;
+use weir_host::netlink::Netlink;
+use weir_host::wait::pin_to_cpu;
+use weir_link::status::Status;
 use weir_testbed::{END, Host, RIGHT, Scene};
 use weir_traffic::flood::{Flood, FloodPlan};
 

@@ -15,12 +15,12 @@ use std::thread;
 use std::time::Duration;
 use weir_bench::rig::{self, Forwarder};
 use weir_core::account::Histogram;
-use weir_live::error::SystemError;
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::wait::{
+use weir_host::error::SystemError;
+use weir_host::wait::{
     CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, pin_to_cpu, set_exact_timers,
 };
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, PortConfig};
 use weir_testbed::{END, Host, Testbed};
 
 /// See the module.

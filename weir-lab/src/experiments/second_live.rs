@@ -19,7 +19,7 @@ use std::time::Duration;
 use weir_bench::rig;
 use weir_bench::score::trace::{Tap, captures};
 use weir_bench::score::{LiveRun, Pair, Side};
-use weir_live::error::SystemError;
+use weir_host::error::SystemError;
 use weir_sim::capture::CaptureReader;
 use weir_sim::replay::InterfaceMap;
 use weir_testbed::{Failure, Host, Process, Testbed};

@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_bench::rig;
 use weir_control::http;
-use weir_live::status::Status;
-use weir_live::wait::pin_to_cpu;
+use weir_host::wait::pin_to_cpu;
+use weir_link::status::Status;
 use weir_testbed::has_argument;
 
 /// See the module.

@@ -5,10 +5,12 @@ pub mod moves;
 pub mod printed;
 pub mod region;
 pub mod settings;
+mod text;
 
 pub use moves::{Move, Moves};
 pub use region::Region;
 pub use settings::{Setting, line};
+pub use text::text;
 
 use crate::calculus::{self, AtLeast, Bound, Effective, Note};
 use crate::policy::Policy;

@@ -1,10 +1,10 @@
 //! Causes as sentences and tables.
 
 use super::{Causes, DropGroup, Story, Turns};
-use crate::shown::{Table, megabits, millis};
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_core::sched::Regulation;
+use weir_policy::table::{Table, megabits, millis};
 
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

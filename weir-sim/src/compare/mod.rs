@@ -17,7 +17,6 @@ use crate::replicate::{self, Estimate};
 use crate::report::Report;
 use crate::run::{RunError, run_watched};
 use crate::scenario::{Scenario, Source, Traffic};
-use crate::shown::number_table as table;
 use crate::timeline::{Timelines, Tracks};
 use crate::watch::{Fate, Watch};
 use measured::{Figures, LeafFigures, count, figure};
@@ -32,6 +31,7 @@ use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Duration, Quantity, Rate};
 use weir_policy::fluid::{Demand, shares};
 use weir_policy::reader::suggest;
+use weir_policy::table::number_table as table;
 use weir_policy::translate::{self, Promised, Translated, promises};
 
 /// One scenario under several schedulers.

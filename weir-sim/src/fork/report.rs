@@ -3,9 +3,9 @@
 use super::{Ask, Forked, Recorded};
 use crate::load::Runs;
 use crate::series::{ClassHistory, ClassSeries, HistoryLoan, Series, wall_ms};
-use crate::shown::{Table, megabits, millis};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_policy::table::{Table, megabits, millis};
 
 /// Two futures, in the units of the dashboard.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -1,8 +1,8 @@
 //! Remedies as sentences and tables.
 
 use super::{Judged, Proposal, Remedies, Remedy, Share};
-use crate::shown::{Table, megabits, millis};
 use std::fmt;
+use weir_policy::table::{Table, megabits, millis};
 
 impl fmt::Display for Remedies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

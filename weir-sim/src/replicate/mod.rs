@@ -9,10 +9,10 @@ pub use parallel::{Outcome, cores, each, map};
 use crate::host::Calibrated;
 use crate::network::OutletReport;
 use crate::report::{ClassReport, Report};
-use crate::shown::number_table as table;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt;
+use weir_policy::table::number_table as table;
 
 /// Reads a figure off a report.
 type Figure<'a> = &'a dyn Fn(&Report) -> f64;

@@ -65,7 +65,7 @@ mod tests {
     use crate::frame::FrameMaker;
     use std::net::{Ipv4Addr, Ipv6Addr};
     use weir_core::packet::Ports;
-    use weir_live::netlink::Mac;
+    use weir_host::netlink::Mac;
 
     /// Changing byte `place` of the packet changes its key, or not.
     fn check(addresses: Addresses, protocol: Protocol, place: usize, counts: bool) {

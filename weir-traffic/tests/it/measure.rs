@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::units::Duration;
-use weir_live::netlink::Mac;
+use weir_host::netlink::Mac;
 use weir_policy::Policy;
 use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::replay::InterfaceMap;

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
-use weir_live::netlink::{Mac, VethEnd};
-use weir_live::netns::NetNs;
+use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netns::NetNs;
 use weir_testbed::rows::{self, Failed, Need, Outcome};
 use weir_testbed::{Netlink, PATIENCE, until, until_ok, wait_for_carrier};
 use weir_traffic::arrivals::ReceivedStream;

@@ -16,9 +16,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_control::client::call_on;
 use weir_control::protocol::{Answer, Query, Request, Since, Sort};
-use weir_live::events::time;
-use weir_live::status::Status;
-use weir_live::wait::realtime_ns;
+use weir_host::wait::realtime_ns;
+use weir_link::events::time;
+use weir_link::status::Status;
 
 /// The collector; it ends when this is dropped.
 pub struct Collector {

@@ -33,9 +33,9 @@ use tree::Tree;
 use weir_control::client::call_on;
 use weir_control::http::Fault;
 use weir_control::protocol::{Answer, Request, Right};
-use weir_live::change::history::Texts;
-use weir_live::status::Status;
-use weir_live::wait::realtime_ns;
+use weir_host::wait::realtime_ns;
+use weir_link::change::history::Texts;
+use weir_link::status::Status;
 
 /// A running link.
 pub struct Live {

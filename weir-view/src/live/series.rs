@@ -204,7 +204,7 @@ mod tests {
     use crate::live::past::Past;
     use crate::live::tally::Tally;
     use crate::live::tree::Tree;
-    use weir_live::status::{Amount, ClassStatus, LaneStatus, Loan, Status};
+    use weir_link::status::{Amount, ClassStatus, LaneStatus, Loan, Status};
 
     /// A leaf that sent 1000 packets of 125 bytes each second, half of them on the account of the
     /// link, all after 1 ms, while one in ten that came was dropped.

@@ -8,7 +8,7 @@ use weir_control::protocol::{Changed, Request, Setting, Terms};
 use weir_control::texts;
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
-use weir_live::change::history::Texts;
+use weir_link::change::history::Texts;
 use weir_policy::calculus::{self, Effective};
 use weir_policy::deployment::{Deployment, Direction};
 use weir_policy::knobs;
@@ -169,7 +169,7 @@ const LEAVES_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_live::change::history::File;
+    use weir_link::change::history::File;
 
     const POLICY: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n\
         [class.voice]\nrate = '2 Mbit/s'\narrival = { rate = '1 Mbit/s', burst = '10 KB' }\n\

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
-use weir_live::status::{ClassStatus, LaneStatus, Loan, Status};
+use weir_link::status::{ClassStatus, LaneStatus, Loan, Status};
 
 /// The counts of all directions at an instant.
 #[derive(Clone, Debug)]

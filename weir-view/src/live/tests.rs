@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::protocol::Events;
-use weir_live::status::{Amount, ClassStatus, LaneStatus, Loan};
+use weir_link::status::{Amount, ClassStatus, LaneStatus, Loan};
 use weir_testbed::until_ok;
 
 /// A link whose class sends 1000 packets of 125 bytes a second, half of them on the account of the

@@ -3,7 +3,7 @@
 
 use crate::json::{Class, Direction};
 use std::collections::BTreeMap;
-use weir_live::status::{ClassStatus, InnerStatus, LaneStatus, Status};
+use weir_link::status::{ClassStatus, InnerStatus, LaneStatus, Status};
 
 /// The directions that are shown, and where leaves are in them.
 #[derive(Debug, Default, PartialEq)]

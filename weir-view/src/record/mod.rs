@@ -20,7 +20,7 @@ use crate::source::Source;
 use std::path::Path;
 use weir_control::http::Fault;
 use weir_control::protocol::Right;
-use weir_live::wait::realtime_ns;
+use weir_host::wait::realtime_ns;
 
 /// A record in a file.
 pub struct Record {

@@ -7,7 +7,7 @@ use crate::json::{
 };
 use std::collections::BTreeMap;
 use weir_core::units::Instant;
-use weir_live::status::{InnerStatus, Shape};
+use weir_link::status::{InnerStatus, Shape};
 use weir_policy::diff;
 use weir_policy::policy::Policy;
 use weir_sim::causes::Story;

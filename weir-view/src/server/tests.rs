@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use weir_control::http::Fault;
 use weir_control::protocol::Right;
-use weir_live::keeper::messages::{Api, Secret};
+use weir_control::web::{Api, Secret};
 
 /// A source with one direction, and a link that says what it was asked.
 #[derive(Default)]

@@ -14,9 +14,9 @@ use weir_core::classify::{Classifier, InterfaceId, Match, VlanTest};
 use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Headers};
 use weir_core::units;
+use weir_host::probe;
 use weir_import::export::Export;
 use weir_import::export::state::packets_sent;
-use weir_live::probe;
 use weir_policy::Policy;
 
 /// The result of the probes of a class.

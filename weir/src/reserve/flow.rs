@@ -3,8 +3,8 @@
 use crate::output::{Exit, Format, Output};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use weir_live::rsvp::host::{self, Host, HostPlan, Role, State, Told};
-use weir_live::signals::StopSignal;
+use weir_host::rsvp::host::{self, Host, HostPlan, Role, State, Told};
+use weir_host::signals::StopSignal;
 
 /// When it ends, if nobody ends it.
 pub struct Ending {

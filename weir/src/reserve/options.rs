@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use weir_core::units::{Bytes, Rate};
-use weir_live::rsvp::host::{Asked, HostPlan, Receiving, Sending, Wish};
+use weir_host::rsvp::host::{Asked, HostPlan, Receiving, Sending, Wish};
 use weir_rsvp::intserv::Tspec;
 use weir_rsvp::wire::{Priority, Session, Style};
 

@@ -3,8 +3,8 @@
 use super::options::SessionText;
 use crate::output::{Exit, Format, Output};
 use serde_json::json;
-use weir_live::rsvp::host::{self, HostStatus, Role, protocol_name, rate_text};
-use weir_sim::shown::Table;
+use weir_host::rsvp::host::{self, HostStatus, Role, protocol_name, rate_text};
+use weir_policy::table::Table;
 
 /// Prints them.
 pub fn list(output: &Output) -> Exit {

@@ -1,10 +1,9 @@
 //! Compares a run with the bounds of its policy: prints a table beside the report, and a warning if
 //! a bound is broken, which is a bug.
 
-use crate::check;
 use crate::output::{Exit, Format, Output};
+use weir_policy::table::{Table, millis, shown};
 use weir_sim::keeping::{Held, Holding};
-use weir_sim::shown::{Table, millis};
 
 /// Prints the comparison; returns the exit code. With JSON only broken bounds are printed, since
 /// the report is a document of its own.
@@ -32,8 +31,8 @@ fn table(leaves: &[Held]) -> Table {
             leaf.class.clone(),
             millis(delay * 1e6),
             leaf.delay_bound.map_or("-".to_owned(), bound),
-            check::shown(Some(backlog)),
-            check::shown(leaf.backlog_bound),
+            shown(Some(backlog)),
+            shown(leaf.backlog_bound),
         ]);
         if leaf.delay_bound.is_some_and(|bound| delay > bound) {
             table.mark(1);

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::protocol::Query;
-use weir_live::signals::StopSignal;
-use weir_live::status::{ClassStatus, LaneStatus, Status};
+use weir_host::signals::StopSignal;
+use weir_link::status::{ClassStatus, LaneStatus, Status};
 use weir_sim::timeline::{Track, Tracks};
 
 /// Looks at the link until `length` is over, a signal comes or the link ends; draws it, and returns
@@ -181,7 +181,7 @@ const NOTE: &str = "Rates are of the second before each point, delays of the ten
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_live::status::{Amount, Delays, Rates, Recent};
+    use weir_link::status::{Amount, Delays, Rates, Recent};
 
     fn status(sent_bps: f64, dropped: u64, names: &[&str]) -> Status {
         let class = |name: &&str| ClassStatus {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Reservations};
-use weir_live::status::reservations::{ReservationStatus, SessionStatus};
-use weir_sim::shown::Table;
+use weir_link::status::reservations::{ReservationStatus, SessionStatus};
+use weir_policy::table::Table;
 
 /// Returns the sessions of the link at this socket, at most `limit` of them.
 pub fn fetch(path: &Path, limit: Option<u32>) -> Result<Box<Reservations>, String> {

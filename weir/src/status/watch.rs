@@ -12,9 +12,9 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_live::signals::StopSignal;
-use weir_live::status::{ClassStatus, LaneStatus, Status};
-use weir_sim::shown::{Table, millis};
+use weir_host::signals::StopSignal;
+use weir_link::status::{ClassStatus, LaneStatus, Status};
+use weir_policy::table::{Table, millis};
 
 /// Shows what `look` returns, in text as `text` writes it, until the link ends, until a signal, or
 /// until the reader closes the pipe.
@@ -156,7 +156,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_live::status::{Rates, Recent};
+    use weir_link::status::{Rates, Recent};
 
     #[test]
     fn a_row_shows_the_last_second_and_dashes_before_there_is_one() {

@@ -13,7 +13,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
-use weir_live::status::{ClassStatus, InnerStatus, LaneStatus, Status};
+use weir_link::status::{ClassStatus, InnerStatus, LaneStatus, Status};
 
 /// Draws it all.
 pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
@@ -91,7 +91,7 @@ fn head(view: &View) -> Vec<Line<'static>> {
 }
 
 fn ports(status: &Status) -> String {
-    let port = |port: &weir_live::status::PortStatus| {
+    let port = |port: &weir_link::status::PortStatus| {
         let (lost_in, lost_out) = (port.lost_in, port.lost_out);
         format!("{} {} lost {lost_in} in, {lost_out} out", port.interface, port.state)
     };
@@ -236,7 +236,7 @@ fn tell_class(lane: &LaneStatus, row: &Row, class: &ClassStatus) -> Vec<String> 
     let recent = class.recent.unwrap_or_default();
     let delay = |micros: f64| millis((recent.delay_packets > 0).then_some(micros));
     let delays = &recent.delay;
-    let loan = |loan: &weir_live::status::Loan| {
+    let loan = |loan: &weir_link::status::Loan| {
         let lender = loan.lender.and_then(|place| lane.inner.get(place as usize));
         let lender = lender.map_or("link", |lender| lender.name.as_str());
         format!("{lender} {}bit/s", short(loan.recent_bps))

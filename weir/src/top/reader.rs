@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_control::protocol::{Answer, Query, Request, Reservations};
-use weir_live::status::Status;
+use weir_link::status::Status;
 
 /// What was read of a link.
 pub enum Update {

@@ -6,7 +6,7 @@
 use super::view::Order;
 use std::collections::BTreeSet;
 use weir_core::sched::DEPTH_MAX;
-use weir_live::status::{ClassStatus, LaneStatus, Status};
+use weir_link::status::{ClassStatus, LaneStatus, Status};
 
 /// Tells a row from others: the direction, and the class; `None` for the direction itself.
 pub type Key = (usize, Option<String>);
@@ -73,7 +73,7 @@ fn tree(index: usize, lane: &LaneStatus) -> Node {
             None => lent_by_link += loan.recent_bps,
         }
     }
-    let inner = |(place, class): (usize, &weir_live::status::InnerStatus)| Row {
+    let inner = |(place, class): (usize, &weir_link::status::InnerStatus)| Row {
         key: key(&class.name),
         name: class.name.clone(),
         share_bps: class.share_bps,

@@ -4,7 +4,7 @@
 
 use super::draw::{bold, fit, short};
 use ratatui::text::Line;
-use weir_live::status::reservations::{ReservationStatus, Reservations, SessionStatus};
+use weir_link::status::reservations::{ReservationStatus, Reservations, SessionStatus};
 
 /// The most sessions that a screen asks for.
 pub const SESSIONS_ASKED: u32 = 100;

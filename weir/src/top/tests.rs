@@ -8,8 +8,8 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use weir_control::protocol::{Answer, Changed, Difference, Request, Reservations, Setting, Terms};
-use weir_live::status::reservations::{ReservationStatus, SenderStatus, SessionStatus};
-use weir_live::status::{
+use weir_link::status::reservations::{ReservationStatus, SenderStatus, SessionStatus};
+use weir_link::status::{
     Amount, ClassStatus, InnerStatus, LaneStatus, Loan, PolicyStatus, Rates, Recent, Status,
     Windows,
 };

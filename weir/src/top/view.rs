@@ -5,7 +5,7 @@ use super::reader::Update;
 use super::rows::{self, Key, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_control::protocol::{Request, Reservations};
-use weir_live::status::Status;
+use weir_link::status::Status;
 
 /// The screen, as data.
 pub struct View {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weir_control::protocol::Setting;
 use weir_plot::{Content, Key, Kind, Part, Picture, Plot, Style};
-use weir_sim::shown::Table;
+use weir_policy::table::Table;
 
 /// What `python -m weir tune --json` prints; docs/tuning.md describes it.
 #[derive(Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 use weir_control::client;
 use weir_control::protocol::Query;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::{self, Need, Outcome, Row};
 use weir_testbed::{Ended, Process, Result, until_ok};
 

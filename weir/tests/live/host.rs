@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weir_live::bpf::{Code, Hook, Kind, Program};
-use weir_live::ethtool;
-use weir_live::netns::NetNs;
-use weir_live::status::Status;
-use weir_live::wait::usable_cpus;
+use weir_host::bpf::{Code, Hook, Kind, Program};
+use weir_host::ethtool;
+use weir_host::netns::NetNs;
+use weir_host::wait::usable_cpus;
+use weir_link::status::Status;
 use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{
     END, Ends, Host, LEFT, Netlink, PATIENCE, RIGHT, Scene, Stream, StreamConfig, Testbed,

@@ -16,7 +16,7 @@ use std::process::Command;
 use crate::reserved::{Crossing, classes, policy, reservations};
 use serde_json::Value;
 use tempfile::TempDir;
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 use weir_testbed::reserving::{address, networks};
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{Ended, Process, end_all, until_ok};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weir_control::client;
 use weir_control::protocol::{Answer, Query, Request, Reservations};
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 use weir_testbed::rows::{Failed, Outcome};
 use weir_testbed::{has_drops, until, until_ok};
 

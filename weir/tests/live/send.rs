@@ -4,8 +4,8 @@
 use std::fs;
 
 use serde_json::Value;
-use weir_live::netns::NetNs;
-use weir_live::status::Status;
+use weir_host::netns::NetNs;
+use weir_link::status::Status;
 use weir_testbed::rows::{self, Failed, Need, Outcome, Row};
 use weir_testbed::{Host, Process, Scene, until, until_ok};
 

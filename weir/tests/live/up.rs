@@ -25,9 +25,9 @@ use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::Duration;
 use weir_core::packet::Headers;
-use weir_live::pool::FramePool;
-use weir_live::port::{self, BATCH, PortConfig};
-use weir_live::status::{ClassStatus, Status};
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, PortConfig};
+use weir_link::status::{ClassStatus, Status};
 use weir_testbed::rows::{Need, Outcome, Row, table};
 use weir_testbed::{
     END, Ended, Flood, Host, LEFT, Netlink, PATIENCE, RIGHT, Scene, ScenePlan, Stream,

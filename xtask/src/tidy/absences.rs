@@ -40,11 +40,11 @@ mod tests {
             ("weir-core", "fn f() -> f64 { 0.0 }", &[1]),
             ("weir-sim", "fn f() -> f64 { 0.0 }", &[]),
             ("weir-sim", "fn f() { std::time::Instant::now(); }", &[1, 1]),
-            ("weir-live", "fn f() { std::time::Instant::now(); }", &[]),
+            ("weir-link", "fn f() { std::time::Instant::now(); }", &[]),
             ("weir-policy", "use std::collections::HashMap;", &[1]),
             ("weir", "use std::collections::HashMap;", &[]),
             ("weir", "fn f() { unsafe { g() } }", &[1]),
-            ("weir-live", "fn f() { unsafe { g() } }", &[]),
+            ("weir-link", "fn f() { unsafe { g() } }", &[]),
             ("weir-lab", "fn f() { rand::thread_rng(); }", &[1]),
             ("weir-sim", "fn f() { std::thread::spawn(g); }", &[1, 1]),
         ];

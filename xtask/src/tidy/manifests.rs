@@ -154,8 +154,8 @@ mod tests {
     fn a_crate_for_tests_is_linked_by_few() {
         let linked = "[dependencies]\nweir-testbed.workspace = true";
         let tested = "[dev-dependencies]\nweir-testbed.workspace = true";
-        check(arrows, "weir-live/Cargo.toml", linked, &[2]);
-        check(arrows, "weir-live/Cargo.toml", tested, &[]);
+        check(arrows, "weir-link/Cargo.toml", linked, &[2]);
+        check(arrows, "weir-link/Cargo.toml", tested, &[]);
         check(arrows, "weir-lab/Cargo.toml", linked, &[]);
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn the_core_depends_on_nothing_but_for_tests() {
         let text = "[dependencies]\nlibc = \"1\"\n[dev-dependencies]\nproptest = \"1\"";
         check(arrows, "weir-core/Cargo.toml", text, &[2]);
-        check(arrows, "weir-live/Cargo.toml", text, &[]);
+        check(arrows, "weir-link/Cargo.toml", text, &[]);
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             ("[features]\nlibc = []", &[]),
         ];
         for (text, expected) in rows {
-            check(reasons, "weir-live/Cargo.toml", text, expected);
+            check(reasons, "weir-link/Cargo.toml", text, expected);
         }
     }
 

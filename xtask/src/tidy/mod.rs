@@ -1,9 +1,10 @@
 //! `cargo xtask tidy`: checks CONTRIBUTING.md's limits, the arrows between crates and between the
-//! core's modules, and the absences that `ARCHITECTURE.md` promises. The numbers and tables are in
-//! `rules.rs`.
+//! core's modules, circles of files, and the absences that `ARCHITECTURE.md` promises. The numbers
+//! and tables are in `rules.rs`.
 
 mod absences;
 mod arrows;
+mod circles;
 mod citations;
 mod limits;
 mod manifests;
@@ -18,6 +19,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use circles::Imports;
 use citations::{Citations, SOURCES};
 use names::Algorithms;
 use rules::{EXCEPTIONS, Exception};
@@ -95,48 +97,55 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     };
     let check = |path: &String| {
         // A file that is not text (a capture, a picture) or was deleted has no lines to check.
-        let Some(text) = read(path) else { return Vec::new() };
-        let mut findings = check_file(path, &text, &algorithms);
+        let Some(text) = read(path) else { return (Vec::new(), None) };
+        let (mut findings, imports) = check_file(path, &text, &algorithms);
         if CITING.iter().any(|end| path.ends_with(end)) {
             findings.extend(citations.check(path, &text));
         }
         findings.extend(texts::documents(path, &text, files));
-        findings
+        (findings, imports)
     };
     let next = AtomicUsize::new(0);
     let share = || {
         let next = || files.get(next.fetch_add(1, Ordering::Relaxed));
-        std::iter::from_fn(next).flat_map(check).collect::<Vec<_>>()
+        std::iter::from_fn(next).map(check).collect::<Vec<_>>()
     };
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let mut findings = citations.documents();
+    let mut imports = Vec::new();
     thread::scope(|scope| {
         let threads: Vec<_> = (0..processors).map(|_| scope.spawn(share)).collect();
         let shares = threads.into_iter().map(|thread| thread.join().expect("no check panics"));
-        findings.extend(shares.flatten());
+        for (of_file, of_imports) in shares.flatten() {
+            findings.extend(of_file);
+            imports.extend(of_imports);
+        }
     });
+    findings.extend(circles::find(&imports));
     findings
 }
 
-fn check_file(path: &str, text: &str, algorithms: &Algorithms) -> Vec<Finding> {
+fn check_file(path: &str, text: &str, algorithms: &Algorithms) -> (Vec<Finding>, Option<Imports>) {
+    let mut imports = None;
     let mut findings: Vec<_> = TEXT_CHECKS.iter().flat_map(|check| check(path, text)).collect();
     if path.ends_with("Cargo.toml") {
         findings.extend(MANIFEST_CHECKS.iter().flat_map(|check| check(path, text)));
     }
     if path.ends_with(".rs") {
-        findings.extend(check_source(path, text, algorithms));
+        match Source::parse(path, text) {
+            Ok(source) => {
+                findings.extend(check_source(&source, algorithms));
+                imports = circles::imports(&source);
+            }
+            Err(finding) => findings.push(finding),
+        }
     }
-    findings
+    (findings, imports)
 }
 
-fn check_source(path: &str, text: &str, algorithms: &Algorithms) -> Vec<Finding> {
-    let source = match Source::parse(path, text) {
-        Ok(source) => source,
-        Err(finding) => return vec![finding],
-    };
-    let mut findings: Vec<Finding> =
-        SOURCE_CHECKS.iter().flat_map(|check| check(&source)).collect();
-    findings.extend(algorithms.check(&source));
+fn check_source(source: &Source, algorithms: &Algorithms) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = SOURCE_CHECKS.iter().flat_map(|check| check(source)).collect();
+    findings.extend(algorithms.check(source));
     findings
 }
 

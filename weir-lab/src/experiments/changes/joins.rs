@@ -12,7 +12,7 @@ use crate::rows::{Options, Row};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::Host;
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
 
@@ -20,7 +20,7 @@ use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, S
 pub(super) const NAME: &str = "joins";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: weir_host::error::SystemError| error.to_string();
     let mut scene = Scene::start(&policy())?;
     // Two streams have a class that joined, and stays.
     for number in 0..2 {

@@ -12,7 +12,7 @@ use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender, source};
 pub(super) const NAME: &str = "many";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: weir_host::error::SystemError| error.to_string();
     let subject = |what: &str| format!("{NAME}: {CLASSES} classes, {what}");
     let read = Instant::now();
     let mut scene = Scene::start(&policy(0))?;

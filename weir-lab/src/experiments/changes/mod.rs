@@ -2,7 +2,7 @@
 //! policy of very many classes read anew, and classes that join and leave one by one.
 //!
 //! The link is a bridge as `weir up` runs it, and changes come to it as from `weir set`
-//! (`weir_live::change`). Eight streams of numbered datagrams cross it. Four have a class each that
+//! (`weir_link::change`). Eight streams of numbered datagrams cross it. Four have a class each that
 //! stays, with other rates, queues and schedulers; the other four are moved by rules, and their
 //! classes come and go.
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use weir_core::random::Random;
-use weir_live::status::{ClassStatus, LaneStatus, Status};
+use weir_link::status::{ClassStatus, LaneStatus, Status};
 use weir_testbed::Host;
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
 
@@ -31,7 +31,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut random = Random::new(SEED, 0);
     let mut scene = Scene::start(&draft(&mut random))?;
     let ports: Vec<u16> = (0..STREAMS).map(port).collect();
-    let text = |error: weir_live::error::SystemError| error.to_string();
+    let text = |error: weir_host::error::SystemError| error.to_string();
     let plan = ReceivePlan { tcp: Vec::new(), buffer: 32 << 20, ..ReceivePlan::ports(&ports) };
     let receiver = scene.testbed.server.run(|| Receiver::start(&plan)).map_err(text)?;
     let receiver = receiver.map_err(text)?;

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_bench::rig;
-use weir_live::bridge::Bridge;
-use weir_live::change::join::{Joins, Rehearsal};
-use weir_live::change::{Office, Transaction};
-use weir_live::deploy;
-use weir_live::events::{self, Reporter};
-use weir_live::keeper::watch::Bell;
-use weir_live::status::{Amount, Board, ClassStatus, LaneStatus, Status};
+use weir_host::watch::Bell;
+use weir_link::bridge::Bridge;
+use weir_link::change::join::{Joins, Rehearsal};
+use weir_link::change::{Office, Transaction};
+use weir_link::deploy;
+use weir_link::events::{self, Reporter};
+use weir_link::status::{Amount, Board, ClassStatus, LaneStatus, Status};
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::policy::Wish;
 use weir_policy::render;
@@ -73,7 +73,7 @@ pub(super) fn slow_classes(count: u32) -> String {
 impl Scene {
     /// Starts a bridge with this policy.
     pub fn start(policy: &str) -> Result<Self, String> {
-        let text = |error: weir_live::error::SystemError| error.to_string();
+        let text = |error: weir_host::error::SystemError| error.to_string();
         let testbed = rig::quiet_testbed().map_err(text)?;
         let deployment = read(policy)?;
         let config = deploy::bridges(&deployment).map_err(text)?.remove(0);

@@ -104,7 +104,7 @@ fn above_the_bound() -> Result<f64> {
     let scene = plan(DECLARED)?.start()?;
     let flood = Flood::start(&scene.testbed, 1400)?;
     let is_full =
-        |status: &weir_live::status::Status| !status.lanes[0].classes[1].dropped.is_empty();
+        |status: &weir_link::status::Status| !status.lanes[0].classes[1].dropped.is_empty();
     scene.await_status("the flood fills its queue", is_full)?;
     let voice = StreamConfig { per_second: 250, length: 160, ..StreamConfig::default() };
     let stream = Stream::numbered(&scene.testbed, voice)?;

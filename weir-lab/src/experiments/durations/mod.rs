@@ -156,7 +156,7 @@ fn carried_on(scene: &mut Scene) -> Result<()> {
 fn keeper_dies(scene: &mut Scene) -> Result<()> {
     scene.signal("KILL")?;
     scene.process()?.wait_for_exit()?;
-    let is_orphan = |status: &weir_live::status::Status| {
+    let is_orphan = |status: &weir_link::status::Status| {
         status.processes.is_some_and(|processes| processes.keeper.is_none())
     };
     scene.await_status("the forwarder notices", is_orphan).map(drop)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_live::wait::{monotonic_ns, pin_to_cpu, set_exact_timers, usable_cpus};
+use weir_host::wait::{monotonic_ns, pin_to_cpu, set_exact_timers, usable_cpus};
 use weir_testbed::Gap;
 
 /// A time in which a processor ran nothing of ours.

@@ -6,7 +6,7 @@ use super::row;
 use crate::rows::{Options, Row};
 use std::thread;
 use std::time::Duration;
-use weir_live::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 use weir_testbed::{Found, Gap, Scene, signal};
 
 pub(super) const NAME: &str = "exit";

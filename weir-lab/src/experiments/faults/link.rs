@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use weir_bench::rig;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::{Found, Scene, Stream, StreamConfig};
 
 /// What the deployment says about deaths.

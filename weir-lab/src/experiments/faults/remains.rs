@@ -5,8 +5,8 @@ use super::link::text;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir_live::bpf::{self, Hook};
-use weir_live::netlink::Netlink;
+use weir_host::bpf::{self, Hook};
+use weir_host::netlink::Netlink;
 use weir_testbed::{LEFT, RIGHT, Testbed, processes_in};
 
 /// What there is, each with a name.

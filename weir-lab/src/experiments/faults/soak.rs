@@ -13,9 +13,9 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_live::netlink::Netlink;
-use weir_live::status::Status;
-use weir_live::wait::monotonic_ns;
+use weir_host::netlink::Netlink;
+use weir_host::wait::monotonic_ns;
+use weir_link::status::Status;
 use weir_testbed::{Found, Gap, Host, RIGHT, Scene, signal, until};
 
 pub(super) const NAME: &str = "soak";
@@ -387,7 +387,7 @@ const LAST_EVENTS: u64 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_live::status::{Amount, ClassStatus, LaneStatus, PortStatus};
+    use weir_link::status::{Amount, ClassStatus, LaneStatus, PortStatus};
 
     #[test]
     fn what_is_unaccounted_for_fails() {

@@ -19,9 +19,9 @@ use std::thread;
 use std::time::Duration;
 use traffic::{Bulk, Counted, Traffic};
 use weir_bench::rig::{self, Forwarder};
-use weir_live::error::SystemError;
-use weir_live::status::Status;
-use weir_live::wait::monotonic_ns;
+use weir_host::error::SystemError;
+use weir_host::wait::monotonic_ns;
+use weir_link::status::Status;
 use weir_testbed::{RIGHT, Testbed};
 
 /// See the module.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_live::wait::monotonic_ns;
+use weir_host::wait::monotonic_ns;
 use weir_rsvp::intserv::delay_max;
 use weir_rsvp::intserv::{Adspec, Flowspec, Rspec};
 use weir_rsvp::node::Event;

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use weir_core::classify::InterfaceId;
 use weir_core::random::Random;
-use weir_live::rsvp::{
+use weir_host::rsvp::{
     Admission, AdmitAll, Changes, Descriptors, Driver, KernelNetwork, Network, Received, Role,
 };
 use weir_rsvp::Tspec;

@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use weir_live::netns::NetNs;
-use weir_live::status::Status;
+use weir_host::netns::NetNs;
+use weir_link::status::Status;
 use weir_rsvp::intserv::Flowspec;
 use weir_rsvp::node::Event;
 use weir_rsvp::{Session, Tspec};

@@ -18,7 +18,7 @@ use peer::{Peer, Program};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as Clock};
-use weir_live::wait::{CpuTimeOf, cpu_time, pin_to_cpu};
+use weir_host::wait::{CpuTimeOf, cpu_time, pin_to_cpu};
 use weir_sim::{Scenario, read, replicate};
 
 /// See the module.

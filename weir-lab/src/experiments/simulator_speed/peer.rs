@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::process::{Command, Output};
 use std::time::Duration;
 use tempfile::NamedTempFile;
-use weir_live::wait::{CpuTimeOf, cpu_time};
+use weir_host::wait::{CpuTimeOf, cpu_time};
 
 /// The peer to compare with.
 #[derive(Clone, Copy, Debug)]

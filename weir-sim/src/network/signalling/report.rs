@@ -5,10 +5,10 @@ use super::plan::Signalling;
 use crate::figures::Amount;
 use crate::meter::SourceMeter;
 use crate::network::plan::Network;
-use crate::shown::Table;
 use serde::Serialize;
 use std::fmt;
 use weir_core::units::{Duration, Instant};
+use weir_policy::table::Table;
 
 /// What is reported of signalling.
 #[derive(Clone, PartialEq, Debug, Serialize)]

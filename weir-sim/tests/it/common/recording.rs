@@ -14,7 +14,7 @@ use weir_record::{
 };
 use weir_sim::recorded::policy_of;
 
-/// A lane that records, without ports: what `weir-live` does with frames, in virtual time.
+/// A lane that records, without ports: what `weir-link` does with frames, in virtual time.
 pub struct Recording {
     head: Head,
     policy: Policy,

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use weir_control::client;
 use weir_control::protocol::Query;
-use weir_live::netlink::{Mac, VethEnd};
-use weir_live::netns::NetNs;
-use weir_live::rsvp::{Descriptors, KernelNetwork, Network, Role};
+use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netns::NetNs;
+use weir_host::rsvp::{Descriptors, KernelNetwork, Network, Role};
 use weir_rsvp::wire::{Body, Message};
 use weir_testbed::rows::{Failed, Outcome};
 use weir_testbed::{Netlink, Process, until, until_ok, wait_for_carrier};

@@ -2,7 +2,7 @@
 
 use super::{RECEIVER, ROUTER, SENDER, Scene, Test};
 use std::net::Ipv4Addr;
-use weir_live::netns::NetNs;
+use weir_host::netns::NetNs;
 use weir_testbed::Netlink;
 use weir_testbed::groups::GroupRouter;
 use weir_testbed::reserving::{address, connect, connect_ends, route_to_all};

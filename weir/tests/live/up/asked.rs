@@ -4,7 +4,7 @@ use super::{POLICY, Test, exchange, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Scene, until_ok};
 

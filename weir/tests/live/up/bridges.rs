@@ -6,10 +6,10 @@ use libtest_mimic::Failed;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::Duration;
-use weir_live::ethtool;
-use weir_live::netlink::{Mac, VethEnd};
-use weir_live::netns::NetNs;
-use weir_live::status::{PortStatus, Status};
+use weir_host::ethtool;
+use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netns::NetNs;
+use weir_link::status::{PortStatus, Status};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
     END, Flood, Host, LEFT, Netlink, PATIENCE, PortKind, RIGHT, Scene, Stream, StreamConfig,
@@ -36,7 +36,7 @@ fn add_host(testbed: &Testbed, port: &str, number: u8) -> Result<NetNs, Failed> 
     weir.add_veth(end, port_end, 1500)?;
     testbed.weir.run(|| ethtool::set_ipv6(port, false))??;
     weir.set_up(port, true)?;
-    host.run(|| -> Result<(), weir_live::error::SystemError> {
+    host.run(|| -> Result<(), weir_host::error::SystemError> {
         let mut netlink = Netlink::open()?;
         netlink.set_up("lo", true)?;
         netlink.set_up(END, true)?;

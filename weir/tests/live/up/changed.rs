@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use weir_live::status::{ClassStatus, Status};
+use weir_link::status::{ClassStatus, Status};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{PATIENCE, Process, Scene, signal, until, until_seen};
 

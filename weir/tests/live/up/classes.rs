@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Tables};
-use weir_live::status::{ClassStatus, Status};
+use weir_link::status::{ClassStatus, Status};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Process, Scene, signal, until};
 

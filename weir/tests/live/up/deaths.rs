@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
     Flood, Host, LEFT, PATIENCE, RIGHT, Scene, Stream, StreamConfig, is_alive, signal, until,

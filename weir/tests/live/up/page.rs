@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::Netlink;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Flood, PATIENCE, Scene, Stream, children, signal, until, until_ok};

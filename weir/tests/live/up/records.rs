@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_sim::capture::CaptureReader;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Ended, Flood, PATIENCE, Process, Scene, until};

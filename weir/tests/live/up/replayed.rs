@@ -5,7 +5,7 @@ use super::{Test, class_at, dropped};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use std::net::UdpSocket;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Flood, Host, Scene, until};
 

@@ -7,7 +7,7 @@ use super::{POLICY, SLOW, Test, await_another, call, called, class_at, edit, exc
 use libtest_mimic::Failed;
 use std::fs;
 use std::process::Command;
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
     Found, PortKind, Process, Scene, Stream, StreamConfig, children, is_alive, until, until_seen,

@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_live::status::Status;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Process, Scene, Stream, StreamConfig, children, signal, until_ok, until_some};
 

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use weir_live::keeper::watch;
-use weir_live::status::Status;
+use weir_host::watch;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Scene, children, signal, until, until_some};
 

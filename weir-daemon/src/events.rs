@@ -1,0 +1,4 @@
+//! Where a keeper writes events.
+
+pub mod apart;
+pub mod write;

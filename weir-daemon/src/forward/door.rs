@@ -1,0 +1,156 @@
+//! The control socket of a forwarder. What clients may ask for beside the status goes to the first
+//! thread.
+
+use super::policies::Policies;
+use super::questions::Questions;
+use super::recording::Recorder;
+use super::tell;
+use crate::keeper::messages::Report;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+use weir_control::protocol::{Answer, OWNER_REQUEST_MAX, Request};
+use weir_control::server::Server;
+use weir_control::service::{Act, Refused, Reply, Service, Tail};
+use weir_host::error::SystemError;
+use weir_host::watch::Bell;
+use weir_link::alarm::Alarms;
+use weir_link::change::history::Texts;
+use weir_link::events::{Kind, Reporter};
+use weir_link::status::Board;
+
+/// What a client asks for, and where the outcome goes.
+pub enum Wish {
+    /// To restart the link from its file.
+    Restart(Sender<Result<String, String>>),
+    /// To be its keeper from now on, with these descriptors.
+    HandOver(Sender<Result<Vec<OwnedFd>, String>>),
+    /// What the files of the link contain now.
+    ReadAnew(Sender<Result<Texts, String>>),
+    /// That the keeper is told this, and whoever waits for it that this was done.
+    Tell(Box<Report>, Sender<()>),
+    /// That these alarms are watched from now on.
+    Alarms(Box<Alarms>),
+}
+
+/// The control socket. Clients wait in front of it until it is opened: another forwarder may serve
+/// the same socket as long as this one takes no frames.
+pub enum Door {
+    /// With what will answer.
+    Closed(UnixListener, Box<Service>),
+    /// Clients are served.
+    Open(Server),
+    /// For good.
+    Gone,
+}
+
+impl Door {
+    /// Returns one that is closed as yet.
+    ///
+    /// # Errors
+    /// When there are too many descriptors.
+    pub fn closed(listener: &OwnedFd, service: Service) -> Result<Self, SystemError> {
+        let copy = listener.try_clone();
+        let copy = copy.map_err(|cause| SystemError::new(SERVE, cause))?;
+        Ok(Self::Closed(copy.into(), Box::new(service)))
+    }
+
+    /// Leaves further clients to another forwarder; those that wait for an answer get it.
+    pub fn finish(&self) {
+        if let Self::Open(server) = self {
+            server.finish();
+        }
+    }
+
+    /// Serves clients from now on; one that is open stays so.
+    ///
+    /// # Errors
+    /// When the system has no descriptor or no thread left.
+    pub fn open(&mut self) -> Result<(), SystemError> {
+        match std::mem::replace(self, Self::Gone) {
+            Self::Closed(listener, service) => {
+                let server = Server::on(listener, *service);
+                *self = Self::Open(server.map_err(|cause| SystemError::new(SERVE, cause))?);
+            }
+            other => *self = other,
+        }
+        Ok(())
+    }
+}
+
+/// Returns what the server of the control socket is given; `bell` wakes the thread that takes
+/// wishes.
+pub fn prepare(
+    boards: Vec<Arc<Board>>,
+    owner: u32,
+    (policies, recorder, questions): (Arc<Policies>, Arc<Recorder>, Arc<Questions>),
+    (wishes, bell, reporter): (Sender<Wish>, Arc<Bell>, Reporter),
+) -> Service {
+    let act: Act = Box::new(move |request, peer| match request {
+        Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
+            Ok(_) => Answer::Done.into(),
+            Err(why) => Reply::error(why),
+        },
+        Request::HandOver {} => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
+            Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
+            Err(why) => Reply::error(why),
+        },
+        Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
+        Request::Snapshot {} => follow(recorder.snapshot()),
+        Request::Reservations { limit } => match questions.ask(*limit) {
+            Ok(reservations) => Answer::Reservations(Box::new(reservations)).into(),
+            Err(why) => Reply::error(why),
+        },
+        Request::Status(_) | Request::Events(_) | Request::Mark {} => {
+            Reply::error("the server itself answers this")
+        }
+        request => policies.meet(request, peer),
+    });
+    let refused = move |refused: Refused| {
+        let client = match refused.uid {
+            Some(uid) => format!("user {uid}"),
+            None if refused.is_tcp => "a client on TCP".to_owned(),
+            None => "an unknown user".to_owned(),
+        };
+        let detail = format!("{}: {}", refused.cause.name(), refused.text);
+        tell(&reporter, Kind::ControlRefused, &client, &detail);
+    };
+    Service {
+        act,
+        refused: Box::new(refused),
+        owner_request_max: OWNER_REQUEST_MAX,
+        ..Service::of(boards, owner)
+    }
+}
+
+/// Returns the answer that is followed by what `tail` writes.
+fn follow(tail: Result<Tail, String>) -> Reply {
+    match tail {
+        Ok(tail) => Reply { tail: Some(tail), ..Answer::Done.into() },
+        Err(why) => Reply::error(why),
+    }
+}
+
+/// Has a wish granted by the first thread.
+///
+/// # Errors
+/// When it is not granted, or not in time.
+pub fn ask<T>(
+    wishes: &Sender<Wish>,
+    bell: &Bell,
+    wish: fn(Sender<Result<T, String>>) -> Wish,
+    patience: Duration,
+) -> Result<T, String> {
+    let (reply, outcome) = mpsc::channel();
+    let stopping = "the link is stopping";
+    wishes.send(wish(reply)).map_err(|_| stopping)?;
+    bell.ring();
+    outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
+}
+
+const SERVE: &str = "serve the control socket";
+/// A new forwarder reads a policy that may have a million classes.
+const RESTART_PATIENCE: Duration = Duration::from_secs(60);
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);

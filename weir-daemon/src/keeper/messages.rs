@@ -1,0 +1,238 @@
+//! What keeper and forwarder tell each other, each a value on the channel of commands.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_control::web::Api;
+
+use crate::events::write::Form;
+use weir_host::claim::ClaimPart;
+use weir_host::printable::fit;
+use weir_link::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
+use weir_link::events::Event;
+use weir_link::status::Status;
+
+/// The version of these messages: after an update the program on the disk may speak another one.
+pub const PROTOCOL: u32 = 2;
+
+/// What the keeper tells the forwarder.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// The first message: what to run. Its descriptors are the listener of the API, if the plan has
+    /// one, and then that of the control socket.
+    Plan(Box<Plan>),
+    /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
+    /// dies.
+    Hold {
+        /// It is the first, and replaces all that were held before.
+        is_first: bool,
+        /// The claim.
+        part: ClaimPart,
+    },
+    /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for
+    /// that keeper, authority first; both own ends; and the one by which a keeper watches the
+    /// forwarder.
+    Spare {
+        /// The process of the keeper.
+        keeper: u32,
+    },
+    /// Opens the intake of every port, or closes it; the reply is [`Report::Intake`].
+    Intake(bool),
+    /// The measurement of delays begins anew.
+    Mark,
+    /// Closes the intake, sends what waits for up to this time, and ends.
+    Drain(Duration),
+    /// What became of [`Report::Restart`].
+    Restarted(std::result::Result<String, String>),
+    /// The descriptor is the end of a channel by which to ask for the sessions of reservations.
+    Reservations,
+    /// What the files contain now: the reply to [`Report::ReadAnew`], or unasked after a SIGHUP.
+    Texts(std::result::Result<Texts, String>),
+    /// Something happened outside the forwarder, which its clients read there like its own events.
+    Told(Box<Event>),
+}
+
+/// What a forwarder runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What the keeper read: ports, and rings at them, are as this says.
+    pub texts: Texts,
+    /// The process of the keeper.
+    pub keeper: u32,
+    /// The user who started it: this one and root may change the link and take it over.
+    pub owner: u32,
+    /// What was changed since; the last entry is in force.
+    pub history: History,
+    /// The API on a TCP address, if the deployment has one.
+    pub api: Option<Api>,
+}
+
+impl Plan {
+    /// Notes in the history that what the files contain is in force from `at_ns` on.
+    pub fn note_start(&mut self, at_ns: u64, user: Option<u32>) {
+        // Longer ones are here once, and that is enough.
+        let texts = (self.texts.bytes() <= TEXTS_MAX).then(|| self.texts.clone());
+        let what = "the files were read".to_owned();
+        let origin = Origin::Start;
+        let start = Entry { at_ns, user, origin, what, texts, ..Entry::default() };
+        self.history.push(start);
+    }
+}
+
+/// What the forwarder tells the keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// Its ports are open, with a closed intake.
+    Ready {
+        /// What the operator should see to at them.
+        warnings: Vec<String>,
+        /// What is worth knowing of them.
+        notes: Vec<String>,
+    },
+    /// Every port's intake is open now, or closed.
+    Intake(bool),
+    /// Its loops run.
+    Beat,
+    /// Something happened.
+    Event(Box<Event>),
+    /// A client asks to restart the link from its file.
+    Restart,
+    /// A client asks what the files contain now.
+    ReadAnew,
+    /// The policy changed: a new entry of the history, which is in force.
+    Changed(Box<Entry>),
+    /// Classes joined and left: see [`History::push_joined`].
+    Joined(Box<Joined>, Box<Entry>),
+    /// The last change was confirmed.
+    Confirmed,
+    /// It ends, for this reason.
+    Failed(String),
+    /// To a keeper that took over: the claim of an interface, with its descriptors.
+    Held(ClaimPart),
+    /// To a keeper that took over: the policies that the link had.
+    History(Box<History>),
+    /// To a keeper that took over, after all that: the process. Descriptors: one by which to
+    /// watch it, the listener of the API if it has one, and the listener of the control socket.
+    Kept(u32),
+    /// It has sent or flushed what it held and ends; its last status.
+    Ended(Box<Status>),
+}
+
+impl Report {
+    /// Makes it fit for a keeper, which prints what it is told and writes it down: a forwarder may
+    /// have been taken over. Texts lose what controls a terminal and are cut to [`TEXT_MAX`], lists
+    /// to [`NOTES_MAX`].
+    pub fn tame(mut self) -> Self {
+        match &mut self {
+            Self::Ready { warnings, notes } => {
+                for texts in [warnings, notes] {
+                    texts.truncate(NOTES_MAX);
+                    texts.iter_mut().for_each(tame_text);
+                }
+            }
+            Self::Event(event) => {
+                let Event { subject, class, detail, measured, .. } = event.as_mut();
+                let measured = measured.iter_mut().flat_map(|it| [&mut it.value, &mut it.limit]);
+                [subject, class, detail].into_iter().chain(measured).for_each(tame_text);
+            }
+            Self::Failed(why) => tame_text(why),
+            Self::Ended(status) => status.each_text(&mut tame_text),
+            Self::Changed(entry) | Self::Joined(_, entry) => tame_entry(entry),
+            Self::History(history) => history.entries_mut().for_each(tame_entry),
+            Self::Intake(_)
+            | Self::Beat
+            | Self::Restart
+            | Self::ReadAnew
+            | Self::Confirmed
+            | Self::Held(_)
+            | Self::Kept(_) => {}
+        }
+        self
+    }
+}
+
+/// Its policies are checked when they are read.
+fn tame_entry(entry: &mut Entry) {
+    [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
+}
+
+/// Makes a text fit to print, and cuts it to [`TEXT_MAX`] characters.
+pub(super) fn tame_text(text: &mut String) {
+    let cut = |text: &mut String| {
+        if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+            text.truncate(end);
+        }
+    };
+    cut(text);
+    // What is escaped is longer than before.
+    fit(text);
+    cut(text);
+}
+
+/// Reads bytes as a report, as a keeper reads it, and tries what a keeper then does with it. For a
+/// fuzz target.
+///
+/// # Panics
+/// When a report would harm its keeper.
+pub fn exercise(bytes: &[u8]) {
+    let Ok(report) = serde_json::from_slice::<Report>(bytes) else { return };
+    let report = report.tame();
+    let text = serde_json::to_string(&report).expect("a report is JSON");
+    let again: Report = serde_json::from_str(&text).expect("it is read as it was written");
+    assert_eq!(serde_json::to_string(&again.tame()).ok().as_ref(), Some(&text), "it is tame");
+    match report {
+        Report::Event(event) => {
+            for form in [Form::Text, Form::Journal, Form::Json] {
+                let line = form.line(&event);
+                assert_eq!(line.matches(char::is_control).collect::<String>(), "\n", "{line}");
+                assert!(line.len() < LINE_MAX, "{} bytes", line.len());
+            }
+        }
+        Report::Ready { warnings, notes } => {
+            let texts = warnings.iter().chain(&notes);
+            assert!(warnings.len().max(notes.len()) <= NOTES_MAX);
+            texts.for_each(|text| assert!(!text.contains(char::is_control), "{text}"));
+        }
+        Report::Failed(why) => assert!(!why.contains(char::is_control), "{why}"),
+        Report::Held(part) => part.exercise(),
+        _ => {}
+    }
+}
+
+/// The most characters of a text of a report.
+pub const TEXT_MAX: usize = 4096;
+/// The most warnings, and the most notes.
+pub const NOTES_MAX: usize = 1000;
+/// No line of an event is longer: five texts of characters of up to four bytes, of which JSON
+/// writes some as six, twice.
+const LINE_MAX: usize = 2 * 5 * 6 * TEXT_MAX + 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_link::events::{About, Kind};
+    use weir_link::status::{LaneStatus, PortStatus};
+
+    #[test]
+    fn a_report_is_fit_to_print_and_bounded() {
+        let bad = format!("a\u{1b}[2J\n<0>{}", "x\u{202e}".repeat(5000));
+        let about = About { subject: &bad, class: &bad, detail: &bad, measured: None };
+        let port = PortStatus { interface: bad.clone(), ..PortStatus::default() };
+        let lane = LaneStatus { name: bad.clone(), ..LaneStatus::default() };
+        let status = Status { ports: vec![port], lanes: vec![lane], ..Status::default() };
+        let rows = [
+            Report::Ready { warnings: vec![bad.clone(); 2000], notes: vec![bad.clone(); 3] },
+            Report::Event(Box::new(Event::at(Kind::PortDown, u64::MAX, about))),
+            Report::Failed(bad.clone()),
+            Report::Ended(Box::new(status)),
+            Report::Kept(7),
+        ];
+        for report in rows {
+            let text = serde_json::to_string(&report).expect("a report is JSON");
+            exercise(text.as_bytes());
+            let tame = serde_json::to_string(&report.tame()).expect("a report is JSON");
+            assert!(tame.len() < 5 << 20, "{} bytes", tame.len());
+            assert!(!tame.contains("\\u001b") && !tame.contains('\u{202e}'), "{tame:.200}");
+        }
+    }
+}

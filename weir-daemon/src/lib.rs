@@ -1,0 +1,15 @@
+//! The processes of a running link: the keeper ([`up`]), which has the privileges, the forwarder
+//! ([`forward`]), which has the traffic, and those of the page ([`web`]) and of reservations
+//! ([`rsvp`]).
+//!
+//! The command starts each of them by a verb, prints what the keeper says, and makes exit codes of
+//! how they end. Nothing here parses arguments or prints results.
+#![forbid(unsafe_code)]
+
+pub mod act;
+pub mod events;
+pub mod forward;
+pub mod keeper;
+pub mod rsvp;
+pub mod up;
+pub mod web;

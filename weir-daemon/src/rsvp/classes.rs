@@ -1,0 +1,328 @@
+//! The classes of reservations at the link: a thread that asks for them by the control socket.
+//!
+//! The node goes on meanwhile: it is told later what came of each request. Several that wait go
+//! into one request. Invariant: what is done to one class is done in the order of the calls.
+
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::keeper::rsvp::{FromRsvp, ToRsvp};
+use weir_control::client;
+use weir_control::protocol::{Answer, Entry, Origin, Request, Tables, Texts};
+use weir_host::channel::Channel;
+use weir_host::watch::Bell;
+use weir_rsvp::node::FlowId;
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// A class joins, or is retuned.
+    Join {
+        /// The reservation, to which the outcome belongs.
+        flow: FlowId,
+        /// The name of the class.
+        name: String,
+        /// Its table.
+        table: String,
+    },
+    /// A class leaves.
+    Leave(String),
+}
+
+/// What came of it, or from elsewhere.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The class of a reservation is in force, or the link says why not.
+    Joined(FlowId, Result<(), String>),
+    /// The link has other texts than before, by a change that was not made here.
+    Texts(Box<Texts>),
+}
+
+/// The thread's other end.
+pub struct Classes {
+    changes: Sender<Change>,
+    outcomes: Receiver<Outcome>,
+    bell: Arc<Bell>,
+}
+
+impl Classes {
+    /// Starts the thread, which gets its connections from the keeper; returns also the texts of the
+    /// link. `direction` is found in them.
+    ///
+    /// # Errors
+    /// When the link gives no texts, or the system no thread.
+    pub fn start(
+        (keeper, bell): (Channel, Arc<Bell>),
+        direction: impl FnOnce(&Texts) -> Result<String, String>,
+    ) -> Result<(Self, Texts), String> {
+        let mut link =
+            Link { keeper, connection: None, direction: String::new(), seen: Seen::default() };
+        let texts = link.texts()?;
+        link.direction = direction(&texts)?;
+        let (changes, arriving) = mpsc::channel();
+        let (leaving, outcomes) = mpsc::channel();
+        let ringing = Arc::clone(&bell);
+        let work = move || link.work(&arriving, &leaving, &ringing);
+        let started = thread::Builder::new().name("classes".to_owned()).spawn(work);
+        started.map_err(|error| error.to_string())?;
+        Ok((Self { changes, outcomes, bell }, texts))
+    }
+
+    /// Has something done. At most a change and its opposite wait for each flow of the node, whose
+    /// number is bounded.
+    pub fn change(&self, change: Change) {
+        // A thread that ended was told that the keeper is gone, and so is this process soon.
+        let _ended = self.changes.send(change);
+    }
+
+    /// Returns the next outcome.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcomes.try_recv().ok()
+    }
+
+    /// Readable once there is an outcome.
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+}
+
+/// The link, as the thread knows it.
+struct Link {
+    keeper: Channel,
+    connection: Option<UnixStream>,
+    direction: String,
+    seen: Seen,
+}
+
+/// What of the history of the link is known.
+#[derive(Default)]
+struct Seen {
+    /// The number of the last change of others.
+    others: u64,
+    /// The number of the last change.
+    last: u64,
+}
+
+impl Link {
+    fn work(mut self, arriving: &Receiver<Change>, leaving: &Sender<Outcome>, bell: &Bell) {
+        let (mut held, mut looked) = (None, Instant::now());
+        loop {
+            if looked.elapsed() >= LOOK_INTERVAL {
+                looked = Instant::now();
+                if let Some(texts) = self.look() {
+                    let _ended = leaving.send(Outcome::Texts(Box::new(texts)));
+                    bell.ring();
+                }
+            }
+            let next = held.take().map_or_else(|| arriving.recv_timeout(LOOK_INTERVAL), Ok);
+            let first = match next {
+                Ok(change) => change,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let batch;
+            (batch, held) = batch_of(first, arriving);
+            for (flow, result) in self.make(&batch) {
+                let _ended = leaving.send(Outcome::Joined(flow, result));
+            }
+            bell.ring();
+        }
+    }
+
+    /// Makes changes; returns what came of each class that was to join.
+    fn make(&mut self, batch: &[Change]) -> Vec<(FlowId, Result<(), String>)> {
+        let made = self.ask(&request(&self.direction, batch)).and_then(refused);
+        match (made, batch) {
+            (Err(_), [_, _, ..]) => {
+                // One of them is wrong, and the others are not.
+                batch.iter().flat_map(|change| self.make(std::slice::from_ref(change))).collect()
+            }
+            (made, batch) => {
+                let flow = |change: &Change| match change {
+                    Change::Join { flow, .. } => Some((*flow, made.clone())),
+                    // A class that is gone already is as good as one that left.
+                    Change::Leave(_) => None,
+                };
+                batch.iter().filter_map(flow).collect()
+            }
+        }
+    }
+
+    /// Returns the texts of the link if others changed them.
+    fn look(&mut self) -> Option<Texts> {
+        let Ok(Answer::Log(entries)) = self.ask(&Request::Log {}) else { return None };
+        if !self.seen.look(&entries) {
+            return None;
+        }
+        match self.ask(&Request::Texts {}) {
+            Ok(Answer::Texts(texts)) => Some(*texts),
+            _ => {
+                // Looked for again: to a beginner all that there is is new.
+                self.seen = Seen::default();
+                None
+            }
+        }
+    }
+
+    fn texts(&mut self) -> Result<Texts, String> {
+        if let Answer::Log(entries) = self.ask(&Request::Log {})? {
+            self.seen.look(&entries);
+        }
+        match self.ask(&Request::Texts {})? {
+            Answer::Texts(texts) => Ok(*texts),
+            Answer::Error(why) => Err(why),
+            _ => Err("the link gives no texts".to_owned()),
+        }
+    }
+
+    /// Asks the link, by another connection if this one is broken: a forwarder may have been
+    /// replaced.
+    fn ask(&mut self, request: &Request) -> Result<Answer, String> {
+        let mut why = String::new();
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 0 {
+                thread::sleep(ATTEMPT_PAUSE);
+            }
+            match self.connected().and_then(|link| client::call_on(link, request)) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => (why, self.connection) = (error, None),
+            }
+        }
+        Err(why)
+    }
+
+    fn connected(&mut self) -> Result<&UnixStream, String> {
+        if self.connection.is_none() {
+            self.connection = Some(self.connect()?);
+        }
+        self.connection.as_ref().ok_or_else(|| "there is no connection".to_owned())
+    }
+
+    fn connect(&self) -> Result<UnixStream, String> {
+        let gone = "the keeper of the link does not answer";
+        self.keeper.send(&FromRsvp::Connect, &[]).map_err(|_| gone)?;
+        match self.keeper.receive(PATIENCE).map_err(|_| gone)?.ok_or(gone)? {
+            (ToRsvp::Connection(Ok(())), mut descriptors) => {
+                let connection = descriptors.pop().map(UnixStream::from);
+                connection.ok_or_else(|| "the keeper gives no connection".to_owned())
+            }
+            (ToRsvp::Connection(Err(why)), _) => Err(why),
+            (ToRsvp::Begin(_), _) => Err(gone.to_owned()),
+        }
+    }
+}
+
+impl Seen {
+    /// Looks at the latest entries of the history; returns whether others may have made a change
+    /// since the last look: one is among them, or so many were made that some are not.
+    fn look(&mut self, entries: &[Entry]) -> bool {
+        let others = entries.iter().rfind(|entry| is_of_others(entry)).map(|entry| entry.number);
+        let is_cut = entries.first().is_some_and(|first| first.number > self.last + 1);
+        let is_new = others.is_some_and(|number| number != self.others) || is_cut;
+        self.others = others.unwrap_or(self.others);
+        self.last = entries.last().map_or(self.last, |entry| entry.number);
+        is_new
+    }
+}
+
+/// Takes what waits, as long as no class is named twice; returns also the change that is left.
+fn batch_of(first: Change, arriving: &Receiver<Change>) -> (Vec<Change>, Option<Change>) {
+    let mut names = BTreeSet::from([first.name().to_owned()]);
+    let mut batch = vec![first];
+    while batch.len() < BATCH_MAX {
+        let Ok(change) = arriving.try_recv() else { break };
+        if !names.insert(change.name().to_owned()) {
+            return (batch, Some(change));
+        }
+        batch.push(change);
+    }
+    (batch, None)
+}
+
+fn request(direction: &str, batch: &[Change]) -> Request {
+    let (mut tables, mut remove) = (String::new(), Vec::new());
+    for change in batch {
+        match change {
+            Change::Join { table, .. } => tables += table,
+            Change::Leave(name) => remove.push(name.clone()),
+        }
+    }
+    Request::Class {
+        direction: Some(direction.to_owned()),
+        add: (!tables.is_empty()).then_some(Tables::Text(tables)),
+        remove,
+        dry_run: false,
+        reason: REASON.to_owned(),
+    }
+}
+
+/// Returns why a change was not made.
+fn refused(answer: Answer) -> Result<(), String> {
+    match answer {
+        Answer::Changed(changed) if changed.errors == 0 => Ok(()),
+        Answer::Changed(changed) => Err(changed.text.trim().to_owned()),
+        Answer::Error(why) => Err(why),
+        _ => Err("the link gives another answer than to a change".to_owned()),
+    }
+}
+
+fn is_of_others(entry: &Entry) -> bool {
+    entry.origin != Origin::Class || entry.reason != REASON
+}
+
+impl Change {
+    fn name(&self) -> &str {
+        match self {
+            Self::Join { name, .. } | Self::Leave(name) => name,
+        }
+    }
+}
+
+/// The reason of its changes in the history of the link.
+const REASON: &str = "reservations by RSVP";
+/// How soon a change by others is noticed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Changes of a request.
+const BATCH_MAX: usize = 64;
+/// Ten seconds: a forwarder that died is replaced sooner.
+const ATTEMPTS_MAX: u32 = 20;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(500);
+/// How long the keeper may take: it does nothing that waits.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks twice at a history: entries with numbers, of others or not.
+    fn check(before: &[(u64, bool)], now: &[(u64, bool)], changed: bool) {
+        let entry = |(number, of_others): &(u64, bool)| Entry {
+            number: *number,
+            origin: if *of_others { Origin::Reload } else { Origin::Class },
+            reason: REASON.to_owned(),
+            ..Entry::default()
+        };
+        let [before, now] = [before, now].map(|rows| rows.iter().map(entry).collect::<Vec<_>>());
+        let mut seen = Seen::default();
+        seen.look(&before);
+        assert_eq!(seen.look(&now), changed, "{before:?} {now:?}");
+        assert!(!seen.look(&now), "it is told once: {now:?}");
+    }
+
+    #[test]
+    fn a_change_by_others_is_noticed_even_where_the_history_forgot_it() {
+        check(&[(1, true)], &[(1, true)], false);
+        check(&[(1, true), (2, false)], &[(1, true), (2, false), (3, false)], false);
+        check(&[(1, true), (2, false)], &[(1, true), (2, false), (3, true)], true);
+        check(&[(1, true), (2, false)], &[(2, false), (3, true), (4, false)], true);
+        // Old entries went, and all later ones are known.
+        check(&[(1, true), (2, false)], &[(2, false), (3, false)], false);
+        // The reload may have been number 3.
+        check(&[(1, true), (2, false)], &[(4, false), (5, false)], true);
+        check(&[], &[(1, false)], false);
+    }
+}

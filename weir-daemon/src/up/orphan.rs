@@ -1,0 +1,122 @@
+//! A link whose keeper died, and how this process becomes its keeper.
+
+use super::running::{Limits, Running};
+use crate::keeper::messages::Report;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+use weir_control::client;
+use weir_control::protocol::{Answer, Request};
+use weir_host::channel::Channel;
+use weir_host::claim::ClaimPart;
+use weir_host::error::SystemError;
+use weir_host::process::{self, Process};
+use weir_link::authority::Desk;
+use weir_link::change::history::History;
+use weir_link::port::PortConfig;
+
+/// A link without a keeper.
+pub struct Orphan {
+    /// Its forwarder.
+    pub forwarder: Running,
+    /// Its control socket, and that of its API.
+    pub listeners: Listeners,
+    /// What it holds of the claim of its interfaces.
+    pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
+    /// The policies that it had.
+    pub history: History,
+}
+
+/// The control socket of a link, and the one of its API on a TCP address if it has one.
+pub type Listeners = (UnixListener, Option<OwnedFd>);
+
+/// A forwarder with its sockets, what it holds of the claim, and the policies that it had.
+pub type Parts = (Option<(Running, Listeners)>, Vec<(ClaimPart, Vec<OwnedFd>)>, History);
+
+impl Orphan {
+    /// Returns its parts.
+    pub fn split(self) -> Parts {
+        (Some((self.forwarder, self.listeners)), self.claim, self.history)
+    }
+
+    /// Takes over the link of this name that listens at `path`, if there is one and it has no
+    /// keeper.
+    ///
+    /// # Errors
+    /// When it has none and cannot be taken over, or is another link.
+    pub fn find(
+        path: &Path,
+        (name, ports): (&str, &[PortConfig]),
+        limits: Limits,
+    ) -> Result<Option<Self>, String> {
+        // Whoever made the socket of another user could pretend to be anything.
+        let owner = fs::symlink_metadata(path).map(|there| there.uid());
+        if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
+            return Ok(None);
+        }
+        let Ok((Answer::Done, descriptors)) =
+            client::call_for_descriptors(path, &Request::HandOver {})
+        else {
+            // Nothing listens, or it has a keeper: the claim will say so.
+            return Ok(None);
+        };
+        let text = |error: SystemError| {
+            format!("cannot take over the link on `{}`: {error}", path.display())
+        };
+        let orphan = Self::take(descriptors, ports, limits).map_err(text)?;
+        match orphan.name() {
+            // Dropped here, it goes on without a keeper, and another one may come.
+            Some(other) if other != name => Err(format!(
+                "another link, `{other}`, answers on `{}`, and has no keeper: `weir up` with its \
+                 deployment takes it over; set another `control` path for `{name}`",
+                path.display()
+            )),
+            _ => Ok(Some(orphan)),
+        }
+    }
+
+    /// Returns the name of its deployment, unless its texts were too long to be kept.
+    fn name(&self) -> Option<String> {
+        let texts = self.history.last()?.texts.as_ref()?;
+        weir_control::texts::read_again(texts).plan.map(|deployment| deployment.name)
+    }
+
+    fn take(
+        descriptors: Vec<OwnedFd>,
+        ports: &[PortConfig],
+        limits: Limits,
+    ) -> Result<Self, SystemError> {
+        let refused = |why| SystemError::refused("take the link over", why, "");
+        let channels: Result<[OwnedFd; 2], _> = descriptors.try_into();
+        let [authority, commands] =
+            channels.map_err(|_| refused("it gives other descriptors than expected"))?;
+        let (authority, commands) = (Channel::from(authority), Channel::from(commands));
+        let (mut claim, mut history) = (Vec::new(), History::default());
+        loop {
+            let received = commands.receive::<Report>(PATIENCE)?;
+            match received.ok_or_else(|| refused("it does not answer"))? {
+                (Report::Held(part), copies) => claim.push((part, copies)),
+                (Report::History(known), _none) => history = *known,
+                (Report::Kept(number), mut descriptors) => {
+                    let listener = descriptors.pop();
+                    let api = if descriptors.len() > 1 { descriptors.pop() } else { None };
+                    let (Some(listener), Some(process)) = (listener, descriptors.pop()) else {
+                        return Err(refused("it gives no control socket"));
+                    };
+                    let process = Process::adopt(number, process);
+                    let desk = Desk::new(ports.to_vec());
+                    let forwarder = Running::adopt(process, (authority, commands), desk, limits)?;
+                    let listeners = (listener.into(), api);
+                    return Ok(Self { forwarder, listeners, claim, history });
+                }
+                _ => return Err(refused("it says what no forwarder says")),
+            }
+        }
+    }
+}
+
+/// How long it may take to give what it holds.
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,85 @@
+//! Fanout groups of packet sockets: the kernel hands each frame to one of them, as a program says.
+
+use std::ffi::c_int;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+
+use crate::rsvp::filter;
+use crate::socket;
+
+/// Makes a group of this bound socket alone, and returns the group's number.
+pub fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
+    let with_outgoing = FANOUT_CBPF << 16 | FLAG_UNIQUE << 16;
+    let alone = with_outgoing | FLAG_IGNORE_OUTGOING << 16;
+    // Kernels before 6.2 do not know the flag; frames that the host itself sends then come, too.
+    if socket::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &alone).is_err() {
+        socket::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &with_outgoing)?;
+    }
+    let made: c_int = socket::option(first, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+    Ok((made & 0xffff) as u16)
+}
+
+/// Adds a bound socket to a group; members are numbered in this order.
+pub fn join(socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+    let flags = (FANOUT_CBPF | FLAG_IGNORE_OUTGOING) << 16;
+    let wanted = flags | c_int::from(group);
+    let older = FANOUT_CBPF << 16 | c_int::from(group);
+    socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &wanted)
+        .or_else(|_| socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &older))
+}
+
+/// Sets the program that returns the number of the member for a frame.
+pub fn set_program(member: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    set_filter(member, libc::SOL_PACKET, PACKET_FANOUT_DATA, program)
+}
+
+/// Makes the socket refuse every frame.
+pub fn refuse_all(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let nothing = [libc::sock_filter { code: BPF_RETURN_CONSTANT, jt: 0, jf: 0, k: 0 }];
+    set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &nothing)
+}
+
+/// Undoes [`refuse_all`], but for messages of RSVP where they are withheld
+/// (`withheld` of a port).
+pub fn refuse_only(socket: BorrowedFd<'_>, withheld: Option<Ipv4Addr>) -> io::Result<()> {
+    if let Some(own) = withheld {
+        return set_filter(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            &filter::withholding(own),
+        );
+    }
+    match socket::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0) {
+        // It has no filter.
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Makes the socket take only what the bridge itself has to answer: messages of RSVP, and requests
+/// for its Ethernet address.
+pub fn take_rsvp(socket: BorrowedFd<'_>, own: Ipv4Addr) -> io::Result<()> {
+    set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter::taking(own))
+}
+
+fn set_filter(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
+    let len = u16::try_from(program.len())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the program is too long"))?;
+    // The kernel only reads through the pointer.
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    socket::set_option(socket, level, name, &program)
+}
+
+/// `BPF_RET | BPF_K`.
+const BPF_RETURN_CONSTANT: u16 = 0x06;
+const PACKET_FANOUT_DATA: c_int = 22;
+const FANOUT_CBPF: c_int = 6;
+const FLAG_UNIQUE: c_int = 0x2000;
+const FLAG_IGNORE_OUTGOING: c_int = 0x4000;

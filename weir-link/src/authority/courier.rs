@@ -1,0 +1,139 @@
+//! The forwarder's way to the authorities in its keeper.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Answer, Ask, Authority, Granted, Refusal, Reply, Request, Wish};
+use weir_host::channel::Channel;
+use weir_host::error::{Result, SystemError};
+
+/// Brings asks of one port to a [`Desk`](super::Desk), and waits for the answer. Ports of several
+/// threads share one channel; they ask in turn.
+#[derive(Clone, Debug)]
+pub struct Courier {
+    line: Arc<Mutex<Line>>,
+    /// The number of the port in its deployment.
+    port: usize,
+}
+
+#[derive(Debug)]
+struct Line {
+    channel: Channel,
+    asked: u64,
+    /// How long an answer may take.
+    patience: Duration,
+    /// After an ask without an answer the next ones fail at once until then, so that a desk that
+    /// does not answer delays frames once and not again and again.
+    silent_until: Option<Instant>,
+}
+
+impl Courier {
+    /// A courier to the desk at the other end, for port 0. It waits long for answers, as no frames
+    /// wait with it yet.
+    pub fn new(channel: Channel) -> Self {
+        let line = Line { channel, asked: 0, patience: PATIENCE_START, silent_until: None };
+        Self { line: Arc::new(Mutex::new(line)), port: 0 }
+    }
+
+    /// From now on frames may wait with it, and it waits no longer than they can.
+    pub fn hurry(&self) {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).patience = PATIENCE;
+    }
+
+    /// Returns the courier of another port over the same channel.
+    pub fn for_port(&self, port: usize) -> Self {
+        Self { line: Arc::clone(&self.line), port }
+    }
+
+    /// From now on asks go to the desk at the other end of this channel: the one before was of a
+    /// keeper that ended.
+    pub fn reconnect(&self, channel: Channel) {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        (line.channel, line.silent_until) = (channel, None);
+    }
+
+    /// Returns the authority for a kind of port; it asks nothing yet.
+    pub(crate) fn authority(&self, kind: &str) -> Box<dyn Authority> {
+        Box::new(Distant { courier: self.clone(), kind: kind.to_owned() })
+    }
+
+    /// Returns whether a kind of port suits the interface; the error says why not.
+    pub(crate) fn suits(&self, kind: &str) -> std::result::Result<(), String> {
+        let suits = self.bring(kind, Wish::Suits, Vec::new());
+        suits.map(drop).map_err(|error| error.cause.to_string())
+    }
+
+    fn bring(&self, kind: &str, wish: Wish, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let (port, kind) = (self.port, kind.to_owned());
+        let number = line.asked + 1;
+        line.asked = number;
+        let (reply, descriptors) =
+            line.bring(&Request { number, port, kind, wish }, descriptors)?;
+        Ok(Granted { reply, descriptors })
+    }
+}
+
+impl Line {
+    fn bring(
+        &mut self,
+        request: &Request,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        let start = Instant::now();
+        if self.silent_until.is_some_and(|until| start < until) {
+            return Err(silent(SILENCE));
+        }
+        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        self.channel.send(request, &borrowed)?;
+        let mut parcel = Vec::new();
+        let patience = match &request.wish {
+            // The kernel allocates and pins the whole pool.
+            Wish::Ask(Ask::Sockets(_)) => PATIENCE_SOCKETS.max(self.patience),
+            _ => self.patience,
+        };
+        loop {
+            let left = patience.saturating_sub(start.elapsed());
+            let Some((answer, descriptors)) = self.channel.receive::<Answer>(left)? else {
+                self.silent_until = Some(Instant::now() + SILENCE);
+                return Err(silent(patience));
+            };
+            // The answer to an ask that was given up comes late.
+            if answer.number == request.number {
+                parcel.extend(descriptors);
+                if let Some(outcome) = answer.outcome {
+                    return Ok((outcome.map_err(Refusal::into_error)?, parcel));
+                }
+            }
+        }
+    }
+}
+
+/// An authority at a desk.
+struct Distant {
+    courier: Courier,
+    kind: String,
+}
+
+impl Authority for Distant {
+    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        self.courier.bring(&self.kind, Wish::Ask(ask), descriptors)
+    }
+}
+
+fn silent(patience: Duration) -> SystemError {
+    let why = format!("it gave no answer within {} s", patience.as_secs());
+    let cause = io::Error::new(io::ErrorKind::TimedOut, why);
+    SystemError::new("ask the keeper of this deployment", cause)
+}
+
+/// How long an answer may take where AF_XDP sockets are made.
+const PATIENCE_SOCKETS: Duration = Duration::from_secs(5);
+/// How long an answer may take while ports are opened first, on a machine that is busy.
+const PATIENCE_START: Duration = Duration::from_secs(10);
+/// How long an answer may take while frames pass.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long no ask is brought after one without an answer.
+const SILENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,157 @@
+//! The keeper's desk: the authorities of a deployment's ports, asked over a channel.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use super::{Answer, Authority, Granted, Refusal, Reply, Request, Wish};
+use crate::port::{self, Kind, PortConfig};
+use weir_host::channel::Channel;
+use weir_host::error::{Result, SystemError};
+
+/// Serves the ports of one forwarder, in the network namespace of the thread that serves. It
+/// belongs to one forwarder, and is dropped when that has ended.
+pub struct Desk {
+    ports: Vec<Served>,
+}
+
+struct Served {
+    config: PortConfig,
+    /// By the keyword of their kind: `auto` may try several.
+    authorities: Vec<(&'static str, Box<dyn Authority>)>,
+}
+
+impl Desk {
+    /// A desk for ports of these numbers: see [`crate::deploy::port_configs`].
+    pub fn new(configs: Vec<PortConfig>) -> Self {
+        let served = |config| Served { config, authorities: Vec::new() };
+        Self { ports: configs.into_iter().map(served).collect() }
+    }
+
+    /// A desk for a forwarder that works beside that of another desk for a while: ports on the same
+    /// interface share what can exist only once.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn beside(other: &Self, configs: Vec<PortConfig>) -> Result<Self> {
+        let mut desk = Self::new(configs);
+        let same = |one: &PortConfig, other: &PortConfig| {
+            (&one.interface, &one.kind) == (&other.interface, &other.kind)
+        };
+        for port in &mut desk.ports {
+            let twins = other.ports.iter().filter(|other| same(&port.config, &other.config));
+            for (kind, authority) in twins.flat_map(|other| &other.authorities) {
+                if let Some(shared) = authority.beside()? {
+                    port.authorities.push((kind, shared));
+                }
+            }
+        }
+        Ok(desk)
+    }
+
+    /// Serves one ask; returns whether one waited.
+    ///
+    /// # Errors
+    /// When the forwarder closed its end, or sends what is no ask. An ask that fails is no error
+    /// here: the forwarder gets the reason.
+    pub fn serve(&mut self, channel: &Channel) -> Result<bool> {
+        let Some((request, descriptors)) = channel.receive::<Request>(Duration::ZERO)? else {
+            return Ok(false);
+        };
+        let number = request.number;
+        let outcome = match self.grant(request, descriptors) {
+            Ok(granted) => {
+                let borrowed: Vec<_> = granted.descriptors.iter().map(AsFd::as_fd).collect();
+                channel.send(&Answer { number, outcome: None }, &borrowed)?;
+                // The desk's own copies are closed before the port can use what it got: what the
+                // port closes then has an end at once, such as the link of a program.
+                drop(granted.descriptors);
+                Ok(granted.reply)
+            }
+            Err(error) => Err(Refusal::from(error)),
+        };
+        channel.send(&Answer { number, outcome: Some(outcome) }, &[])?;
+        Ok(true)
+    }
+
+    fn grant(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        let refused = |why: String| {
+            let action = format!("serve port {} as `{}`", request.port, request.kind);
+            SystemError::refused(action, why, "")
+        };
+        let kind = port::KINDS.iter().find(|kind| kind.keyword == request.kind);
+        let port = self.ports.get_mut(request.port);
+        let (Some(kind), Some(port)) = (kind, port) else {
+            return Err(refused("the deployment has none such".to_owned()));
+        };
+        if !port::may_be(&port.config, kind) {
+            return Err(refused(format!("the deployment says `{}`", port.config.kind)));
+        }
+        match request.wish {
+            Wish::Suits => match kind.suits.map(|suits| suits(&port.config.interface)) {
+                Some(Ok(())) => Ok(Granted { reply: Reply::Done, descriptors: Vec::new() }),
+                Some(Err(why)) => Err(refused(why)),
+                None => Err(refused(port::NEVER_CHOSEN.to_owned())),
+            },
+            Wish::Ask(ask) => port.authority(kind)?.ask(ask, descriptors),
+        }
+    }
+}
+
+impl Served {
+    fn authority(&mut self, kind: &Kind) -> Result<&mut Box<dyn Authority>> {
+        let at = match self.authorities.iter().position(|(keyword, _)| *keyword == kind.keyword) {
+            Some(at) => at,
+            None => {
+                self.authorities.push((kind.keyword, (kind.authority)(&self.config)?));
+                self.authorities.len() - 1
+            }
+        };
+        Ok(&mut self.authorities[at].1)
+    }
+}
+
+/// Sends the bytes of a message to a desk whose interfaces do not exist, as a forwarder that was
+/// taken over may. For a fuzz target.
+///
+/// # Panics
+/// When the desk grants anything, or says nothing to a request.
+pub fn exercise(bytes: &[u8]) {
+    let kinds = [port::AUTO, "afpacket", "afxdp"];
+    let config = |kind: &str| PortConfig { kind: kind.to_owned(), ..PortConfig::new("weir-none9") };
+    let mut desk = Desk::new(kinds.into_iter().map(config).collect());
+    let Ok((here, there)) = Channel::pair() else { return };
+    if !here.send_raw(bytes) {
+        return;
+    }
+    if desk.serve(&there).is_ok_and(|served| served) {
+        let answer = here.receive::<Answer>(Duration::ZERO).expect("the desk answers");
+        let (answer, descriptors) = answer.expect("the desk answers at once");
+        assert!(descriptors.is_empty(), "nothing is handed out: {answer:?}");
+        assert!(matches!(answer.outcome, Some(Err(_))), "nothing is granted: {answer:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_desk_hands_out_nothing_of_what_its_deployment_does_not_have() {
+        let asks =
+            ["{\"open\":{\"intake\":true}}", "{\"set-up\":true}", "\"attach\"", "\"follow\""];
+        for port in [0, 1, 2, 3, u64::MAX] {
+            for kind in ["afpacket", "afxdp", "afxdp-generic", "host", "auto", "", "\\u0000"] {
+                for ask in asks {
+                    let wish = format!("{{\"ask\":{ask}}}");
+                    let request = format!(
+                        "\0{{\"number\":1,\"port\":{port},\"kind\":\"{kind}\",\"wish\":{wish}}}"
+                    );
+                    exercise(request.as_bytes());
+                }
+            }
+        }
+        for bytes in [&b""[..], b"\0", b"\x01", b"\0{}", b"\x02[]", &[b'['; 70_000]] {
+            exercise(bytes);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What needs privilege at one port, kept apart from what moves frames.
+//!
+//! A port consists of two halves. Its *authority* makes sockets and rings, binds them, loads and
+//! attaches programs, redirects a host's frames, sets interfaces up and down. The
+//! [`Port`](crate::port::Port) itself maps the rings and moves frames; it makes no socket, opens no
+//! file, and needs no privilege. It asks its authority for what it lacks, and gets descriptors.
+//!
+//! ```text
+//!  one process (tests, experiments)     Port ──────────────────────────> authority
+//!  weir up                              Port ──> Courier ══channel══> Desk ──> authority
+//!                                       in the forwarder              in the keeper
+//! ```
+//! An authority retains as little as it can, so that what a forwarder had ends with it: packet
+//! sockets, AF_XDP sockets and the link of their program belong to the port alone. A tap is the
+//! exception: both halves hold it, and it passes frames on until both let go of it.
+//!
+//! A port's lifetime in asks, for packet sockets: [`Ask::Open`]; when another interface has the
+//! name, [`Ask::Bind`]; when the interface is up and frames can be sorted, [`Ask::Sort`]. For
+//! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] when it goes live;
+//! [`Ask::Attach`] alone when its intake opens again. For a host's ends: [`Ask::Open`]; then
+//! [`Ask::Attach`] when the intake opens, [`Ask::Follow`] when the interface is another one or has
+//! another MTU.
+//!
+//! Invariant: an authority acts only at the interface of its own configuration, whatever it is
+//! asked: the words of an ask come from a process that may have been taken over.
+
+mod courier;
+mod desk;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use serde::{Deserialize, Serialize};
+
+pub use courier::Courier;
+pub use desk::{Desk, exercise};
+
+use crate::pool::Memory;
+use weir_host::error::{Result, SystemError};
+
+/// The privileged half of one port.
+pub trait Authority: Send {
+    /// Does what the port asks for, with the descriptors that the port passes.
+    ///
+    /// # Errors
+    /// When the system refuses, or this kind of port cannot do it.
+    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted>;
+
+    /// Returns the authority for a second port on the same interface, where both must share what
+    /// can exist only once; `None` where they need not.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn beside(&self) -> Result<Option<Box<dyn Authority>>> {
+        Ok(None)
+    }
+}
+
+/// What a port asks its authority for. Where an ask has an `intake`, sockets take frames from the
+/// start, or refuse each frame until the port opens its intake.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// Open the interface. It is the first ask; everything else follows from it.
+    Open {
+        /// See [`Ask`].
+        intake: bool,
+    },
+    /// Bind sockets to the interface that has the configured name now. Packet sockets are passed,
+    /// the sending one first; of AF_XDP sockets the authority has those of [`Ask::Sockets`].
+    Bind {
+        /// See [`Ask`].
+        intake: bool,
+        /// Make the receiving sockets anew: those of a fanout group cannot be bound again.
+        anew: bool,
+    },
+    /// Join the receiving sockets, which are passed, into a group that sorts frames.
+    Sort {
+        /// See [`Ask`].
+        intake: bool,
+    },
+    /// Make AF_XDP sockets over the pool's memory. A process of its own passes the memory's file.
+    Sockets(Area),
+    /// Have frames come: attach the program.
+    Attach,
+    /// Look at the interface, and adapt to it.
+    Follow,
+    /// Set the interface up or down.
+    SetUp(bool),
+}
+
+/// The memory of a frame pool, in which AF_XDP sockets find and put frames.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Area {
+    /// Its length in bytes.
+    pub len: usize,
+    /// Frames may lie in several chunks.
+    pub pieces: bool,
+    /// The memory, in one process. It has no form in a message.
+    #[serde(skip)]
+    pub(crate) memory: Option<Arc<Memory>>,
+}
+
+/// What an authority did.
+#[derive(Debug)]
+pub struct Granted {
+    /// What there is to know of it.
+    pub reply: Reply,
+    /// What the port gets as its own, in the order that the reply says.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// What an authority says of what it did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// Nothing more.
+    Done,
+    /// The parts of a port of packet sockets.
+    Packet(PacketParts),
+    /// The parts of an AF_XDP port.
+    Xdp(XdpParts),
+    /// The parts of a host's end: those of the packet sockets at its tap, a socket that asks about
+    /// the interface, and descriptors that keep the tap alive.
+    Host {
+        /// The interface.
+        link: HostLink,
+        /// At the tap, if the port is being opened.
+        packet: Option<PacketParts>,
+    },
+}
+
+/// Packet sockets and their rings. Descriptors: on [`Ask::Open`] a socket that asks about the
+/// interface, then the sending socket and, where there is one, that for long frames; then those
+/// that receive, one for each ring.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PacketParts {
+    /// The number of the interface.
+    pub index: u32,
+    /// The rings to map; none where the port keeps those that it has.
+    pub rings: Vec<RingShape>,
+    /// The sockets are a group that sorts frames.
+    pub is_sorting: bool,
+    /// The transmit ring of the socket for long frames.
+    pub long: Option<RingShape>,
+}
+
+/// A ring of a packet socket, made but not mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingShape {
+    /// Bytes of a slot, a power of two.
+    pub slot_len: usize,
+    /// Slots, a power of two.
+    pub slots: usize,
+    /// The socket queues super-packets that are too long for a slot.
+    pub queues_whole: bool,
+}
+
+/// An AF_XDP port. Descriptors: on [`Ask::Open`] a socket that asks about the interface; on
+/// [`Ask::Sockets`] the sockets, one for each ring; on [`Ask::Attach`] the link of the program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct XdpParts {
+    /// The number of the interface.
+    pub index: u32,
+    /// The program is, or would be, in the driver.
+    pub is_native: bool,
+    /// The program puts VLAN tags back that the kernel has beside the frame.
+    pub keeps_tags: bool,
+    /// The interface keeps the tags of received frames beside them.
+    pub takes_tags_off: bool,
+    /// Frames may arrive with checksums that their sender left to hardware.
+    pub leaves_checksums: bool,
+}
+
+/// The interface whose frames a tap redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostLink {
+    /// Its number.
+    pub index: u32,
+    /// Its MTU, which the tap has as well.
+    pub mtu: u32,
+    /// How many times a new interface took the place of one that disappeared, or the tap was
+    /// mended.
+    pub moves: u64,
+}
+
+impl Granted {
+    /// Nothing more to say or to pass.
+    pub(crate) fn done() -> Self {
+        Self { reply: Reply::Done, descriptors: Vec::new() }
+    }
+}
+
+/// Returns the error for an ask that a kind of port does not know.
+pub(crate) fn cannot(ask: &Ask, interface: &str) -> SystemError {
+    let action = format!("serve the port on `{interface}`");
+    SystemError::refused(action, format!("its kind does not know {ask:?}"), "")
+}
+
+/// Returns the error for a reply that does not fit the ask.
+pub(crate) fn misfit(interface: &str) -> SystemError {
+    let action = format!("open the port on `{interface}`");
+    let cause = io::Error::new(io::ErrorKind::InvalidData, "its authority gave something else");
+    SystemError::new(action, cause)
+}
+
+/// Descriptors that an authority passed, to be taken in their order.
+pub(crate) struct Parcel<'a> {
+    descriptors: IntoIter<OwnedFd>,
+    interface: &'a str,
+}
+
+impl<'a> Parcel<'a> {
+    pub(crate) fn new(descriptors: Vec<OwnedFd>, interface: &'a str) -> Self {
+        Self { descriptors: descriptors.into_iter(), interface }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<OwnedFd> {
+        self.descriptors.next().ok_or_else(|| misfit(self.interface))
+    }
+
+    /// Returns those that are left.
+    pub(crate) fn rest(self) -> Vec<OwnedFd> {
+        self.descriptors.collect()
+    }
+}
+
+/// An error in a message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Refusal {
+    action: String,
+    errno: Option<i32>,
+    why: String,
+    cure: String,
+}
+
+impl From<SystemError> for Refusal {
+    fn from(error: SystemError) -> Self {
+        Self {
+            errno: error.errno(),
+            why: error.cause.to_string(),
+            action: error.action,
+            cure: error.cure.into_owned(),
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns the error as it was where it arose.
+    fn into_error(self) -> SystemError {
+        let cause = match self.errno {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::new(io::ErrorKind::InvalidInput, self.why),
+        };
+        SystemError { action: self.action, cause, cure: self.cure.into() }
+    }
+}
+
+/// What a courier brings to the desk.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    /// An answer has the number of its request.
+    number: u64,
+    /// The port's number in the deployment.
+    port: usize,
+    /// The keyword of a kind of port.
+    kind: String,
+    wish: Wish,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Wish {
+    /// Say whether the kind suits the interface.
+    Suits,
+    Ask(Ask),
+}
+
+/// What a desk says to a request: first a message with the descriptors, if it granted it, and then
+/// the outcome.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer {
+    number: u64,
+    outcome: Option<std::result::Result<Reply, Refusal>>,
+}

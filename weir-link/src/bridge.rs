@@ -1,0 +1,667 @@
+//! The run loop: ports, a policy for each direction, one thread.
+//!
+//! Frames are offered at the instant at which the kernel received them, and the link is polled at
+//! the instants at which the line would have fallen idle. So a loop that wakes late makes the same
+//! decisions as one that wakes in time (ARCHITECTURE.md, "Time"): only its frames are late, all at
+//! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
+
+mod change;
+mod watch;
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::account::Histogram;
+use weir_core::classify::InterfaceId;
+use weir_core::packet::Headers;
+use weir_core::units::{Duration, Instant};
+
+use crate::authority::Courier;
+use crate::change::Inbox;
+use crate::intake::{Done, Intake, Wish};
+use crate::lane::Lane;
+pub use crate::lane::LaneConfig;
+use crate::pool::FramePool;
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
+use crate::recorder::Taps;
+use crate::stations::{Route, Stations};
+use crate::status::{
+    Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
+};
+use watch::Watch;
+use weir_host::carrier::CarrierPass;
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
+
+/// The most ports of one bridge.
+pub const PORTS_MAX: usize = 8;
+
+/// A bridge between interfaces.
+pub struct BridgeConfig {
+    /// The ports.
+    pub ports: Vec<BridgePort>,
+    /// The policies. Each way from a port to another belongs to one of them.
+    pub lanes: Vec<LaneConfig>,
+    /// How the loop waits.
+    pub wait: WaitPolicy,
+    /// After a stall longer than this the line starts anew instead of sending the backlog at once.
+    pub lag_max: Duration,
+    /// The CPU to run on.
+    pub cpu: Option<usize>,
+    /// Whether a port is set down while those that its frames go to have no carrier.
+    pub passes_carrier: bool,
+    /// Whether the ports take frames from the start; [`crate::status::Board`] opens and closes
+    /// their intake later.
+    pub intake: bool,
+}
+
+/// A port of a bridge to be.
+pub struct BridgePort {
+    /// The number by which rules name it.
+    pub number: InterfaceId,
+    /// The port, or how to open it.
+    pub source: PortSource,
+}
+
+impl BridgeConfig {
+    /// Returns the room that the ports take together, with the longest slot among them, where their
+    /// interfaces have these MTUs.
+    pub(crate) fn room(&self, mtu: impl Fn(&str) -> usize) -> Room {
+        let of = |(index, port): (usize, &BridgePort)| match &port.source {
+            PortSource::Config(config) => {
+                let sorting = port.sorting(index, &self.lanes);
+                let config = PortConfig { sorting, ..config.clone() };
+                port::room(&config, mtu(&config.interface))
+            }
+            PortSource::Open(port) => {
+                Room { slot_len: port.slot_len(), held_max: port.held_max(), ring_bytes: 0 }
+            }
+        };
+        self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
+    }
+}
+
+/// Returns the frames of the pool of a bridge whose ports may hold so many.
+pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
+    held_max + lanes.iter().map(|lane| lane.frames_max as usize).sum::<usize>() + IN_HAND_MAX
+}
+
+/// Where a bridge gets a port from.
+pub enum PortSource {
+    /// It opens it in its thread's network namespace.
+    Config(PortConfig),
+    /// It is open.
+    Open(Box<dyn Port>),
+}
+
+impl BridgeConfig {
+    /// Has the ports ask the keeper of their deployment for what needs privilege, and begin with a
+    /// closed intake, until the keeper says that it is their turn.
+    pub fn through(mut self, courier: &Courier) -> Self {
+        for port in &mut self.ports {
+            if let PortSource::Config(config) = &mut port.source {
+                config.through = Some(courier.for_port(usize::from(port.number.0)));
+            }
+        }
+        Self { intake: false, ..self }
+    }
+
+    /// Takes the ports, each with the sorting that its lane wants.
+    pub(crate) fn sorted_ports(&mut self) -> Vec<BridgePort> {
+        let ports = std::mem::take(&mut self.ports).into_iter().enumerate();
+        ports.map(|(index, port)| port.sorted_for(index, &self.lanes)).collect()
+    }
+}
+
+impl BridgePort {
+    /// The port that `config` describes, under this number.
+    pub fn new(number: u16, config: PortConfig) -> Self {
+        Self { number: InterfaceId(number), source: PortSource::Config(config) }
+    }
+
+    /// Two interfaces as ports 0 and 1.
+    pub fn two(interfaces: [&str; 2]) -> Vec<Self> {
+        let port = |(number, name)| Self::new(number, PortConfig::new(name));
+        (0..).zip(interfaces).map(port).collect()
+    }
+
+    /// Returns how the port sorts frames: as the only lane that it feeds wants it. Where it feeds
+    /// several, a ring would have to belong to leaves of all of them: there is one ring.
+    fn sorting(&self, index: usize, lanes: &[LaneConfig]) -> Option<Sorting> {
+        let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
+        let plan = match (fed.next(), fed.next()) {
+            (Some(lane), None) => lane.sorting.as_ref(),
+            _ => None,
+        };
+        let plan = plan.filter(|plan| plan.rings > 1)?;
+        Some(Sorting { plan: plan.clone(), number: self.number })
+    }
+
+    fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
+        let sorting = self.sorting(index, lanes);
+        if let (Some(sorting), PortSource::Config(config)) = (sorting, &mut self.source) {
+            config.sorting = Some(sorting);
+        }
+        self
+    }
+
+    fn open(self, intake: bool) -> Result<OpenPort> {
+        let (port, why) = match self.source {
+            PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
+            PortSource::Open(mut port) => {
+                port.set_intake(intake)?;
+                (port, String::new())
+            }
+        };
+        Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
+    }
+}
+
+/// A port at work.
+struct OpenPort {
+    number: InterfaceId,
+    port: Box<dyn Port>,
+    /// Why it is of no better kind.
+    why: String,
+    kept: Kept,
+}
+
+/// Ports and the links between them.
+pub struct Bridge {
+    ports: Vec<OpenPort>,
+    lanes: Vec<Lane>,
+    routes: Routes,
+    pool: FramePool,
+    stations: Stations,
+    inbox: Vec<Received>,
+    wait: WaitPolicy,
+    lag_max: Duration,
+    cpu: Option<usize>,
+    carrier: Option<CarrierPass>,
+    started: Instant,
+    /// When this turn should have begun.
+    expected: Instant,
+    looked: Instant,
+    refreshed: Instant,
+    stalls: u64,
+    /// Whether the time before the next turn is none in which frames waited for the loop: it is the
+    /// first one, or the intake was just opened.
+    is_beginning: bool,
+    /// How long turns took that found work, and those that looked for it in vain without a sleep.
+    busy_ns: u64,
+    polling_ns: u64,
+    watch: Watch,
+    intake: bool,
+    /// The last wish about the intake that was followed.
+    followed: Option<Wish>,
+    /// Who gets the steps of the lanes.
+    taps: Option<Box<Taps>>,
+    /// Where changes of its policies are offered.
+    inbox_of_changes: Option<Inbox>,
+}
+
+/// The index of the lane from one port to another.
+type Routes = [[Option<usize>; PORTS_MAX]; PORTS_MAX];
+
+impl Bridge {
+    /// Opens the ports in this thread's network namespace.
+    ///
+    /// # Errors
+    /// When an interface does not exist, the privilege is missing, there are too few or too many
+    /// ports, or a way from one to another has two lanes.
+    pub fn open(mut config: BridgeConfig) -> Result<Self> {
+        let routes = routes(config.ports.len(), &config.lanes)?;
+        let ports = config.sorted_ports().into_iter();
+        let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
+        let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
+        let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
+        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
+        let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
+            true => FramePool::new_shared(frames, slot),
+            false => FramePool::new(frames, slot),
+        };
+        for port in &mut ports {
+            port.port.attach(&mut pool)?;
+        }
+        let carrier = config.passes_carrier.then(|| carrier_pass(&routes, ports.len()));
+        if carrier.is_some() {
+            // Whether that is allowed is seen now rather than when a cable is pulled.
+            ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
+        }
+        let now = Instant::from_nanos(monotonic_ns());
+        let mut stations = Stations::new(ports.len());
+        for (index, port) in ports.iter().enumerate() {
+            stations.set_own(index, port.port.address());
+        }
+        Ok(Self {
+            ports,
+            stations,
+            carrier,
+            lanes: config.lanes.into_iter().map(Lane::new).collect(),
+            routes,
+            pool,
+            inbox: Vec::with_capacity(IN_HAND_MAX),
+            wait: config.wait,
+            lag_max: config.lag_max,
+            cpu: config.cpu,
+            started: now,
+            expected: now,
+            looked: now,
+            refreshed: now,
+            stalls: 0,
+            is_beginning: true,
+            busy_ns: 0,
+            polling_ns: 0,
+            watch: Watch::default(),
+            intake: config.intake,
+            followed: None,
+            taps: None,
+            inbox_of_changes: None,
+        })
+    }
+
+    /// Returns what the operator should see to at the interfaces, each with its cure.
+    pub fn warnings(&self) -> Vec<String> {
+        self.ports.iter().flat_map(|port| port.port.warnings()).collect()
+    }
+
+    /// Returns why ports of kind `auto` are of no better kind.
+    pub fn notes(&self) -> Vec<String> {
+        let told = self.ports.iter().filter(|port| !port.why.is_empty());
+        told.map(|port| format!("{}: {}", port.port.interface(), port.why)).collect()
+    }
+
+    /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop
+    /// empties: signals, control.
+    ///
+    /// # Errors
+    /// When the thread cannot be pinned or the system refuses to wait.
+    pub fn run(&mut self, stop: &AtomicBool, wake: &[RawFd], board: &Board) -> Result<()> {
+        if let Some(cpu) = self.cpu {
+            pin_to_cpu(cpu)?;
+        }
+        set_exact_timers()?;
+        let mut descriptors = self.descriptors(wake);
+        let mut waiter = Waiter::new(self.wait, &descriptors);
+        let mut publisher = Publisher::new(self);
+        let mut now = monotonic_ns();
+        board.intake.report(Done { number: 0, is_open: self.intake, by_all: true });
+        while !stop.load(Ordering::Relaxed) {
+            if self.follow_intake(&board.intake) {
+                now = monotonic_ns();
+            }
+            self.change_if_offered(&mut publisher);
+            if let Some(new) = board.recording.take() {
+                Taps::add(&mut self.taps, new, &mut self.lanes);
+            }
+            let worked = self.turn(Instant::from_nanos(now));
+            if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
+                self.looked = Instant::from_nanos(now);
+                publisher.look(self.looked, self, board);
+                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.looked));
+                if self.look_after_ports(Instant::from_nanos(now), &waiter) {
+                    descriptors = self.descriptors(wake);
+                    waiter = Waiter::new(self.wait, &descriptors);
+                }
+            }
+            if worked {
+                waiter.worked(now);
+                let began = std::mem::replace(&mut now, monotonic_ns());
+                self.busy_ns += now - began;
+                continue;
+            }
+            let look = publisher.deadline().map(Instant::as_nanos);
+            let deadline = self.deadline(now).into_iter().chain(look).min();
+            let wakes = waiter.wakes_at(now, deadline);
+            self.expected = Instant::from_nanos(wakes);
+            let began = now;
+            now = waiter.wait(now, deadline)?;
+            self.count_lateness(Instant::from_nanos(now));
+            let first = descriptors.len() - wake.len();
+            let woken = (0..wake.len()).filter(|index| waiter.is_ready(first + index));
+            woken.for_each(|index| quiet(wake[index]));
+            if wakes == began {
+                self.polling_ns += now - began;
+            }
+        }
+        self.finish_looking();
+        publisher.end(Instant::from_nanos(now), self, board);
+        Ok(())
+    }
+
+    /// Returns whether readers and ports must be looked after although frames never cease.
+    fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
+        let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
+        is_due || now.since(self.looked) >= LOOK_INTERVAL
+    }
+
+    /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest
+    /// as flushed.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn drain(&mut self, patience: Duration) -> Result<()> {
+        for port in &mut self.ports {
+            // Frames of one that cannot are taken until the time is over.
+            let _taken = port.port.set_intake(false);
+        }
+        let mut now = monotonic_ns();
+        let end = now.saturating_add(patience.as_nanos());
+        let mut waiter = Waiter::new(self.wait, &self.descriptors(&[]));
+        while now < end {
+            if self.turn(Instant::from_nanos(now)) {
+                waiter.worked(now);
+                now = monotonic_ns();
+            } else if self.is_busy() {
+                let deadline = self.deadline(now).map_or(end, |deadline| deadline.min(end));
+                self.expected = Instant::from_nanos(waiter.wakes_at(now, Some(deadline)));
+                now = waiter.wait(now, Some(deadline))?;
+            } else {
+                break;
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.flush(Instant::from_nanos(now), &mut self.pool);
+        }
+        Taps::hand_over(&mut self.taps, &mut self.lanes);
+        // Its records end here.
+        self.taps = None;
+        Ok(())
+    }
+
+    /// Returns whether frames wait to be sent.
+    fn is_busy(&self) -> bool {
+        let waits = |port: &OpenPort| port.port.deadline().is_some();
+        self.lanes.iter().any(|lane| lane.held() > 0) || self.ports.iter().any(waits)
+    }
+
+    /// Opens or closes the intake of the ports as another thread wants it. A port that cannot yet
+    /// says so by its state, and tries again when it is refreshed. Returns whether it did
+    /// something, which may take long.
+    fn follow_intake(&mut self, intake: &Intake) -> bool {
+        let wish = intake.wanted();
+        let Some(wish) = wish.filter(|_| wish != self.followed) else { return false };
+        self.followed = Some(wish);
+        self.is_beginning |= wish.open && !self.intake;
+        self.intake = wish.open;
+        let mut by_all = true;
+        for port in &mut self.ports {
+            by_all &= port.port.set_intake(wish.open).is_ok();
+        }
+        intake.report(Done { number: wish.number, is_open: wish.open, by_all });
+        true
+    }
+
+    fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
+        let ports = self.ports.iter().flat_map(|port| port.port.descriptors());
+        ports.chain(wake.iter().copied()).collect()
+    }
+
+    /// Receives frames and sends those that are due; returns whether there were any.
+    fn turn(&mut self, now: Instant) -> bool {
+        self.lanes.iter_mut().for_each(|lane| lane.begin(now));
+        if now.since(self.expected) > self.lag_max {
+            self.count_stall(now.since(self.expected));
+            let limit = now.before(self.lag_max);
+            for lane in &mut self.lanes {
+                lane.forfeit_before(limit, &mut self.pool);
+            }
+        }
+        (self.expected, self.is_beginning) = (now, false);
+        let mut worked = false;
+        let mut seen = [None; PORTS_MAX];
+        for (port, seen) in (0..self.ports.len()).zip(&mut seen) {
+            self.ports[port].port.reclaim(&mut self.pool);
+            worked |= self.receive(port, seen);
+        }
+        for lane in &mut self.lanes {
+            // While more frames wait in a ring, time has advanced only to the last one taken.
+            let seen = lane.from.iter().filter_map(|port| seen[*port]).min();
+            lane.serve(now, seen);
+            lane.release_dropped(&mut self.pool);
+            worked |= lane.send(&mut self.pool, self.ports[lane.to].port.as_mut());
+        }
+        if self.taps.is_some() {
+            Taps::hand_over(&mut self.taps, &mut self.lanes);
+        }
+        worked
+    }
+
+    /// Notes a stall, if frames may have waited for the loop.
+    fn count_stall(&mut self, length: Duration) {
+        let is_idle = !self.intake && !self.is_busy();
+        if !self.is_beginning && !is_idle {
+            self.stalls += 1;
+            self.watch.stalled = length;
+        }
+    }
+
+    /// Empties the rings of a port as far as one turn allows, and hands each frame to the lane it
+    /// takes; returns whether there were any. If frames still wait in a ring, `seen` becomes the
+    /// latest instant up to which all rings were emptied.
+    fn receive(&mut self, port: usize, seen: &mut Option<Instant>) -> bool {
+        let mut worked = false;
+        for ring in 0..self.ports[port].port.rings() {
+            let input = &mut self.ports[port].port;
+            let more = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            if let Some(last) = self.inbox.last() {
+                worked = true;
+                let last = Instant::from_nanos(last.at_ns);
+                if more {
+                    *seen = Some(seen.map_or(last, |seen| seen.min(last)));
+                }
+            }
+            self.distribute(port);
+        }
+        worked
+    }
+
+    /// Hands each frame of the inbox to the lanes of the ports that it goes to.
+    fn distribute(&mut self, port: usize) {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        for received in inbox.drain(..) {
+            self.forward(port, received);
+        }
+        self.inbox = inbox;
+    }
+
+    fn forward(&mut self, port: usize, received: Received) {
+        let bytes = self.pool.bytes(received.frame);
+        let at = Instant::from_nanos(received.at_ns);
+        let route = self.stations.route(bytes, port, at);
+        let headers = Headers::parse_ethernet(bytes);
+        let OpenPort { number, kept, .. } = &mut self.ports[port];
+        let lanes = match route {
+            Route::Port(to) => &self.routes[port][to..=to],
+            Route::Others => &self.routes[port][..],
+            Route::Local | Route::Host | Route::Reserved => &[],
+        };
+        let mut ways = lanes.iter().flatten();
+        let Some(first) = ways.next() else {
+            kept.count(route);
+            self.pool.release(received.frame);
+            return;
+        };
+        for way in ways {
+            if let Some(frame) = self.pool.copy(received.frame) {
+                let received = Received { frame, ..received };
+                self.lanes[*way].accept(&mut self.pool, received, &headers, *number);
+            } else {
+                kept.copies += 1;
+            }
+        }
+        self.lanes[*first].accept(&mut self.pool, received, &headers, *number);
+    }
+
+    /// Returns when a link, a port, or a busy interface must be served again.
+    fn deadline(&self, now: u64) -> Option<u64> {
+        let lanes = self.lanes.iter().filter_map(|lane| lane.deadline()).map(Instant::as_nanos);
+        let ports = self.ports.iter().filter_map(|port| port.port.deadline());
+        let busy = self.lanes.iter().any(Lane::has_outbox);
+        let retry = busy.then_some(now + RETRY_INTERVAL.as_nanos());
+        lanes.chain(ports).chain(retry).min()
+    }
+
+    /// Checks whether an interface disappeared, came back or changed; returns whether descriptors
+    /// may have changed.
+    fn look_after_ports(&mut self, now: Instant, waiter: &Waiter) -> bool {
+        if now.since(self.refreshed) < REFRESH_INTERVAL && !waiter.has_failed() {
+            return false;
+        }
+        self.refreshed = now;
+        let before = self.descriptors(&[]);
+        let mut changed = false;
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let before = port.port.state();
+            if port.port.refresh() != before {
+                // Behind a cable that was pulled, or another interface, may be other stations.
+                self.stations.forget(index);
+                self.stations.set_own(index, port.port.address());
+                changed = true;
+            }
+        }
+        self.look_for_faults(now, changed);
+        if let Some(carrier) = &mut self.carrier {
+            let up: Vec<_> =
+                self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
+            carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
+        }
+        let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
+        if slot > self.pool.slot_len() {
+            self.pool.grow(slot);
+            for port in &mut self.ports {
+                // A port that cannot share the new memory says so by its state, and tries again.
+                let _tries_again = port.port.attach(&mut self.pool);
+            }
+        }
+        before != self.descriptors(&[])
+    }
+
+    /// Returns the number of frames of the pool that lanes and ports hold.
+    fn frames_held(&self) -> usize {
+        let ports = self.ports.iter().map(|port| port.port.held()).sum::<usize>();
+        ports + self.lanes.iter().map(Lane::held).sum::<usize>()
+    }
+
+    /// Returns the names of the ports.
+    fn names(&self) -> Vec<String> {
+        let ports = self.ports.iter().map(|port| (port.port.interface(), port.port.kind()));
+        port_names(&ports.collect::<Vec<_>>())
+    }
+
+    /// Returns the status at once: for callers whose frames may wait for it.
+    pub fn status(&mut self) -> Status {
+        let board = Board::new();
+        let now = Instant::from_nanos(monotonic_ns());
+        Publisher::new(self).end(now, self, &board);
+        board.latest().expect("the status was published")
+    }
+}
+
+impl Source for Bridge {
+    fn labels(&self) -> Labels {
+        let port = |port: &OpenPort| (port.port.kind(), port.why.clone());
+        Labels {
+            started: self.started,
+            frames_max: self.pool.capacity() as u64,
+            lanes: self.lanes.iter().map(Lane::labels).collect(),
+            ports: self.ports.iter().map(port).collect(),
+        }
+    }
+
+    fn head(&mut self, head: &mut Head) {
+        let used = self.pool.capacity() - self.pool.free_count();
+        debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
+        head.stalls = self.stalls;
+        (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
+        head.frames_free = self.pool.free_count() as u64;
+        for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
+            *unread = *lane.unread();
+        }
+        for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
+            *removed = lane.retired();
+        }
+        for (lane, found) in self.lanes.iter().zip(&mut head.found) {
+            *found = lane.found();
+        }
+        for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
+            port.count(counts);
+        }
+    }
+
+    fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts {
+        self.lanes[lane].counts(leaf)
+    }
+
+    fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram) {
+        self.lanes[lane].copy_delays(leaf, mark, to);
+    }
+}
+
+impl OpenPort {
+    fn count(&mut self, counts: &mut PortCounts) {
+        counts.interface.clear();
+        counts.interface.push_str(self.port.interface());
+        counts.state = self.port.state();
+        counts.counters = self.port.counters();
+        counts.rings = self.port.rings();
+        counts.kept = self.kept;
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.restore(|port, up| self.ports[port].port.set_up(up).is_ok());
+        }
+    }
+}
+
+/// Empties a descriptor that woke the loop, which would else wake it again and again.
+fn quiet(readable: RawFd) {
+    let mut bytes = [0u8; 64];
+    // SAFETY: `bytes` is valid for its length. The caller of [`Bridge::run`] keeps the descriptor
+    // open; one that is not is an error of this call, which changes nothing.
+    unsafe { libc::read(readable, bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
+fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
+    let reaches = |from: usize| (0..ports).filter(|to| routes[from][*to].is_some()).collect();
+    CarrierPass::new((0..ports).map(reaches).collect())
+}
+
+/// Returns the lane of each way from a port to another.
+fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
+    let refused = |why: String, cure| SystemError::refused("join the ports", why, cure);
+    if !(2..=PORTS_MAX).contains(&ports) {
+        let why = format!("{ports} ports are not 2 to {PORTS_MAX}");
+        return Err(refused(why, "make several bridges"));
+    }
+    let mut routes = Routes::default();
+    for (index, lane) in lanes.iter().enumerate() {
+        for from in &lane.from {
+            let name = &lane.name;
+            if *from >= ports || lane.to >= ports || *from == lane.to {
+                return Err(refused(format!("`{name}` names no two ports"), ""));
+            }
+            if routes[*from][lane.to].replace(index).is_some() {
+                return Err(refused(format!("`{name}` shares a way with another"), ""));
+            }
+        }
+    }
+    Ok(routes)
+}
+
+/// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
+/// the rest of a super-packet, unless that is one of very small segments.
+const IN_HAND_MAX: usize = BATCH + 2048;
+/// The interval at which requests for the status are noticed while frames keep arriving.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// The time after which a busy interface is offered its frames again.
+const RETRY_INTERVAL: Duration = Duration::from_micros(50);
+/// The interval at which interfaces are checked while frames keep arriving.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+#[path = "bridge_tests.rs"]
+mod tests;

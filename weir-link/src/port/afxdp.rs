@@ -1,0 +1,990 @@
+//! One Ethernet interface as a source and sink of frames, over AF_XDP.
+//!
+//! A program at the driver (or, where the driver cannot run one, right behind it) takes every frame
+//! away from the kernel's stack. The kernel copies it into a slot of the pool that this port lent,
+//! and sends frames from their slots: between two such ports this program copies no bytes. A frame
+//! longer than a chunk comes in pieces, each in a slot; they are joined in the first one's.
+//!
+//! The privileged half (`authority.rs`) makes the sockets and attaches the program; this half maps
+//! the rings and moves frames. While the intake is closed the program is detached. The kernel gives
+//! an interface's queue to one process at a time, so a port that begins with a closed intake makes
+//! its sockets at once, which takes long, and has them bound when that opens.
+//!
+//! Every port registers the pool's memory by itself, so none depends on another, and any may vanish
+//! and come back. Invariant: each slot that is lent is in the fill ring, in the kernel, in a
+//! receive ring, or spare; each frame in flight is in the transmit ring, in the kernel, or in the
+//! completion ring.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::xdp_desc;
+
+use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
+use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
+use crate::offload::unfinished;
+use crate::pool::{FrameId, FramePool, Memory};
+use crate::stations::Address;
+use crate::xsk::{self, Queue, QueueConfig};
+use authority::XdpAuthority;
+use weir_host::bpf::Hook;
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::{Interface, is_running};
+use weir_host::wait::{SLEEP_MAX_NS, monotonic_ns};
+
+mod authority;
+mod program;
+
+/// The line of this kind in [`super::KINDS`].
+pub(super) const KIND: Kind = Kind {
+    keyword: KEYWORD,
+    summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
+    suits: Some(suits),
+    room,
+    authority: |config| {
+        Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpNative, Hook::XdpGeneric])?))
+    },
+    open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD)?)),
+};
+
+/// The same behind the driver, for drivers whose own XDP does not work.
+pub(super) const KIND_GENERIC: Kind = Kind {
+    keyword: KEYWORD_GENERIC,
+    summary: "afxdp behind the driver, where the driver's own part does not work",
+    suits: None,
+    room,
+    authority: |config| Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpGeneric])?)),
+    open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD_GENERIC)?)),
+};
+
+const KEYWORD: &str = "afxdp";
+const KEYWORD_GENERIC: &str = "afxdp-generic";
+
+/// Frames of these drivers come from the same machine, where a sender leaves super-packets whole.
+const DRIVERS_WITHOUT_WIRE: [&str; 3] = ["veth", "tun", "virtio_net"];
+
+fn suits(interface: &str) -> std::result::Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let interface = Interface::open(interface).map_err(|error| text(&error))?;
+    let driver = interface.driver().map_err(|error| text(&error))?;
+    if DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()) {
+        return Err(format!(
+            "the other end of a {driver} interface is on this machine and may send several packets \
+             as one, which {KEYWORD} does not cut; `kind = \"{KEYWORD}\"` takes it all the same"
+        ));
+    }
+    match interface.receive_queues().map_err(|error| text(&error))? {
+        0 | 1 => Ok(()),
+        queues => Err(format!(
+            "the interface has {queues} receive queues, and {KEYWORD} reads one (`ethtool -L IF \
+             combined 1`)"
+        )),
+    }
+}
+
+/// One interface, open.
+struct AfXdp {
+    config: PortConfig,
+    authority: Box<dyn Authority>,
+    keyword: &'static str,
+    interface: Interface,
+    /// Whether frames come in.
+    intake: bool,
+    /// What the authority said last.
+    parts: XdpParts,
+    /// The interface's number; 0 if it is gone.
+    index: u32,
+    mtu: usize,
+    state: PortState,
+    counters: PortCounters,
+    /// `None` while the interface is gone or cannot be opened.
+    live: Option<Live>,
+    /// Sockets over the pool's memory that wait to be bound.
+    prepared: Option<Prepared>,
+    shared: Option<Shared>,
+    ledger: Ledger,
+    transmit: Transmit,
+    /// When the rings were last looked at, in nanoseconds of CLOCK_MONOTONIC.
+    looked_ns: u64,
+}
+
+/// What stamps the frames of a ring get, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say
+/// when a frame came.
+#[derive(Clone, Copy, Default)]
+struct Stamps {
+    /// How many of its entries may have come as early as `since_ns`.
+    doubtful: u32,
+    since_ns: u64,
+    last_ns: u64,
+}
+
+/// The pool's memory, which this port shares with the kernel.
+#[derive(Clone)]
+struct Shared {
+    memory: Arc<Memory>,
+    slot_len: usize,
+    slots: usize,
+}
+
+/// The program at the interface, and the sockets that it feeds.
+struct Live {
+    // Fields drop in this order: no frame is redirected to a socket that is closed.
+    /// Keeps the program attached; `None` while the intake is closed.
+    link: Option<OwnedFd>,
+    queue: Queue,
+    /// For each ring, the start of a frame of which more pieces are to come.
+    partial: Vec<Option<Partial>>,
+    /// For each ring, the kernel's counts as last read.
+    counted: Vec<Counted>,
+    stamps: Vec<Stamps>,
+    pieces: bool,
+    chunk: usize,
+}
+
+/// Sockets that are not bound.
+struct Prepared {
+    queue: Queue,
+    pieces: bool,
+}
+
+/// The first pieces of a frame.
+#[derive(Clone, Copy, Debug)]
+struct Partial {
+    slot: u32,
+    start: usize,
+    /// [`TOO_LONG`] once the slot cannot hold the frame.
+    end: usize,
+}
+
+const TOO_LONG: usize = usize::MAX;
+
+/// What this port has of the pool.
+#[derive(Default)]
+struct Ledger {
+    /// For each slot, the pieces of its frame that are in flight.
+    pieces: Vec<u8>,
+    /// Lent slots that no ring has.
+    spare: Vec<u32>,
+    /// For each slot, whether it is lent.
+    is_lent: Vec<bool>,
+    lent: usize,
+    /// Frames in flight, their pieces, and frames to be released that are no more.
+    flying: usize,
+    flying_pieces: usize,
+    abandoned: Vec<FrameId>,
+}
+
+/// The transmit ring as seen from here.
+#[derive(Default)]
+struct Transmit {
+    /// The entry up to which the kernel has taken frames.
+    taken: u32,
+    /// Frames that the kernel dropped, whose completion is still to come.
+    dropped: u64,
+    kicked_ns: u64,
+}
+
+/// The kernel's counts of one ring.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    ring_full: u64,
+    dropped: u64,
+    fill_empty: u64,
+}
+
+impl AfXdp {
+    fn open(
+        config: PortConfig,
+        mut authority: Box<dyn Authority>,
+        keyword: &'static str,
+    ) -> Result<Self> {
+        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&config.interface)) };
+        let mut parcel = Parcel::new(granted.descriptors, &config.interface);
+        let interface = Interface::of(parcel.next()?, &config.interface);
+        let action = || format!("open an AF_XDP port on `{}`", config.interface);
+        let failed = |cause| SystemError::new(action(), cause);
+        let mut port = Self {
+            mtu: interface.mtu().map_err(failed)?,
+            intake: config.intake,
+            index: parts.index,
+            parts,
+            state: PortState::Gone,
+            counters: PortCounters::default(),
+            live: None,
+            prepared: None,
+            shared: None,
+            ledger: Ledger::default(),
+            transmit: Transmit::default(),
+            looked_ns: 0,
+            config,
+            authority,
+            keyword,
+            interface,
+        };
+        port.state = port.look().unwrap_or(PortState::Gone);
+        Ok(port)
+    }
+
+    /// Opens the sockets, and then has the program redirect frames to them. Sockets of before are
+    /// closed only when new ones are made, which takes long: registering the pool's memory does.
+    fn go_live(&mut self, patience: Duration) -> Result<()> {
+        let was_live = self.live.is_some();
+        let pieces = needs_pieces(self.mtu);
+        let prepared = self.prepared.take().filter(|prepared| prepared.pieces == pieces);
+        let made = prepared.map_or_else(|| self.make_queue(pieces), |prepared| Ok(prepared.queue));
+        let queue = match made {
+            // There may be no room for both.
+            Err(_) if was_live => {
+                self.close();
+                self.make_queue(pieces)?
+            }
+            made => made?,
+        };
+        self.close();
+        let patience = if was_live { patience.max(PATIENCE_REOPENED) } else { patience };
+        if let Err(error) = self.bind(patience) {
+            if error.errno() == Some(libc::EBUSY) {
+                // They serve the next try.
+                self.prepared = Some(Prepared { queue, pieces });
+            }
+            return Err(error);
+        }
+        let rings = queue.received.len();
+        self.transmit = Transmit::default();
+        self.live = Some(Live {
+            link: None,
+            queue,
+            partial: vec![None; rings],
+            counted: vec![Counted::default(); rings],
+            stamps: vec![Stamps::default(); rings],
+            pieces,
+            chunk: chunk(self.mtu),
+        });
+        // The first frame needs a slot.
+        self.fill();
+        // Without the program the sockets are of no use.
+        self.attach_program().inspect_err(|_| self.live = None)
+    }
+
+    /// Makes the sockets for an intake that opens later. What fails now is tried again then.
+    fn prepare(&mut self) {
+        let pieces = needs_pieces(self.mtu);
+        if !self.intake && self.can_go_live() {
+            let made = self.make_queue(pieces);
+            self.prepared = made.ok().map(|queue| Prepared { queue, pieces });
+        }
+    }
+
+    /// Makes the sockets over the pool's memory, and maps their rings.
+    fn make_queue(&mut self, pieces: bool) -> Result<Queue> {
+        let shared = self.shared.as_ref().expect("a pool is attached before sockets are opened");
+        let memory = Some(Arc::clone(&shared.memory));
+        let area = Area { len: shared.slots * shared.slot_len, pieces, memory };
+        let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
+        let file = shared.memory.file().map(|file| file.try_clone_to_owned()).transpose();
+        let passed = file.map_err(failed)?.into_iter().collect();
+        let sockets = self.authority.ask(Ask::Sockets(area), passed)?.descriptors;
+        let config = queue_config(&self.config);
+        if sockets.len() != config.ring_entries.len() {
+            return Err(misfit(&self.config.interface));
+        }
+        // SAFETY: the pool lends the slots that `fill` pushes, so no one else uses them, and
+        // `shared` keeps the memory until after the queue is dropped.
+        unsafe { Queue::map(sockets, &config) }.map_err(failed)
+    }
+
+    /// Has the sockets bound. The kernel releases those of a process that ended some time after it.
+    fn bind(&mut self, patience: Duration) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let ask = Ask::Bind { intake: self.intake, anew: false };
+            match self.authority.ask(ask, Vec::new()) {
+                Err(error) if error.errno() == Some(libc::EBUSY) && start.elapsed() < patience => {
+                    thread::sleep(RETRY_AFTER);
+                }
+                outcome => return outcome.map(drop),
+            }
+        }
+    }
+
+    /// Has frames come to the sockets.
+    fn attach_program(&mut self) -> Result<()> {
+        let granted = self.authority.ask(Ask::Attach, Vec::new())?;
+        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&self.config.interface)) };
+        let link = Parcel::new(granted.descriptors, &self.config.interface).next()?;
+        self.parts = parts;
+        if let Some(live) = &mut self.live {
+            live.link = Some(link);
+        }
+        Ok(())
+    }
+
+    /// Closes the sockets. Lent slots become spare; frames that the kernel took count as sent.
+    fn close(&mut self) {
+        self.read_kernel_counts();
+        let Some(mut live) = self.live.take() else { return };
+        let waiting = live.queue.transmit.frames_since(self.transmit.taken).len() as u64;
+        for (ring, lost) in live.queue.received.iter_mut().zip(&mut self.counters.ring_overruns) {
+            *lost += ring.waiting();
+        }
+        drop(live);
+        let gone = self.ledger.abandon() as u64;
+        self.counters.send_no_link += waiting;
+        self.counters.sent += gone.saturating_sub(waiting + self.transmit.dropped);
+        self.transmit = Transmit::default();
+    }
+
+    /// Follows the interface: another name, another interface of the same name, another MTU.
+    fn look(&mut self) -> io::Result<PortState> {
+        let is_here = self.index != 0 && self.interface.follow(self.index).is_ok();
+        if !is_here {
+            if self.index != 0 {
+                self.index = 0;
+                self.close();
+                self.interface.rename(&self.config.interface);
+            }
+            self.index = self.interface.index()?;
+            self.counters.rebinds += 1;
+        } else if self.live.as_ref().is_some_and(|live| !live.queue.is_bound()) {
+            // It went and came back under the same number, without the sockets and the program.
+            self.close();
+            self.counters.rebinds += 1;
+        }
+        let found = self.interface.mtu_and_flags(self.index)?;
+        let Some((mtu, flags)) = found else { return Ok(self.state) };
+        self.mtu = mtu;
+        let is_running = is_running(flags);
+        if !is_running && self.is_sending() {
+            // What the kernel did not take must not be sent whenever the cable is back.
+            self.close();
+        }
+        self.begin(Duration::ZERO).map_err(|error| error.cause)?;
+        Ok(if is_running { PortState::Up } else { PortState::Down })
+    }
+
+    /// Has frames come, if they do not and are wanted. Sockets that frames of the MTU no longer fit
+    /// stay as long as there is no memory for new ones: the bridge makes the pool's slots longer,
+    /// and attaches it again.
+    fn begin(&mut self, patience: Duration) -> Result<()> {
+        match &self.live {
+            _ if !self.intake => Ok(()),
+            Some(live) if !live.pieces && needs_pieces(self.mtu) && self.can_go_live() => {
+                self.go_live(patience)
+            }
+            Some(Live { link: None, .. }) => self.attach_program(),
+            None if self.can_go_live() => self.go_live(patience),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a pool is attached that fits the interface's MTU.
+    fn can_go_live(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.slot_len >= slot_len(self.mtu))
+    }
+
+    fn is_sending(&self) -> bool {
+        let next = self.live.as_ref().map(|live| live.queue.transmit.next());
+        next.is_some_and(|next| next != self.transmit.taken)
+    }
+
+    /// Lends slots up to the limit.
+    fn refill(&mut self, pool: &mut FramePool) {
+        self.ledger.borrow(pool, lent_max(&self.config));
+        self.fill();
+    }
+
+    /// Gives the kernel the slots that are lent and that it does not have.
+    fn fill(&mut self) {
+        let (Some(live), Some(shared)) = (&mut self.live, &self.shared) else { return };
+        let fill = &mut live.queue.fill;
+        for _ in 0..fill.room() {
+            let Some(slot) = self.ledger.spare.pop() else { break };
+            fill.push(slot as u64 * shared.slot_len as u64);
+        }
+        fill.publish();
+    }
+
+    /// Notices that nobody looked at the rings for long. The frames in them then get the earliest
+    /// instant at which they may have come: a fresh one may be dropped as stale, but none is
+    /// delivered that is too old.
+    fn doubt_after_stall(&mut self, now_ns: u64) {
+        let looked_ns = std::mem::replace(&mut self.looked_ns, now_ns);
+        if looked_ns == 0 || now_ns.saturating_sub(looked_ns) < STALL_NS {
+            return;
+        }
+        let Some(live) = &mut self.live else { return };
+        for (ring, stamps) in live.queue.received.iter_mut().zip(&mut live.stamps) {
+            (stamps.doubtful, stamps.since_ns) = (ring.entries_waiting(), looked_ns);
+        }
+    }
+
+    /// Makes a frame of a received descriptor; `None` if more pieces are to come, or it is too
+    /// long.
+    fn take(&mut self, ring: usize, entry: xdp_desc, pool: &mut FramePool) -> Option<FrameId> {
+        let (live, shared) = (self.live.as_mut()?, self.shared.as_ref()?);
+        let slot = (entry.addr / shared.slot_len as u64) as u32;
+        let start = (entry.addr % shared.slot_len as u64) as usize;
+        let piece = start..start + entry.len as usize;
+        let is_last = xsk::is_last(&entry);
+        let partial = &mut live.partial[ring];
+        let Some(first) = partial else {
+            if is_last {
+                self.ledger.end_loan(slot);
+                return Some(pool.accept(slot, piece));
+            }
+            *partial = Some(Partial { slot, start, end: piece.end });
+            return None;
+        };
+        if first.end.saturating_add(piece.len()) <= shared.slot_len {
+            let at = first.end;
+            first.end += piece.len();
+            pool.append(slot, piece, first.slot, at);
+        } else {
+            first.end = TOO_LONG;
+        }
+        self.ledger.spare.push(slot);
+        if !is_last {
+            return None;
+        }
+        let Partial { slot, start, end } = partial.take()?;
+        if end == TOO_LONG {
+            self.ledger.spare.push(slot);
+            self.counters.oversize += 1;
+            return None;
+        }
+        self.ledger.end_loan(slot);
+        Some(pool.accept(slot, start..end))
+    }
+
+    /// Puts a frame into the transmit ring; `None` if it does not fit there.
+    fn push(&mut self, pool: &mut FramePool, frame: FrameId) -> Option<()> {
+        let live = self.live.as_mut()?;
+        let (mut start, len) = pool.place(frame);
+        let mut count = (start + len).div_ceil(live.chunk) - start / live.chunk;
+        if count > 1 && !live.pieces {
+            // It came from a port of longer frames, and lies across chunks.
+            pool.align(frame);
+            (start, count) = (pool.place(frame).0, 1);
+        }
+        let in_flight = self.ledger.flying_pieces + count;
+        if in_flight > TRANSMIT_ENTRIES as usize || live.queue.transmit.room() < count as u32 {
+            return None;
+        }
+        let end = start + len;
+        while start < end {
+            let next = ((start / live.chunk + 1) * live.chunk).min(end);
+            let options = if next < end { libc::XDP_PKT_CONTD } else { 0 };
+            let len = (next - start) as u32;
+            live.queue.transmit.push(xdp_desc { addr: start as u64, len, options });
+            start = next;
+        }
+        self.ledger.take_off(frame, count);
+        Some(())
+    }
+
+    /// Makes the kernel send what is in the transmit ring, as far as it takes it. Frames that it
+    /// drops are marked in `sent`, if they are among `frames`.
+    fn flush(&mut self, frames: &[FrameId], sent: &mut Sent) {
+        let Some(live) = &mut self.live else { return };
+        let slot_len = self.shared.as_ref().map_or(1, |shared| shared.slot_len);
+        let lose = |address: u64, sent: &mut Sent| {
+            let frame = FrameId((address / slot_len as u64) as u32);
+            if let Some(index) = frames.iter().position(|other| *other == frame) {
+                sent.lost |= 1 << index;
+            }
+        };
+        live.queue.transmit.publish();
+        let mut refusals = 0;
+        while self.transmit.taken != live.queue.transmit.next() && refusals < REFUSALS_MAX {
+            let outcome = live.queue.kick();
+            let before = self.transmit.taken;
+            self.transmit.taken = live.queue.transmit.taken(before);
+            match outcome {
+                // Only an empty ring ends a call without an error.
+                Ok(()) => self.transmit.taken = live.queue.transmit.next(),
+                Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
+                    // The interface refused one frame, and the kernel dropped it. The ring's index
+                    // includes it unless it was the first.
+                    let (address, end) = live.queue.transmit.refused(before, self.transmit.taken);
+                    self.transmit.taken = end;
+                    self.transmit.dropped += 1;
+                    self.counters.send_refused += 1;
+                    lose(address, sent);
+                }
+                Err(cause) if is_link_lost(&cause) => {
+                    let waiting = live.queue.transmit.frames_since(self.transmit.taken);
+                    self.refresh();
+                    if !self.is_sending() {
+                        waiting.iter().for_each(|address| lose(*address, sent));
+                    }
+                    return;
+                }
+                Err(_) if self.transmit.taken == before => refusals += 1,
+                Err(_) => {}
+            }
+        }
+        self.transmit.kicked_ns = monotonic_ns();
+    }
+
+    /// Adds what the kernel counted since the last time.
+    fn read_kernel_counts(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        let (mut dropped, mut without_slot) = (0, 0);
+        for (ring, before) in live.counted.iter_mut().enumerate() {
+            let Ok(now) = live.queue.statistics(ring) else { continue };
+            self.counters.ring_overruns[ring] += now.rx_ring_full - before.ring_full;
+            dropped += now.rx_dropped - before.dropped;
+            if ring == 0 {
+                // The sockets share the fill ring, and its count.
+                without_slot += now.rx_fill_ring_empty_descs - before.fill_empty;
+            }
+            *before = Counted {
+                ring_full: now.rx_ring_full,
+                dropped: now.rx_dropped,
+                fill_empty: now.rx_fill_ring_empty_descs,
+            };
+        }
+        let without_slot = dropped.min(without_slot);
+        self.counters.pool_exhausted += without_slot;
+        self.counters.truncated += dropped - without_slot;
+    }
+}
+
+impl Port for AfXdp {
+    fn kind(&self) -> &'static str {
+        self.keyword
+    }
+
+    fn interface(&self) -> &str {
+        self.interface.name()
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.interface.address().ok().map(Address::new)
+    }
+
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
+        self.refresh();
+        set.map(drop)
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.intake = open;
+        if open {
+            return self.begin(PATIENCE_TAKE_OVER);
+        }
+        if let Some(live) = &mut self.live {
+            live.link = None;
+        }
+        Ok(())
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn slot_len(&self) -> usize {
+        slot_len(self.mtu)
+    }
+
+    fn shares_memory(&self) -> bool {
+        self.config.through.is_some()
+    }
+
+    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
+        let memory = Arc::clone(pool.memory());
+        let (slot_len, slots) = (pool.slot_len(), pool.capacity());
+        assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
+        self.prepared = None;
+        // The memory of before stays until the sockets over it are closed.
+        let _before = self.shared.replace(Shared { memory, slot_len, slots });
+        self.ledger.resize(slots);
+        self.ledger.borrow(pool, lent_max(&self.config));
+        if self.intake && self.can_go_live() {
+            self.go_live(PATIENCE).inspect_err(|_| self.close())?;
+        } else {
+            self.close();
+            self.prepare();
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let name = self.interface.name();
+        let mut warnings = Vec::new();
+        if !self.parts.keeps_tags && self.parts.takes_tags_off {
+            warnings.push(format!(
+                "`{name}` may lose VLAN tags, which its kernel or network card keeps beside the \
+                 frame: `ethtool -K {name} rxvlan off`, at the other end of a veth pair `ethtool \
+                 -K PEER txvlan off tx-vlan-stag-hw-insert off`, or kind afpacket"
+            ));
+        }
+        if self.parts.leaves_checksums {
+            let what = match self.parts.is_native {
+                true => "checksums inside tunnels that begin at the other end of",
+                false => "super-packets, and checksums inside tunnels, from the other end of",
+            };
+            warnings.push(format!(
+                "{what} `{name}` are not finished: `ethtool -K PEER tx off` there, or kind afpacket"
+            ));
+        }
+        warnings
+    }
+
+    fn state(&self) -> PortState {
+        self.state
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        let sockets = self.live.iter().flat_map(|live| live.queue.sockets());
+        sockets.map(|socket| socket.as_raw_fd()).collect()
+    }
+
+    fn rings(&self) -> usize {
+        self.config.ring_slots().len()
+    }
+
+    fn receive(
+        &mut self,
+        ring: usize,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> bool {
+        let is_ready = |live: &mut Live| live.queue.received[ring].is_ready();
+        if !self.live.as_mut().is_some_and(is_ready) {
+            return false;
+        }
+        // Before the frames are looked at: more may arrive meanwhile.
+        self.refill(pool);
+        let now_ns = monotonic_ns();
+        self.doubt_after_stall(now_ns);
+        let full = out.len() + frames_max;
+        while out.len() < full {
+            let Some(live) = &mut self.live else { break };
+            let Some(entry) = live.queue.received[ring].pop() else { break };
+            let at_ns = live.stamps[ring].next(now_ns);
+            let Some(frame) = self.take(ring, entry, pool) else { continue };
+            if self.parts.leaves_checksums && unfinished::complete(pool.bytes_mut(frame)) {
+                self.counters.checksums_completed += 1;
+            }
+            self.counters.received += 1;
+            self.counters.received_bytes += pool.bytes(frame).len() as u64;
+            out.push(Received { frame, at_ns });
+        }
+        let Some(live) = &mut self.live else { return false };
+        live.queue.received[ring].publish();
+        live.queue.received[ring].is_ready()
+    }
+
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
+        let mut sent = Sent::default();
+        let frames = &frames[..frames.len().min(BATCH)];
+        if self.is_sending() {
+            self.flush(&[], &mut Sent::default());
+            if self.is_sending() {
+                return sent;
+            }
+        }
+        if self.live.is_none() || self.state != PortState::Up {
+            self.counters.send_no_link += frames.len() as u64;
+            frames.iter().for_each(|frame| pool.release(*frame));
+            sent.lose(frames.len());
+            return sent;
+        }
+        for frame in frames {
+            if is_too_long(pool.bytes(*frame), self.mtu) {
+                self.counters.send_too_long += 1;
+                pool.release(*frame);
+                sent.lose(1);
+                continue;
+            }
+            if self.push(pool, *frame).is_none() {
+                break;
+            }
+            sent.taken += 1;
+        }
+        self.flush(&frames[..sent.taken], &mut sent);
+        sent
+    }
+
+    fn reclaim(&mut self, pool: &mut FramePool) {
+        self.doubt_after_stall(monotonic_ns());
+        for frame in self.ledger.abandoned.drain(..) {
+            pool.release(frame);
+        }
+        if self.is_sending() {
+            self.flush(&[], &mut Sent::default());
+        }
+        let slot_len = self.shared.as_ref().map_or(1, |shared| shared.slot_len);
+        if let Some(live) = &mut self.live {
+            while let Some(address) = live.queue.completed.pop() {
+                let frame = FrameId((address / slot_len as u64) as u32);
+                if !self.ledger.land(frame) {
+                    continue;
+                }
+                if self.transmit.dropped > 0 {
+                    self.transmit.dropped -= 1;
+                } else {
+                    self.counters.sent += 1;
+                    self.counters.sent_bytes += pool.bytes(frame).len() as u64;
+                }
+                pool.release(frame);
+            }
+            live.queue.completed.publish();
+            if self.ledger.lent + REFILL_MIN <= lent_max(&self.config)
+                || !self.ledger.spare.is_empty()
+            {
+                self.refill(pool);
+            }
+        } else if self.index == 0 {
+            self.ledger.return_spare(pool);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.ledger.lent + self.ledger.flying + self.ledger.abandoned.len()
+    }
+
+    fn held_max(&self) -> usize {
+        held_max(&self.config)
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.is_sending().then_some(self.transmit.kicked_ns + KICK_AGAIN_NS)
+    }
+
+    fn refresh(&mut self) -> PortState {
+        if let Some(live) = &self.live {
+            live.queue.clear_errors();
+        }
+        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        self.read_kernel_counts();
+        self.counters
+    }
+}
+
+impl Stamps {
+    /// Returns the stamp of the next entry, which is taken at `now_ns`.
+    fn next(&mut self, now_ns: u64) -> u64 {
+        let at_ns = if self.doubtful > 0 { self.since_ns } else { now_ns };
+        self.doubtful = self.doubtful.saturating_sub(1);
+        self.last_ns = self.last_ns.max(at_ns);
+        self.last_ns
+    }
+}
+
+impl Ledger {
+    fn resize(&mut self, slots: usize) {
+        self.pieces.resize(slots, 0);
+        self.is_lent.resize(slots, false);
+    }
+
+    /// Has the pool lend slots until `lent_max` are lent, or it has no more.
+    fn borrow(&mut self, pool: &mut FramePool, lent_max: usize) {
+        while self.lent < lent_max {
+            let Some(slot) = pool.lend() else { break };
+            self.is_lent[slot as usize] = true;
+            self.lent += 1;
+            self.spare.push(slot);
+        }
+    }
+
+    fn end_loan(&mut self, slot: u32) {
+        let is_lent = &mut self.is_lent[slot as usize];
+        assert!(*is_lent, "the kernel writes only to slots that were lent");
+        *is_lent = false;
+        self.lent -= 1;
+    }
+
+    fn lent_slots(&self) -> Vec<u32> {
+        (0..).zip(&self.is_lent).filter(|(_, is_lent)| **is_lent).map(|(slot, _)| slot).collect()
+    }
+
+    fn take_off(&mut self, frame: FrameId, pieces: usize) {
+        self.pieces[frame.0 as usize] = pieces as u8;
+        self.flying += 1;
+        self.flying_pieces += pieces;
+    }
+
+    /// Counts a piece as sent; returns whether it was the frame's last.
+    fn land(&mut self, frame: FrameId) -> bool {
+        let pieces = &mut self.pieces[frame.0 as usize];
+        assert!(*pieces > 0, "the kernel completes only what was sent");
+        *pieces -= 1;
+        self.flying_pieces -= 1;
+        self.flying -= usize::from(*pieces == 0);
+        *pieces == 0
+    }
+
+    /// Takes everything from the rings, which are no more; returns how many frames were in flight.
+    fn abandon(&mut self) -> usize {
+        self.spare = self.lent_slots();
+        let flying = self.flying;
+        for (slot, pieces) in (0..).zip(&mut self.pieces) {
+            if *pieces > 0 {
+                *pieces = 0;
+                self.abandoned.push(FrameId(slot));
+            }
+        }
+        (self.flying, self.flying_pieces) = (0, 0);
+        flying
+    }
+
+    fn return_spare(&mut self, pool: &mut FramePool) {
+        for slot in self.spare.drain(..) {
+            self.is_lent[slot as usize] = false;
+            self.lent -= 1;
+            pool.take_back(slot);
+        }
+    }
+}
+
+fn held_max(config: &PortConfig) -> usize {
+    lent_max(config) + TRANSMIT_ENTRIES as usize
+}
+
+/// Returns the room of a port on an interface with this MTU.
+fn room(config: &PortConfig, mtu: usize) -> Room {
+    let received = config.ring_slots().iter().sum::<usize>();
+    let transmit = TRANSMIT_ENTRIES as usize;
+    let places = lent_max(config).next_power_of_two() + transmit;
+    let frames = (received + transmit) * size_of::<libc::xdp_desc>();
+    Room {
+        slot_len: slot_len(mtu),
+        held_max: held_max(config),
+        ring_bytes: frames + places * size_of::<u64>(),
+    }
+}
+
+/// Returns what both halves of a port take its queue to consist of.
+fn queue_config(config: &PortConfig) -> QueueConfig {
+    QueueConfig {
+        ring_entries: config.ring_slots().into_iter().map(|slots| slots as u32).collect(),
+        transmit_entries: TRANSMIT_ENTRIES,
+        fill_max: lent_max(config),
+    }
+}
+
+/// Returns the most slots that are lent: so many that a ring can be full and the others still get
+/// frames.
+fn lent_max(config: &PortConfig) -> usize {
+    config.ring_slots().iter().sum::<usize>() + LENT_BESIDE_RINGS
+}
+
+/// Returns whether frames of this MTU may lie in several chunks.
+fn needs_pieces(mtu: usize) -> bool {
+    mtu + HEADER_AND_TAGS + HEADROOM > CHUNK_MIN
+}
+
+fn chunk(mtu: usize) -> usize {
+    if needs_pieces(mtu) { CHUNK_MAX } else { CHUNK_MIN }
+}
+
+/// Returns the length of a slot: whole chunks, with room for the kernel before the frame.
+fn slot_len(mtu: usize) -> usize {
+    (HEADROOM + mtu + HEADER_AND_TAGS).next_multiple_of(chunk(mtu))
+}
+
+/// Returns whether an interface of this MTU must not send the frame.
+fn is_too_long(frame: &[u8], mtu: usize) -> bool {
+    if frame.len() <= mtu + HEADER_LEN {
+        return false;
+    }
+    let tag = matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+    frame.len() > mtu + HEADER_LEN + if tag { TAG_LEN } else { 0 }
+}
+
+fn is_link_lost(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
+}
+
+const HEADER_LEN: usize = 14;
+const TAG_LEN: usize = 4;
+const HEADER_AND_TAGS: usize = HEADER_LEN + 2 * TAG_LEN;
+/// What the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
+const HEADROOM: usize = 256;
+/// The lengths of a chunk that the kernel allows where a page has 4 KiB.
+const CHUNK_MIN: usize = 2048;
+const CHUNK_MAX: usize = 4096;
+/// The longest MTU: a frame has fewer pieces than the kernel's packets may have.
+const MTU_MAX: usize = 16_000;
+/// Entries of the transmit and completion rings.
+const TRANSMIT_ENTRIES: u32 = 2048;
+/// Slots that are lent beyond the entries of the receive rings: pieces that are joined, and those
+/// that the kernel has in hand.
+const LENT_BESIDE_RINGS: usize = 128;
+/// So many slots fewer than could be lent are lent before `reclaim` lends more.
+const REFILL_MIN: usize = 64;
+/// How many times in a row the kernel may take nothing before the frames wait.
+const REFUSALS_MAX: u32 = 3;
+/// After this time frames that wait in the transmit ring are offered again.
+const KICK_AGAIN_NS: u64 = 50_000;
+/// How long a queue may stay busy after the process that had it ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The pause between two attempts to bind.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+/// How long a queue is waited for at once when the intake opens: the process that had it ends now.
+const PATIENCE_TAKE_OVER: Duration = Duration::from_millis(100);
+/// How long a queue may stay busy after its sockets were closed here.
+const PATIENCE_REOPENED: Duration = Duration::from_millis(200);
+/// A loop that looks at its rings less often stalled: it sleeps for less, and frames end its sleep.
+const STALL_NS: u64 = SLEEP_MAX_NS + 5_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_whole_chunks_that_hold_a_frame() {
+        let rows = [
+            (68, false, 2048),
+            (1500, false, 2048),
+            (1770, false, 2048),
+            (1771, true, 4096),
+            (3818, true, 4096),
+            (3819, true, 8192),
+            (9000, true, 12_288),
+        ];
+        for (mtu, pieces, expected) in rows {
+            assert_eq!((needs_pieces(mtu), slot_len(mtu)), (pieces, expected), "MTU {mtu}");
+        }
+    }
+
+    #[test]
+    fn frames_of_a_stall_count_as_old_and_others_from_now() {
+        let mut stamps = Stamps { doubtful: 2, since_ns: 100, last_ns: 90 };
+        let taken = [(500, 100), (500, 100), (500, 500), (600, 600)];
+        for (now_ns, expected) in taken {
+            assert_eq!(stamps.next(now_ns), expected, "at {now_ns}");
+        }
+        // Stamps never go back.
+        (stamps.doubtful, stamps.since_ns) = (1, 550);
+        assert_eq!(stamps.next(700), 600);
+    }
+
+    #[test]
+    fn a_frame_may_be_longer_than_the_mtu_by_its_header_and_one_tag() {
+        for (kind, len, expected) in [
+            (0x0800u16, 1514, false),
+            (0x0800, 1515, true),
+            (0x8100, 1518, false),
+            (0x88a8, 1518, false),
+            (0x8100, 1519, true),
+        ] {
+            let mut frame = vec![0; len];
+            frame[12..14].copy_from_slice(&kind.to_be_bytes());
+            assert_eq!(is_too_long(&frame, 1500), expected, "{kind:04x} {len}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The privileged half of an AF_XDP port: sockets over the pool's memory, bound to the interface's
+//! queue, and the program that hands frames to them, attached.
+//!
+//! It retains the map from rings to sockets, to attach the program again; the kernel takes sockets
+//! out of a map when they are closed. Between making sockets and binding them it has copies of
+//! them, since the port must map their rings in between. The link of the program is the port's
+//! alone: however the port's process ends, the program is detached.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use super::program;
+use super::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config};
+use crate::authority::{Area, Ask, Authority, Granted, Reply, XdpParts, cannot, misfit};
+use crate::pool::Memory;
+use crate::port::{PortConfig, RINGS_MAX};
+use crate::xsk;
+use weir_host::bpf::{self, Hook, Link, Map, Program};
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::Interface;
+use weir_host::netns::NetNs;
+
+/// See the module.
+pub(super) struct XdpAuthority {
+    config: PortConfig,
+    /// Where the program may be attached, best first.
+    hooks: &'static [Hook],
+    interface: Interface,
+    index: u32,
+    namespace: NetNs,
+    /// What the sockets were made for, and the program is to be.
+    pieces: bool,
+    map: Map,
+    /// Made and not bound.
+    sockets: Vec<OwnedFd>,
+}
+
+/// How the program is attached.
+#[derive(Clone, Copy)]
+struct Attached {
+    hook: Hook,
+    keeps_tags: bool,
+}
+
+impl XdpAuthority {
+    /// The authority for an interface of this thread's network namespace.
+    pub(super) fn new(config: &PortConfig, hooks: &'static [Hook]) -> Result<Self> {
+        let interface = Interface::open(&config.interface)?;
+        let action = || format!("open an AF_XDP port on `{}`", config.interface);
+        check(&interface).map_err(|(why, cure)| SystemError::refused(action(), why, cure))?;
+        Ok(Self {
+            index: interface.index().map_err(|cause| SystemError::new(action(), cause))?,
+            config: config.clone(),
+            hooks,
+            interface,
+            namespace: NetNs::current()?,
+            pieces: false,
+            map: rings_map()?,
+            sockets: Vec::new(),
+        })
+    }
+
+    /// Tries what may fail, so that what cannot work is known before a pool exists. While the
+    /// intake is closed another process may have its program attached.
+    fn open(&mut self, intake: bool) -> Result<Granted> {
+        let failed = |cause| SystemError::new("open an AF_XDP port", cause);
+        self.pieces = needs_pieces(self.interface.mtu().map_err(failed)?);
+        let attached = match intake {
+            true => self.hook_up()?.1,
+            false => self.load()?,
+        };
+        let descriptors = vec![self.interface.share().map_err(failed)?];
+        Ok(Granted { reply: self.parts(attached), descriptors })
+    }
+
+    fn parts(&self, attached: Attached) -> Reply {
+        Reply::Xdp(XdpParts {
+            index: self.index,
+            is_native: attached.hook == Hook::XdpNative,
+            keeps_tags: attached.keeps_tags,
+            takes_tags_off: self.interface.takes_tags_off().unwrap_or(true),
+            leaves_checksums: leaves_checksums(&self.interface),
+        })
+    }
+
+    /// Makes the sockets, over the memory that was passed or that is in this process.
+    fn make(&mut self, area: &Area, passed: Vec<OwnedFd>) -> Result<Granted> {
+        self.pieces = area.pieces;
+        self.sockets.clear();
+        // The sockets of before are closed by now, and the kernel took them out of their map.
+        self.map = rings_map()?;
+        let memory = match (&area.memory, passed.into_iter().next()) {
+            (Some(memory), _) => Arc::clone(memory),
+            (None, Some(file)) => {
+                Arc::new(Memory::of_file(file, area.len).map_err(|cause| self.failed(cause))?)
+            }
+            (None, None) => return Err(misfit(self.interface.name())),
+        };
+        let config = queue_config(&self.config);
+        let chunk = if area.pieces { CHUNK_MAX } else { CHUNK_MIN };
+        let make = || xsk::make(&memory, area.len, chunk, &config);
+        self.sockets = self.namespace.within(make)?.map_err(|cause| self.failed(cause))?;
+        let copies = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
+        let descriptors = copies.map_err(|cause| self.failed(cause))?;
+        Ok(Granted { reply: Reply::Done, descriptors })
+    }
+
+    /// Binds the sockets and enters them into the map; the port has them alone from then on.
+    fn bind(&mut self) -> Result<Granted> {
+        if self.sockets.is_empty() {
+            // They were made by another authority: that of a keeper that ended.
+            return Err(misfit(self.interface.name()));
+        }
+        let bound = xsk::bind(&self.sockets, self.index, self.pieces);
+        bound.map_err(|cause| self.failed(cause))?;
+        if self.config.promiscuous {
+            let set = self.interface.set_promiscuous(self.index);
+            set.map_err(|cause| self.failed(cause))?;
+        }
+        for (ring, socket) in self.sockets.drain(..).enumerate() {
+            self.map.set_descriptor(ring, socket.as_fd())?;
+        }
+        Ok(Granted::done())
+    }
+
+    fn attach(&mut self) -> Result<Granted> {
+        let (link, attached) = self.hook_up()?;
+        Ok(Granted { reply: self.parts(attached), descriptors: vec![link.into()] })
+    }
+
+    /// Attaches the program that hands each frame to the socket of its ring.
+    fn hook_up(&self) -> Result<(Link, Attached)> {
+        self.namespace
+            .within(|| {
+                self.at_best_hook(|hook| {
+                    let (program, attached) = self.load_at(hook)?;
+                    Ok((program.attach(self.index, hook)?, attached))
+                })
+            })?
+            .map_err(|error| {
+                let action = format!("open an AF_XDP port on `{}`: ", self.interface.name());
+                SystemError { action: action + &error.action, ..error }
+            })
+    }
+
+    /// Loads the program only.
+    fn load(&self) -> Result<Attached> {
+        self.namespace.within(|| self.at_best_hook(|hook| Ok(self.load_at(hook)?.1)))?
+    }
+
+    fn at_best_hook<T>(&self, work: impl Fn(Hook) -> Result<T>) -> Result<T> {
+        let mut outcome = work(self.hooks[0]);
+        for hook in &self.hooks[1..] {
+            let is_final = |error: &SystemError| {
+                // Another program is there, or privileges are missing: the next place is no better.
+                matches!(error.errno(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM))
+            };
+            match outcome {
+                Err(error) if !is_final(&error) => outcome = work(*hook),
+                _ => break,
+            }
+        }
+        outcome
+    }
+
+    fn load_at(&self, hook: Hook) -> Result<(Program, Attached)> {
+        let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
+        let sorting = self.config.sorting.as_ref();
+        if let (Hook::XdpNative, Some(number)) = (hook, bpf::kernel_function(TAG_FUNCTION)) {
+            let code = program::to_rings(Some(number), sorting, &self.map);
+            let program = Program::load_for(kind, PROGRAM_NAME, &code, Some(self.index));
+            // A driver that has no such function refuses the program.
+            if let Ok(program) = program {
+                return Ok((program, Attached { hook, keeps_tags: true }));
+            }
+        }
+        let code = program::to_rings(None, sorting, &self.map);
+        let program = Program::load(kind, PROGRAM_NAME, &code)?;
+        Ok((program, Attached { hook, keeps_tags: false }))
+    }
+
+    fn failed(&self, cause: io::Error) -> SystemError {
+        let action = format!("open AF_XDP sockets on `{}`", self.interface.name());
+        let mut error = SystemError::new(action, cause);
+        match error.errno() {
+            Some(libc::EBUSY) => error.cure = "another program has its queue 0: end it".into(),
+            Some(libc::ENOBUFS) => error.cure = MEMLOCK_CURE.into(),
+            _ => {}
+        }
+        error
+    }
+}
+
+impl Authority for XdpAuthority {
+    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        let found = self.interface.find(self.index, &self.config.interface);
+        self.index = found.map_err(|cause| self.failed(cause))?;
+        match ask {
+            Ask::Open { intake } => self.open(intake),
+            Ask::Sockets(area) => self.make(&area, descriptors),
+            Ask::Bind { .. } => self.bind(),
+            Ask::Attach => self.attach(),
+            Ask::SetUp(up) => self.interface.set_up(up).map(|()| Granted::done()),
+            ask => Err(cannot(&ask, &self.config.interface)),
+        }
+    }
+}
+
+/// Returns why AF_XDP cannot serve an interface, and the cure.
+fn check(interface: &Interface) -> std::result::Result<(), (String, String)> {
+    let name = interface.name();
+    // A driver that does not say has one queue.
+    let queues = interface.receive_queues().unwrap_or(1);
+    if queues > 1 {
+        let why = format!("it receives into {queues} queues, and a policy rules over one");
+        return Err((
+            why,
+            format!("`ethtool -L {name} combined 1` (or `rx 1 tx 1`), or kind afpacket"),
+        ));
+    }
+    let mtu = interface.mtu().unwrap_or_default();
+    if mtu > MTU_MAX {
+        let why = format!("its MTU {mtu} is above {MTU_MAX}");
+        return Err((why, format!("`ip link set {name} mtu {MTU_MAX}`, or kind afpacket")));
+    }
+    Ok(())
+}
+
+/// Returns whether the other end of an interface may be a sender on the same machine, which leaves
+/// checksums to hardware that does not exist.
+fn leaves_checksums(interface: &Interface) -> bool {
+    const DRIVERS: [&str; 3] = ["veth", "virtio_net", "tun"];
+    interface.driver().is_ok_and(|driver| DRIVERS.contains(&driver.as_str()))
+}
+
+fn rings_map() -> Result<Map> {
+    Map::sockets("weir_rings", RINGS_MAX)
+}
+
+/// The name by which `bpftool` lists the program.
+const PROGRAM_NAME: &str = "weir_port";
+/// The kernel's function that returns the VLAN tag beside a frame (Linux 6.8).
+const TAG_FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
+
+const MEMLOCK_CURE: &str = "give the program CAP_IPC_LOCK, or raise the limit of locked memory \
+     (ulimit -l), or configure smaller limits";

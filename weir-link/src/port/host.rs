@@ -1,0 +1,176 @@
+//! Host ports: an interface of this machine, cut open between the machine and the wire.
+//!
+//! The port `host` receives what the machine sends out of the interface, and the machine receives
+//! what is sent into the port; for the port `wire` the same holds of the wire. A bridge between the
+//! two shapes the machine's own traffic and what it forwards and translates.
+//! See [`weir_host::tap`].
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::afpacket::{self, AfPacket};
+use super::{Kind, Port, PortConfig, PortCounters, PortState};
+use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
+use crate::stations::Address;
+use authority::HostAuthority;
+use weir_host::error::{Result, SystemError};
+use weir_host::interface::{Interface, is_running};
+use weir_host::tap::{INSIDE, Side};
+
+mod authority;
+
+pub(super) const HOST: Kind = Kind {
+    keyword: "host",
+    summary: "what this machine sends and receives on an interface that remains its own",
+    suits: None,
+    room: afpacket::room,
+    authority: |config| Ok(Box::new(HostAuthority::new(config, Side::Host)?)),
+    open: |config, authority| Ok(Box::new(HostPort::open(config, authority, Side::Host)?)),
+};
+
+pub(super) const WIRE: Kind = Kind {
+    keyword: "wire",
+    summary: "the wire behind an interface that remains the machine's own",
+    suits: None,
+    room: afpacket::room,
+    authority: |config| Ok(Box::new(HostAuthority::new(config, Side::Wire)?)),
+    open: |config, authority| Ok(Box::new(HostPort::open(config, authority, Side::Wire)?)),
+};
+
+/// A port of packet sockets at a tap: those finish checksums and super-packets, which the machine
+/// leaves to the interface.
+struct HostPort {
+    // These drop first: frames pass again before the sockets close.
+    /// What keeps the tap alive.
+    kept: Vec<OwnedFd>,
+    authority: Shared,
+    port: AfPacket,
+    /// The interface whose frames the tap takes.
+    outer: Interface,
+    link: HostLink,
+    configured: String,
+    side: Side,
+    state: PortState,
+}
+
+impl HostPort {
+    fn open(config: PortConfig, mut authority: Box<dyn Authority>, side: Side) -> Result<Self> {
+        let configured = config.interface.clone();
+        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Host { link, packet: Some(parts) } = granted.reply else {
+            return Err(misfit(&configured));
+        };
+        let authority = Arc::new(Mutex::new(authority));
+        let inner = PortConfig { interface: INSIDE.to_owned(), ..config };
+        let at_tap = Granted { reply: Reply::Packet(parts), descriptors: granted.descriptors };
+        let borrowed = Box::new(Borrowed(Arc::downgrade(&authority)));
+        let (port, rest) = AfPacket::with(inner, borrowed, at_tap)?;
+        let mut parcel = Parcel::new(rest, &configured);
+        let outer = Interface::of(parcel.next()?, &configured);
+        let kept = parcel.rest();
+        let state = PortState::Gone;
+        let mut port = Self { kept, authority, port, outer, link, configured, side, state };
+        port.refresh();
+        Ok(port)
+    }
+
+    /// Follows the interface to its name, and has the tap follow to another interface or MTU.
+    fn look(&mut self) -> io::Result<PortState> {
+        // A tap follows to an interface of the name that its own had last.
+        let (name, index) = (self.outer.name().to_owned(), self.link.index);
+        if self.outer.follow(index).is_err() || !self.outer.is_watched(index) {
+            // One that returned under the same number came back without the tap's programs.
+            self.outer.index()?;
+            self.ask(Ask::Follow).map_err(|error| error.cause)?;
+        }
+        let found = self.outer.mtu_and_flags(self.link.index)?;
+        let Some((mtu, flags)) = found else { return Ok(self.state) };
+        if mtu != self.link.mtu as usize || self.outer.name() != name {
+            // Where it fails, longer frames are lost in the pair: the next refresh tries again.
+            let _tries_again = self.ask(Ask::Follow);
+        }
+        let is_running = is_running(flags);
+        if self.port.refresh() != PortState::Up && self.ask(Ask::Follow).is_err() {
+            // Someone removed the tap's pair or set it down, and it cannot be mended. Without the
+            // programs frames pass unshaped; with them they would all be lost.
+            self.kept.clear();
+        }
+        let tap = self.port.refresh();
+        Ok(if is_running { tap } else { PortState::Down })
+    }
+
+    fn ask(&mut self, ask: Ask) -> Result<()> {
+        let granted = ask_shared(&self.authority, ask, Vec::new())?;
+        let Reply::Host { link, .. } = granted.reply else { return Err(misfit(&self.configured)) };
+        (self.link, self.kept) = (link, granted.descriptors);
+        Ok(())
+    }
+}
+
+/// The authority of the tap, which the port at the tap asks, too.
+type Shared = Arc<Mutex<Box<dyn Authority>>>;
+
+/// The tap's authority as the port at the tap has it: it does not keep the tap alive.
+struct Borrowed(Weak<Mutex<Box<dyn Authority>>>);
+
+impl Authority for Borrowed {
+    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+        match self.0.upgrade() {
+            Some(authority) => ask_shared(&authority, ask, descriptors),
+            None => Err(cannot(&ask, INSIDE)),
+        }
+    }
+}
+
+fn ask_shared(authority: &Shared, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+    authority.lock().unwrap_or_else(PoisonError::into_inner).ask(ask, descriptors)
+}
+
+impl Port for HostPort {
+    fn inner(&self) -> Option<&dyn Port> {
+        Some(&self.port)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        Some(&mut self.port)
+    }
+
+    fn kind(&self) -> &'static str {
+        self.side.word()
+    }
+
+    fn interface(&self) -> &str {
+        self.outer.name()
+    }
+
+    fn address(&self) -> Option<Address> {
+        // A tap has no station of its own.
+        None
+    }
+
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.interface());
+        let why = "it is the machine's own";
+        Err(SystemError::refused(action, why, "a bridge of two interfaces passes carrier"))
+    }
+
+    fn state(&self) -> PortState {
+        self.state
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.port.set_intake(open)?;
+        // Closed, the tap stays: another port may be at it.
+        if open { self.ask(Ask::Attach) } else { Ok(()) }
+    }
+
+    fn refresh(&mut self) -> PortState {
+        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        PortCounters { rebinds: self.link.moves, ..self.port.counters() }
+    }
+}

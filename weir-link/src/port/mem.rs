@@ -1,0 +1,149 @@
+//! A port in memory: a test hands it the frames that arrive, with their instants, and takes those
+//! that were sent. So the run loop is tested without an interface and without a clock.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Port, PortCounters, PortState, Received, Sent};
+use crate::pool::{FrameId, FramePool};
+use weir_host::error::Result;
+
+/// The far end of a port in memory.
+#[derive(Clone, Debug)]
+pub struct Cable(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// For each ring, the frames that wait with their instants, earliest first.
+    rings: Vec<VecDeque<(u64, Vec<u8>)>>,
+    sent: Vec<Vec<u8>>,
+    /// How many more frames it takes before it is busy.
+    room: usize,
+    /// Whether frames come in.
+    intake: bool,
+    counters: PortCounters,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mem {
+    name: String,
+    cable: Cable,
+}
+
+impl Mem {
+    /// A port with this many rings, and its far end.
+    pub fn new(name: &str, rings: usize) -> (Self, Cable) {
+        let cable = Cable(Arc::new(Mutex::new(State {
+            rings: vec![VecDeque::new(); rings],
+            sent: Vec::new(),
+            room: usize::MAX,
+            intake: true,
+            counters: PortCounters::default(),
+        })));
+        (Self { name: name.to_owned(), cable: cable.clone() }, cable)
+    }
+}
+
+impl Cable {
+    /// Lets a frame arrive in `ring` at `at_ns`; of one ring no earlier than the one before. While
+    /// the intake is closed it is refused.
+    pub fn deliver(&self, ring: usize, at_ns: u64, frame: Vec<u8>) {
+        let mut state = self.state();
+        if state.intake {
+            state.rings[ring].push_back((at_ns, frame));
+        }
+    }
+
+    /// Returns how many frames wait in `ring`.
+    pub fn waiting(&self, ring: usize) -> usize {
+        self.state().rings[ring].len()
+    }
+
+    /// Takes the frames that were sent.
+    pub fn take_sent(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.state().sent)
+    }
+
+    /// From now on the port takes this many frames, and is busy then.
+    pub fn set_room(&self, frames: usize) {
+        self.state().room = frames;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Port for Mem {
+    fn kind(&self) -> &'static str {
+        "mem"
+    }
+
+    fn interface(&self) -> &str {
+        &self.name
+    }
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    fn rings(&self) -> usize {
+        self.cable.state().rings.len()
+    }
+
+    fn receive(
+        &mut self,
+        ring: usize,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> bool {
+        let mut state = self.cable.state();
+        for _ in 0..frames_max {
+            let Some((at_ns, bytes)) = state.rings[ring].pop_front() else { break };
+            match pool.insert(&bytes) {
+                Some(frame) => {
+                    state.counters.received += 1;
+                    out.push(Received { frame, at_ns });
+                }
+                None => state.counters.pool_exhausted += 1,
+            }
+        }
+        !state.rings[ring].is_empty()
+    }
+
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
+        let mut state = self.cable.state();
+        let taken = frames.len().min(state.room);
+        state.room -= taken;
+        for frame in &frames[..taken] {
+            state.sent.push(pool.bytes(*frame).to_vec());
+            pool.release(*frame);
+        }
+        state.counters.sent += taken as u64;
+        Sent { taken, ..Sent::default() }
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.cable.state().intake = open;
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> PortState {
+        PortState::Up
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        self.cable.state().counters
+    }
+}

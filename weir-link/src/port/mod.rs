@@ -1,0 +1,480 @@
+//! Ports: where frames come from and go to, whatever lies behind.
+//!
+//! One kind of port is one file here, with a file for its privileged half
+//! ([`crate::authority`]), and one line of [`KINDS`]. The frame's life: it is free, or held by a
+//! port (lent for reception, in flight), or in a link's queue, or in a lane's outbox.
+//!
+//! Invariant: each frame that reaches a port is delivered, or counted once in [`PortCounters`].
+
+use std::net::Ipv4Addr;
+use std::os::fd::RawFd;
+
+use weir_core::classify::InterfaceId;
+
+use crate::authority::{Authority, Courier};
+use crate::pool::{FrameId, FramePool};
+use crate::sorter::SortPlan;
+use crate::stations::Address;
+use impaired::{Impaired, Impairment};
+use weir_host::error::{Result, SystemError};
+
+mod afpacket;
+mod afxdp;
+mod host;
+pub mod impaired;
+pub mod mem;
+
+/// The most frames that are sent by one system call.
+pub const BATCH: usize = 64;
+/// The default number of slots of a port's first ring: 10 ms at 200 000 frames/s.
+pub const RING_SLOTS: usize = 2048;
+/// The most rings of one port.
+pub const RINGS_MAX: usize = 8;
+
+/// One interface, open. A port may be built on another one, which then says and does all that it
+/// does not itself. A port that is built on no other must have every method that `built_on` serves.
+pub trait Port: Send {
+    /// Returns the port that this one is built on, if any.
+    fn inner(&self) -> Option<&dyn Port> {
+        None
+    }
+
+    /// As [`Port::inner`].
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        None
+    }
+
+    /// Returns the keyword of its kind.
+    fn kind(&self) -> &'static str {
+        built_on(self.inner()).kind()
+    }
+
+    /// Returns the interface's name now.
+    fn interface(&self) -> &str {
+        built_on(self.inner()).interface()
+    }
+
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
+    fn address(&self) -> Option<Address> {
+        self.inner()?.address()
+    }
+
+    /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
+    fn mtu(&self) -> usize {
+        built_on(self.inner()).mtu()
+    }
+
+    /// Returns the length of a slot of the pool that holds any frame of the interface.
+    fn slot_len(&self) -> usize {
+        self.inner().map_or_else(|| FramePool::slot_for(self.mtu()), |inner| inner.slot_len())
+    }
+
+    /// Returns whether the pool's memory must be one that another process can map.
+    fn shares_memory(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.shares_memory())
+    }
+
+    /// Takes the pool into use that all ports of the bridge share; called before frames move, and
+    /// again when the pool has new memory.
+    ///
+    /// # Errors
+    /// When the system refuses to share the pool's memory.
+    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
+        self.inner_mut().map_or(Ok(()), |inner| inner.attach(pool))
+    }
+
+    /// Returns what the operator should know or see to at this interface, each with its cure.
+    fn warnings(&self) -> Vec<String> {
+        self.inner().map_or_else(Vec::new, |inner| inner.warnings())
+    }
+
+    /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
+    fn state(&self) -> PortState {
+        built_on(self.inner()).state()
+    }
+
+    /// Returns descriptors that are readable when frames wait or the interface's state changed.
+    /// Those of before a refresh that reopened the port are invalid.
+    fn descriptors(&self) -> Vec<RawFd> {
+        built_on(self.inner()).descriptors()
+    }
+
+    /// Returns the number of rings; ring 0 takes the frames that no other ring is for.
+    fn rings(&self) -> usize {
+        built_on(self.inner()).rings()
+    }
+
+    /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
+    /// a super-packet comes whole, as several frames. Returns whether more wait.
+    fn receive(
+        &mut self,
+        ring: usize,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> bool {
+        built_on(self.inner_mut()).receive(ring, frames_max, pool, out)
+    }
+
+    /// Takes over leading `frames`, at most [`BATCH`], in order. It releases each into `pool` when
+    /// it is done with it: now, or in [`Port::reclaim`].
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
+        built_on(self.inner_mut()).send(pool, frames)
+    }
+
+    /// Releases the frames that the interface is done with.
+    fn reclaim(&mut self, pool: &mut FramePool) {
+        if let Some(inner) = self.inner_mut() {
+            inner.reclaim(pool);
+        }
+    }
+
+    /// Returns the number of the pool's frames that the port holds.
+    fn held(&self) -> usize {
+        self.inner().map_or(0, |inner| inner.held())
+    }
+
+    /// Returns the most frames that the port may hold at once: the pool has them beside those of
+    /// the links.
+    fn held_max(&self) -> usize {
+        self.inner().map_or(0, |inner| inner.held_max())
+    }
+
+    /// Returns when [`Port::reclaim`] must be called next, in nanoseconds of CLOCK_MONOTONIC.
+    fn deadline(&self) -> Option<u64> {
+        self.inner()?.deadline()
+    }
+
+    /// Sets the interface up or down: what is connected to it sees whether it has carrier.
+    ///
+    /// # Errors
+    /// When the privilege is missing, or this kind of port cannot.
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        if let Some(inner) = self.inner_mut() {
+            return inner.set_up(up);
+        }
+        let action = format!("set `{}` up or down", self.interface());
+        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
+    }
+
+    /// Opens or closes the intake. While it is closed the kernel hands the port no frame, and
+    /// counts none as lost; those that it handed over before are received, and sending goes on.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        built_on(self.inner_mut()).set_intake(open)
+    }
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call
+    /// it when a descriptor woke the loop without a frame, and periodically.
+    fn refresh(&mut self) -> PortState {
+        built_on(self.inner_mut()).refresh()
+    }
+
+    /// Returns the counters, with the kernel's counts since they were last read.
+    fn counters(&mut self) -> PortCounters {
+        built_on(self.inner_mut()).counters()
+    }
+}
+
+/// Returns the port that another one is built on, which has to say what that one does not.
+fn built_on<T>(inner: Option<T>) -> T {
+    inner.expect("a port that is built on no other has every method")
+}
+
+/// A kind of port.
+pub struct Kind {
+    /// The keyword in deployments.
+    pub keyword: &'static str,
+    /// What it is, in a sentence.
+    pub summary: &'static str,
+    /// Says why `auto` does not choose it for an interface; `None` if it never does.
+    pub suits: Option<Suits>,
+    /// Returns the room that it takes on an interface with this MTU.
+    pub room: fn(&PortConfig, usize) -> Room,
+    /// Makes the privileged half of a port on an interface of this thread's network namespace.
+    pub authority: fn(&PortConfig) -> Result<Box<dyn Authority>>,
+    /// Opens the port, with what its authority gives.
+    pub open: Open,
+}
+
+/// Opens a port with its authority.
+pub type Open = fn(PortConfig, Box<dyn Authority>) -> Result<Box<dyn Port>>;
+
+/// The memory that a port takes: known before it is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// The length of a slot of the pool; see [`Port::slot_len`].
+    pub slot_len: usize,
+    /// The most frames of the pool that it holds; see [`Port::held_max`].
+    pub held_max: usize,
+    /// The bytes of the rings that it shares with the kernel.
+    pub ring_bytes: usize,
+}
+
+impl Room {
+    /// Returns the room of two ports of one bridge.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            slot_len: self.slot_len.max(other.slot_len),
+            held_max: self.held_max + other.held_max,
+            ring_bytes: self.ring_bytes + other.ring_bytes,
+        }
+    }
+
+    /// Returns room for either of two ports.
+    fn or(self, other: Self) -> Self {
+        Self {
+            slot_len: self.slot_len.max(other.slot_len),
+            held_max: self.held_max.max(other.held_max),
+            ring_bytes: self.ring_bytes.max(other.ring_bytes),
+        }
+    }
+}
+
+/// Returns the room that the port of `config` takes at most on an interface with this MTU; of kind
+/// `auto`, that of the largest of the kinds among which is chosen.
+pub(crate) fn room(config: &PortConfig, mtu: usize) -> Room {
+    let named = KINDS.iter().filter(|kind| kind.keyword == config.kind);
+    let chosen = BEST_FIRST.into_iter().filter(|_| config.kind == AUTO);
+    let rooms = named.chain(chosen).map(|kind| (kind.room)(config, mtu));
+    let room = rooms.fold(Room::default(), Room::or);
+    Room { held_max: room.held_max + config.impairment.held_max(), ..room }
+}
+
+/// Says of an interface, by name, why a kind does not suit it.
+pub type Suits = fn(&str) -> std::result::Result<(), String>;
+
+/// All kinds, best known first.
+pub const KINDS: &[Kind] =
+    &[afpacket::KIND, afxdp::KIND, afxdp::KIND_GENERIC, host::HOST, host::WIRE];
+
+/// Opens a port of the kind that `config` names, in this thread's network namespace.
+///
+/// # Errors
+/// When there is no such kind or interface, or the privilege is missing.
+pub fn open(config: PortConfig) -> Result<Box<dyn Port>> {
+    open_saying_why(config).map(|(port, _)| port)
+}
+
+/// As [`open`], and says why `auto` chose no better kind: nothing if there is none, or the kind
+/// was named.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    if config.kind == AUTO {
+        return open_best(config);
+    }
+    open_named(config).map(|port| (port, String::new()))
+}
+
+fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
+    let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
+        let action = format!("open a port on `{}`", config.interface);
+        let why = format!("there is no kind of port `{}`", config.kind);
+        return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
+    };
+    let impairment = config.impairment;
+    let authority = match &config.through {
+        Some(courier) => courier.authority(kind.keyword),
+        None => (kind.authority)(&config)?,
+    };
+    let port = (kind.open)(config, authority)?;
+    if impairment.is_none() { Ok(port) } else { Ok(Box::new(Impaired::new(port, impairment))) }
+}
+
+/// Opens a port of the best kind that suits the interface and can be opened.
+fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
+    let mut reasons = Vec::new();
+    for kind in BEST_FIRST {
+        let open = || {
+            match (&config.through, kind.suits) {
+                (Some(courier), _) => courier.suits(kind.keyword)?,
+                (None, Some(suits)) => suits(&config.interface)?,
+                (None, None) => return Err(NEVER_CHOSEN.to_owned()),
+            }
+            let config = PortConfig { kind: kind.keyword.to_owned(), ..config.clone() };
+            let port = open_named(config).map_err(|error| error.to_string())?;
+            port.warnings().into_iter().next().map_or(Ok(port), Err)
+        };
+        match open() {
+            Ok(port) => return Ok((port, reasons.join("; "))),
+            Err(why) => reasons.push(format!("not {}: {why}", kind.keyword)),
+        }
+    }
+    // The last kind is the most modest: its error is the one to mend.
+    let last = BEST_FIRST[BEST_FIRST.len() - 1].keyword.to_owned();
+    open_named(PortConfig { kind: last, ..config }).map(|port| (port, reasons.join("; ")))
+}
+
+/// Returns whether a port of this configuration may be of this kind.
+pub(crate) fn may_be(config: &PortConfig, kind: &Kind) -> bool {
+    let is_among_best = || BEST_FIRST.iter().any(|best| best.keyword == kind.keyword);
+    config.kind == kind.keyword || config.kind == AUTO && is_among_best()
+}
+
+/// Why `auto` does not choose a kind that does not say when it suits.
+pub(crate) const NEVER_CHOSEN: &str = "never chosen";
+/// The keyword that lets Weir choose the kind.
+pub const AUTO: &str = "auto";
+/// The kinds among which `auto` chooses.
+const BEST_FIRST: [&Kind; 2] = [&afxdp::KIND, &afpacket::KIND];
+
+/// How a port sorts frames into rings before anything can be lost.
+#[derive(Clone, Debug)]
+pub struct Sorting {
+    /// Which leaf has which ring.
+    pub plan: SortPlan,
+    /// The number by which rules name the port.
+    pub number: InterfaceId,
+}
+
+/// An interface and its options.
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// The interface's name in this thread's network namespace.
+    pub interface: String,
+    /// The keyword of its kind; see [`KINDS`].
+    pub kind: String,
+    /// How frames are sorted into rings; without it there is one ring.
+    pub sorting: Option<Sorting>,
+    /// What is wrong with the path behind it.
+    pub impairment: Impairment,
+    /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
+    pub ring_slots: usize,
+    /// Take frames for other stations too, as a bridge must.
+    pub promiscuous: bool,
+    /// Begin with the intake open; see [`Port::set_intake`].
+    pub intake: bool,
+    /// Frames with messages of RSVP for this address, or for every hop on their way, do not come
+    /// in: [`weir_host::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
+    pub withheld: Option<Ipv4Addr>,
+    /// The way to the port's authority; without it, the authority is in this process.
+    pub through: Option<Courier>,
+}
+
+impl PortConfig {
+    /// The default port on `interface`.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            kind: KINDS[0].keyword.to_owned(),
+            sorting: None,
+            impairment: Impairment::default(),
+            ring_slots: RING_SLOTS,
+            promiscuous: true,
+            intake: true,
+            withheld: None,
+            through: None,
+        }
+    }
+
+    /// Returns the slots of each ring.
+    pub(crate) fn ring_slots(&self) -> Vec<usize> {
+        let rings = self.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
+        let slots = |ring| if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };
+        let rings = 0..rings.clamp(1, RINGS_MAX);
+        rings.map(|ring| slots(ring).max(1).next_power_of_two()).collect()
+    }
+}
+
+/// The state of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// It can carry frames.
+    Up,
+    /// It exists, but is set down or has no carrier.
+    Down,
+    /// It does not exist, or no longer.
+    Gone,
+}
+
+/// A frame that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The whole frame, finished, from its destination address on; the receiver releases it.
+    pub frame: FrameId,
+    /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
+    /// before.
+    pub at_ns: u64,
+}
+
+/// The result of [`Port::send`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The number of leading frames that are done with. The rest found the interface busy: try
+    /// later.
+    pub taken: usize,
+    /// Bit `i` says that frame `i`, one of those, was not sent; [`PortCounters`] says why.
+    pub lost: u64,
+}
+
+impl Sent {
+    /// Counts the next `count` frames as done with, but not sent.
+    fn lose(&mut self, count: usize) {
+        for _ in 0..count {
+            self.lost |= 1 << self.taken;
+            self.taken += 1;
+        }
+    }
+
+    /// Returns how many frames were sent.
+    pub fn sent(&self) -> u32 {
+        self.taken as u32 - self.lost.count_ones()
+    }
+
+    /// Returns whether frame `index` was not sent.
+    pub fn is_lost(&self, index: usize) -> bool {
+        self.lost >> index & 1 != 0
+    }
+}
+
+impl PortCounters {
+    /// Returns the frames that were lost because a ring was full.
+    pub fn overruns(&self) -> u64 {
+        self.ring_overruns.iter().sum()
+    }
+}
+
+/// Frames since the port was opened, each counted where its path ended, and the work done on them.
+/// A super-packet counts as the frames that it is, or was to be, cut into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames delivered, after super-packets were cut.
+    pub received: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Super-packets that were cut.
+    pub super_packets: u64,
+    /// Frames whose checksum was completed, super-packets not counted.
+    pub checksums_completed: u64,
+    /// Lost before the port, for each ring: it was full.
+    pub ring_overruns: [u64; RINGS_MAX],
+    /// Lost: the pool had no free slot.
+    pub pool_exhausted: u64,
+    /// Lost: longer than a slot and not queued whole.
+    pub truncated: u64,
+    /// Lost: longer than a slot of the pool.
+    pub oversize: u64,
+    /// Lost: could not be finished (see [`crate::offload::OffloadError`]).
+    pub unfinished: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Not sent: refused repeatedly for lack of room.
+    pub send_refused: u64,
+    /// Not sent: longer than the interface allows.
+    pub send_too_long: u64,
+    /// Not sent: the interface was down or gone.
+    pub send_no_link: u64,
+    /// Not sent: the port's impairment lost them.
+    pub impaired: u64,
+    /// Not sent, for another reason.
+    pub send_failed: u64,
+    /// Times the interface came back as a new one of the same name.
+    pub rebinds: u64,
+}

@@ -1,0 +1,231 @@
+//! Which classes a reader asks for: those whose names match a pattern, the first of an order, and
+//! never more than it can take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_core::ids::LeafId;
+use weir_core::units::Instant;
+
+use super::Status;
+use super::board::Board;
+use super::counts::{Delay, Rows, Snapshot};
+use weir_host::wait::monotonic_ns;
+
+/// The classes of an answer, unless a query says otherwise.
+pub const CLASSES_DEFAULT: u32 = 1000;
+/// The most classes of an answer: more than any policy tried has, and bounded.
+pub const CLASSES_MAX: u32 = 100_000;
+/// The most bytes of a pattern.
+pub const PATTERN_MAX: usize = 256;
+
+/// Which classes to tell of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Query {
+    /// Only classes with such a name: `*` stands for any characters, `?` for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Those first that have most of this; without it, in the order of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<Sort>,
+    /// No more than so many, of all directions together; [`CLASSES_DEFAULT`] unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// With the counts of delays in bins, see [`super::ClassStatus::bins`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bins: bool,
+}
+
+/// What classes are ordered by, the most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sort {
+    /// Bytes sent since the start.
+    Rate,
+    /// The delay that 99 in 100 packets did not exceed.
+    Delay,
+    /// Packets dropped and lost since the start.
+    Drops,
+    /// Bytes that wait.
+    Backlog,
+}
+
+impl Query {
+    /// Returns what is wrong with the query, if something is.
+    ///
+    /// # Errors
+    /// When the pattern is too long, or it asks for too many classes.
+    pub fn check(&self) -> Result<(), String> {
+        let bytes = self.class.as_ref().map_or(0, String::len);
+        if bytes > PATTERN_MAX {
+            return Err(format!(
+                "the pattern for classes has {bytes} bytes; write one of at most {PATTERN_MAX}"
+            ));
+        }
+        match self.limit {
+            Some(limit) if limit > CLASSES_MAX => Err(format!(
+                "{limit} classes are more than an answer holds; ask for at most {CLASSES_MAX}, or \
+                 for some by a pattern"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether it asks for a class of this name.
+    pub fn matches(&self, name: &str) -> bool {
+        self.class.as_ref().is_none_or(|pattern| matches(pattern, name))
+    }
+}
+
+impl Sort {
+    /// All keys, with the words by which users name them.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("rate", Self::Rate),
+        ("delay", Self::Delay),
+        ("drops", Self::Drops),
+        ("backlog", Self::Backlog),
+    ];
+
+    fn key(self, snapshot: &Snapshot, number: usize) -> u64 {
+        let counts = &snapshot.leaves[number];
+        match self {
+            Self::Rate => counts.account.sent.bytes,
+            Self::Delay => Delay::of(&snapshot.delays[number]).p99().as_nanos(),
+            Self::Drops => counts.lost_total(),
+            Self::Backlog => counts.account.backlog.bytes,
+        }
+    }
+}
+
+/// Returns the status of several loops of a process, with the classes that `query` asks for. A loop
+/// that gives no new counts within `patience` is told of with its last ones, whose age is in the
+/// status; `None` if one never gave any.
+pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<Status<Rows>> {
+    let all = boards.iter().map(|board| board.newer_or_last(patience));
+    let snapshots = all.collect::<Option<Vec<_>>>()?;
+    let chosen = choose(&snapshots, query);
+    let now = Instant::from_nanos(monotonic_ns());
+    let of = |(index, snapshot): (usize, &Arc<Snapshot>)| {
+        let recents = boards[index].recents(&snapshot.labels);
+        let rows = |lane: usize, first: usize| {
+            let here = chosen.iter().filter(|leaf| (leaf.snapshot, leaf.lane) == (index, lane));
+            let leaves = here.map(|leaf| leaf.leaf);
+            let rows = Rows::new(snapshot, recents.as_deref(), (lane, first), leaves);
+            if query.bins { rows.with_bins(snapshot, first) } else { rows }
+        };
+        snapshot.status(now, recents.as_deref(), rows)
+    };
+    snapshots.iter().enumerate().map(of).reduce(Status::join)
+}
+
+/// A class that a query may choose.
+struct Candidate {
+    snapshot: usize,
+    lane: usize,
+    leaf: LeafId,
+    key: u64,
+}
+
+/// Returns the classes that the query asks for, in its order.
+fn choose(snapshots: &[Arc<Snapshot>], query: &Query) -> Vec<Candidate> {
+    let limit = query.limit.unwrap_or(CLASSES_DEFAULT).min(CLASSES_MAX) as usize;
+    let candidates = snapshots.iter().enumerate().flat_map(|(index, snapshot)| {
+        let mut number = 0;
+        let lanes = snapshot.labels.lanes.iter().enumerate();
+        lanes.flat_map(move |(lane, labels)| {
+            let first = number;
+            number += labels.leaves.len();
+            let tenants = labels.shape.tenants();
+            let is_meant = move |(leaf, name): &(usize, &String)| {
+                let counted = snapshot.leaves[first + leaf].tenant;
+                let at_place = tenants.has_name(*leaf, counted, |name| query.matches(name));
+                at_place.unwrap_or_else(|| query.matches(name))
+            };
+            labels.leaves.iter().enumerate().filter(is_meant).map(move |(leaf, _)| {
+                let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
+                Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
+            })
+        })
+    });
+    if query.sort.is_none() {
+        return candidates.take(limit).collect();
+    }
+    let mut candidates: Vec<_> = candidates.collect();
+    // Stable, so that equal ones stay in the order of the policy.
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.key));
+    candidates.truncate(limit);
+    candidates
+}
+
+/// Returns whether `name` is as `pattern` says. It goes back only to the last `*`, so the time is
+/// at most the product of both lengths, whatever the pattern.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<_>, Vec<_>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut read) = (0, 0);
+    // Behind the last `*`, and where in the name what follows it was last tried.
+    let mut star = None;
+    while read < name.len() {
+        if pattern.get(at) == Some(&'*') {
+            at += 1;
+            star = Some((at, read));
+        } else if pattern.get(at).is_some_and(|&one| one == '?' || one == name[read]) {
+            (at, read) = (at + 1, read + 1);
+        } else if let Some((behind, tried)) = star {
+            (at, read) = (behind, tried + 1);
+            star = Some((behind, tried + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|&rest| rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_whole_names() {
+        let rows: &[(&str, &[&str], &[&str])] = &[
+            ("voice", &["voice"], &["voices", "a voice", "", "Voice"]),
+            ("*", &["", "x", "a/b"], &[]),
+            ("home-*", &["home-", "home-7", "home-7/web"], &["home", "ahome-7"]),
+            ("*/web", &["a/web", "/web", "a/web/web"], &["web", "a/web2"]),
+            ("h?me*7", &["home7", "hime-7-77"], &["hme7", "home-8"]),
+            ("*a*b*", &["ab", "xaxbx", "aabb"], &["ba", "a", "bbbb"]),
+            ("", &[""], &["x"]),
+            ("b?r", &["bär", "b*r"], &["baer"]),
+            ("[a]", &["[a]"], &["a"]),
+        ];
+        for (pattern, good, bad) in rows {
+            good.iter().for_each(|name| assert!(matches(pattern, name), "{pattern} {name}"));
+            bad.iter().for_each(|name| assert!(!matches(pattern, name), "{pattern} {name}"));
+        }
+        // Nothing takes long, however often the pattern must go back.
+        assert!(!matches(&"*a".repeat(PATTERN_MAX / 2), &"a".repeat(127)));
+    }
+
+    #[test]
+    fn a_query_beyond_a_bound_is_refused_with_the_bound() {
+        let pattern = |bytes: usize| Query { class: Some("x".repeat(bytes)), ..Query::default() };
+        let limit = |limit| Query { limit: Some(limit), ..Query::default() };
+        let rows = [
+            (Query::default(), None),
+            (pattern(PATTERN_MAX), None),
+            (pattern(PATTERN_MAX + 1), Some("257 bytes; write one of at most 256")),
+            (limit(CLASSES_MAX), None),
+            (limit(CLASSES_MAX + 1), Some("at most 100000")),
+        ];
+        for (query, expected) in rows {
+            let error = query.check().err();
+            let is_right = match (&error, expected) {
+                (Some(error), Some(part)) => error.contains(part),
+                (error, expected) => error.is_none() && expected.is_none(),
+            };
+            assert!(is_right, "{query:?}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `weir up`: runs a deployment.
+
+use crate::Run;
+use crate::kind::{self, Kind};
+use crate::output::{Exit, Format, Output};
+use crate::status::table;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_daemon::events::write::Form;
+use weir_daemon::up::console::{Console, Start};
+use weir_daemon::up::reading::Reading;
+use weir_daemon::up::{self, End, UpConfig};
+use weir_link::status::Status;
+use weir_policy::deployment::Deployment;
+use weir_policy::finding::Outcome;
+use weir_policy::render;
+
+/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
+/// SIGINT or SIGTERM.
+///
+/// Exits 1 with findings and starts nothing if the deployment or a policy is wrong. JSON has one
+/// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
+#[derive(clap::Args)]
+pub struct Up {
+    /// The deployment, in TOML.
+    deployment: PathBuf,
+    /// Take interfaces that have addresses or routes, which then stop working.
+    #[arg(long)]
+    take: bool,
+    /// Stop when the process ends that started this one: its number.
+    #[arg(long, hide = true)]
+    ends_with: Option<u32>,
+}
+
+impl Run for Up {
+    fn run(self, output: &Output) -> Exit {
+        output.json_by_line();
+        let reading = match Reading::of(&self.deployment) {
+            Ok(reading) => reading,
+            Err(error) => {
+                let name = self.deployment.display();
+                return output.refuse(&format!("cannot read {name}: {error}"));
+            }
+        };
+        if reading.outcome.failed() {
+            let named = (reading.name.as_str(), reading.bytes.as_slice());
+            return kind::refuse(output, named, Kind::Deployment, &reading.outcome);
+        }
+        findings(&reading.outcome, &reading.name, output);
+        let is_json = output.format == Format::Json;
+        let config = UpConfig {
+            path: self.deployment,
+            take: self.take,
+            ends_with: self.ends_with,
+            form: if is_json { Form::Json } else { Form::Text },
+        };
+        match up::keep(reading, config, &Printed(output)) {
+            Ok(End::Stopped) => Exit::Clean,
+            Ok(End::Signal(signal)) => std::process::exit(128 + signal),
+            Err(error) => output.refuse(&error),
+        }
+    }
+}
+
+/// Prints what is wrong with a deployment that can run.
+fn findings(outcome: &Outcome<Deployment>, name: &str, output: &Output) {
+    let findings = &outcome.findings;
+    match output.format {
+        _ if findings.is_empty() => {}
+        Format::Text => {
+            output.text(&render::render(findings, &outcome.sources, output.colour()));
+            output.text(&format!("{name}: {}\n", render::summary(findings)));
+        }
+        Format::Json => {
+            for finding in findings {
+                output.json(&json!({ "event": "finding", "finding": finding }));
+            }
+        }
+    }
+}
+
+/// What a keeper says, in the format of the command.
+struct Printed<'a>(&'a Output);
+
+impl Console for Printed<'_> {
+    fn tell(&self, event: &str, text: &str) {
+        match self.0.format {
+            Format::Text => self.0.text(&format!("{event}: {text}\n")),
+            Format::Json => self.0.json(&json!({ "event": event, "text": text })),
+        }
+    }
+
+    fn start(&self, start: &Start<'_>) {
+        let Start { name, joined, api, forwarder, .. } = start;
+        let (keeper, control) = (std::process::id(), start.control.display());
+        let also = api.as_ref().map(|api| format!(" and {api}")).unwrap_or_default();
+        match self.0.format {
+            Format::Text => self.0.text(&format!(
+                "{name}: {joined}; status on {control}{also}; stop with SIGINT or SIGTERM to the \
+                 keeper, \
+                 process {keeper} (the forwarder is process {forwarder})\n"
+            )),
+            Format::Json => self.0.json(&json!({
+                "event": "started",
+                "name": name,
+                "control": control.to_string(),
+                "text": joined,
+                "keeper": keeper,
+                "forwarder": forwarder,
+                "api": api,
+            })),
+        }
+    }
+
+    fn end(&self, status: &Status) {
+        match self.0.format {
+            Format::Text => self.0.text(&table(status)),
+            Format::Json => self.0.json(&json!({ "event": "stopped", "status": status })),
+        }
+    }
+
+    fn wait_at_most(&self, patience: Duration) {
+        self.0.wait_at_most(patience);
+    }
+}
