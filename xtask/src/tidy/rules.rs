@@ -462,7 +462,6 @@ pub const CIRCLES: &[Circle] = &[
         files: 7,
         reason: "one screen: keys, rows and what is drawn",
     },
-    Circle { first: "xtask/src/ci.rs", files: 2, reason: FOLDER },
     Circle {
         first: "xtask/src/figures.rs",
         files: 3,
