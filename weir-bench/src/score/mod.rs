@@ -360,11 +360,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_twenty_scenarios_and_each_runs() {
+    fn there_are_twenty_one_scenarios_and_each_runs() {
         let pairs = Pair::read_all(SCENARIOS, Duration::from_millis(500));
         let pairs = pairs.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(pairs.len(), 20);
-        assert_eq!(pairs.iter().filter(|pair| pair.has_tcp()).count(), 9);
+        assert_eq!(pairs.len(), 21);
+        assert_eq!(pairs.iter().filter(|pair| pair.has_tcp()).count(), 10);
         for pair in pairs {
             let classes = pair.simulate(&Host::default()).unwrap_or_else(|why| panic!("{why}"));
             assert!(!classes.is_empty(), "{}", pair.name);

@@ -344,7 +344,7 @@ mod tests {
         let files = |list| [root, ("d/mod.rs", list), ("d/one.rs", one), ("d/two.rs", two)];
         check(&files("mod one; mod two; pub use one::One; pub use two::Two;"), &[]);
         // Its own item, which one of them uses.
-        let own = "mod one; mod two; pub use two::Two; pub struct One(two::Two);";
+        let own = "mod one; mod two; pub use two::Two;\npub struct One(two::Two);";
         check(&files(own), &["d/mod.rs d/two.rs"]);
     }
 
