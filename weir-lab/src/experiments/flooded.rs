@@ -42,14 +42,13 @@ impl Flooded {
 
     /// Sends frames for so long; returns how many.
     pub fn flood(&self, duration: Duration) -> Result<u64, String> {
-        Ok(self.begin_flood(Some(duration))?.wait().sent)
+        Ok(self.begin_flood(Some(duration), FRAMES_PER_SECOND)?.wait().sent)
     }
 
-    /// Begins to send frames, for so long or until it is finished.
-    pub fn begin_flood(&self, duration: Option<Duration>) -> Result<Flood, String> {
+    /// Begins to send so many frames a second, for so long or until it is finished.
+    pub fn begin_flood(&self, duration: Option<Duration>, rate: u64) -> Result<Flood, String> {
         let to = Host::Server.ip4();
-        let rate = Some(FRAMES_PER_SECOND);
-        let plan = FloodPlan { rate, duration, ..FloodPlan::raw(END, to, REST_PORT) };
+        let plan = FloodPlan { rate: Some(rate), duration, ..FloodPlan::raw(END, to, REST_PORT) };
         let begin = || {
             // The flood's thread takes its processor from this one.
             rig::cpus().1.map_or(Ok(()), pin_to_cpu)?;
@@ -119,6 +118,6 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-const FRAMES_PER_SECOND: u64 = 300_000;
+pub const FRAMES_PER_SECOND: u64 = 300_000;
 /// A port that no class but the last one names.
 const REST_PORT: u16 = 9;

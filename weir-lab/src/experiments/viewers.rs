@@ -5,7 +5,7 @@
 //! Spells with and without them alternate on one link, and the median of the ratios of neighbours
 //! counts, so that a machine which becomes slower or faster meanwhile changes little.
 
-use super::flooded::{Flooded, losses, lost, passed};
+use super::flooded::{FRAMES_PER_SECOND, Flooded, losses, lost, passed};
 use super::processes::processor_ns;
 use super::{Experiment, Own};
 use crate::rows::{Options, Results, Row};
@@ -82,7 +82,8 @@ struct Spell {
 
 fn measure(look: &Look, duration: Duration) -> Result<Vec<Row>, String> {
     let link = Flooded::start(look.classes, look.extra)?;
-    let flood = link.begin_flood(None)?;
+    let rate = if duration < FLOODED_FROM { FEW_PER_SECOND } else { FRAMES_PER_SECOND };
+    let flood = link.begin_flood(None, rate)?;
     let answers = AtomicU64::new(0);
     let some = |turn: u32| (turn % 2 == 1).then_some(&answers);
     let pairs = pairs(duration);
@@ -279,6 +280,10 @@ fn is_slow(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
+/// With less time for a measurement only answers count, and few frames pass: on a machine that does
+/// other work, too, a flood would leave those who look no processor.
+const FLOODED_FROM: Duration = Duration::from_secs(2);
+const FEW_PER_SECOND: u64 = 3000;
 /// Spells with and without, one of each in every so many seconds that are asked for.
 const PAIR_SECONDS: u64 = 2;
 const PAIRS_MIN: u32 = 5;

@@ -113,9 +113,8 @@ pub fn run(root: &Path, times: &mut Times) -> Result<String, String> {
 }
 
 /// Runs programs of live rows one after the other, each of which runs several rows at a time, and
-/// those of rows in Python; both mostly wait. Beside them run the others, each one test at a time,
-/// one more than there are processors, since they wait, too, now and then: more at once would only
-/// wait for one another.
+/// those of rows in Python; both mostly wait. Beside them run the others, as many as there are
+/// processors, each one test at a time: more at once would only wait for one another.
 fn run_all<T: Send>(
     programs: &[Program],
     run: impl Fn(&Program) -> T + Sync,
@@ -135,7 +134,7 @@ fn run_all<T: Send>(
     let (lane, [live, python, plain]) = (&lane, &queues);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let queues = [live, python].into_iter().chain(std::iter::repeat_n(plain, processors + 1));
+        let queues = [live, python].into_iter().chain(std::iter::repeat_n(plain, processors));
         let lanes: Vec<_> = queues.map(|queue| scope.spawn(move || lane(queue))).collect();
         lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     })
