@@ -17,14 +17,14 @@ use weir_core::account::{Count, HISTOGRAMS_MAX, Histogram};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{AnyLink, Arrival, Packet};
+use weir_core::link::{AnyLink, Arrival, Packet, Pending};
 use weir_core::packet::{Headers, LinkType, UnreadCounts, write_traffic_class};
 use weir_core::parameter::BuildError;
 use weir_core::sched::{Borrowed, Regulation};
 use weir_core::units::{Duration, Instant};
 
 use weir_policy::Policy;
-use weir_record::{self as record, Fate, Pending, Step};
+use weir_record::{self as record, Fate, Step};
 
 use crate::alarm::LeafMeasures;
 use crate::pool::{FrameId, FramePool};

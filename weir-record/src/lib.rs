@@ -5,8 +5,8 @@
 //! Block with its first bytes, so that other programs list the frames, and the rest is in custom
 //! blocks and a custom option. docs/record.md defines the form, its version, and the rule for
 //! records of other versions. [`Head`] says what was recorded, [`Step`] is one step of a lane,
-//! [`RecordWriter`] and [`RecordReader`] write and read them, and [`Pending`] is the rule by which
-//! frames are offered.
+//! [`RecordWriter`] and [`RecordReader`] write and read them. [`weir_core::link::Pending`] is the
+//! rule by which frames are offered.
 //!
 //! The reader trusts no byte: a record that is damaged or cut gives the steps before the fault,
 //! then one [`RecordError`] with its offset. The reader of captures in `weir-sim` is not used: it
@@ -16,7 +16,6 @@
 mod block;
 mod error;
 mod fields;
-mod pending;
 mod read;
 mod recorded;
 pub mod state;
@@ -24,7 +23,6 @@ mod step;
 mod write;
 
 pub use error::{RecordError, RecordFault};
-pub use pending::Pending;
 pub use read::{RecordReader, is_record};
 pub use recorded::{File, Head, LaneHead};
 pub use step::{Arrival, Change, End, Fate, Joins, Loss, Step, headers_of};

@@ -1,9 +1,8 @@
 //! The state of a lane in a record.
 
-use crate::Pending;
 use crate::step::{Arrival, Fate, Step};
 use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::link::AnyLink;
+use weir_core::link::{AnyLink, Pending};
 use weir_core::state::{Reader, StateError, Writer};
 
 /// Appends what a record of a lane begins with: the state of link and classifier, and the frames

@@ -27,7 +27,8 @@ pub enum Step<'a> {
         /// The state, as `weir_core::state` saves it: link, then classifier.
         state: &'a [u8],
     },
-    /// A frame came: it was classified, and waits to be offered by [`crate::Pending`]'s rule.
+    /// A frame came: it was classified, and waits to be offered by the rule of
+    /// [`weir_core::link::Pending`].
     Arrival(Arrival<'a>),
     /// The link was offered what is due, and served.
     Serve {

@@ -12,6 +12,7 @@ mod framing;
 pub mod graft;
 mod line;
 mod offer;
+mod pending;
 mod plan;
 mod poll;
 mod serve;
@@ -23,6 +24,7 @@ pub use change::{Change, Estate, Handover, Prepared, Remains};
 pub use explain::Sojourn;
 pub use framing::{Coding, Framing};
 pub use graft::{Graft, Grafted, PreparedGraft, Spare};
+pub use pending::Pending;
 pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};

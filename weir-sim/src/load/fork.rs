@@ -8,11 +8,10 @@ use crate::network::plan::Driver;
 use std::collections::BTreeMap;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
-use weir_core::link::{Arrival, Packet};
+use weir_core::link::{Arrival, Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::edit;
-use weir_record::Pending;
 
 /// A value to set, as `weir set` takes it.
 #[derive(Clone, PartialEq, Eq, Debug)]

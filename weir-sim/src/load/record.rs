@@ -9,8 +9,9 @@ use crate::recorded::{INSTANT_MAX, instant};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
+use weir_core::link::Pending;
 use weir_core::units::{Duration, Instant};
-use weir_record::{Change, Fate, File, Head, Pending, RecordReader, Step};
+use weir_record::{Change, Fate, File, Head, RecordReader, Step};
 
 impl Load {
     /// Reads the load of a direction: the one called `direction`, or the only one.

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use weir_core::classify::Classifier;
 use weir_core::event::{Departure, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{AnyLink, Change as LinkChange, Packet};
+use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::policy::Wish;
 use weir_record::state::{restore, save};
-use weir_record::{Arrival, Change, Fate, Head, Joins, LaneHead, Pending, Step};
+use weir_record::{Arrival, Change, Fate, Head, Joins, LaneHead, Step};
 
 /// See the module.
 pub(super) struct Lane {

@@ -3,14 +3,14 @@
 use super::policies::{self, text};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::ids::Handle;
-use weir_core::link::{AnyLink, Change as LinkChange, Packet};
+use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_record::state::checkpoint;
 use weir_record::{
-    Arrival, Change, End, Fate, File, Head, LaneHead, Pending, RecordWriter, Step, headers_of,
+    Arrival, Change, End, Fate, File, Head, LaneHead, RecordWriter, Step, headers_of,
 };
 use weir_sim::recorded::policy_of;
 

@@ -1,8 +1,9 @@
 //! Frames that were classified and not yet offered to the link: the run loop and a replay share the
 //! rule by which they are offered, so that the two cannot differ.
 
-use weir_core::link::Arrival;
-use weir_core::units::Instant;
+use crate::packet::Arrival;
+use crate::units::Instant;
+use alloc::vec::Vec;
 
 /// The frames of a lane that its link has not been offered, and the lane's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
