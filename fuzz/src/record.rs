@@ -2,13 +2,13 @@
 //! record can ask a link what it does not take.
 
 use weir_core::units::Duration;
-use weir_record::RecordReader;
 use weir_sim::fork::{Ask, Recorded, fork};
 use weir_sim::load::Edit;
+use weir_trace::record::RecordReader;
 
 /// Panics if reading, replaying or forking does.
 pub fn record(input: &[u8]) {
-    weir_record::exercise(input);
+    weir_trace::record::exercise(input);
     if let Ok(reader) = RecordReader::new(input)
         && let Ok(report) = weir_sim::recorded::replay(reader)
     {

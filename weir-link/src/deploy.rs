@@ -6,7 +6,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::sched::SCHEDULERS;
 use weir_policy::deployment::{self, Deployment, Direction, Side};
 use weir_policy::policy;
-use weir_record::{File, Head, LaneHead};
+use weir_trace::record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
 use crate::port::impaired::Impairment;

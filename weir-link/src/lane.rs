@@ -24,7 +24,7 @@ use weir_core::sched::{Borrowed, Regulation};
 use weir_core::units::{Duration, Instant};
 
 use weir_policy::Policy;
-use weir_record::{self as record, Fate, Step};
+use weir_trace::record::{self, Fate, Step};
 
 use crate::alarm::LeafMeasures;
 use crate::pool::{FrameId, FramePool};

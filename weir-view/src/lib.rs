@@ -31,7 +31,7 @@ pub fn of_file(path: &Path) -> Result<Arc<dyn Source>, String> {
     let file = std::fs::File::open(path).map_err(of)?;
     let mut start = Vec::new();
     file.take(START_BYTES).read_to_end(&mut start).map_err(of)?;
-    if weir_record::is_record(&start) {
+    if weir_trace::record::is_record(&start) {
         return Ok(Arc::new(record::Record::open(path)?));
     }
     if start.trim_ascii_start().starts_with(b"{") {

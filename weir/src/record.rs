@@ -14,7 +14,7 @@ use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::Request;
 use weir_host::signals::StopSignal;
-use weir_record::{End, Fate, RecordFault, RecordReader, Step};
+use weir_trace::record::{End, Fate, RecordFault, RecordReader, Step};
 
 /// Records what a running link does, until Ctrl-C or for a time.
 ///

@@ -15,7 +15,7 @@ use weir_link::recorder::history::History;
 use weir_link::recorder::{self, Progress, RECORDS_MAX, Session};
 use weir_link::status::Board;
 use weir_policy::deployment::Deployment;
-use weir_record::{End, Head, RecordWriter};
+use weir_trace::record::{End, Head, RecordWriter};
 
 /// What records of a link are made of.
 pub struct Recorder {

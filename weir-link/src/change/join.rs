@@ -15,7 +15,7 @@ use weir_core::queue::Limit;
 use weir_policy::Policy;
 use weir_policy::deployment::Deployment;
 use weir_policy::policy::Seating;
-use weir_record::{self as record, Step};
+use weir_trace::record::{self, Step};
 
 use super::{NotTaken, Offer, Office};
 use crate::lane::join::{JoinRow, LaneJoins};

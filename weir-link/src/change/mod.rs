@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use weir_core::units;
 use weir_policy::deployment::{self, Deployment, Direction};
-use weir_record as record;
+use weir_trace::record;
 
 use crate::alarm::{Alarms, Gauged, Guards};
 use crate::bridge::Bridge;

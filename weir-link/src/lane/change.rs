@@ -17,7 +17,7 @@ use weir_core::parameter::BuildError;
 use weir_core::sched::Borrowed;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
-use weir_record::{self as record, Step};
+use weir_trace::record::{self, Step};
 
 use super::{Lane, Limits, LossBook, Room, histograms};
 use crate::pool::FramePool;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_core::classify::RuleSet;
 use weir_core::ids::LeafId;
 use weir_core::link::{LinkPlan, PreparedGraft};
-use weir_record::{self as record, Step};
+use weir_trace::record::{self, Step};
 
 use super::Lane;
 use crate::pool::FramePool;

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_record::{End, RecordWriter, Step};
+use weir_trace::record::{End, RecordWriter, Step};
 
 /// See the module.
 pub struct History {

@@ -1,5 +1,5 @@
 //! The recorder: every call that the cores of a run loop get, what came of it, and what was lost
-//! outside them, for another thread to write ([`weir_record`]).
+//! outside them, for another thread to write ([`weir_trace::record`]).
 //!
 //! A loop that records appends the steps of each lane to a buffer of the lane, and hands them over
 //! at the end of the turn, by a queue of bytes without locks (`queue.rs`). It takes no lock, and

@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
-use weir_record::End;
+use weir_trace::record::End;
 
 /// Returns both ends of a queue with room for so many bytes.
 pub(super) fn queue(bytes: usize) -> (Sender, Receiver) {

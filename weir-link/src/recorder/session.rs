@@ -3,7 +3,7 @@
 use super::queue::{self, Receiver};
 use super::{BUFFER_BYTES, Seat};
 use std::io::{self, Write};
-use weir_record::{End, RecordWriter};
+use weir_trace::record::{End, RecordWriter};
 
 /// A record that is being made.
 pub struct Session {

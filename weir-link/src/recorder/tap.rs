@@ -6,7 +6,7 @@ use crate::lane::{Lane, Loss};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::units::Instant;
-use weir_record::{self as record, End, Step};
+use weir_trace::record::{self, End, Step};
 
 /// The steps of a lane in this turn; nothing while there is no record.
 ///

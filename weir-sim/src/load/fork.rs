@@ -85,7 +85,7 @@ impl Forking {
     /// Returns the frame as the changed policy classifies it.
     pub fn classify(
         &mut self,
-        arrival: &weir_record::Arrival<'_>,
+        arrival: &weir_trace::record::Arrival<'_>,
         pending: &mut Pending,
     ) -> Arrival {
         let Some(classifier) = &mut self.classifier else { return arrival.offered() };

@@ -10,8 +10,8 @@ use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::policy::Wish;
-use weir_record::state::{restore, save};
-use weir_record::{Arrival, Change, Fate, Head, Joins, LaneHead, Step};
+use weir_trace::record::state::{restore, save};
+use weir_trace::record::{Arrival, Change, Fate, Head, Joins, LaneHead, Step};
 
 /// See the module.
 pub(super) struct Lane {

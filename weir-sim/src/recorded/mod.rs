@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 use weir_core::units::{Duration, Instant};
 use weir_policy::{Policy, policy, render};
-use weir_record::{File, Head, RecordError, RecordReader, Step};
+use weir_trace::record::{File, Head, RecordError, RecordReader, Step};
 
 /// What a replay of a record found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::{FlowKey, Fragment, Headers};
 use weir_core::units::{Duration, Instant};
-use weir_record::{Change, Fate, Head, RecordReader, Step};
+use weir_trace::record::{Change, Fate, Head, RecordReader, Step};
 
 /// Returns a scenario of one direction of a record: its policy with its changes, and each flow of
 /// its frames as a source. Without a name, of the first direction. Frames that were lost before the

@@ -14,11 +14,11 @@ use weir_core::random::Random;
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::{Duration, Instant};
 use weir_policy::edit;
-use weir_record::{RecordReader, Step};
 use weir_sim::fork::{Ask, Forked, Recorded, fork};
 use weir_sim::load::{Compared, Detail, Edit, Event, Fork, Happened, Load, Stage};
 use weir_sim::network::plan::{Complete, Driver};
 use weir_sim::series::{Series, Window};
+use weir_trace::record::{RecordReader, Step};
 
 fn read(bytes: &[u8]) -> Recorded {
     Recorded::read(|| Ok(bytes), None).expect("a record with packets")

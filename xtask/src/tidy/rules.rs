@@ -83,12 +83,12 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-tcp", &["weir-core"]),
     ("weir-policy", &["weir-core"]),
     ("weir-import", &["weir-core", "weir-policy"]),
-    ("weir-record", &["weir-core"]),
+    ("weir-trace", &["weir-core"]),
     ("weir-rsvp", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-tcp", "weir-policy", "weir-record", "weir-rsvp"]),
+    ("weir-sim", &["weir-core", "weir-tcp", "weir-policy", "weir-trace", "weir-rsvp"]),
     ("weir-host", &["weir-core", "weir-policy", "weir-rsvp"]),
-    ("weir-link", &["weir-core", "weir-policy", "weir-record", "weir-rsvp", "weir-host"]),
-    ("weir-control", &["weir-core", "weir-policy", "weir-record", "weir-host", "weir-link"]),
+    ("weir-link", &["weir-core", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"]),
+    ("weir-control", &["weir-core", "weir-policy", "weir-trace", "weir-host", "weir-link"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-sim", "weir-host"]),
     ("weir-plot", &["weir-core", "weir-sim"]),
     ("weir-sweep", &["weir-policy", "weir-sim"]),
@@ -98,7 +98,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-core",
             "weir-policy",
             "weir-sim",
-            "weir-record",
+            "weir-trace",
             "weir-host",
             "weir-link",
             "weir-control",
@@ -109,7 +109,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         &[
             "weir-core",
             "weir-policy",
-            "weir-record",
+            "weir-trace",
             "weir-rsvp",
             "weir-host",
             "weir-link",
@@ -123,7 +123,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-core",
             "weir-policy",
             "weir-sim",
-            "weir-record",
+            "weir-trace",
             "weir-host",
             "weir-link",
             "weir-control",
@@ -138,7 +138,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
-            "weir-record",
+            "weir-trace",
             "weir-rsvp",
             "weir-host",
             "weir-link",
@@ -156,7 +156,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
-            "weir-record",
+            "weir-trace",
             "weir-rsvp",
             "weir-host",
             "weir-link",
@@ -193,7 +193,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
-            "weir-record",
+            "weir-trace",
             "weir-rsvp",
             "weir-host",
             "weir-link",
@@ -492,15 +492,8 @@ pub const PRESENT: &[(&str, &str, &str)] = &[(
 )];
 
 /// The crates below the ports: same calls, same decisions, to the bit.
-const DETERMINISTIC: &[&str] = &[
-    "weir-core",
-    "weir-tcp",
-    "weir-policy",
-    "weir-import",
-    "weir-record",
-    "weir-rsvp",
-    "weir-sim",
-];
+const DETERMINISTIC: &[&str] =
+    &["weir-core", "weir-tcp", "weir-policy", "weir-import", "weir-trace", "weir-rsvp", "weir-sim"];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[

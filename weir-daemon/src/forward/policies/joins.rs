@@ -14,7 +14,7 @@ use weir_link::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
 use weir_link::change::join::{Joins, tell_identities};
 use weir_link::status::{Rows, Status};
 use weir_policy::policy::{Seating, Wish};
-use weir_record as record;
+use weir_trace::record;
 
 /// What a request of classes comes to.
 struct Wanted<'r> {

@@ -1,6 +1,6 @@
 //! What a record begins with: the link that was recorded.
 
-use crate::fields::{TakeFields, put_count, put_counted};
+use super::fields::{TakeFields, put_count, put_counted};
 use weir_core::units::Duration;
 
 /// The link that was recorded, and what is needed to build it once more.
@@ -12,7 +12,7 @@ pub struct Head {
     pub name: String,
     /// The wall clock at instant 0, in nanoseconds since 1970.
     pub epoch_ns: u64,
-    /// The names of the deployment's ports: rules and [`crate::Arrival::port`] name them by their
+    /// The names of the deployment's ports: rules and [`super::Arrival::port`] name them by their
     /// places here.
     pub ports: Vec<String>,
     /// The directions, in the order of their numbers.

@@ -1,6 +1,6 @@
 //! The state of a lane in a record.
 
-use crate::step::{Arrival, Fate, Step};
+use super::step::{Arrival, Fate, Step};
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::{AnyLink, Pending};
 use weir_core::state::{Reader, StateError, Writer};

@@ -26,7 +26,7 @@ pub(crate) const FRAME_BYTES: u32 = 12;
 /// What a custom block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The version, and a [`crate::Head`].
+    /// The version, and a [`super::Head`].
     Head = 1,
     /// Steps of a lane.
     Steps = 2,
@@ -51,7 +51,7 @@ pub(crate) fn put_custom(out: &mut Vec<u8>, content: Content, lane: u16, bytes: 
         out.extend_from_slice(&SIGNATURE);
         out.extend_from_slice(&(content as u16).to_le_bytes());
         out.extend_from_slice(&lane.to_le_bytes());
-        crate::fields::put_counted(out, bytes);
+        super::fields::put_counted(out, bytes);
     });
 }
 

@@ -1,14 +1,14 @@
 //! The reader of records: trusts no byte.
 
-use crate::block::{
+use super::block::{
     BYTE_ORDER_MAGIC, CUSTOM, CUSTOM_BYTES, CUSTOM_OPTION, Content, ENHANCED_PACKET, ENTERPRISE,
     FRAME_BYTES, INTERFACE, SECTION, SIGNATURE,
 };
-use crate::error::{RecordError, RecordFault};
-use crate::fields::TakeFields;
-use crate::step::{Arrival, Step};
-use crate::write::OPTION_BYTES;
-use crate::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, LANES_MAX, VERSION};
+use super::error::{RecordError, RecordFault};
+use super::fields::TakeFields;
+use super::step::{Arrival, Step};
+use super::write::OPTION_BYTES;
+use super::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, LANES_MAX, VERSION};
 use std::io::{self, Read};
 use std::ops::Range;
 

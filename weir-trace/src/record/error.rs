@@ -1,6 +1,6 @@
 //! What can be wrong with a record, each with its place and its cure.
 
-use crate::{BLOCK_BYTES_MAX, LANES_MAX, VERSION};
+use super::{BLOCK_BYTES_MAX, LANES_MAX, VERSION};
 use std::fmt;
 use std::io;
 

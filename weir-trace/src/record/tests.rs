@@ -186,8 +186,8 @@ fn the_stored_bytes_of_a_frame_parse_as_the_frame() {
     }
 }
 
-fn joins() -> crate::Joins {
-    crate::Joins {
+fn joins() -> super::Joins {
+    super::Joins {
         at: Instant::from_nanos(9),
         removed: vec!["a".to_owned(), String::new()],
         tables: "[class.b]\nplace = 3\n".to_owned(),

@@ -1,11 +1,11 @@
 //! The writer of records.
 
-use crate::block::{
+use super::block::{
     BYTE_ORDER_MAGIC, CUSTOM_OPTION, Content, ENHANCED_PACKET, ENTERPRISE, INTERFACE, SECTION,
     SIGNATURE, put_block, put_custom, put_option,
 };
-use crate::step::{Arrival, End, Fate, Step};
-use crate::{Head, LANES_MAX, VERSION};
+use super::step::{Arrival, End, Fate, Step};
+use super::{Head, LANES_MAX, VERSION};
 use std::io::{self, Write};
 
 /// Writes a record. Steps of one lane are read in the order in which they were written.
@@ -178,7 +178,7 @@ fn put_interface(out: &mut Vec<u8>, name: &str) {
 }
 
 /// Number, signature and fields of the option of a packet.
-pub(crate) const OPTION_BYTES: usize = 8 + crate::step::ARRIVAL_BYTES;
+pub(crate) const OPTION_BYTES: usize = 8 + super::step::ARRIVAL_BYTES;
 const ETHERNET: u16 = 1;
 const OPTION_END: u16 = 0;
 const OPTION_NAME: u16 = 2;

@@ -3,9 +3,9 @@
 //! A step is a tag and fields of a fixed length; three kinds end in bytes with their length before
 //! them. Invariant: what [`Step::write`] writes, [`Step::read`] reads as the same step.
 
-use crate::fields::{TakeFields, put_counted};
-use crate::recorded::{File, put_durations, put_files, take_durations, take_files};
-use crate::{HEADER_BYTES, HEADER_BYTES_MAX};
+use super::fields::{TakeFields, put_counted};
+use super::head::{File, put_durations, put_files, take_durations, take_files};
+use super::{HEADER_BYTES, HEADER_BYTES_MAX};
 use weir_core::classify::InterfaceId;
 use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
@@ -103,7 +103,7 @@ pub struct Change {
     pub policy: String,
     /// The policy, and every file that it names.
     pub files: Vec<File>,
-    /// The ages from which frames are dropped from now on: see [`crate::LaneHead::sojourn_max`].
+    /// The ages from which frames are dropped from now on: see [`super::LaneHead::sojourn_max`].
     pub sojourn_max: Vec<Duration>,
     /// Who asked for it.
     pub user: String,

@@ -16,15 +16,15 @@
 mod block;
 mod error;
 mod fields;
+mod head;
 mod read;
-mod recorded;
 pub mod state;
 mod step;
 mod write;
 
 pub use error::{RecordError, RecordFault};
+pub use head::{File, Head, LaneHead};
 pub use read::{RecordReader, is_record};
-pub use recorded::{File, Head, LaneHead};
 pub use step::{Arrival, Change, End, Fate, Joins, Loss, Step, headers_of};
 pub use write::RecordWriter;
 
