@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p weir-fuzz --example capture_seeds`
 
-#[path = "../../weir-sim/src/capture/tests/samples.rs"]
+#[path = "../../weir-trace/src/capture/tests/samples.rs"]
 #[allow(dead_code)]
 mod samples;
 

@@ -1,6 +1,6 @@
 //! Target `capture`: reads any bytes as a capture, then writes the result and reads that.
 
-use weir_sim::capture::{CaptureReader, CaptureRecord, CaptureWriter, exercise};
+use weir_trace::capture::{CaptureReader, CaptureRecord, CaptureWriter, exercise};
 
 /// Reads an input, and reads the writer's output for it.
 pub fn capture(input: &[u8]) {

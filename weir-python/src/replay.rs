@@ -5,8 +5,8 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use weir_policy::Policy;
-use weir_sim::capture::{CaptureError, CaptureFault, CaptureReader, CaptureWriter};
 use weir_sim::replay::{InterfaceMap, Outputs, ReplayError, ReplayReport};
+use weir_trace::capture::{CaptureError, CaptureFault, CaptureReader, CaptureWriter};
 
 /// Why there is no report.
 pub enum Trouble {

@@ -5,11 +5,10 @@
 //! live line; only the code that advances its time differs ([`drive`]). Nothing here reads a clock:
 //! the same scenario with the same seed gives the same report, to the byte.
 //!
-//! [`capture`] reads and writes captures, and [`replay()`] takes one through a policy.
+//! [`replay()`] takes a capture through a policy.
 #![forbid(unsafe_code)]
 
 pub mod bins;
-pub mod capture;
 pub mod causes;
 pub mod change;
 mod classes;

@@ -8,8 +8,8 @@ use crate::output::{Exit, Output};
 use weir_policy::deployment::is_deployment;
 use weir_policy::finding::Outcome;
 use weir_policy::reader;
-use weir_sim::capture::CaptureReader;
 use weir_sim::read::is_scenario;
+use weir_trace::capture::CaptureReader;
 
 /// A kind of file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

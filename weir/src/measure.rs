@@ -9,8 +9,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 use weir_policy::{Policy, policy};
-use weir_sim::capture::{CaptureFault, CaptureReader};
 use weir_sim::replay::InterfaceMap;
+use weir_trace::capture::{CaptureFault, CaptureReader};
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure};
 
 /// Measures delay, jitter, loss and throughput of each class from captures around a link.

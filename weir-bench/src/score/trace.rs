@@ -12,9 +12,9 @@ use weir_host::netns::NetNs;
 use weir_link::pool::FramePool;
 use weir_link::port::{self, BATCH, PortConfig};
 use weir_link::status::Board;
-use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::{Content, Host, Watch};
 use weir_testbed::{END, LEFT, RIGHT, Testbed};
+use weir_trace::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 
 /// Where frames are captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,9 +20,9 @@ use weir_bench::rig;
 use weir_bench::score::trace::{Tap, captures};
 use weir_bench::score::{LiveRun, Pair, Side};
 use weir_host::error::SystemError;
-use weir_sim::capture::CaptureReader;
 use weir_sim::replay::InterfaceMap;
 use weir_testbed::{Failure, Host, Process, Testbed};
+use weir_trace::capture::CaptureReader;
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure as compare};
 
 /// See the module.

@@ -9,7 +9,6 @@
 
 use super::records::{self, Record};
 use super::{Context, Kind, Part, Player, Script, Step, udp};
-use crate::capture::{CaptureReader, is_capture};
 use crate::random::Random;
 use crate::read::codes;
 use crate::read::source::read_or;
@@ -23,6 +22,7 @@ use weir_policy::codes as common;
 use weir_policy::file::FILE_BYTES_MAX;
 use weir_policy::finding::Report;
 use weir_policy::reader::Node;
+use weir_trace::capture::{CaptureReader, is_capture};
 
 /// Packets at recorded times.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -24,10 +24,6 @@ mod report;
 pub use interfaces::{InterfaceMap, UnknownInterface};
 pub use report::{CaptureReport, FaultReport, ReplayReport};
 
-use crate::capture::{
-    CaptureFrame, CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface,
-    PACKET_BYTES_MAX,
-};
 use crate::drive::Drive;
 use crate::explain::Explained;
 use crate::keeping::Keeping;
@@ -44,6 +40,10 @@ use weir_core::packet::{Headers, LinkType, Unread, UnreadCounts, write_traffic_c
 use weir_core::parameter::BuildError;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
+use weir_trace::capture::{
+    CaptureFrame, CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface,
+    PACKET_BYTES_MAX,
+};
 
 /// Where frames go that leave the replay. Without a writer they are only counted.
 pub struct Outputs<W> {

@@ -3,7 +3,6 @@
 //! `docs/replay.md` describes the JSON. Invariant: equal replays print equal bytes.
 
 use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
-use crate::capture::{CaptureError, CaptureLink, CaptureTotals, PACKET_BYTES_MAX};
 use crate::classes::{ClassSums, class_table};
 use crate::explain::{ExplainReport, Explained};
 use crate::keeping::Holding;
@@ -14,6 +13,7 @@ use std::fmt;
 use std::io::Write;
 use weir_core::packet::{LinkType, Unread, UnreadCounts};
 use weir_core::units::{Duration, Instant};
+use weir_trace::capture::{CaptureError, CaptureLink, CaptureTotals, PACKET_BYTES_MAX};
 
 /// The results of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]

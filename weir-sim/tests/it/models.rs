@@ -5,9 +5,9 @@ use crate::common;
 use std::io;
 use std::path::Path;
 use weir_policy::finding::Outcome;
-use weir_sim::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::report::SourceReport;
 use weir_sim::{Report, Scenario, read};
+use weir_trace::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 
 const HEAD: &str = "duration = \"100 s\"\n[policy.link]\nrate = \"1 Gbit/s\"\nscheduler = \"fifo\"\n\
     [policy.class.web]\nmatch = [{ dport = \"80\" }]\n[policy.class.rest]\n\

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use weir_policy::Policy;
-use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::replay::{InterfaceMap, Outputs, ReplayError, ReplayReport, replay};
+use weir_trace::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 
 /// The timestamp of the first frame, in ns.
 const EPOCH: u64 = 1_700_000_000_123_456_789;

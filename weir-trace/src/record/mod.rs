@@ -9,7 +9,7 @@
 //! rule by which frames are offered.
 //!
 //! The reader trusts no byte: a record that is damaged or cut gives the steps before the fault,
-//! then one [`RecordError`] with its offset. The reader of captures in `weir-sim` is not used: it
+//! then one [`RecordError`] with its offset. The reader of [`crate::capture`] is not used: it
 //! reads every byte order, clock, link and compression, and passes over the blocks that matter
 //! here; this one reads what [`RecordWriter`] writes and nothing else.
 

@@ -21,8 +21,8 @@ use weir_core::packet::{Headers, Unread};
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::table::Table;
-use weir_sim::capture::{CaptureError, CaptureFrame, CaptureReader};
 use weir_sim::replay::{InterfaceMap, frame_length, headers};
+use weir_trace::capture::{CaptureError, CaptureFrame, CaptureReader};
 
 /// How captures are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

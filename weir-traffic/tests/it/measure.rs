@@ -5,8 +5,8 @@ use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::units::Duration;
 use weir_host::netlink::Mac;
 use weir_policy::Policy;
-use weir_sim::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::replay::InterfaceMap;
+use weir_trace::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface};
 use weir_traffic::frame::FrameMaker;
 use weir_traffic::measure::{MeasureOptions, MeasureReport, MeasuredClass, measure};
 

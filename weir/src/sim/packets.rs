@@ -4,9 +4,9 @@ use crate::whole_file::WholeFile;
 use std::io::BufWriter;
 use std::path::Path;
 use weir_cli::places::{Place, places};
-use weir_sim::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 use weir_sim::frame;
 use weir_sim::{Fate, Scenario};
+use weir_trace::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 
 /// A capture of the packets that leave each outlet, each outlet being an interface in the file.
 pub struct Trace {

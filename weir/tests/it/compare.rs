@@ -225,7 +225,7 @@ fn packets_are_written_as_rows_and_frames() {
         }
     }
     assert_eq!((sent, dropped), (number("sent"), number("dropped")));
-    let mut capture = weir_sim::capture::CaptureReader::open(&trace).expect("it is a capture");
+    let mut capture = weir_trace::capture::CaptureReader::open(&trace).expect("it is a capture");
     let mut frames = 0;
     while let Some(frame) = capture.next_frame() {
         let frame = frame.expect("it is whole");

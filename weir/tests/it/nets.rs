@@ -91,7 +91,7 @@ fn bins_rows_and_frames_of_a_network_cover_each_link() {
     // Nothing is lost on the wide link, a third on the narrow one.
     let (wide, narrow) = (sent["wide from host"], sent["narrow from router"]);
     assert!(wide > 4000 && narrow > 2900 && narrow < 3100, "{sent:?}");
-    let mut capture = weir_sim::capture::CaptureReader::open(&trace).expect("it is a capture");
+    let mut capture = weir_trace::capture::CaptureReader::open(&trace).expect("it is a capture");
     let mut frames = [0u64; 4];
     while let Some(frame) = capture.next_frame() {
         frames[frame.expect("it is whole").interface as usize] += 1;

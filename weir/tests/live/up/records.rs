@@ -9,9 +9,9 @@ use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use weir_link::status::Status;
-use weir_sim::capture::CaptureReader;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Ended, Flood, Host, PATIENCE, Process, Scene, until};
+use weir_trace::capture::CaptureReader;
 
 pub const TESTS: &[Test] = &[
     ("a_record_under_load_replays_to_the_bit", a_record_under_load_replays),
