@@ -11,11 +11,11 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::units::Instant;
-use weir_sim::recorded::policy_of;
 use weir_trace::record::state::checkpoint;
 use weir_trace::record::{
     Arrival, End, Fate, File, Head, LaneHead, RecordWriter, Step, headers_of,
 };
+use weir_trace::recorded::policy_of;
 
 const POLICY: &str = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.all]\ndefault = true\n\
                       queue = { limit = '3 packets' }\n";

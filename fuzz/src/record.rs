@@ -2,15 +2,15 @@
 //! record can ask a link what it does not take.
 
 use weir_core::units::Duration;
-use weir_sim::fork::{Ask, Recorded, fork};
-use weir_sim::load::Edit;
+use weir_trace::fork::{Ask, Recorded, fork};
+use weir_trace::load::Edit;
 use weir_trace::record::RecordReader;
 
 /// Panics if reading, replaying or forking does.
 pub fn record(input: &[u8]) {
     weir_trace::record::exercise(input);
     if let Ok(reader) = RecordReader::new(input)
-        && let Ok(report) = weir_sim::recorded::replay(reader)
+        && let Ok(report) = weir_trace::recorded::replay(reader)
     {
         assert!(!report.to_string().is_empty());
     }

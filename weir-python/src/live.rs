@@ -16,9 +16,9 @@ use weir_control::places::Places;
 use weir_control::protocol::{Answer, Request};
 use weir_link::change::history::{File, Texts};
 use weir_policy::{deployment, file};
-use weir_sim::causes::{self, Ask, Causes};
-use weir_sim::load::{self, Load};
-use weir_sim::remedy::{self, Bounds, Remedies};
+use weir_trace::causes::{self, Ask, Causes};
+use weir_trace::load::{self, Load};
+use weir_trace::remedy::{self, Bounds, Remedies};
 
 /// Asks the link called `name`, or the one behind the socket `control`; `request` is JSON.
 ///
@@ -135,7 +135,7 @@ pub fn explain_record<'py>(
     let class: Option<String> = options.take("class_")?;
     let direction: Option<String> = options.take("direction")?;
     let worst = options.take("worst")?.unwrap_or(WORST_DEFAULT);
-    let worst = worst.min(weir_sim::explain::SLOWEST_MAX);
+    let worst = worst.min(weir_trace::explain::SLOWEST_MAX);
     let explained = interrupt::run(py, move |stop| -> Result<Vec<Explained>, String> {
         let open = || {
             let opened = Opened::open(&path).map_err(|error| of(&path, &error).to_string());

@@ -8,7 +8,6 @@
 //! In a network each outlet has bins of its own.
 
 use crate::scenario::Scenario;
-use crate::shown::seconds;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +16,7 @@ use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant};
 use weir_policy::table::Table;
+use weir_trace::shown::seconds;
 
 /// What each class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

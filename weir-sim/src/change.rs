@@ -1,7 +1,6 @@
 //! The link's change to another plan in the middle of a run, and what a report says of it.
 
 use crate::network::plan::OutletId;
-use crate::shown::{bits_per_second, seconds};
 use serde::Serialize;
 use std::fmt;
 use weir_core::account::Account;
@@ -10,6 +9,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant, Rate};
+use weir_trace::shown::{bits_per_second, seconds};
 
 /// A change of the link to another plan.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! The figures of reports: amounts of packets, what was dropped, distributions of delays.
 
-use crate::shown::micros;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use weir_core::account::{Count, Histogram};
 use weir_core::event::DropReason;
 use weir_core::units::Duration;
 use weir_policy::table::millis;
+use weir_trace::shown::micros;
 
 /// Packets with their bytes, and the rate of these over the time that counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

@@ -5,12 +5,12 @@
 use crate::Scenario;
 use crate::read::bounded;
 use crate::scenario::{QUICK_ACKS_MAX, Traffic, WINDOW_MAX};
-use crate::shown::micros;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use weir_core::units::{Bytes, Duration};
 use weir_policy::finding::{Outcome, Report};
 use weir_policy::reader::{self, Node};
+use weir_trace::shown::micros;
 
 /// What a host adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

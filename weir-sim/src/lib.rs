@@ -2,24 +2,20 @@
 //! [`network`] of such links.
 //!
 //! [`run()`] takes a [`Scenario`] and returns a [`Report`]. The link is the one that forwards on a
-//! live line; only the code that advances its time differs ([`drive`]). Nothing here reads a clock:
-//! the same scenario with the same seed gives the same report, to the byte.
+//! live line; only the code that advances its time differs ([`weir_trace::drive`]). Nothing here
+//! reads a clock: the same scenario with the same seed gives the same report, to the byte.
 //!
 //! [`replay()`] takes a capture through a policy.
 #![forbid(unsafe_code)]
 
 pub mod bins;
-pub mod causes;
 pub mod change;
 mod classes;
 pub mod compare;
 mod connections;
-pub mod drive;
 mod events;
-pub mod explain;
 mod feeds;
 mod figures;
-pub mod fork;
 pub mod frame;
 pub mod host;
 pub mod keeping;
@@ -34,7 +30,6 @@ mod quic;
 pub mod random;
 pub mod read;
 pub mod recorded;
-pub mod remedy;
 pub mod replay;
 pub mod replicate;
 pub mod report;
@@ -44,8 +39,6 @@ pub mod schedule;
 pub mod script;
 pub mod segments;
 mod senders;
-pub mod series;
-mod shown;
 mod source;
 mod tcp;
 pub mod timeline;

@@ -10,7 +10,6 @@ pub use crate::connections::{Limited, TcpReport};
 pub use crate::figures::{Amount, Delays, Dropped};
 
 use crate::classes::{ClassSums, class_table};
-use crate::explain::ExplainReport;
 use crate::figures::rate;
 use crate::host::Calibrated;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
@@ -18,7 +17,6 @@ use crate::network::NetworkReport;
 use crate::quic::QuicReport;
 use crate::scenario::{Scenario, Source};
 use crate::segments::Segments;
-use crate::shown::{bits_per_second, seconds};
 use serde::Serialize;
 use std::fmt;
 use weir_core::account::{Account, LeafAccount};
@@ -26,6 +24,8 @@ use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Rate};
 use weir_policy::table::{Table, megabits};
+use weir_trace::explain::ExplainReport;
+use weir_trace::shown::{bits_per_second, seconds};
 
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]

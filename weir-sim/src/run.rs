@@ -10,9 +10,7 @@ mod ahead;
 use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
-use crate::drive::Drive;
 use crate::events::Events;
-use crate::explain::Explained;
 use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::network;
@@ -37,6 +35,8 @@ use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
 use weir_core::units::{Duration, Instant};
+use weir_trace::drive::Drive;
+use weir_trace::explain::Explained;
 
 /// Why a scenario cannot run.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,5 +1,23 @@
-//! What links did, in files: [`capture`]s of frames, and [`record`]s of running links.
+//! What links did, in files, and what follows from it.
+//!
+//! A [`capture`] has frames; a [`record`] has every call that the core of a running link got, and
+//! what came of it. [`recorded`] makes a record again and compares. A [`load`] is what a link was
+//! offered. [`drive`] takes a link through it, with the line or a [`driver`] behind the scheduler:
+//! [`series`] has what each class did, [`causes`] why packets waited, [`remedy`] which single
+//! change would have kept a promise, [`fork`] two futures of a moment. Nothing here reads a clock:
+//! the same record gives the same results, to the bit.
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod causes;
+pub mod drive;
+pub mod driver;
+pub mod explain;
+pub mod fork;
+pub mod load;
+pub mod parallel;
 pub mod record;
+pub mod recorded;
+pub mod remedy;
+pub mod series;
+pub mod shown;

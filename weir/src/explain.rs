@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use weir_control::protocol::Request;
-use weir_sim::causes::{self, Ask, Causes};
-use weir_sim::explain::SLOWEST_MAX;
-use weir_sim::load::{self, Load};
-use weir_sim::remedy::{self, Bounds, Remedies};
+use weir_trace::causes::{self, Ask, Causes};
+use weir_trace::explain::SLOWEST_MAX;
+use weir_trace::load::{self, Load};
+use weir_trace::remedy::{self, Bounds, Remedies};
 
 /// Explains a record of a running link: why packets waited, who borrowed, what was dropped, and
 /// what single change would have kept a promise that broke.

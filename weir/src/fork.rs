@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
-use weir_sim::fork::{Ask, Forked, Recorded, fork};
-use weir_sim::load::Edit;
-use weir_sim::network::plan::{Complete, Driver};
+use weir_trace::driver::model::{Complete, Driver};
+use weir_trace::fork::{Ask, Forked, Recorded, fork};
+use weir_trace::load::Edit;
 
 /// Goes on from a moment of a record with other values of the policy, and compares with what
 /// happened.

@@ -12,13 +12,13 @@ use std::io::{self, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use weir_policy::finding::Outcome;
 use weir_policy::{Policy, policy, render};
-use weir_sim::recorded;
 use weir_sim::replay::{
     InterfaceMap, Outputs, ReplayError, ReplayReport, replay, replay_explained,
 };
 use weir_sim::timeline::{Timeline, Tracks};
 use weir_trace::capture::{CaptureFault, CaptureReader, CaptureWriter};
 use weir_trace::record::RecordReader;
+use weir_trace::recorded;
 
 /// Runs a capture through a policy in virtual time, and reports each class.
 ///

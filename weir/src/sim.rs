@@ -20,13 +20,13 @@ use weir_cli::rows::{self, Rows};
 use weir_core::units::{Bytes, Duration, Instant};
 use weir_host::signals::StopSignal;
 use weir_policy::render;
-use weir_sim::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_sim::host::Calibrated;
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_sim::timeline::{FIXED_BINS_MAX, Timelines};
 use weir_sim::{Fate, Report, Scenario, Watch, read, recorded, segments};
+use weir_trace::explain::{SLOWEST_DEFAULT, SLOWEST_MAX};
 use weir_trace::record::RecordReader;
 
 /// Simulates a scenario: sources, a policy's link, receivers.

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::demo::figures::{Balance, Conservation, Listener, Side, Transfers};
     use crate::demo::later::{Explain, Replay, Set};
-    use weir_sim::explain::Parts;
+    use weir_trace::explain::Parts;
 
     fn class(class: Class, rate_bps: f64) -> ClassOutcome {
         let figures = Figures {

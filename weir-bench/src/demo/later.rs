@@ -14,11 +14,11 @@ use std::time::Duration;
 use weir_control::protocol::{Answer, Changed, Request, Setting, Terms};
 use weir_policy::Policy;
 use weir_policy::edit::{self, Edit};
-use weir_sim::causes::{self, Ask, Story};
-use weir_sim::explain::Parts;
-use weir_sim::load::Load;
-use weir_sim::recorded::{self, RecordReport};
+use weir_trace::causes::{self, Ask, Story};
+use weir_trace::explain::Parts;
+use weir_trace::load::Load;
 use weir_trace::record::RecordReader;
+use weir_trace::recorded::{self, RecordReport};
 
 /// How long the steps take under traffic.
 pub(super) const DURATION: Duration = Duration::from_millis(BEFORE_MS + SETTLE_MS + MEASURED_MS);

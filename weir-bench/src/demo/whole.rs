@@ -5,8 +5,8 @@ use super::link::WAY;
 use super::{Failure, later, simulated};
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
-use weir_sim::load::Load;
 use weir_sim::timeline::Tracks;
+use weir_trace::load::Load;
 
 /// See the module.
 pub struct Whole {

@@ -17,9 +17,9 @@ use weir_host::error::SystemError;
 use weir_link::recorder::{self, Session};
 use weir_link::status::{Board, Status};
 use weir_policy::Policy;
-use weir_sim::recorded;
 use weir_testbed::Testbed;
 use weir_trace::record::{End, File, Head, LaneHead, RecordReader, RecordWriter};
+use weir_trace::recorded;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -5,7 +5,6 @@
 //! [`plan`] says what a network is; a [`crate::Scenario`] that has one is run by this.
 
 mod cpu;
-pub(crate) mod driver;
 mod engine;
 pub(crate) mod fragments;
 mod lanes;
@@ -16,7 +15,6 @@ mod report;
 mod routes;
 pub mod signalling;
 mod tap;
-pub(crate) mod waiting;
 
 pub use plan::Network;
 pub use report::{NetworkReport, OutletReport, ProcessorReport, QueueReport};

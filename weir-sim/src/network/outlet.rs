@@ -2,14 +2,10 @@
 //!
 //! Invariant: the queue lengths kept here are those of the link whenever a call returns.
 
-use super::driver::{Driver, Outcome};
 use super::plan::{Driver as Model, OutletPlan, Point, TapPlan};
 use super::tap::Tap;
-use super::waiting::Waiting;
 use crate::bins::Bins;
 use crate::classes::{ClassSums, phase_start};
-use crate::drive::Drive;
-use crate::explain::Explained;
 use crate::meter::{Handed, LinkMeter, since};
 use std::borrow::Cow;
 use weir_core::account::{Account, LeafAccount};
@@ -20,6 +16,10 @@ use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
 use weir_core::sched::{Kin, RefitError, Tree};
 use weir_core::units::Instant;
+use weir_trace::drive::Drive;
+use weir_trace::driver::waiting::Waiting;
+use weir_trace::driver::{Driver, Outcome};
+use weir_trace::explain::Explained;
 
 /// An outlet in operation.
 pub(crate) struct Outlet<'a> {

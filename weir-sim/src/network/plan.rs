@@ -3,10 +3,12 @@
 //! A link has two outlets, one at each end: queueing, a driver, the wire to the other end. One of
 //! them, the main one, queues by the scenario's own policy; others have theirs, or a plain queue.
 
+pub use weir_trace::driver::model::{Complete, Driver};
+
 use super::signalling::plan::Signalling;
 use weir_core::classify::Classifier;
 use weir_core::link::LinkPlan;
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::Duration;
 
 /// Nodes, and links between them.
 #[derive(Clone, Debug)]
@@ -108,41 +110,6 @@ pub struct Queueing {
     pub classifier: Classifier,
 }
 
-/// A model of a driver between a scheduler and the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Driver {
-    /// The next packet is chosen when the line has room, as the policy's `buffer` says.
-    #[default]
-    Line,
-    /// A list in software, then a card with memory of its own `[algorithms §13.2]`.
-    En {
-        /// Whether a start takes packets until the list is full, or one.
-        drain: bool,
-        /// Whether packets that the node receives start it.
-        start_on_receive: bool,
-        /// The list takes one more packet as long as it holds no more than this.
-        software: Bytes,
-        /// The card's memory.
-        hardware: Bytes,
-    },
-    /// A ring of descriptors `[algorithms §13.4]`.
-    Fxp {
-        /// How many packets it holds.
-        ring: u32,
-        /// When a descriptor is free again.
-        complete: Complete,
-    },
-}
-
-/// When a sent packet's place in a ring is free again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Complete {
-    /// When all that was handed to the card is sent.
-    Chain,
-    /// When it is sent.
-    Packet,
-}
-
 /// Where the sequence of packets is taken down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapPlan {
@@ -222,32 +189,6 @@ impl Cpu {
             times(self.per_class, classes as u64),
         ];
         Duration::from_nanos(parts.into_iter().fold(0, u64::saturating_add))
-    }
-}
-
-impl Driver {
-    /// The driver of the ATM cards that `[risso99 §3]` measured.
-    pub const EN: Driver = Driver::En {
-        drain: true,
-        start_on_receive: true,
-        software: Bytes::new(20 << 10),
-        hardware: Bytes::new(32 << 10),
-    };
-    /// The driver of the Ethernet cards that `[quadros §4]` measured.
-    pub const FXP: Driver = Driver::Fxp { ring: 128, complete: Complete::Chain };
-
-    /// Whether packets that its node receives start it.
-    pub(crate) const fn starts_on_receive(self) -> bool {
-        matches!(self, Driver::En { start_on_receive: true, .. })
-    }
-
-    /// The word in scenarios and reports.
-    pub const fn keyword(self) -> &'static str {
-        match self {
-            Driver::Line => "line",
-            Driver::En { .. } => "en",
-            Driver::Fxp { .. } => "fxp",
-        }
     }
 }
 

@@ -6,14 +6,15 @@ use super::signalling::SignallingReport;
 use super::tap::TapReport;
 use crate::bins::{Bins, BinsReport};
 use crate::classes::{ClassSums, class_table};
-use crate::explain::Explained;
 use crate::meter::{DROPPED, LEFT, SENT};
 use crate::report::{ClassReport, Conservation, LinkReport, Report, source_report};
 use crate::run::Runner;
-use crate::shown::bits_per_second;
 use serde::Serialize;
 use std::fmt;
 use weir_core::units::{Duration, Rate};
+use weir_trace::driver::waiting::Length;
+use weir_trace::explain::Explained;
+use weir_trace::shown::bits_per_second;
 
 /// What is reported of a network.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -172,14 +173,12 @@ impl Engine<'_> {
         let bins = outlet.log.bins.take().map(Bins::report);
         let nanos = span.as_nanos() as f64;
         let queue =
-            |(length, (_, class)): (&super::waiting::Length, (_, &weir_core::sched::ClassSpec))| {
-                QueueReport {
-                    class: class.name.clone(),
-                    mean: length.area as f64 / nanos,
-                    max: length.max,
-                    empty: length.empty as f64 / nanos,
-                    alone: length.alone,
-                }
+            |(length, (_, class)): (&Length, (_, &weir_core::sched::ClassSpec))| QueueReport {
+                class: class.name.clone(),
+                mean: length.area as f64 / nanos,
+                max: length.max,
+                empty: length.empty as f64 / nanos,
+                alone: length.alone,
             };
         let queues = lengths.iter().zip(outlet.plan.tree.leaves());
         let queues = queues.filter(|(_, (_, class))| !class.name.is_empty());

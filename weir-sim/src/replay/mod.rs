@@ -24,8 +24,6 @@ mod report;
 pub use interfaces::{InterfaceMap, UnknownInterface};
 pub use report::{CaptureReport, FaultReport, ReplayReport};
 
-use crate::drive::Drive;
-use crate::explain::Explained;
 use crate::keeping::Keeping;
 use crate::meter::LinkMeter;
 use crate::timeline::{Passage, Timeline, charged};
@@ -44,6 +42,8 @@ use weir_trace::capture::{
     CaptureFrame, CaptureLink, CaptureReader, CaptureRecord, CaptureWriter, Interface,
     PACKET_BYTES_MAX,
 };
+use weir_trace::drive::Drive;
+use weir_trace::explain::Explained;
 
 /// Where frames go that leave the replay. Without a writer they are only counted.
 pub struct Outputs<W> {

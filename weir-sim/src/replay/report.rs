@@ -4,16 +4,16 @@
 
 use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
 use crate::classes::{ClassSums, class_table};
-use crate::explain::{ExplainReport, Explained};
 use crate::keeping::Holding;
 use crate::report::{ClassReport, Conservation, LinkReport};
-use crate::shown::seconds;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::io::Write;
 use weir_core::packet::{LinkType, Unread, UnreadCounts};
 use weir_core::units::{Duration, Instant};
 use weir_trace::capture::{CaptureError, CaptureLink, CaptureTotals, PACKET_BYTES_MAX};
+use weir_trace::explain::{ExplainReport, Explained};
+use weir_trace::shown::seconds;
 
 /// The results of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -4,7 +4,8 @@
 
 mod parallel;
 
-pub use parallel::{Outcome, cores, each, map};
+pub use parallel::{Outcome, each};
+pub use weir_trace::parallel::{cores, map};
 
 use crate::host::Calibrated;
 use crate::network::OutletReport;

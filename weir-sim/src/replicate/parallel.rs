@@ -48,31 +48,6 @@ pub fn each(
     outcomes
 }
 
-/// Returns `work(0)` to `work(count - 1)`, computed on so many threads, in this order.
-pub fn map<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync, threads: usize) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let share = || {
-        let mut done = Vec::new();
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            if place >= count {
-                return done;
-            }
-            done.push((place, work(place)));
-        }
-    };
-    let mut results = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(share)).collect();
-        let mut results = share();
-        for other in others {
-            results.extend(other.join().expect("a thread that panicked has reported it"));
-        }
-        results
-    });
-    results.sort_by_key(|row| row.0);
-    results.into_iter().map(|row| row.1).collect()
-}
-
 /// The runs, and the next to begin.
 struct Work<F> {
     count: usize,
@@ -97,11 +72,6 @@ impl<F: Fn(usize) -> Scenario> Work<F> {
             }
         }
     }
-}
-
-/// Returns how many runs this machine does in parallel.
-pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The longest time until a stop is noticed.

@@ -2,9 +2,9 @@
 //! it, so their packets are known before the link has served earlier ones.
 //!
 //! Three steps in turn, each a loop of its own over some packets: sources send, the link serves
-//! ([`crate::drive::Drive::serve`], one dynamic call), departures and drops are counted. Invariant:
-//! the link sees the same calls at the same instants as when each packet is an event, so reports
-//! are the same to the byte; a watch of single packets gets that plain run.
+//! ([`weir_trace::drive::Drive::serve`], one dynamic call), departures and drops are counted.
+//! Invariant: the link sees the same calls at the same instants as when each packet is an event, so
+//! reports are the same to the byte; a watch of single packets gets that plain run.
 
 use super::{Event, Lane, Run, State};
 use crate::feeds::{Feeds, Supply};

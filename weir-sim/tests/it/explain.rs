@@ -5,7 +5,7 @@ use crate::common;
 use common::{cbr, millis, scenario, udp};
 use weir_core::units::Duration;
 use weir_sim::Report;
-use weir_sim::explain::{ExplainReport, Parts};
+use weir_trace::explain::{ExplainReport, Parts};
 
 fn explained(scenario: &weir_sim::Scenario, slowest: usize) -> (Report, ExplainReport) {
     let report = weir_sim::run_explained(scenario, slowest, &mut |_| {}).expect("it is sound");

@@ -1,15 +1,13 @@
-//! The tests of the simulator, one program: scenarios, records, networks, bounds.
+//! The tests of the simulator, one program: scenarios, captures, networks, bounds.
 
 mod at_least;
 mod bounds;
-mod causes;
 mod change;
 mod common;
 mod determinism;
 mod effective;
 mod engines;
 mod explain;
-mod fork;
 mod host;
 mod hosts;
 mod keeping;
@@ -19,12 +17,10 @@ mod open_loop;
 mod quic;
 mod read;
 mod read_messages;
-mod recorded;
 mod replay;
 mod routers;
 mod rsvp;
 mod schedule;
-mod series;
 mod tcp;
 mod translate;
 mod watch;

@@ -10,11 +10,11 @@ use weir_core::units::Instant;
 use weir_link::status::{InnerStatus, Shape};
 use weir_policy::diff;
 use weir_policy::policy::Policy;
-use weir_sim::causes::Story;
-use weir_sim::fork::{ClassTotals, ForkReport};
-use weir_sim::load::{RecordWay, Runs, Stage};
-use weir_sim::network::plan::{Complete, Driver};
-use weir_sim::series::{ClassHistory, ClassSeries, HistoryLoan, Series};
+use weir_trace::causes::Story;
+use weir_trace::driver::model::{Complete, Driver};
+use weir_trace::fork::{ClassTotals, ForkReport};
+use weir_trace::load::{RecordWay, Runs, Stage};
+use weir_trace::series::{ClassHistory, ClassSeries, HistoryLoan, Series};
 
 /// A direction with the classes of a policy, each behind its parent.
 pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: at most [`SERIES_MAX`] series are kept, each of at most [`CELLS_MAX`] numbers of a
 //! kind; a record in a file is not held in memory, but for the packets of its directions
-//! ([`ARRIVALS_MAX`](weir_sim::load::ARRIVALS_MAX) of each).
+//! ([`ARRIVALS_MAX`](weir_trace::load::ARRIVALS_MAX) of each).
 
 use super::shown;
 use crate::json::{
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_control::http::Fault;
 use weir_core::units::{Duration, Instant};
 use weir_policy::knobs;
-use weir_sim::causes::{self, Ask as AskPackets, Within};
-use weir_sim::fork::{Ask, Recorded, fork};
-use weir_sim::load::{Edit, Event, RecordHead, Stage, head};
-use weir_sim::series::{CELLS_MAX, Series, Window, wall_ms};
+use weir_trace::causes::{self, Ask as AskPackets, Within};
+use weir_trace::fork::{Ask, Recorded, fork};
+use weir_trace::load::{Edit, Event, RecordHead, Stage, head};
+use weir_trace::series::{CELLS_MAX, Series, Window, wall_ms};
 
 /// See the module.
 pub struct Tape {
@@ -95,7 +95,7 @@ impl Tape {
 
     /// Returns its directions with their classes, by the policy with which each ends.
     pub fn directions(&self) -> Vec<Direction> {
-        let direction = |way: &weir_sim::load::RecordWay| {
+        let direction = |way: &weir_trace::load::RecordWay| {
             let read = self.read(&way.name).ok();
             let last = read.as_ref().and_then(|read| read.load.stages.last());
             shown::direction(way, &last.unwrap_or(&way.stage).policy)

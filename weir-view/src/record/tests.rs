@@ -13,9 +13,9 @@ use std::sync::Arc;
 use weir_core::random::Random;
 use weir_sim::timeline::{Track, Tracks};
 
-#[path = "../../../weir-sim/tests/it/common/policies.rs"]
+#[path = "../../../weir-trace/tests/it/common/policies.rs"]
 mod policies;
-#[path = "../../../weir-sim/tests/it/common/recording.rs"]
+#[path = "../../../weir-trace/tests/it/common/recording.rs"]
 mod recording;
 
 fn bytes(turns: u32) -> Vec<u8> {

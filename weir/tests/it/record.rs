@@ -15,9 +15,9 @@ use weir_link::port::mem::{Cable, Mem};
 use weir_link::recorder::{Progress, Session};
 use weir_link::status::Board;
 use weir_policy::Policy;
-use weir_sim::recorded::{RecordReport, replay};
 use weir_testbed::{PATIENCE, until};
 use weir_trace::record::{End, File, Head, LaneHead, RecordReader, RecordWriter};
+use weir_trace::recorded::{RecordReport, replay};
 
 /// Shorter than the pauses of a busy machine: each is a stall of the loop.
 const LAG_MAX: units::Duration = units::Duration::from_millis(2);

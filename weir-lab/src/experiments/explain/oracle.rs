@@ -1,8 +1,8 @@
 //! The smallest change by trying every value: slow and obvious.
 
 use weir_policy::setting::{Setting, Way};
-use weir_sim::remedy::Search;
 use weir_sim::replicate;
+use weir_trace::remedy::Search;
 
 /// How dense the values are that are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,5 +49,5 @@ fn of(search: &Search<'_>, (place, way): (usize, Way), (factor, limit): (f64, f6
 }
 
 const SMALLEST: f64 = 0.005;
-/// As the largest of [`weir_sim::remedy::SIZES`].
+/// As the largest of [`weir_trace::remedy::SIZES`].
 const LARGEST: f64 = 1024.0;

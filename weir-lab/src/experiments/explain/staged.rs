@@ -3,9 +3,9 @@
 use super::oracle::{self, Grid};
 use serde::Deserialize;
 use weir_core::units::{Instant, Quantity};
-use weir_sim::load::{Load, Stage};
 use weir_sim::read;
-use weir_sim::remedy::{Bounds, Condition, Judged, Proposal, Search, Tally};
+use weir_trace::load::{Load, Stage};
+use weir_trace::remedy::{Bounds, Condition, Judged, Proposal, Search, Tally};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,7 +106,7 @@ impl Case {
         let outcome = read::parse_with(bytes, &self.name, none, &stage.policy);
         let first = outcome.findings.first().map(|finding| finding.message.clone());
         let scenario = outcome.plan.ok_or_else(|| first.unwrap_or_default())?;
-        Load::of_scenario(&scenario, text)
+        weir_sim::load::of_scenario(&scenario, text)
     }
 }
 

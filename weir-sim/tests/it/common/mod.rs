@@ -1,8 +1,8 @@
 //! Scenarios in few words, for tests.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../../../../weir-trace/tests/it/common/policies.rs"]
 pub mod policies;
-pub mod recording;
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -3,9 +3,9 @@
 use weir_core::ids::LeafId;
 use weir_core::link::{Arrival, Packet};
 use weir_core::units::{Duration, Instant};
-use weir_sim::causes::{Ask, Causes, look};
-use weir_sim::explain::SlowPacket;
-use weir_sim::load::{Load, Stage};
+use weir_trace::causes::{Ask, Causes, look};
+use weir_trace::explain::SlowPacket;
+use weir_trace::load::{Load, Stage};
 
 const POLICY: &str = "
 [link]

@@ -1,7 +1,6 @@
 //! A record's frames as the sources of a scenario: the same frames at the same times, for another
 //! policy, scheduler or rate.
 
-use super::{RecordedError, policy_of};
 use crate::change::PlanChange;
 use crate::kinds::{RECORD_FLOWS_MAX, RECORDS_MAX, Record, Recorded};
 use crate::network::plan::OutletId;
@@ -12,6 +11,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::{FlowKey, Fragment, Headers};
 use weir_core::units::{Duration, Instant};
 use weir_trace::record::{Change, Fate, Head, RecordReader, Step};
+use weir_trace::recorded::{RecordedError, policy_of};
 
 /// Returns a scenario of one direction of a record: its policy with its changes, and each flow of
 /// its frames as a source. Without a name, of the first direction. Frames that were lost before the

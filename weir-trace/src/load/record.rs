@@ -5,13 +5,13 @@
 
 use super::fork::{Fork, Forking, Moved};
 use super::{Begin, Event, HANDLES_FROM, LinkWay, Load, Outcome, Stage};
+use crate::record::{Change, Fate, File, Head, RecordReader, Step};
 use crate::recorded::{INSTANT_MAX, instant};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
 use weir_core::link::Pending;
 use weir_core::units::{Duration, Instant};
-use weir_trace::record::{Change, Fate, File, Head, RecordReader, Step};
 
 impl Load {
     /// Reads the load of a direction: the one called `direction`, or the only one.
@@ -82,7 +82,7 @@ pub fn head(record: impl Read) -> Result<RecordHead, String> {
         let name = head.ports.get(usize::from(*number)).cloned();
         name.unwrap_or_else(|| format!("port {number}"))
     };
-    let direction = |lane: &weir_trace::record::LaneHead| {
+    let direction = |lane: &crate::record::LaneHead| {
         Ok(RecordWay {
             name: lane.name.clone(),
             from: lane.from.iter().map(port).collect(),
@@ -229,7 +229,7 @@ impl Reading {
         Ok(())
     }
 
-    fn arrival(&mut self, arrival: &weir_trace::record::Arrival<'_>) -> Result<(), String> {
+    fn arrival(&mut self, arrival: &crate::record::Arrival<'_>) -> Result<(), String> {
         // What is listed anew belongs to the step before.
         let is_new = arrival.fate != Fate::Resumed;
         if is_new && self.fork_is_due(|at| arrival.at > at) {
@@ -393,7 +393,7 @@ pub const ARRIVALS_MAX: usize = 1 << 22;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_trace::record::LaneHead;
+    use crate::record::LaneHead;
 
     /// Compares the direction that `weir set` wants for the first of some with these policies.
     fn check(policies: &[&str], wanted: Option<&str>) {

@@ -8,9 +8,9 @@ use weir_core::ids::LeafId;
 use weir_core::link::{Arrival, Packet};
 use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
-use weir_sim::causes::{self, Ask, Within};
-use weir_sim::load::{Load, Outcome, Stage};
-use weir_sim::series::{CELLS_MAX, Series, Window, edges};
+use weir_trace::causes::{self, Ask, Within};
+use weir_trace::load::{Load, Outcome, Stage};
+use weir_trace::series::{CELLS_MAX, Series, Window, edges};
 
 /// 8 Mbit/s: a byte a microsecond.
 const POLICY: &str = "

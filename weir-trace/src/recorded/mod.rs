@@ -5,11 +5,10 @@
 //! that a record could make panic; what the core cannot be asked is a fault of the record.
 
 mod lane;
-mod sources;
 
 pub(crate) use lane::{INSTANT_MAX, departed, dropped, instant, plain};
-pub use sources::scenario;
 
+use crate::record::{File, Head, RecordError, RecordReader, Step};
 use lane::{Lane, Mismatch};
 use serde::Serialize;
 use std::fmt;
@@ -17,7 +16,6 @@ use std::io;
 use std::path::Path;
 use weir_core::units::{Duration, Instant};
 use weir_policy::{Policy, policy, render};
-use weir_trace::record::{File, Head, RecordError, RecordReader, Step};
 
 /// What a replay of a record found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

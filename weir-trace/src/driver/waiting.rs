@@ -8,7 +8,7 @@ use weir_core::units::Instant;
 
 /// The queue lengths of an outlet.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     rows: Vec<Length>,
     backlogged: u32,
     /// The sum of the indices of these leaves: of one leaf, its own.
@@ -18,7 +18,7 @@ pub(crate) struct Waiting {
 
 /// The queue length of a leaf.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Length {
+pub struct Length {
     packets: u32,
     since: Instant,
     /// Packets times nanoseconds.
@@ -32,6 +32,7 @@ pub(crate) struct Length {
 }
 
 impl Waiting {
+    /// Nothing waits in any of so many leaves.
     pub fn new(leaves: usize) -> Self {
         let rows = vec![Length::default(); leaves];
         Self { rows, backlogged: 0, indices: 0, counting: false }

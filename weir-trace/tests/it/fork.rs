@@ -14,11 +14,11 @@ use weir_core::random::Random;
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::{Duration, Instant};
 use weir_policy::edit;
-use weir_sim::fork::{Ask, Forked, Recorded, fork};
-use weir_sim::load::{Compared, Detail, Edit, Event, Fork, Happened, Load, Stage};
-use weir_sim::network::plan::{Complete, Driver};
-use weir_sim::series::{Series, Window};
+use weir_trace::driver::model::{Complete, Driver};
+use weir_trace::fork::{Ask, Forked, Recorded, fork};
+use weir_trace::load::{Compared, Detail, Edit, Event, Fork, Happened, Load, Stage};
 use weir_trace::record::{RecordReader, Step};
+use weir_trace::series::{Series, Window};
 
 fn read(bytes: &[u8]) -> Recorded {
     Recorded::read(|| Ok(bytes), None).expect("a record with packets")
@@ -130,7 +130,7 @@ fn a_fork_with_another_rate_differs_from_the_moment_on() {
     let other = forked(&bytes, 500, &[("link.rate", "3 Mbit/s")]).expect("it forks");
     let (at, _) = other.difference.expect("the rate is another one");
     assert!(at > other.recorded.window.from && at <= other.recorded.window.to);
-    let sent = |forked: &weir_sim::series::Series| -> u64 {
+    let sent = |forked: &weir_trace::series::Series| -> u64 {
         forked.classes.iter().flat_map(|class| &class.sent).sum()
     };
     assert!(sent(&other.forked) < sent(&other.recorded));

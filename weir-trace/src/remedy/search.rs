@@ -14,7 +14,7 @@ use super::command;
 use super::condition::{Condition, Judged};
 use super::tally::{Share, Tally};
 use crate::load::Load;
-use crate::replicate;
+use crate::parallel;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -87,7 +87,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { replays: REPLAYS_MAX, packets: PACKETS_MAX, threads: replicate::cores() }
+        Self { replays: REPLAYS_MAX, packets: PACKETS_MAX, threads: parallel::cores() }
     }
 }
 
@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
             let open = |line: &&Line| !found.iter().any(|it| it.line == **line);
             let open: Vec<Line> = lines.iter().filter(open).copied().collect();
             let work = |at: usize| self.between(open[at], (below, size), target);
-            let more = replicate::map(open.len(), work, self.bounds.threads);
+            let more = parallel::map(open.len(), work, self.bounds.threads);
             found.extend(more.into_iter().flatten());
             below = size;
         }

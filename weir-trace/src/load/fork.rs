@@ -4,7 +4,7 @@
 //! Invariant: values that change nothing change nothing of the load.
 
 use super::Stage;
-use crate::network::plan::Driver;
+use crate::driver::model::Driver;
 use std::collections::BTreeMap;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
@@ -85,7 +85,7 @@ impl Forking {
     /// Returns the frame as the changed policy classifies it.
     pub fn classify(
         &mut self,
-        arrival: &weir_trace::record::Arrival<'_>,
+        arrival: &crate::record::Arrival<'_>,
         pending: &mut Pending,
     ) -> Arrival {
         let Some(classifier) = &mut self.classifier else { return arrival.offered() };

@@ -10,7 +10,6 @@ mod fork;
 mod outcome;
 mod port;
 mod record;
-mod staged;
 
 pub use fork::{Edit, Fork};
 pub use outcome::{Compared, Outcome};
@@ -18,8 +17,8 @@ pub use port::Runs;
 pub use record::{ARRIVALS_MAX, RecordHead, RecordWay, directions, head};
 
 use crate::drive::Drive;
-use crate::network::driver::driven;
-use crate::network::plan::Driver;
+use crate::driver::driven;
+use crate::driver::model::Driver;
 use port::Port;
 use std::collections::BTreeMap;
 use std::io;

@@ -8,11 +8,11 @@ use weir_core::packet::Headers;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
-use weir_sim::recorded::policy_of;
 use weir_trace::record::state::checkpoint;
 use weir_trace::record::{
     Arrival, Change, End, Fate, File, Head, LaneHead, RecordWriter, Step, headers_of,
 };
+use weir_trace::recorded::policy_of;
 
 /// A lane that records, without ports: what `weir-link` does with frames, in virtual time.
 pub struct Recording {

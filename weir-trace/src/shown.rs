@@ -4,22 +4,16 @@ use serde::Serializer;
 use weir_core::units::{Duration, Rate};
 
 /// A time in seconds.
-pub(crate) fn seconds<S: Serializer>(
-    duration: &Duration,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_nanos() as f64 / 1e9)
 }
 
 /// A time in µs.
-pub(crate) fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_nanos() as f64 / 1e3)
 }
 
 /// A rate in bit/s.
-pub(crate) fn bits_per_second<S: Serializer>(
-    rate: &Rate,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub fn bits_per_second<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(rate.bits_per_second())
 }

@@ -1,6 +1,8 @@
 //! One direction of a record, made again.
 
 use super::{Difference, DirectionReport, after, policy_of};
+use crate::record::state::{restore, save};
+use crate::record::{Arrival, Change, Fate, Head, Joins, LaneHead, Step};
 use std::collections::VecDeque;
 use weir_core::classify::Classifier;
 use weir_core::event::{Departure, Dropped, Mark};
@@ -10,8 +12,6 @@ use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::policy::Wish;
-use weir_trace::record::state::{restore, save};
-use weir_trace::record::{Arrival, Change, Fate, Head, Joins, LaneHead, Step};
 
 /// See the module.
 pub(super) struct Lane {

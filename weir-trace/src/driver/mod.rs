@@ -10,7 +10,10 @@
 //! Invariant: a packet that was handed out is in the list or in the card, until its last bit is
 //! sent.
 
-use super::plan::{Complete, Driver as Model};
+pub mod model;
+pub mod waiting;
+
+use model::{Complete, Driver as Model};
 use std::collections::VecDeque;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Poll};
@@ -21,7 +24,8 @@ use weir_core::sched::RefitError;
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// A link whose packets a driver takes.
-pub(crate) struct Driver {
+pub struct Driver {
+    /// The link.
     pub link: Box<dyn AnyLink>,
     model: Model,
     tick: Option<Duration>,
@@ -38,18 +42,23 @@ pub(crate) struct Driver {
 }
 
 /// Receives the events of a driver as they happen.
-pub(crate) trait Outcome {
+pub trait Outcome {
     /// The scheduler is about to be polled.
     fn asked(&mut self);
     /// The scheduler handed out a packet.
     fn handed_out(&mut self, departure: &Departure);
     /// It left the list in software.
     fn left_software(&mut self, at: Instant, departure: &Departure);
-    /// Packets may have been dropped.
+    /// Packets may have been dropped; returns whether any was.
     fn settle(&mut self, link: &mut dyn AnyLink) -> bool;
 }
 
 impl Driver {
+    /// A driver of the link of a plan. A wait that the scheduler names ends with the first `tick`
+    /// that is not before its end.
+    ///
+    /// # Errors
+    /// As [`LinkPlan::build`].
     pub fn new(plan: &LinkPlan, model: Model, tick: Option<Duration>) -> Result<Self, BuildError> {
         Ok(Self { tick, ..Self::of(driven(plan, model).build()?, model) })
     }
@@ -140,6 +149,9 @@ impl Driver {
     }
 
     /// The link gets another plan; start the driver next.
+    ///
+    /// # Errors
+    /// As [`Change::apply`]; then the link is as it was.
     pub fn change(&mut self, at: Instant, change: Change<'_>) -> Result<(), BuildError> {
         let to = driven(change.to, self.model);
         self.wake = None;
@@ -147,6 +159,9 @@ impl Driver {
     }
 
     /// Something is done to one leaf of the link, whose plan this is; start the driver next.
+    ///
+    /// # Errors
+    /// As [`Graft::apply`]; then nothing changed.
     pub fn graft(
         &mut self,
         at: Instant,
@@ -231,7 +246,7 @@ impl Driver {
 }
 
 /// The plan of a link whose pace the driver sets.
-pub(crate) fn driven(plan: &LinkPlan, model: Model) -> LinkPlan {
+pub fn driven(plan: &LinkPlan, model: Model) -> LinkPlan {
     match model {
         Model::Line => plan.clone(),
         _ => LinkPlan { buffer: Bytes::new(u64::MAX), ..plan.clone() },

@@ -11,8 +11,8 @@ mod report;
 
 pub use report::{ClassTotals, ForkReport};
 
+use crate::driver::model::Driver;
 use crate::load::{Compared, Edit, Fork, Load, Outcome, head};
-use crate::network::plan::Driver;
 use crate::series::{CELLS_MAX, Series, Window};
 use std::io::Read;
 use weir_core::units::{Duration, Instant};

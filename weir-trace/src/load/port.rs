@@ -6,9 +6,9 @@
 //! in the driver, or was told.
 
 use crate::drive::Drive;
-use crate::network::driver::{Driver, Outcome};
-use crate::network::plan::Driver as Model;
-use crate::network::waiting::Waiting;
+use crate::driver::model::Driver as Model;
+use crate::driver::waiting::Waiting;
+use crate::driver::{Driver, Outcome};
 use serde::Serialize;
 use std::mem;
 use weir_core::change::Change;

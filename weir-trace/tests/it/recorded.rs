@@ -13,9 +13,9 @@ use weir_core::queue::DROPPERS;
 use weir_core::random::Random;
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::{Duration, Instant};
-use weir_sim::load::{Detail, Happened, Load};
-use weir_sim::recorded::{RecordReport, replay};
+use weir_trace::load::{Detail, Happened, Load};
 use weir_trace::record::{End, RecordReader, RecordWriter, Step};
+use weir_trace::recorded::{RecordReport, replay};
 
 fn check(bytes: &[u8]) -> RecordReport {
     let reader = RecordReader::new(bytes).expect("it was written as a record");

@@ -91,7 +91,7 @@ pub struct SlowPacket {
 }
 
 /// Collects sojourns.
-pub(crate) struct Explained {
+pub struct Explained {
     /// What times count from.
     origin: Instant,
     /// The class whose packets are told of, with those of the classes below it; `None` for all.
