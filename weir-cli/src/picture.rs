@@ -8,7 +8,7 @@ use crate::whole_file::WholeFile;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_plot::{Form, Picture, flent};
+use weir_show::{Form, Picture, flent};
 use weir_sim::segments::Segments;
 use weir_sim::timeline::Tracks;
 
@@ -65,8 +65,8 @@ impl Files {
     pub fn write(self, all: &[Tracks], segments: Option<&Segments>) -> Result<(), String> {
         let Self { picture, flent } = self;
         if let Some(file) = picture {
-            let mut picture = weir_plot::tracks::picture(all);
-            picture.parts.extend(segments.map(weir_plot::segments::part));
+            let mut picture = weir_show::tracks::picture(all);
+            picture.parts.extend(segments.map(weir_show::segments::part));
             write(file, &picture)?;
         }
         if let (Some((name, file)), Some(first)) = (flent, all.first()) {

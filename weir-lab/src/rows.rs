@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_plot::Plot;
+use weir_show::Plot;
 
 /// Which parts of an experiment to run, and for how long.
 #[derive(Clone, Debug)]

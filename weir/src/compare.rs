@@ -7,7 +7,7 @@ use crate::{Run, whole_file};
 use std::path::PathBuf;
 use weir_core::units::Bytes;
 use weir_host::signals::StopSignal;
-use weir_plot::comparison;
+use weir_show::comparison;
 use weir_sim::compare::{Row, Runs, at, compare, find, tracks};
 use weir_sim::memory::Beside;
 use weir_sim::replicate::{self, REPLICATIONS_MAX};

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use weir_plot::{Plot, Setup};
+use weir_show::{Plot, Setup};
 
 /// All results of one run of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]

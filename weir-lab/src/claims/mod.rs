@@ -23,4 +23,4 @@ pub use measured::{Figure, Measured, Table};
 pub use run::{MeasureRun, NEVER, Outcome, Request, Run, count, run};
 pub use sheet::{Choice, Claim, Era, Eras, Irreproducible, Paper, Sheet, Target, Tolerance};
 pub use shelf::Shelf;
-pub use weir_plot::{Edge, Kind, Plot, Series, Setup};
+pub use weir_show::{Edge, Kind, Plot, Series, Setup};

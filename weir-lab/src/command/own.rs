@@ -4,7 +4,7 @@ use weir_cli::output::{Exit, Format, Output};
 use weir_cli::picture::Files;
 use weir_lab::experiments::{Experiment, Own};
 use weir_lab::rows::{Options, Results, Row};
-use weir_plot::{Content, Key, Part, Picture, Plot, Style};
+use weir_show::{Content, Key, Part, Picture, Plot, Style};
 
 /// Runs an experiment and draws what it has to show into these files; exits 1 if a claim does not
 /// hold.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_bench::rig;
 use weir_bench::score::calibrate::{self, Calibration};
 use weir_bench::score::{Pair, SCENARIOS, Side};
-use weir_plot::{Kind, Plot};
+use weir_show::{Kind, Plot};
 use weir_sim::Host;
 
 /// See the module.

@@ -122,7 +122,7 @@ fn plots(outcomes: &[Outcome<'_>], files: &mut Files) {
         let Ok(measured) = &outcome.measured else { continue };
         for (number, plot) in (1..).zip(&measured.plots) {
             let path = format!("plots/{}.{}.{number}.svg", outcome.id, outcome.era.name());
-            if let Some(svg) = weir_plot::svg(plot) {
+            if let Some(svg) = weir_show::svg(plot) {
                 files.insert(path, (svg.into(), Some(plot.title.clone())));
             }
         }

@@ -7,7 +7,7 @@ use crate::claims::{
     Table, Verdict,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
-use weir_plot::{Origin, legend, look, setup_svg, svg};
+use weir_show::{Origin, legend, look, setup_svg, svg};
 
 /// Returns the report of these outcomes; papers without a run are left out.
 pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided], about: &About) -> String {

@@ -9,7 +9,7 @@
 
 use super::html::beside_paper;
 use crate::claims::{Claim, Era, Kind, Measured, Outcome, Paper, Plot, Target};
-use weir_plot::Reach;
+use weir_show::Reach;
 
 /// Returns the plots that stand for a paper, with their headings; none if nothing was measured.
 pub(super) fn plots(paper: &Paper, outcomes: &[Outcome<'_>]) -> Vec<Plot> {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weir_control::protocol::Setting;
-use weir_plot::{Content, Key, Kind, Part, Picture, Plot, Style};
 use weir_policy::table::Table;
+use weir_show::{Content, Key, Kind, Part, Picture, Plot, Style};
 
 /// What `python -m weir tune --json` prints; docs/tuning.md describes it.
 #[derive(Serialize, Deserialize)]
@@ -174,7 +174,7 @@ fn dots(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
 
 /// Writes a figure at four digits.
 fn figure(value: Option<f64>) -> String {
-    value.map_or_else(String::new, weir_plot::number)
+    value.map_or_else(String::new, weir_show::number)
 }
 
 /// Writes a value as a policy's text does, without quotes.

@@ -95,7 +95,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-link", &["weir-core", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-trace", "weir-host", "weir-link"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-trace", "weir-sim", "weir-host"]),
-    ("weir-plot", &["weir-core", "weir-sim"]),
+    ("weir-show", &["weir-core", "weir-sim"]),
     ("weir-sweep", &["weir-policy", "weir-sim"]),
     (
         "weir-view",
@@ -135,7 +135,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-traffic",
         ],
     ),
-    ("weir-cli", &["weir-policy", "weir-sim", "weir-host", "weir-plot"]),
+    ("weir-cli", &["weir-policy", "weir-sim", "weir-host", "weir-show"]),
     (
         "weir-lab",
         &[
@@ -149,7 +149,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-link",
             "weir-control",
             "weir-traffic",
-            "weir-plot",
+            "weir-show",
             "weir-bench",
             "weir-cli",
         ],
@@ -167,7 +167,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-link",
             "weir-control",
             "weir-traffic",
-            "weir-plot",
+            "weir-show",
             "weir-sweep",
             "weir-bench",
             "weir-cli",

@@ -15,7 +15,7 @@ use weir_bench::rig;
 use weir_bench::score::Pair;
 use weir_bench::score::trace::{self, Acks, Tap, has_timestamps, segments};
 use weir_core::units::Bytes;
-use weir_plot::{Kind, Plot};
+use weir_show::{Kind, Plot};
 use weir_sim::Host;
 
 /// See the module.
