@@ -16,6 +16,7 @@ pub mod explain;
 pub mod fork;
 pub mod load;
 pub mod parallel;
+mod pcapng;
 pub mod record;
 pub mod recorded;
 pub mod remedy;

@@ -38,7 +38,7 @@ pub const INTERFACES_MAX: usize = 65_536;
 pub const INTERFACE_BLOCK_BYTES_MAX: u32 = 1024 * 1024;
 
 /// The longest interface name stored, in bytes; the rest of a longer one is left out.
-pub const NAME_BYTES_MAX: usize = 255;
+pub const NAME_BYTES_MAX: usize = crate::pcapng::NAME_BYTES_MAX;
 
 /// The longest comment written, in bytes: what the 16-bit length of a pcapng option holds.
 pub const COMMENT_BYTES_MAX: usize = u16::MAX as usize;

@@ -1,4 +1,4 @@
-//! The pcapng format (`[pcapng]`): blocks in sections, each with its byte order and interfaces.
+//! Reads pcapng (`[pcapng]`): blocks in sections, each with its byte order and interfaces.
 
 use super::error::{CaptureError, CaptureFault};
 use super::fields::{ByteOrder, Fields};
@@ -7,6 +7,11 @@ use super::interface::{CaptureLink, Interface};
 use super::stream::{Part, Stream};
 use super::tick::Clock;
 use super::{INTERFACE_BLOCK_BYTES_MAX, INTERFACES_MAX, NAME_BYTES_MAX, PACKET_BYTES_MAX};
+use crate::pcapng::{
+    self, BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET,
+    OPTION_END, OPTION_NAME, OPTION_OFFSET, OPTION_RESOLUTION, PACKET_FIELD_BYTES, SIMPLE_PACKET,
+    VERSION_MAJOR,
+};
 
 /// The state of reading a pcapng file: its current section.
 ///
@@ -202,7 +207,7 @@ impl PacketFields {
 
 impl Block {
     fn of_length(part: Part, length: u32, minimum: u32) -> Result<Self, CaptureError> {
-        if length < minimum || !length.is_multiple_of(4) {
+        if !pcapng::is_length(length, minimum) {
             let fault = CaptureFault::BlockLength { part: part.name, length, minimum };
             return Err(part.error(fault));
         }
@@ -301,26 +306,7 @@ fn too_long(part: Part, what: &'static str, length: u32, limit: u32) -> CaptureE
     part.error(CaptureFault::TooLong { part: what, length: length.into(), limit: limit.into() })
 }
 
-/// The type of a section header block, the same in either byte order.
-pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// What a section's byte-order magic reads as in the section's order.
-pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// The version of the format that is read and written.
-pub(super) const VERSION_MAJOR: u16 = 1;
-/// The type of an interface description block.
-pub(super) const INTERFACE: u32 = 1;
-const OBSOLETE_PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-/// The type of an enhanced packet block.
-pub(super) const ENHANCED_PACKET: u32 = 6;
-
-/// A block's type and its length, twice.
-pub(super) const BLOCK_FRAME_BYTES: u32 = 12;
-const PACKET_FIELD_BYTES: u32 = 20;
+/// The type of a section header block, as its bytes are.
+pub(super) const SECTION: [u8; 4] = pcapng::SECTION.to_le_bytes();
+/// The field of a simple packet before the bytes of its frame.
 const SIMPLE_PACKET_FIELD_BYTES: u32 = 4;
-
-pub(super) const OPTION_END: u16 = 0;
-pub(super) const OPTION_COMMENT: u16 = 1;
-pub(super) const OPTION_NAME: u16 = 2;
-pub(super) const OPTION_RESOLUTION: u16 = 9;
-const OPTION_OFFSET: u16 = 14;

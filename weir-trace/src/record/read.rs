@@ -1,14 +1,15 @@
 //! The reader of records: trusts no byte.
 
-use super::block::{
-    BYTE_ORDER_MAGIC, CUSTOM, CUSTOM_BYTES, CUSTOM_OPTION, Content, ENHANCED_PACKET, ENTERPRISE,
-    FRAME_BYTES, INTERFACE, SECTION, SIGNATURE,
-};
+use super::block::{CUSTOM, CUSTOM_BYTES, CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE};
 use super::error::{RecordError, RecordFault};
 use super::fields::TakeFields;
 use super::step::{Arrival, Step};
 use super::write::OPTION_BYTES;
 use super::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, LANES_MAX, VERSION};
+use crate::pcapng::{
+    BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, PACKET_FIELD_BYTES, SECTION,
+    is_length,
+};
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -173,7 +174,7 @@ impl<'s> RecordReader<'s> {
         let mut fields = self.block.as_slice();
         let kind = fields.u32().ok_or(RecordFault::Cut)?;
         let length = fields.u32().ok_or(RecordFault::Cut)?;
-        if !(FRAME_BYTES..=BLOCK_BYTES_MAX).contains(&length) || !length.is_multiple_of(4) {
+        if length > BLOCK_BYTES_MAX || !is_length(length, BLOCK_FRAME_BYTES) {
             return Err(RecordFault::Length(length));
         }
         self.block.clear();
@@ -240,7 +241,8 @@ impl<'s> RecordReader<'s> {
         })();
         let (lane, captured, arrival) = taken.ok_or(RecordFault::Fields("packet"))?;
         self.set_lane(lane)?;
-        self.rest = PACKET_BYTES..PACKET_BYTES + captured;
+        let start = PACKET_FIELD_BYTES as usize;
+        self.rest = start..start + captured;
         self.packet = Some(arrival);
         Ok(())
     }
@@ -259,6 +261,3 @@ impl<'s> RecordReader<'s> {
         RecordError { fault, offset: self.block_at, steps: self.steps }
     }
 }
-
-/// The bytes of a packet's block before its frame.
-const PACKET_BYTES: usize = 20;

@@ -1,11 +1,9 @@
 //! The writer of records.
 
-use super::block::{
-    BYTE_ORDER_MAGIC, CUSTOM_OPTION, Content, ENHANCED_PACKET, ENTERPRISE, INTERFACE, SECTION,
-    SIGNATURE, put_block, put_custom, put_option,
-};
+use super::block::{CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE, put_custom};
 use super::step::{Arrival, End, Fate, Step};
 use super::{Head, LANES_MAX, VERSION};
+use crate::pcapng::{OPTION_END, Packet, put_interface, put_option, put_packet, put_section};
 use std::io::{self, Write};
 
 /// Writes a record. Steps of one lane are read in the order in which they were written.
@@ -32,18 +30,11 @@ impl<W: Write> RecordWriter<W> {
     pub fn new(output: W, head: &Head) -> io::Result<Self> {
         assert!(head.lanes.len() <= LANES_MAX, "a link has fewer lanes than a record");
         let mut blocks = Vec::new();
-        put_block(&mut blocks, SECTION, |out| {
-            out.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
-            // [pcapng §4.1] Version 1.0, and a section length of -1: unspecified.
-            out.extend_from_slice(&[1, 0, 0, 0]);
-            out.extend_from_slice(&(-1_i64).to_le_bytes());
-            put_option(out, OPTION_APPLICATION, b"weir");
-            put_option(out, OPTION_END, b"");
-        });
+        put_section(&mut blocks);
         let mut bytes = VERSION.to_le_bytes().to_vec();
         head.write(&mut bytes);
         put_custom(&mut blocks, Content::Head, 0, &bytes);
-        head.lanes.iter().for_each(|lane| put_interface(&mut blocks, &lane.name));
+        head.lanes.iter().for_each(|lane| put_interface(&mut blocks, ETHERNET, 0, &lane.name));
         let mut writer = Self {
             output,
             epoch_ns: head.epoch_ns,
@@ -129,17 +120,13 @@ impl<W: Write> RecordWriter<W> {
     }
 
     fn put_packet(&mut self, arrival: &Arrival<'_>) {
-        let at = self.epoch_ns.wrapping_add(arrival.at.as_nanos());
-        put_block(&mut self.blocks, ENHANCED_PACKET, |out| {
-            out.extend_from_slice(&u32::from(self.lane).to_le_bytes());
-            // [pcapng §4.3] The high half is first.
-            out.extend_from_slice(&((at >> 32) as u32).to_le_bytes());
-            out.extend_from_slice(&(at as u32).to_le_bytes());
-            out.extend_from_slice(&(arrival.headers.len() as u32).to_le_bytes());
-            let length = arrival.packet.length.max(arrival.headers.len() as u32);
-            out.extend_from_slice(&length.to_le_bytes());
-            out.extend_from_slice(arrival.headers);
-            out.resize(out.len() + arrival.headers.len().wrapping_neg() % 4, 0);
+        let packet = Packet {
+            interface: self.lane.into(),
+            timestamp: self.epoch_ns.wrapping_add(arrival.at.as_nanos()),
+            original_length: arrival.packet.length.max(arrival.headers.len() as u32),
+            bytes: arrival.headers,
+        };
+        put_packet(&mut self.blocks, &packet, |out| {
             let mut value = [0; OPTION_BYTES];
             value[..4].copy_from_slice(&ENTERPRISE.to_le_bytes());
             value[4..8].copy_from_slice(&SIGNATURE);
@@ -165,28 +152,10 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-fn put_interface(out: &mut Vec<u8>, name: &str) {
-    put_block(out, INTERFACE, |out| {
-        out.extend_from_slice(&ETHERNET.to_le_bytes());
-        // Two reserved bytes, and a snap length of 0: no limit.
-        out.extend_from_slice(&[0; 6]);
-        let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|at| name.is_char_boundary(*at));
-        put_option(out, OPTION_NAME, &name.as_bytes()[..end.unwrap_or(0)]);
-        put_option(out, OPTION_RESOLUTION, &[NANOSECONDS]);
-        put_option(out, OPTION_END, b"");
-    });
-}
-
 /// Number, signature and fields of the option of a packet.
 pub(crate) const OPTION_BYTES: usize = 8 + super::step::ARRIVAL_BYTES;
+/// The link type of frames that begin with an Ethernet header.
 const ETHERNET: u16 = 1;
-const OPTION_END: u16 = 0;
-const OPTION_NAME: u16 = 2;
-const OPTION_APPLICATION: u16 = 4;
-const OPTION_RESOLUTION: u16 = 9;
-/// The `if_tsresol` of a nanosecond.
-const NANOSECONDS: u8 = 9;
-const NAME_BYTES_MAX: usize = 255;
 /// The bytes of steps from which they get a block: a cut costs at most these.
 const STEPS_BYTES: usize = 4096;
 /// The bytes that are written at once.
