@@ -6,7 +6,6 @@
 use super::fork::{Fork, Forking, Moved};
 use super::{Begin, Event, HANDLES_FROM, LinkWay, Load, Outcome, Stage};
 use crate::record::{Change, Fate, File, Head, RecordReader, Step};
-use crate::recorded::{INSTANT_MAX, instant};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
@@ -186,9 +185,6 @@ impl Reading {
     }
 
     fn step(&mut self, step: &Step<'_>, head: &Head) -> Result<(), String> {
-        if instant(step).is_some_and(|at| at > INSTANT_MAX) {
-            return Err("the record is damaged: an instant after centuries".to_owned());
-        }
         match step {
             Step::Checkpoint { now, classified, state } => {
                 let is_forked = self.fork.as_ref().is_some_and(Forking::is_made);

@@ -35,6 +35,8 @@ pub enum RecordFault {
     Block(u32),
     /// A block whose fields do not fit it.
     Fields(&'static str),
+    /// A step at an instant after [`super::INSTANT_MAX`].
+    Instant,
     /// A step of a lane that the record does not have.
     Lane(u32),
     /// The reader met a fault before.
@@ -68,6 +70,7 @@ impl fmt::Display for RecordFault {
             ),
             Self::Block(kind) => write!(f, "a record has no block of type {kind:#x}"),
             Self::Fields(what) => write!(f, "the fields of the {what} do not fit it"),
+            Self::Instant => write!(f, "the instant of a step comes after centuries"),
             Self::Lane(lane) => {
                 write!(f, "there is no direction {lane}; a record has at most {LANES_MAX}")
             }

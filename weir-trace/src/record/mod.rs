@@ -28,12 +28,18 @@ pub use read::{RecordReader, is_record};
 pub use step::{Arrival, Change, End, Fate, Joins, Loss, Step, headers_of};
 pub use write::RecordWriter;
 
+use weir_core::units::Instant;
+
 /// The version of the form that is written. Older ones are read; newer ones are refused.
 pub const VERSION: u16 = 2;
 
 /// The longest block read, in bytes: a policy of the greatest size with its lists, or the state of
 /// a link of a million classes.
 pub const BLOCK_BYTES_MAX: u32 = 512 * 1024 * 1024;
+
+/// The latest instant of a step: later than any clock of a machine, and nothing overflows up to
+/// there.
+pub const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);
 
 /// The most lanes of a record.
 pub const LANES_MAX: usize = 4096;

@@ -5,7 +5,7 @@ use super::error::{RecordError, RecordFault};
 use super::fields::TakeFields;
 use super::step::{Arrival, Step};
 use super::write::OPTION_BYTES;
-use super::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, LANES_MAX, VERSION};
+use super::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, INSTANT_MAX, LANES_MAX, VERSION};
 use crate::pcapng::{
     BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, PACKET_FIELD_BYTES, SECTION,
     is_length,
@@ -96,15 +96,21 @@ impl<'s> RecordReader<'s> {
             }
         }
         if let Some(arrival) = self.packet.take() {
+            if arrival.at > INSTANT_MAX {
+                return Err(self.fail(RecordFault::Instant));
+            }
             let headers = &self.block[std::mem::replace(&mut self.rest, 0..0)];
             self.steps += 1;
             return Ok(Some((self.lane, Step::Arrival(Arrival { headers, ..arrival }))));
         }
         let mut fields = &self.block[self.rest.clone()];
-        let Some(step) = Step::read(&mut fields) else {
-            let (offset, steps) = (self.block_at, self.steps);
-            (self.state, self.rest) = (State::Faulty, 0..0);
-            return Err(RecordError { fault: RecordFault::Fields("step"), offset, steps });
+        let step = match read_step(&mut fields) {
+            Ok(step) => step,
+            Err(fault) => {
+                let (offset, steps) = (self.block_at, self.steps);
+                (self.state, self.rest) = (State::Faulty, 0..0);
+                return Err(RecordError { fault, offset, steps });
+            }
         };
         self.rest.start = self.rest.end - fields.len();
         self.steps += 1;
@@ -259,5 +265,14 @@ impl<'s> RecordReader<'s> {
 
     fn error(&self, fault: RecordFault) -> RecordError {
         RecordError { fault, offset: self.block_at, steps: self.steps }
+    }
+}
+
+/// Takes a step from the front of `fields`.
+fn read_step<'a>(fields: &mut &'a [u8]) -> Result<Step<'a>, RecordFault> {
+    let step = Step::read(fields).ok_or(RecordFault::Fields("step"))?;
+    match step.instant() {
+        Some(at) if at > INSTANT_MAX => Err(RecordFault::Instant),
+        _ => Ok(step),
     }
 }

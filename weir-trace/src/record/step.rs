@@ -261,6 +261,20 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// Returns the instant to which the step takes the link, if it does.
+    pub fn instant(&self) -> Option<Instant> {
+        match self {
+            Step::Checkpoint { now, .. } => Some(*now),
+            Step::Arrival(arrival) => Some(arrival.at),
+            Step::Serve { until } => Some(*until),
+            Step::Forfeit { before } => Some(*before),
+            Step::DropOlder { clock } => Some(*clock),
+            Step::Change(change) => Some(change.at),
+            Step::Joins(joins) => Some(joins.at),
+            _ => None,
+        }
+    }
+
     /// Takes a step from the front of `fields`; `None` if they do not begin with one.
     pub fn read(fields: &mut &'a [u8]) -> Option<Self> {
         Some(match fields.u8()? {

@@ -152,6 +152,31 @@ fn a_damaged_byte_is_found_or_changes_one_step() {
 }
 
 #[test]
+fn an_instant_after_centuries_ends_a_record() {
+    let late = Instant::from_nanos(u64::MAX);
+    let arrival = Arrival {
+        at: late,
+        port: InterfaceId(0),
+        leaf: LeafId(0),
+        packet: Packet::new(Handle(1), 100),
+        fate: Fate::Offered,
+        headers: &FRAME,
+    };
+    for step in [Step::Serve { until: late }, Step::Arrival(arrival)] {
+        let mut writer = RecordWriter::new(Vec::new(), &head()).expect("a Vec takes all");
+        for step in [Step::Serve { until: INSTANT_MAX }, step] {
+            writer.step(0, &step).expect("a Vec takes all");
+        }
+        let bytes = writer.finish(End::Asked).expect("a Vec takes all");
+        let mut reader = RecordReader::new(&bytes[..]).expect("a record");
+        assert!(matches!(reader.next_step(), Ok(Some((0, Step::Serve { .. })))));
+        let fault = reader.next_step().expect_err("no clock shows that").fault;
+        assert!(matches!(fault, RecordFault::Instant), "{fault:?}");
+        assert!(reader.next_step().is_err(), "a fault stays");
+    }
+}
+
+#[test]
 fn a_newer_record_and_a_plain_capture_are_refused() {
     let bytes = written();
     let section = u32::from_le_bytes(*bytes[4..].first_chunk().expect("a length")) as usize;

@@ -67,9 +67,6 @@ impl Lane {
     /// Makes a step again, or compares it with what the link did.
     pub fn step(&mut self, step: &Step<'_>, head: &Head, number: u64) -> Same {
         self.step = number;
-        if instant(step).is_some_and(|at| at > INSTANT_MAX) {
-            return self.faulty("an instant after centuries");
-        }
         match step {
             Step::Checkpoint { now, classified, state } => {
                 self.checkpoint((*now, *classified), state)
@@ -331,20 +328,6 @@ impl Lane {
     }
 }
 
-/// Returns the instant to which a step takes the link.
-pub(crate) fn instant(step: &Step<'_>) -> Option<Instant> {
-    match step {
-        Step::Checkpoint { now, .. } => Some(*now),
-        Step::Arrival(arrival) => Some(arrival.at),
-        Step::Serve { until } => Some(*until),
-        Step::Forfeit { before } => Some(*before),
-        Step::DropOlder { clock } => Some(*clock),
-        Step::Change(change) => Some(change.at),
-        Step::Joins(joins) => Some(joins.at),
-        _ => None,
-    }
-}
-
 /// Returns the departure as a record has it: a mark that writes nothing is none.
 pub(crate) fn plain(departure: Departure) -> Departure {
     Departure { mark: Mark::new(departure.mark.written()), ..departure }
@@ -378,6 +361,3 @@ pub(crate) fn dropped(dropped: &Dropped) -> String {
         arrived.as_nanos()
     )
 }
-
-/// Later than any clock of a machine: nothing overflows up to there.
-pub(crate) const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);

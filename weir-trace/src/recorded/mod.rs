@@ -6,7 +6,7 @@
 
 mod lane;
 
-pub(crate) use lane::{INSTANT_MAX, departed, dropped, instant, plain};
+pub(crate) use lane::{departed, dropped, plain};
 
 use crate::record::{File, Head, RecordError, RecordReader, Step};
 use lane::{Lane, Mismatch};
