@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 use weir_link::status::{Amount, ClassStatus, LaneStatus, Status};
-use weir_view::live::Live;
-use weir_view::source::Source;
+use weir_gateway::live::Live;
+use weir_gateway::source::Source;
 
 /// Reads the input as both servers read what a client sends, and answers.
 pub fn http(input: &[u8]) {
-    weir_control::http::exercise(input);
+    weir_gateway::api::exercise(input);
     static PAGE: OnceLock<Arc<dyn Source>> = OnceLock::new();
     let page = PAGE.get_or_init(|| Arc::new(Live::gone([&status(0), &status(1000)])));
-    weir_view::server::exercise(input, Arc::clone(page));
+    weir_gateway::page::exercise(input, Arc::clone(page));
 }
 
 /// A link whose class sent so many packets.

@@ -7,7 +7,7 @@ use crate::places::denied;
 use crate::printable::{clean_value, fit, printable, printable_lines};
 use crate::protocol::{
     ABSENT, Answer, CLASSES_DEFAULT, Changed, DESCRIPTORS_MAX, Entry, InForce, OWNER_REQUEST_MAX,
-    Query, Request, Terms,
+    Query, Request, Right, Terms,
 };
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ use rustix::net::{
     SocketFlags, SocketType, recvmsg, socket_with,
 };
 use serde::Deserialize;
-use std::io::{self, BufReader, IoSliceMut, Read, Write};
+use std::io::{self, BufRead, BufReader, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
@@ -126,9 +126,14 @@ pub enum Refused {
 /// # Errors
 /// As [`follow`].
 pub fn follow_on(stream: UnixStream, request: &Request) -> Result<UnixStream, Refused> {
+    // A server that turns the client away answers before it reads.
+    let _answered = ask(&stream, request);
+    done(stream)
+}
+
+/// Reads an answer that says no more than that the request was met, and nothing of what follows.
+fn done(stream: UnixStream) -> Result<UnixStream, Refused> {
     let read = |mut stream: &UnixStream| -> io::Result<Vec<u8>> {
-        // A server that turns the client away answers before it reads.
-        let _answered = ask(stream, request);
         stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
         // Byte by byte: what follows the line is not part of it.
         let (mut answer, mut byte) = (Vec::new(), [0]);
@@ -151,6 +156,62 @@ pub fn follow_on(stream: UnixStream, request: &Request) -> Result<UnixStream, Re
     }
 }
 
+/// Has the link take what follows on a new connection as that of a client of the API with this
+/// right. Does not wait: the answer is still to be read.
+///
+/// # Errors
+/// When the link has gone.
+pub fn begin_on_behalf(stream: &UnixStream, right: Right) -> io::Result<()> {
+    ask(stream, &Request::OnBehalf { right })
+}
+
+/// Reads the answer to [`begin_on_behalf`].
+///
+/// # Errors
+/// When the link refuses, or there is no answer.
+pub fn await_on_behalf(stream: UnixStream) -> Result<UnixStream, String> {
+    done(stream).map_err(|error| match error {
+        Refused::ByLink(why) | Refused::NotHeard(why) => why,
+    })
+}
+
+/// What follows an answer on a connection that acts for a client of the API: it comes in parts, each
+/// behind its length, with an empty one at the end if it is whole.
+pub struct Parts {
+    stream: BufReader<UnixStream>,
+    /// Bytes of the part that are to come; `None` at the end.
+    left: Option<usize>,
+}
+
+impl Parts {
+    /// What follows the answer that was read.
+    pub fn new(stream: UnixStream) -> Self {
+        Self { stream: BufReader::new(stream), left: Some(0) }
+    }
+}
+
+impl Read for Parts {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.left == Some(0) {
+            let mut digits = String::new();
+            (&mut self.stream).take(LENGTH_DIGITS_MAX).read_line(&mut digits)?;
+            let length = digits.strip_suffix('\n').and_then(|text| usize::from_str_radix(text, 16).ok());
+            self.left = match length.ok_or(io::ErrorKind::UnexpectedEof)? {
+                0 => None,
+                length => Some(length),
+            };
+        }
+        let Some(left) = &mut self.left else { return Ok(0) };
+        let room = bytes.len().min(*left);
+        let count = self.stream.read(&mut bytes[..room])?;
+        if count == 0 && room > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        *left -= count;
+        Ok(count)
+    }
+}
+
 /// Reads the answer to a request, and the descriptors that come with it.
 pub(crate) fn receive(
     stream: &UnixStream,
@@ -170,7 +231,9 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             status.each_text(&mut fit);
             Ok(Answer::Status(status))
         }
-        Ok(Answer::Error(text)) => Ok(Answer::Error(printable_lines(&text))),
+        Ok(Answer::Error(text) | Answer::Refused { text, .. }) => {
+            Ok(Answer::Error(printable_lines(&text)))
+        }
         Ok(Answer::Events(mut events)) => {
             events.events.iter_mut().flat_map(|event| event.values_mut()).for_each(clean_value);
             Ok(Answer::Events(events))
@@ -312,7 +375,7 @@ pub fn connect(path: &Path) -> Result<UnixStream, String> {
 }
 
 /// Returns how many bytes the answer to a request may have.
-fn answer_max(request: &Request) -> u64 {
+pub fn answer_max(request: &Request) -> u64 {
     match request {
         Request::Status(query) => {
             let classes = query.limit.unwrap_or(CLASSES_DEFAULT);
@@ -333,7 +396,7 @@ fn answer_max(request: &Request) -> u64 {
 }
 
 /// Returns how long a link may take to answer a request.
-fn patience(request: &Request) -> Duration {
+pub fn patience(request: &Request) -> Duration {
     match request {
         Request::Class { .. }
         | Request::Set { .. }
@@ -413,6 +476,8 @@ const ANSWER_BYTES: u64 = 1 << 20;
 const DIFFERENCE_BYTES: u64 = 256 << 20;
 /// More than the policies of a link take, whose reader escapes some characters.
 const TEXTS_BYTES: u64 = 2 * OWNER_REQUEST_MAX as u64;
+/// More digits than the length of a part has.
+const LENGTH_DIGITS_MAX: u64 = 16;
 /// Bytes that are read at once.
 const PART: usize = 64 << 10;
 

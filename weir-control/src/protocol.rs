@@ -2,11 +2,12 @@
 //! (SCM_RIGHTS, unix(7)).
 //!
 //! A request is one line of the table below and an arm where the link acts on it
-//! ([`crate::service::Service::act`]). The line makes its route of HTTP (`http/`) and its part of
-//! the OpenAPI document, too; docs/api.md describes both protocols.
+//! ([`crate::service::Service::act`]). The line makes its route of HTTP and its part of the OpenAPI
+//! document in `weir-gateway`, too; docs/api.md describes both protocols.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 pub use weir_link::change::history::{Counts, Entry, File, Origin, REASON_MAX, Texts};
 use weir_link::status::Status;
@@ -22,7 +23,7 @@ pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
-pub const VERSION: &str = "1.2.0";
+pub const VERSION: &str = "1.3.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";
@@ -150,6 +151,19 @@ requests! {
     Texts {} "texts" -> "texts", Change, get("/texts");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
     HandOver {} "hand-over" -> "done", Change, NO_ROUTE;
+    /// Lets what follows on this connection act for a client of the API, with this right and no
+    /// other: a connection gives up rights so, and cannot get them back.
+    OnBehalf {
+        /// What the client may do.
+        right: Right,
+    } "on-behalf" -> "done", Read, NO_ROUTE;
+    /// Tells that a client of the API was refused before it reached the link.
+    Refused {
+        /// Why.
+        cause: Cause,
+        /// The cause in words.
+        text: String,
+    } "refused" -> "done", Change, NO_ROUTE;
 }
 
 /// A line of the table of requests.
@@ -167,7 +181,10 @@ pub struct Call {
 }
 
 /// Who may send a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Right {
     /// Everyone who may connect: it only reads.
     Read,
@@ -190,6 +207,59 @@ impl Route {
     /// Returns whether a body may come with it.
     pub fn takes_body(self) -> bool {
         self.method == Method::Post
+    }
+}
+
+/// Why a client was not served.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Too many clients, or too much was asked for at once.
+    Busy,
+    /// What it sent is a request to another host, from a page of another site, or without a token.
+    Foreign,
+    /// There is nothing at the path that it asked for.
+    Unknown,
+    /// It sent no whole request in time.
+    Silent,
+    /// Its request is too long.
+    TooLong,
+    /// What it sent is not a request.
+    Malformed,
+    /// It may not send this request.
+    NotAllowed,
+    /// It did not read the answer in time, or disconnected before the end.
+    NotRead,
+    /// The link could not meet the request.
+    Failed,
+}
+
+impl Cause {
+    /// The cause as events name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Foreign => "foreign",
+            Self::Unknown => "unknown",
+            Self::Silent => "silent",
+            Self::TooLong => "too-long",
+            Self::Malformed => "malformed",
+            Self::NotAllowed => "not-allowed",
+            Self::NotRead => "not-read",
+            Self::Failed => "failed",
+        }
     }
 }
 
@@ -234,6 +304,28 @@ pub struct Since {
     /// Only events after the one with this `id`; all that are remembered without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Whether to tell of events as they happen, from now on unless `after` says otherwise: the
+    /// answer is then followed by a line for each, until the client half-closes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub follow: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// A line of a stream of events. One without anything says that the link is still there.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct News {
+    /// So many events that the client did not read in time are not remembered any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// The place of the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The event as docs/events.md describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Box<RawValue>>,
 }
 
 /// What happened to the link.
@@ -368,6 +460,14 @@ pub enum Answer<S = Box<Status>> {
     Policy(Box<InForce>),
     /// The request is malformed or cannot be met; the text gives the reason and the cure.
     Error(String),
+    /// The same, for one who acts for a client of the API: what the server itself refuses, with the
+    /// cause, from which the status of HTTP follows.
+    Refused {
+        /// Why.
+        cause: Cause,
+        /// The reason and the cure.
+        text: String,
+    },
 }
 
 impl Request {

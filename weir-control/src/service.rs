@@ -1,7 +1,7 @@
 //! What a server is given: where counts are, who may change the link, and what acts on requests.
 
+pub use crate::protocol::Cause;
 use crate::protocol::{Answer, REQUEST_MAX, Request, Right};
-use crate::web::Web;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,8 +20,6 @@ pub struct Service {
     pub feed: Arc<Feed>,
     /// The user who started it: this one and root may send requests that change something.
     pub owner: u32,
-    /// The API on a TCP address, if it has one.
-    pub web: Option<Web>,
     /// The keeper of the link, if it is a forwarder; 0 while that is gone.
     pub keeper: Option<Arc<AtomicU32>>,
     /// The longest request line of those who may change the link.
@@ -59,9 +57,9 @@ pub type Act = Box<dyn Fn(&Request, &Peer) -> Reply + Send + Sync>;
 /// The process at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its user; `None` if the kernel does not tell, as for TCP.
+    /// Its user; `None` if the kernel does not tell, or if it acts for another client.
     pub uid: Option<u32>,
-    /// What the token allows that it gave.
+    /// What the client may do for which it acts: one of the API, with a token.
     pub token: Option<Right>,
 }
 
@@ -83,7 +81,7 @@ pub type Tail = Box<dyn FnOnce(&mut dyn Write, &dyn Fn() -> bool) -> Result<(), 
 /// A client that was not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Its user; `None` if the kernel does not tell, as for TCP.
+    /// Its user; `None` if the kernel does not tell, or for a client of the API.
     pub uid: Option<u32>,
     /// It came by the address of the API, not by the control socket.
     pub is_tcp: bool,
@@ -91,46 +89,6 @@ pub struct Refused {
     pub cause: Cause,
     /// The cause in words that are fit to print.
     pub text: String,
-}
-
-/// Why a client was not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cause {
-    /// Too many clients, or too much was asked for at once.
-    Busy,
-    /// What it sent is a request to another host, from a page of another site, or without a token.
-    Foreign,
-    /// There is nothing at the path that it asked for.
-    Unknown,
-    /// It sent no whole request in time.
-    Silent,
-    /// Its request is too long.
-    TooLong,
-    /// What it sent is not a request.
-    Malformed,
-    /// It may not send this request.
-    NotAllowed,
-    /// It did not read the answer in time, or disconnected before the end.
-    NotRead,
-    /// The link could not meet the request.
-    Failed,
-}
-
-impl Cause {
-    /// The cause as events name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Foreign => "foreign",
-            Self::Unknown => "unknown",
-            Self::Silent => "silent",
-            Self::TooLong => "too-long",
-            Self::Malformed => "malformed",
-            Self::NotAllowed => "not-allowed",
-            Self::NotRead => "not-read",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 impl Service {
@@ -142,7 +100,6 @@ impl Service {
             boards,
             feed: Arc::default(),
             owner,
-            web: None,
             keeper: None,
             owner_request_max: REQUEST_MAX,
             act: Box::new(|_, _| Reply::error("this link does not know the request")),

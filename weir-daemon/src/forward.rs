@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 use weir_control::texts;
-use weir_control::web::Web;
 use weir_core::units;
 use weir_host::channel::Channel;
 use weir_host::error::{Result, SystemError};
@@ -67,10 +66,6 @@ struct Prepared {
     bridges: Vec<Bridge>,
     boards: Vec<Arc<Board>>,
     listener: OwnedFd,
-    /// The API on a TCP address, and a copy of its listener.
-    web: Option<(Web, OwnedFd)>,
-    /// That copy, for the next keeper.
-    api_listener: Option<OwnedFd>,
     courier: Courier,
     signals: Signals,
     /// For each bridge, and for the first thread.
@@ -103,7 +98,6 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         return Err("the keeper does not say what to run".to_owned());
     };
     let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
-    let web = open_web(&plan, descriptors.pop())?;
     let (mut plan, mut warnings) = (plan, Vec::new());
     let deployment = deployment_of(&mut plan.texts, &mut warnings)?;
     go_first(&deployment, &mut warnings);
@@ -146,8 +140,6 @@ fn prepare(authority: Channel, keeper: &Channel) -> std::result::Result<Prepared
         recorder: Arc::new(recorder),
         bridges,
         listener,
-        web,
-        api_listener: None,
         courier,
         signals,
         bells,
@@ -178,16 +170,6 @@ fn deployment_of(
     }
     let wrong = "the deployment has errors here and none at its keeper";
     outcome.plan.ok_or_else(|| wrong.to_owned())
-}
-
-/// Returns the API on a TCP address, with a copy of its listener for who comes next.
-fn open_web(
-    plan: &Plan,
-    listener: Option<OwnedFd>,
-) -> std::result::Result<Option<(Web, OwnedFd)>, String> {
-    let Some((api, listener)) = plan.api.as_ref().zip(listener) else { return Ok(None) };
-    let copy = listener.try_clone().map_err(|error| error.to_string())?;
-    Ok(Some((Web::new(listener, api)?, copy)))
 }
 
 /// Tells which policies are in force, and what this process gave up.
@@ -223,8 +205,6 @@ impl Prepared {
         );
         service.feed = Arc::clone(&self.feed);
         service.name.clone_from(&self.name);
-        let (web, listener) = self.web.take().unzip();
-        (service.web, self.api_listener) = (web, listener);
         service.keeper = Some(Arc::clone(&self.kept_by));
         let door = Door::closed(&self.listener, service)?;
         let warnings = std::mem::take(&mut self.warnings);

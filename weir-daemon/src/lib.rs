@@ -1,6 +1,6 @@
 //! The processes of a running link: the keeper ([`up`]), which has the privileges, the forwarder
-//! ([`forward`]), which has the traffic, and those of the page ([`web`]) and of reservations
-//! ([`rsvp`]).
+//! ([`forward`]), which has the traffic, and that of reservations ([`rsvp`]). The keeper starts
+//! another one, the gateway, which speaks HTTP and is `weir-gateway`'s.
 //!
 //! The command starts each of them by a verb, prints what the keeper says, and makes exit codes of
 //! how they end. Nothing here parses arguments or prints results.
@@ -12,4 +12,3 @@ pub mod forward;
 pub mod keeper;
 pub mod rsvp;
 pub mod up;
-pub mod web;

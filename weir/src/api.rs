@@ -1,15 +1,15 @@
-//! `weir api`: asks a running link by HTTP, as other programs do.
+//! `weir api`: asks a running link by the paths of its API, as other programs do by HTTP.
 
 use crate::Run;
 use crate::output::{Exit, Output};
 use std::path::PathBuf;
-use weir_control::http;
 use weir_control::places::Places;
 use weir_control::printable::printable_lines;
 use weir_control::protocol::PCAPNG;
+use weir_gateway::api;
 
-/// Sends one request of HTTP to a running link, and prints the answer; without a path, the
-/// description of all requests (OpenAPI).
+/// Sends one request of the API to a running link over its control socket, and prints the answer;
+/// without a path, the description of all requests (OpenAPI).
 ///
 /// docs/api.md describes requests, answers and limits.
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ impl Run for Api {
         let socket = self.control.map_or_else(|| Places::of_process().find(&self.name), Ok);
         let method = if self.post.is_some() { "POST" } else { "GET" };
         let body = self.post.unwrap_or_default();
-        match socket.and_then(|socket| http::ask(&socket, method, &self.path, &body)) {
+        match socket.and_then(|socket| api::ask(&socket, method, &self.path, &body)) {
             Ok(response) if response.kind == PCAPNG => output.refuse(
                 "the answer is a record; `weir record` and `weir snapshot` write it to a file",
             ),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_bench::demo::{self, Failure, Phase, Whole};
 use weir_host::signals::StopSignal;
-use weir_view::beside::Both;
-use weir_view::record::Record;
-use weir_view::source::Source;
+use weir_gateway::beside::Both;
+use weir_gateway::record::Record;
+use weir_gateway::source::Source;
 
 /// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///

@@ -62,7 +62,7 @@ verbs! {
     sim::Sim,
     up::Up,
     forward::Forward,
-    web::Web,
+    gateway::Gateway,
     rsvp::Rsvp,
     restart::Restart,
     set::Set,

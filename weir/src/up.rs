@@ -11,6 +11,7 @@ use weir_daemon::events::write::Form;
 use weir_daemon::up::console::{Console, Start};
 use weir_daemon::up::reading::Reading;
 use weir_daemon::up::{self, End, UpConfig};
+use weir_gateway::site;
 use weir_link::status::Status;
 use weir_policy::deployment::Deployment;
 use weir_policy::finding::Outcome;
@@ -54,6 +55,7 @@ impl Run for Up {
             take: self.take,
             ends_with: self.ends_with,
             form: if is_json { Form::Json } else { Form::Text },
+            check_api: site::check,
         };
         match up::keep(reading, config, &Printed(output)) {
             Ok(End::Stopped) => Exit::Clean,

@@ -10,16 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_control::client;
 use weir_control::protocol::Query;
-use weir_control::web::Api;
-use weir_control::web::{self, Web};
+use weir_control::{access, client, gateway};
+use weir_gateway::api::Api;
+use weir_gateway::http::guard::Site;
+use weir_gateway::http::serve::{self, Door, Server};
+use weir_gateway::http::talk::Patience;
+use weir_gateway::live::Live;
+use weir_gateway::live::contact::ByPath;
+use weir_gateway::page::{self, Page as Shown};
+use weir_gateway::site::Web;
+use weir_gateway::source::Source;
 use weir_host::signals::StopSignal;
-use weir_view::access;
-use weir_view::live::Live;
-use weir_view::live::contact::ByPath;
-use weir_view::server::Server;
-use weir_view::source::Source;
 
 /// Shows a running link in the browser: its classes, their delays and losses over time, and what
 /// can be tuned; or a record of a link, or a report of a simulation.
@@ -60,7 +62,7 @@ impl View {
     fn show(self, output: &Output) -> Result<Exit, String> {
         let file = self.shown.as_ref().map(Path::new).filter(|path| path.is_file());
         if let Some(file) = file.filter(|_| self.control.is_none()) {
-            return self.serve(weir_view::of_file(file)?, output);
+            return self.serve((weir_gateway::of_file(file)?, None), output);
         }
         let contact = ByPath::new(self.shown.clone(), self.control.clone());
         let socket = contact.find()?;
@@ -76,20 +78,25 @@ impl View {
             Some(name) => name.clone(),
             None => socket.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         };
-        let live = Live::start(&name, Arc::new(contact)).map_err(|error| error.to_string())?;
-        self.serve(Arc::new(live), output)
+        let contact = Arc::new(contact);
+        let api = Api::new(&name, Arc::clone(&contact) as _, Site::Local);
+        let live = Live::start(&name, contact).map_err(|error| error.to_string())?;
+        self.serve((Arc::new(live), Some(api)), output)
     }
 
     /// Serves the page of a source until a signal comes.
-    fn serve(&self, source: Arc<dyn Source>, output: &Output) -> Result<Exit, String> {
+    fn serve(&self, shown: What, output: &Output) -> Result<Exit, String> {
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
-        Page::bind(self.listen)?.serve(source, self.open, (&stop, output))
+        Page::bind(self.listen)?.serve(shown, self.open, (&stop, output))
     }
 }
 
+/// What a page shows, and the API of the link behind it if there is one.
+pub type What = (Arc<dyn Source>, Option<Arc<Api>>);
+
 /// The address of a page, which is not served yet.
 pub struct Page {
-    api: Api,
+    api: gateway::Api,
     listener: TcpListener,
 }
 
@@ -108,7 +115,7 @@ impl Page {
             ));
         }
         let api = access::of_token(listen, access::fresh()?);
-        let listener = web::bind(&api)
+        let listener = gateway::bind(&api)
             .map_err(|error| format!("cannot listen on {listen}: {error}; set another port"))?;
         Ok(Self { api, listener })
     }
@@ -119,15 +126,22 @@ impl Page {
     /// When it cannot be served or opened.
     pub fn serve(
         self,
-        source: Arc<dyn Source>,
+        (source, of_link): What,
         is_opened: bool,
         (stop, output): (&StopSignal, &Output),
     ) -> Result<Exit, String> {
         let Self { api, listener } = self;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let url = access::url(address, false, &api.token);
-        let server = Server::start(Web::new(listener.into(), &api)?, source);
-        let _server = server.map_err(|error| format!("cannot serve on {address}: {error}"))?;
+        let web = Arc::new(Web::new(&api)?);
+        let router = Shown::new(source, of_link, Site::Web(Arc::clone(&web))).router();
+        let start = || {
+            let (clients_max, patience) = (page::CLIENTS_MAX, Patience::default());
+            let listener = serve::listener(listener.into())?;
+            let door = Door { listener, web, router, clients_max, patience, refused: None };
+            Server::start(serve::runtime()?, vec![door])
+        };
+        let _server = start().map_err(|error| format!("cannot serve on {address}: {error}"))?;
         tell(&url, "stop with Ctrl-C", output);
         let _opened = if is_opened { Some(open_at(&url)?) } else { None };
         while !stop.requested() && !output.is_closed() {

@@ -1,7 +1,7 @@
-//! `cargo xtask figures view`: the page of `weir-view` in a real browser, against real links.
+//! `cargo xtask figures view`: the page of `weir-gateway` in a real browser, against real links.
 //!
 //! It takes Chromium from Debian and the page's libraries from npm, both of which it installs and
-//! says so, and root for private networks. `weir-view/page/tests` has the tests.
+//! says so, and root for private networks. `weir-gateway/page/tests` has the tests.
 
 use crate::figures::{Verdict, program};
 use crate::nostd::target_directory;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The folder of the page's source.
-const PAGE: &str = "weir-view/page";
+const PAGE: &str = "weir-gateway/page";
 
 /// Checks that the committed page is what its source builds, and drives it in the browser.
 /// Screenshots are left in `view` below the folder of build outputs.

@@ -1,27 +1,23 @@
 //! The server: a thread that accepts clients, and a thread for each client, which answers from the
 //! run loops' boards; one more computes what the loops did in the last seconds.
 //!
-//! Invariant: whatever clients do, at most [`CLIENTS_MAX`] are served at once, each for a bounded
-//! time between requests and for an answer, and each takes a bounded amount of memory. Nothing
+//! Invariant: whatever clients do, at most [`CLIENTS_MAX`] are served at once beside
+//! [`BEHALF_MAX`] that act for clients of the API, each for a bounded time between requests and for an answer, and each takes a bounded amount of memory. Nothing
 //! here opens a file or a socket once the server runs.
 
 mod meet;
-mod secure;
 mod talk;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-use crate::http;
 use crate::listen::{self, Bound};
-use crate::metrics::Times;
 use crate::places::own_uid;
 use crate::printable::printable;
 use crate::protocol::{Answer, Request};
 use crate::service::{Cause, Peer, Refused, Service};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-pub use secure::within;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -30,10 +26,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-pub(crate) use talk::unheard;
 use weir_host::peer;
 use weir_link::status::{Board, History};
-pub use wire::{Stream, Timed, Wire};
+use wire::Stream;
 
 /// Why the conversation with a client ended.
 pub type Refusal = (Cause, String);
@@ -54,11 +49,9 @@ pub(crate) struct Shared {
     /// Whether an answer of very many classes is under way.
     large: AtomicBool,
     /// Clients that read events as they happen.
-    streams: AtomicUsize,
-    /// How long requests of HTTP took.
-    pub times: Times,
-    /// Whether the server ends.
-    ending: AtomicBool,
+    streams: Arc<AtomicUsize>,
+    /// Connections that act for clients of the API.
+    on_behalf: AtomicUsize,
 }
 
 impl Server {
@@ -76,10 +69,8 @@ impl Server {
     }
 
     /// Answers on a listener that another process may have bound, and whose file is left alone.
-    /// The API on a TCP address is served, too, if the service has one.
     /// Once it returns, the server's threads need poll, accept4, getsockopt, setsockopt, recvfrom,
-    /// read, write, sendmsg, shutdown and close, getrandom for TLS, and what threads and memory
-    /// take: clone3, mmap,
+    /// read, write, sendmsg, shutdown and close, and what threads and memory take: clone3, mmap,
     /// munmap, mprotect, madvise, futex, rseq, set_robust_list, sigaltstack, prctl (the name).
     ///
     /// # Errors
@@ -142,28 +133,19 @@ struct Client {
 /// Accepts clients, each on a thread of its own so that none waits for another, until stopped.
 fn serve(listener: &UnixListener, shared: &Arc<Shared>, stop: &OwnedFd) {
     let mut clients: Vec<Client> = Vec::with_capacity(CLIENTS_MAX);
-    let mut web_clients: Vec<Client> = Vec::new();
-    let web = shared.service.web.as_ref();
     loop {
-        let mut ready = vec![
+        let mut ready = [
             PollFd::new(listener, PollFlags::IN),
             PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
         ];
-        ready.extend(web.map(|web| PollFd::new(web, PollFlags::IN)));
         // An interrupted wait is tried again.
         let _count = poll(&mut ready, None);
         if !ready[1].revents().is_empty() {
             break;
         }
-        let by_control = || listener.accept().map(|(stream, _)| Stream::Unix(stream));
-        accept(by_control, &mut clients, |stream, others| shared.attend(stream, others));
-        if let Some(web) = web {
-            let by_web = || web.listener.accept().map(|(stream, _)| Stream::Tcp(stream));
-            accept(by_web, &mut web_clients, |stream, others| shared.attend_web(stream, others));
-        }
+        accept(listener, &mut clients, shared);
     }
-    shared.ending.store(true, Ordering::Relaxed);
-    end(clients.into_iter().chain(web_clients).collect());
+    end(clients);
 }
 
 /// Ends the conversations. An answer that is on its way may still leave: that of a restart, for
@@ -182,15 +164,14 @@ fn end(clients: Vec<Client>) {
     }
 }
 
-/// Accepts a client if one waits, and lets `attend` serve it beside so many others.
-fn accept(
-    accept: impl Fn() -> io::Result<Stream>,
-    clients: &mut Vec<Client>,
-    attend: impl Fn(Stream, usize) -> Option<Client>,
-) {
+/// Accepts a client if one waits.
+fn accept(listener: &UnixListener, clients: &mut Vec<Client>, shared: &Arc<Shared>) {
     clients.retain(|client| !client.thread.is_finished());
-    match accept() {
-        Ok(stream) => clients.extend(attend(stream, clients.len())),
+    match listener.accept() {
+        Ok((socket, _)) => {
+            let others = clients.iter().filter(|client| !client.stream.is_on_behalf()).count();
+            clients.extend(shared.attend(Stream::new(socket), others));
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         // Without a free descriptor the next try would fail as well.
         Err(_) => std::thread::sleep(ACCEPT_PAUSE),
@@ -199,9 +180,8 @@ fn accept(
 
 impl Shared {
     pub(crate) fn of(service: Service) -> Self {
-        let (large, streams) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let times = Times::default();
-        Self { service, large, streams, times, ending: AtomicBool::new(false) }
+        let (large, streams) = (AtomicBool::new(false), Arc::default());
+        Self { service, large, streams, on_behalf: AtomicUsize::new(0) }
     }
 
     /// Starts a thread for this client, unless `others` are too many already.
@@ -212,30 +192,15 @@ impl Shared {
             self.turn_away(&stream, &peer);
             return None;
         }
-        self.start(stream, peer, talk::converse)
+        self.start(stream, peer)
     }
 
-    /// As [`Shared::attend`], for a client that came by the address of the API.
-    fn attend_web(self: &Arc<Self>, stream: Stream, others: usize) -> Option<Client> {
-        let peer = Peer { uid: None, token: None };
-        if others >= CLIENTS_MAX {
-            self.turn_away(&stream, &peer);
-            return None;
-        }
-        self.start(stream, peer, secure::converse)
-    }
-
-    fn start(
-        self: &Arc<Self>,
-        stream: Stream,
-        peer: Peer,
-        converse: fn(&Stream, &Peer, &Shared) -> Result<(), Refusal>,
-    ) -> Option<Client> {
+    fn start(self: &Arc<Self>, stream: Stream, mut peer: Peer) -> Option<Client> {
         let stream = Arc::new(stream);
         let (own, shared) = (Arc::clone(&stream), Arc::clone(self));
         let work = move || {
-            if let Err((cause, text)) = converse(&own, &peer, &shared) {
-                shared.refuse(&own, &peer, cause, &text);
+            if let Err((cause, text)) = talk::converse(&own, &mut peer, &shared) {
+                shared.refuse(&peer, cause, &text);
             }
             // The other owner of the stream keeps it until it sees that this thread has ended.
             own.end();
@@ -247,32 +212,28 @@ impl Shared {
     fn turn_away(&self, stream: &Stream, peer: &Peer) {
         let text = format!("{CLIENTS_MAX} clients are connected already; try again");
         // The client may have disconnected; an answer fits the buffer of a new socket, so this does
-        // not wait. One of TLS is turned away without a word.
-        let speaks_http = stream.first_now().is_some_and(http::is_http);
-        if speaks_http {
-            http::turn_away(&mut Timed::new(stream, ACCEPT_PAUSE), &text, ACCEPT_PAUSE);
-        } else if matches!(stream, Stream::Unix(_)) {
-            let _gone = talk::send(stream, &Answer::Error(text.clone()), ACCEPT_PAUSE);
-        }
-        self.refuse(stream, peer, Cause::Busy, &text);
+        // not wait.
+        let _gone = talk::send(stream, &Answer::Error(text.clone()), ACCEPT_PAUSE);
+        self.refuse(peer, Cause::Busy, &text);
     }
 
-    fn refuse(&self, stream: &Stream, peer: &Peer, cause: Cause, text: &str) {
+    fn refuse(&self, peer: &Peer, cause: Cause, text: &str) {
         // The client gets the rest.
         let text = printable(text.lines().next().unwrap_or_default()).into_owned();
-        let is_tcp = matches!(stream, Stream::Tcp(_));
+        let is_tcp = peer.token.is_some();
         (self.service.refused)(Refused { uid: peer.uid, is_tcp, cause, text });
     }
 
-    /// Returns whether the server ends.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
+    /// Returns a place for a client that reads events as they happen, if there is one.
+    fn begin_stream(&self) -> Option<StreamPlace> {
+        let place = StreamPlace(Arc::clone(&self.streams));
+        (self.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(place)
     }
 
-    /// Returns a place for a client that reads events as they happen, if there is one.
-    pub(crate) fn begin_stream(&self) -> Option<Slot<'_>> {
-        let slot = Slot(&self.streams);
-        (self.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(slot)
+    /// Returns a place among those who act for clients of the API, if there is one.
+    fn begin_on_behalf(&self) -> Option<Slot<'_>> {
+        let slot = Slot(&self.on_behalf);
+        (self.on_behalf.fetch_add(1, Ordering::Relaxed) < BEHALF_MAX).then_some(slot)
     }
 
     /// Returns a guard of the one large answer at a time, if there is none.
@@ -282,7 +243,16 @@ impl Shared {
 }
 
 /// The place of a client that reads events, until it is dropped.
-pub(crate) struct Slot<'a>(&'a AtomicUsize);
+struct StreamPlace(Arc<AtomicUsize>);
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The place of one who acts for a client of the API, until it is dropped.
+struct Slot<'a>(&'a AtomicUsize);
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
@@ -299,11 +269,13 @@ impl Drop for Large<'_> {
     }
 }
 
-/// Clients of the control socket served at once, and of the address of the API; further ones
-/// receive an error that says to try again.
+/// Clients served at once; further ones receive an error that says to try again.
 pub const CLIENTS_MAX: usize = 16;
 /// So many of them are only for root and the user who runs the link.
 pub const CLIENTS_RESERVED: usize = 4;
+/// So many connections of the gateway may act for clients of the API beside those: more than it
+/// opens at once.
+pub const BEHALF_MAX: usize = 48;
 /// So many may read events as they happen, which takes as long as they like.
 pub const STREAMS_MAX: usize = 8;
 /// How long answers may take that are on their way when the server ends.

@@ -2,10 +2,9 @@
 //! is refused.
 
 use super::wire::{Paced, Stream, Timed};
-use super::{Refusal, Shared};
-use crate::http;
-use crate::protocol::{Answer, DESCRIPTORS_MAX, Request};
-use crate::service::{Cause, Patience, Peer, Reply};
+use super::{BEHALF_MAX, Refusal, Shared};
+use crate::protocol::{Answer, DESCRIPTORS_MAX, Request, Right};
+use crate::service::{Cause, Patience, Peer, Reply, Tail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, BufWriter, IoSlice, Read, Write};
@@ -14,42 +13,54 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use weir_link::status::{Rows, Status};
 
-/// Answers a client until it disconnects: by HTTP if it begins as HTTP does, by lines otherwise.
-pub(super) fn converse(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
-    let patience = shared.service.patience.request;
-    match stream.first(Instant::now() + patience) {
-        Ok(None) => Ok(()),
-        Ok(Some(first)) if http::is_http(first) => {
-            let client = http::Client { peer: *peer, site: http::Site::Local, shared };
-            http::converse(&mut Timed::new(stream, patience), &client)
-        }
-        Ok(Some(_)) => by_lines(stream, peer, shared),
-        Err(error) => Err(tell(stream, (Cause::Silent, unheard(&error)))),
-    }
-}
-
-/// Answers a client that sends lines.
-fn by_lines(stream: &Stream, peer: &Peer, shared: &Shared) -> Result<(), Refusal> {
+/// Answers a client until it disconnects. `peer` becomes the client for which it acts, if it does.
+pub(super) fn converse(stream: &Stream, peer: &mut Peer, shared: &Shared) -> Result<(), Refusal> {
     let Patience { request: patience, answer, .. } = shared.service.patience;
     let bytes_max = shared.service.request_max(peer);
     let mut lines = Lines { stream, patience, bytes_max, buffer: Vec::new(), met: 0 };
+    let mut place = None;
     loop {
         let line = match lines.next() {
             Ok(Some(line)) => line,
             Ok(None) => return Ok(()),
-            Err(refusal) => return Err(tell(stream, refusal)),
+            Err(refusal) => return Err(tell(stream, peer, refusal)),
         };
-        let answered = read(&line).and_then(|request| {
-            let met = shared.meet(peer, &request)?;
-            reply(stream, met.reply, answer)
+        let answered = read(&line).and_then(|request| match request {
+            Request::OnBehalf { right } => {
+                // One that could change the link is trusted with a place of its own.
+                if shared.service.may_change(peer) && place.is_none() {
+                    place = Some(shared.begin_on_behalf().ok_or_else(full)?);
+                    stream.act_on_behalf();
+                }
+                *peer = lowered(peer, right, shared)?;
+                lines.bytes_max = shared.service.request_max(peer);
+                reply(stream, peer, Answer::Done.into(), answer)
+            }
+            request => {
+                let met = shared.meet(peer, &request)?;
+                reply(stream, peer, met.reply, answer)
+            }
         });
-        answered.map_err(|refusal| tell(stream, refusal))?;
+        answered.map_err(|refusal| tell(stream, peer, refusal))?;
         lines.met += 1;
     }
 }
 
+/// Returns the client for which a peer acts from now on: never one that may do more than it.
+fn lowered(peer: &Peer, right: Right, shared: &Shared) -> Result<Peer, Refusal> {
+    if right == Right::Change {
+        shared.expect_change(peer)?;
+    }
+    Ok(Peer { uid: None, token: Some(right) })
+}
+
+fn full() -> Refusal {
+    let text = format!("{BEHALF_MAX} requests of the API are under way already; try again");
+    (Cause::Busy, text)
+}
+
 /// Returns why no request was read.
-pub(crate) fn unheard(error: &io::Error) -> String {
+fn unheard(error: &io::Error) -> String {
     match error.kind() {
         // A socket that waits for too long says only that it would wait.
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -64,6 +75,11 @@ pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
     serde_json::from_slice(line).map_err(|error| {
         // The error may quote what was sent.
         let error: String = error.to_string().chars().take(QUOTED_MAX).collect();
+        if line.first().is_some_and(u8::is_ascii_uppercase) {
+            let text = "this socket takes lines of JSON and no HTTP; `weir api` sends a request by \
+                        its path, and [deployment.api] has the link answer by HTTP";
+            return (Cause::Malformed, text.to_owned());
+        }
         let text = format!(
             "not a request: {error}; send one JSON object on a line, such as \
              {{\"call\":\"status\"}}"
@@ -73,16 +89,25 @@ pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
 }
 
 /// Sends the client the reason of a refusal, unless it does not read; returns the refusal.
-fn tell(stream: &Stream, refusal: Refusal) -> Refusal {
-    if refusal.0 != Cause::NotRead {
+fn tell(stream: &Stream, peer: &Peer, (cause, text): Refusal) -> Refusal {
+    if cause != Cause::NotRead {
+        let answer = match peer.token {
+            Some(_) => Answer::Refused { cause, text: text.clone() },
+            None => Answer::Error(text.clone()),
+        };
         // It may have disconnected, which is no worse than the refusal.
-        let _ = send(stream, &Answer::Error(refusal.1.clone()), REFUSAL_PATIENCE);
+        let _ = send(stream, &answer, REFUSAL_PATIENCE);
     }
-    refusal
+    (cause, text)
 }
 
 /// Sends an answer, with its descriptors at the first byte, and what follows it.
-fn reply(stream: &Stream, reply: Reply, patience: Duration) -> Result<(), Refusal> {
+fn reply(
+    stream: &Stream,
+    peer: &Peer,
+    reply: Reply,
+    patience: Duration,
+) -> Result<(), Refusal> {
     let send_all = || -> io::Result<()> {
         if reply.descriptors.is_empty() {
             return send(stream, &reply.answer, patience);
@@ -94,10 +119,44 @@ fn reply(stream: &Stream, reply: Reply, patience: Duration) -> Result<(), Refusa
     };
     send_all().map_err(|error| (Cause::NotRead, format!("the answer was not read: {error}")))?;
     let Some(tail) = reply.tail else { return Ok(()) };
-    let told = tail(&mut Paced { stream, patience }, &|| is_half_closed(stream));
+    let mut paced = Paced { stream, patience };
+    let is_over = || is_half_closed(stream);
+    let told = match peer.token {
+        Some(_) => tell_in_parts(tail, paced, &is_over),
+        None => tail(&mut paced, &is_over),
+    };
     // What followed would be taken for more of it.
     stream.end_writing();
     told.map_err(|why| (Cause::NotRead, why))
+}
+
+/// Sends what follows an answer in parts, and an empty one at the end: whoever sends it on by HTTP
+/// sees from that whether it is whole.
+fn tell_in_parts(tail: Tail, paced: Paced<'_>, is_over: &dyn Fn() -> bool) -> Result<(), String> {
+    let mut out = BufWriter::with_capacity(PART, Parts(paced));
+    let told = tail(&mut out, is_over);
+    let told = told.and_then(|()| out.flush().map_err(|error| error.to_string()));
+    // Dropped after an error, the writer would try to send the rest.
+    let (mut parts, _) = out.into_parts();
+    told?;
+    parts.0.write_all(b"0\n").map_err(|error| error.to_string())
+}
+
+/// Writes each buffer that is full as a part: its length in hexadecimal digits on a line, and it.
+struct Parts<'a>(Paced<'a>);
+
+impl Write for Parts<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !bytes.is_empty() {
+            let part = [format!("{:x}\n", bytes.len()).as_bytes(), bytes].concat();
+            self.0.write_all(&part)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Sends descriptors with the first part of `text`; returns how much of it was sent.

@@ -11,6 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use weir_core::classify::InterfaceId;
 use weir_host::wait::WaitPolicy;
+use weir_link::events::feed::Feed;
+use weir_link::events::{About, Event, Kind as EventKind};
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
 use weir_link::port::mem::Mem;
 use weir_link::status::Status;
@@ -152,16 +154,9 @@ const USES: &[Use] = &[
     ("a negative number", |scene| said(scene, "\"limit\":-1"), Cause::Malformed),
     ("too many classes", |scene| said(scene, "\"limit\":100001"), Cause::Malformed),
     ("a long pattern", long_pattern, Cause::Malformed),
-    ("HTTP without a host", |scene| drop(scene.say(b"GET / HTTP/1.1\r\n\r\n")), Cause::Malformed),
-    ("half a head of HTTP", |scene| await_end(&begun(scene, b"GET / HT")), Cause::Silent),
-    ("half a head, and it disconnects", |scene| drop(scene.say(b"GET / HT")), Cause::Malformed),
-    ("a head without an end", |scene| drop(scene.say(&vec![b'X'; MUCH])), Cause::TooLong),
-    ("a body of 10 MB", |scene| http(scene, "POST /restart", 10 << 20), Cause::TooLong),
-    ("a body that ends early", |scene| http(scene, "POST /restart", 9), Cause::Malformed),
-    ("a path of nothing", |scene| http(scene, "GET /etc/passwd", 0), Cause::Unknown),
-    ("a method of nothing", |scene| http(scene, "DELETE /status", 0), Cause::Unknown),
-    ("a page of another site", foreign_page, Cause::NotAllowed),
-    ("it reads none of a large answer of HTTP", unread_http, Cause::NotRead),
+    ("HTTP", |scene| drop(scene.say(b"GET / HTTP/1.1\r\n\r\n")), Cause::Malformed),
+    ("a right that it has not", other_right, Cause::NotAllowed),
+    ("a hand-over by the API", hand_over_by_the_api, Cause::NotAllowed),
     ("it reads none of a large answer", |scene| unread(scene, 0), Cause::NotRead),
     ("it reads a large answer slowly", |scene| unread(scene, 3), Cause::NotRead),
     ("it disconnects in an answer", disconnect_in_an_answer, Cause::NotRead),
@@ -178,27 +173,20 @@ fn await_end(mut stream: &UnixStream) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// A request of HTTP with a body of spaces that should have this length, and has 8 bytes less.
-fn http(scene: &Scene, request: &str, length: usize) {
-    let head = format!(
-        "{request} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n"
-    );
-    let body = vec![b' '; length.saturating_sub(8)];
-    let answer = scene.say(&[head.as_bytes(), &body].concat());
-    assert!(answer.starts_with("HTTP/1.1 4") && answer.contains("{\"error\":"), "{answer}");
+/// A client of the API that may only read asks to act for one that may change the link.
+fn other_right(scene: &Scene) {
+    let lines = "{\"call\":\"on-behalf\",\"right\":\"read\"}\n\
+                 {\"call\":\"on-behalf\",\"right\":\"change\"}\n";
+    let answer = scene.say(lines.as_bytes());
+    assert!(answer.starts_with("\"done\"\n{\"refused\":{\"cause\":\"not-allowed\""), "{answer}");
 }
 
-fn foreign_page(scene: &Scene) {
-    let head = "POST /mark HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n";
-    let answer = scene.say(head.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
-}
-
-fn unread_http(scene: &Scene) {
-    let head = format!("GET /status?limit={CLASSES_MAX} HTTP/1.1\r\nHost: a\r\n\r\n");
-    let _stream = begun(scene, head.as_bytes());
-    scene.wait_for_refusal();
+/// Whoever has the descriptors of a link is its keeper.
+fn hand_over_by_the_api(scene: &Scene) {
+    let lines =
+        "{\"call\":\"on-behalf\",\"right\":\"change\"}\n{\"call\":\"hand-over\"}\n";
+    let answer = scene.say(lines.as_bytes());
+    assert!(answer.contains("no such request by the API"), "{answer}");
 }
 
 /// A request for the status with this in it.
@@ -445,4 +433,77 @@ fn a_socket_is_for_its_user_and_a_stale_one_is_replaced() {
     let (_bound, _listener) = listen::bind(&shared, Some(group)).expect("its own group");
     let mode = std::fs::metadata(&shared).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
+}
+
+/// Sends lines of a client of the API with this right; returns what comes back, and the refusals.
+fn on_behalf(right: &str, more: &str) -> (String, Vec<Refused>) {
+    let feed: Arc<Feed> = Arc::default();
+    feed.push(Event::at(EventKind::PortDown, 7, About { subject: "eth0", ..About::default() }));
+    let first = feed.start();
+    let scene = Scene::with(10, |service| Service {
+        feed,
+        act: Box::new(|request, peer| {
+            assert_eq!(peer.uid, None, "it acts for another client");
+            match request {
+                Request::Snapshot {} => Reply {
+                    tail: Some(Box::new(|out, _| {
+                        out.write_all(b"first").map_err(|error| error.to_string())?;
+                        Err("the disk is gone".to_owned())
+                    })),
+                    ..Answer::Done.into()
+                },
+                _ => Reply::error("no"),
+            }
+        }),
+        ..service
+    });
+    let more = more.replace("FIRST", &first.to_string());
+    let lines = format!("{{\"call\":\"on-behalf\",\"right\":\"{right}\"}}\n{more}\n");
+    let answer = scene.say(lines.as_bytes());
+    let answer = answer.strip_prefix("\"done\"\n").expect("it may").to_owned();
+    let refused = std::mem::take(&mut *scene.refused.lock().expect("no panic"));
+    (answer, refused)
+}
+
+#[test]
+fn a_client_of_the_api_has_the_right_of_its_token_and_is_no_user() {
+    let (answer, refused) = on_behalf("read", "{\"call\":\"mark\"}");
+    assert!(answer.contains("\"cause\":\"not-allowed\"") && answer.contains("only reads"), "{answer}");
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].is_tcp && refused[0].uid.is_none(), "{refused:?}");
+    let (answer, refused) = on_behalf("change", "{\"call\":\"mark\"}");
+    assert_eq!((answer.as_str(), refused), ("\"done\"\n", Vec::new()));
+    let (answer, _) = on_behalf("change", "{\"call\":\"confirm\"}");
+    assert_eq!(answer, "{\"error\":\"no\"}\n");
+    let told = "{\"call\":\"refused\",\"cause\":\"foreign\",\"text\":\"no token\"}";
+    let (answer, refused) = on_behalf("change", told);
+    assert_eq!(answer, "\"done\"\n");
+    assert_eq!((refused[0].cause, refused[0].text.as_str()), (Cause::Foreign, "no token"));
+}
+
+#[test]
+fn what_follows_an_answer_to_the_api_comes_in_parts_and_has_an_end_if_it_is_whole() {
+    let (answer, refused) = on_behalf("change", "{\"call\":\"snapshot\"}");
+    assert_eq!(answer, "\"done\"\n", "what was not written yet goes with the error");
+    assert_eq!(refused[0].text, "the disk is gone");
+    // The client has half-closed by then: the stream ends, whole.
+    let follow = "{\"call\":\"events\",\"follow\":true,\"after\":\"FIRST\"}";
+    let (answer, _) = on_behalf("read", follow);
+    assert!(answer.starts_with("\"done\"\n") && answer.ends_with("0\n"), "{answer}");
+}
+
+#[test]
+fn events_are_told_as_they_happen() {
+    let feed: Arc<Feed> = Arc::default();
+    let own = Arc::clone(&feed);
+    let scene = Scene::with(10, |service| Service { feed: own, ..service });
+    let mut stream = begun(&scene, b"{\"call\":\"events\",\"follow\":true}\n");
+    let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), "\"done\"");
+    feed.push(Event::at(EventKind::PortDown, 7, About { subject: "eth0", ..About::default() }));
+    let told = line();
+    assert!(told.starts_with("{\"id\":\"") && told.contains("\"event\":{\"event\":\"port-down\""), "{told}");
+    stream.write_all(b"\n").expect("it is open");
+    assert!(lines.next().is_none(), "it ends when the client says anything");
 }

@@ -1,41 +1,37 @@
 //! The connection of a client: bytes in both directions, each until an instant.
 
-use rustix::net::{RecvFlags, recv};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A connection.
-pub enum Stream {
-    /// On the control socket.
-    Unix(UnixStream),
-    /// On the address of `[deployment.api]`.
-    Tcp(TcpStream),
-}
-
-/// Bytes in both directions, for which there is a limit of time.
-pub trait Wire: Read + Write {
-    /// What follows is done before this instant, or fails.
-    fn until(&mut self, end: Instant);
-
-    /// Returns whether the other end is known to be closed.
-    fn is_gone(&self) -> bool;
+pub(super) struct Stream {
+    socket: UnixStream,
+    /// Whether it acts for a client of the API: it has a place among those then.
+    is_on_behalf: AtomicBool,
 }
 
 impl Stream {
+    pub fn new(socket: UnixStream) -> Self {
+        Self { socket, is_on_behalf: AtomicBool::new(false) }
+    }
+
+    /// Notes that it acts for a client of the API from now on.
+    pub fn act_on_behalf(&self) {
+        self.is_on_behalf.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether it acts for a client of the API.
+    pub fn is_on_behalf(&self) -> bool {
+        self.is_on_behalf.load(Ordering::Relaxed)
+    }
+
     fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => {
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))
-            }
-            Self::Tcp(stream) => {
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))
-            }
-        }
+        self.socket.set_read_timeout(Some(timeout))?;
+        self.socket.set_write_timeout(Some(timeout))
     }
 
     /// Ends both directions.
@@ -45,14 +41,11 @@ impl Stream {
 
     /// A direction that has ended already stays so.
     fn shutdown(&self, how: Shutdown) {
-        let _ended = match self {
-            Self::Unix(stream) => stream.shutdown(how),
-            Self::Tcp(stream) => stream.shutdown(how),
-        };
+        let _ended = self.socket.shutdown(how);
     }
 
     /// Ends the direction to the client.
-    pub(super) fn end_writing(&self) {
+    pub fn end_writing(&self) {
         self.shutdown(Shutdown::Write);
     }
 
@@ -60,38 +53,18 @@ impl Stream {
     pub fn end_reading(&self) {
         self.shutdown(Shutdown::Read);
     }
-
-    /// Waits until `end` for the first byte, and leaves it to be read; `None` at the end.
-    pub(super) fn first(&self, end: Instant) -> io::Result<Option<u8>> {
-        let mut byte = [0];
-        let count = uninterrupted(|| {
-            self.set_timeouts(left(end)?)?;
-            Ok(recv(self, &mut byte, RecvFlags::PEEK)?.0)
-        })?;
-        Ok((count > 0).then_some(byte[0]))
-    }
-
-    /// Returns the first byte if it is there already, and leaves it to be read.
-    pub fn first_now(&self) -> Option<u8> {
-        let mut byte = [0];
-        let received = recv(self, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        received.is_ok_and(|(count, _)| count > 0).then_some(byte[0])
-    }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }
 
 /// A stream that is read from and written to until an instant.
-pub struct Timed<'a> {
-    pub(super) stream: &'a Stream,
-    pub(super) end: Instant,
+pub(super) struct Timed<'a> {
+    pub stream: &'a Stream,
+    pub end: Instant,
 }
 
 impl<'a> Timed<'a> {
@@ -101,7 +74,7 @@ impl<'a> Timed<'a> {
     }
 
     /// Prepares the stream for the next call.
-    pub(super) fn ready(&self) -> io::Result<()> {
+    pub fn ready(&self) -> io::Result<()> {
         self.stream.set_timeouts(left(self.end)?)
     }
 }
@@ -110,10 +83,7 @@ impl Read for Timed<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         uninterrupted(|| {
             self.ready()?;
-            match self.stream {
-                Stream::Unix(stream) => (&mut &*stream).read(bytes),
-                Stream::Tcp(stream) => (&mut &*stream).read(bytes),
-            }
+            (&self.stream.socket).read(bytes)
         })
     }
 }
@@ -122,10 +92,7 @@ impl Write for Timed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         uninterrupted(|| {
             self.ready()?;
-            match self.stream {
-                Stream::Unix(stream) => (&mut &*stream).write(bytes),
-                Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            }
+            (&self.stream.socket).write(bytes)
         })
     }
 
@@ -147,17 +114,6 @@ impl Write for Paced<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl Wire for Timed<'_> {
-    fn until(&mut self, end: Instant) {
-        self.end = end;
-    }
-
-    fn is_gone(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        matches!(recv(self.stream, &mut [0u8], flags), Ok((0, _)))
     }
 }
 

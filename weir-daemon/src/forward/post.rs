@@ -63,8 +63,6 @@ pub struct Post {
     /// Events for clients.
     feed: Arc<Feed>,
     listener: OwnedFd,
-    /// The listener of the API on a TCP address, if there is one.
-    api_listener: Option<OwnedFd>,
     log: EventLog,
     alarms: Alarms,
     reporter: Reporter,
@@ -114,7 +112,6 @@ impl Post {
             restarter: None,
             feed: prepared.feed,
             listener: prepared.listener,
-            api_listener: prepared.api_listener,
             log: prepared.log,
             alarms: prepared.alarms,
             reporter: prepared.reporter,
@@ -325,9 +322,8 @@ impl Post {
         let history = Report::History(Box::new(self.policies.history()));
         let _gone = self.keeper.send(&history, &[]);
         let kept = Report::Kept(std::process::id());
-        let api = self.api_listener.iter().map(AsFd::as_fd);
         let descriptors: Vec<_> =
-            [process.as_fd()].into_iter().chain(api).chain([self.listener.as_fd()]).collect();
+            [process.as_fd()].into_iter().chain([self.listener.as_fd()]).collect();
         let _gone = self.keeper.send(&kept, &descriptors);
         if let Some(loss) = self.loss.take() {
             self.keep_event(loss.end_now());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_control::web::Api;
+use weir_control::gateway::Api;
 
 use crate::events::write::Form;
 use weir_host::claim::ClaimPart;
@@ -13,13 +13,12 @@ use weir_link::events::Event;
 use weir_link::status::Status;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// What the keeper tells the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// The first message: what to run. Its descriptors are the listener of the API, if the plan has
-    /// one, and then that of the control socket.
+    /// The first message: what to run. Its descriptor is the listener of the control socket.
     Plan(Box<Plan>),
     /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
     /// dies.
@@ -63,7 +62,9 @@ pub struct Plan {
     pub owner: u32,
     /// What was changed since; the last entry is in force.
     pub history: History,
-    /// The API on a TCP address, if the deployment has one.
+    /// The API on a TCP address, if the deployment has one: for the gateway. A forwarder is not told
+    /// its tokens.
+    #[serde(skip)]
     pub api: Option<Api>,
 }
 
@@ -112,7 +113,7 @@ pub enum Report {
     /// To a keeper that took over: the policies that the link had.
     History(Box<History>),
     /// To a keeper that took over, after all that: the process. Descriptors: one by which to
-    /// watch it, the listener of the API if it has one, and the listener of the control socket.
+    /// watch it, and the listener of the control socket.
     Kept(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),

@@ -1,5 +1,6 @@
 //! Processes: a keeper, which has the privileges, a forwarder, which has the traffic, and perhaps a
-//! page ([`page`]), which has the viewers, and one that has the reservations ([`rsvp`]).
+//! gateway ([`weir_control::gateway`]), which speaks HTTP, and one that has the reservations
+//! ([`rsvp`]).
 //!
 //! The keeper starts the forwarder ([`weir_host::process`]), tells it what to do and hears what
 //! became of it ([`messages`]), and decides what happens when it dies ([`restarts`]). What it
@@ -7,7 +8,6 @@
 //! request of a client, and the forwarder opens no file and no interface.
 
 pub mod messages;
-pub mod page;
 pub mod restarts;
 pub mod rsvp;
 pub mod service;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::tame_text;
 use crate::events::write::Form;
-use weir_control::web::Secret;
+use weir_control::gateway::Secret;
 use weir_host::printable::fit;
 use weir_host::rsvp::BridgePlan;
 use weir_link::events::{About, Event, Kind};

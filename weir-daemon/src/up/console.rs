@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::time::Duration;
-use weir_control::web::Api;
+use weir_control::gateway::Api;
 use weir_link::status::Status;
 use weir_policy::deployment::{self, Deployment};
 

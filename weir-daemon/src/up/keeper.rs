@@ -5,10 +5,9 @@
 //! forwarder takes frames, and the fallback is closed while one does.
 
 use super::absence;
-use super::api::{self, ApiSocket};
+use super::api;
 use super::console::{self, Console, Start};
 use super::journal::Journal;
-use super::orphan::Listeners;
 use super::page::Page;
 use super::reading::Reading;
 use super::rsvp::Reservations;
@@ -17,7 +16,7 @@ use crate::events::write::PRINT_PATIENCE;
 use crate::keeper::messages::{Command, Plan, Report};
 use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use crate::keeper::service::Service;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
@@ -47,13 +46,15 @@ pub struct Keeper<'a> {
     pub ports: Vec<PortConfig>,
     /// The file to read at a restart.
     pub path: PathBuf,
+    /// Checks the files of an API.
+    pub check_api: api::Check,
     /// Its interfaces.
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
-    /// The page on it, if there is one.
+    /// Its page and its API, if there are any.
     pub page: Page,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
@@ -73,17 +74,8 @@ pub struct ControlSocket {
     pub path: PathBuf,
     /// The socket.
     pub listener: UnixListener,
-    /// The socket of the API on a TCP address, if there is one.
-    api: Option<ApiSocket>,
     /// Its file, which goes with it.
     file: Bound,
-}
-
-impl ControlSocket {
-    /// Returns what a forwarder listens on: the API if there is one, then the control socket.
-    fn listeners(&self) -> Vec<BorrowedFd<'_>> {
-        self.api.iter().map(AsFd::as_fd).chain([self.listener.as_fd()]).collect()
-    }
 }
 
 /// How the link ended.
@@ -189,16 +181,13 @@ impl Shift<'_> {
 
     /// Starts a forwarder, beside the one that runs if one does.
     fn start(&mut self, program: Program) -> Result<(), String> {
-        let Keeper { plan, socket, .. } = &mut self.keeper;
-        socket.api = ApiSocket::renew(socket.api.take(), plan.api.as_ref())?;
         let start = || {
             let Keeper { plan, ports, socket, claim, deployment, .. } = &self.keeper;
-            let listeners = socket.listeners();
             let desk = match self.forwarders.last() {
                 Some(other) => Desk::beside(&other.desk, ports.clone())?,
                 None => Desk::new(ports.clone()),
             };
-            let door = (listeners.as_slice(), Limits::of(deployment));
+            let door = (socket.listener.as_fd(), Limits::of(deployment));
             let forwarder = Running::start(program, plan.clone(), door, desk)?;
             forwarder.give_claim(claim)?;
             Ok(forwarder)
@@ -458,7 +447,7 @@ impl Shift<'_> {
             ));
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
-        plan.api = api::read(&deployment)?;
+        plan.api = api::read(&deployment, self.keeper.check_api)?;
         self.adapt(&deployment)?;
         plan.history = self.keeper.plan.history.clone();
         // Classes that joined stay, whatever the files say of others.
@@ -703,7 +692,7 @@ fn flushed(status: &Status) -> u64 {
 /// When another link answers there, or the path cannot be bound; the text says what to do.
 pub fn bind(path: &Path, group: Option<&str>) -> Result<ControlSocket, String> {
     let (file, listener) = weir_control::listen::bind(path, self::group(group)?)?;
-    Ok(ControlSocket { path: path.to_owned(), listener, api: None, file })
+    Ok(ControlSocket { path: path.to_owned(), listener, file })
 }
 
 /// Returns the number of a group, if there is to be one.
@@ -719,11 +708,10 @@ fn group(name: Option<&str>) -> Result<Option<u32>, String> {
 ///
 /// # Errors
 /// When its file is gone: nothing would find the link any more.
-pub fn adopt(path: &Path, (listener, api): Listeners) -> Result<ControlSocket, String> {
+pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, String> {
     let file = Bound::adopt(path)
         .map_err(|error| format!("cannot use the control socket `{}`: {error}", path.display()))?;
-    let api = api.and_then(ApiSocket::adopt);
-    Ok(ControlSocket { path: path.to_owned(), listener, api, file })
+    Ok(ControlSocket { path: path.to_owned(), listener, file })
 }
 
 /// Reports of one forwarder that are heard before something else is done.

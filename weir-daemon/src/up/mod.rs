@@ -2,7 +2,7 @@
 //! as the forwarder ([`crate::forward`]).
 
 mod absence;
-mod api;
+pub mod api;
 pub mod console;
 mod journal;
 mod keeper;
@@ -48,6 +48,8 @@ pub struct UpConfig {
     pub ends_with: Option<u32>,
     /// How events are written.
     pub form: Form,
+    /// Checks the files of an API.
+    pub check_api: api::Check,
 }
 
 /// Claims the interfaces of a deployment and runs forwarders until a stop is requested.
@@ -78,16 +80,16 @@ pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result
     let ports = deploy::port_configs(plan);
     let orphan = Orphan::find(&path, (&plan.name, &ports), Limits::of(plan))?;
     let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
-    let (orphan, listeners) = orphan.unzip();
+    let (orphan, listener) = orphan.unzip();
     let mut claim = Claim::adopt(&ClaimConfig::of(plan, config.take), parts).map_err(text)?;
     claim.take_notes().iter().for_each(|note| console.tell("warning", note));
     notes.iter().for_each(|note| console.tell("note", note));
     let (deployment, mut plan, ports) = reading.split();
     plan.history = history;
-    plan.api = api::read(&deployment)?;
+    plan.api = api::read(&deployment, config.check_api)?;
     tell_changes(&mut plan, console);
-    let socket = match listeners {
-        Some(listeners) => keeper::adopt(&path, listeners)?,
+    let socket = match listener {
+        Some(listener) => keeper::adopt(&path, listener)?,
         None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
     };
     let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
@@ -98,6 +100,7 @@ pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result
         reservations,
         orphan,
         path: config.path,
+        check_api: config.check_api,
         deployment,
         plan,
         ports,

@@ -22,24 +22,21 @@ use weir_link::port::PortConfig;
 pub struct Orphan {
     /// Its forwarder.
     pub forwarder: Running,
-    /// Its control socket, and that of its API.
-    pub listeners: Listeners,
+    /// Its control socket.
+    pub listener: UnixListener,
     /// What it holds of the claim of its interfaces.
     pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// The policies that it had.
     pub history: History,
 }
 
-/// The control socket of a link, and the one of its API on a TCP address if it has one.
-pub type Listeners = (UnixListener, Option<OwnedFd>);
-
-/// A forwarder with its sockets, what it holds of the claim, and the policies that it had.
-pub type Parts = (Option<(Running, Listeners)>, Vec<(ClaimPart, Vec<OwnedFd>)>, History);
+/// A forwarder with its socket, what it holds of the claim, and the policies that it had.
+pub type Parts = (Option<(Running, UnixListener)>, Vec<(ClaimPart, Vec<OwnedFd>)>, History);
 
 impl Orphan {
     /// Returns its parts.
     pub fn split(self) -> Parts {
-        (Some((self.forwarder, self.listeners)), self.claim, self.history)
+        (Some((self.forwarder, self.listener)), self.claim, self.history)
     }
 
     /// Takes over the link of this name that listens at `path`, if there is one and it has no
@@ -102,15 +99,14 @@ impl Orphan {
                 (Report::History(known), _none) => history = *known,
                 (Report::Kept(number), mut descriptors) => {
                     let listener = descriptors.pop();
-                    let api = if descriptors.len() > 1 { descriptors.pop() } else { None };
                     let (Some(listener), Some(process)) = (listener, descriptors.pop()) else {
                         return Err(refused("it gives no control socket"));
                     };
                     let process = Process::adopt(number, process);
                     let desk = Desk::new(ports.to_vec());
                     let forwarder = Running::adopt(process, (authority, commands), desk, limits)?;
-                    let listeners = (listener.into(), api);
-                    return Ok(Self { forwarder, listeners, claim, history });
+                    let listener = listener.into();
+                    return Ok(Self { forwarder, listener, claim, history });
                 }
                 _ => return Err(refused("it says what no forwarder says")),
             }

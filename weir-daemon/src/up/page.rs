@@ -1,25 +1,25 @@
-//! The page on a link, as its keeper sees it: a process of its own, which gets the address and
-//! connections to the control socket, and nothing else. Whatever becomes of it, the link goes on.
+//! The gateway of a link, as its keeper sees it: a process of its own, which gets the addresses of
+//! API and page and connections to the control socket, and nothing else. Whatever becomes of it, the
+//! link goes on.
 
 use super::console::Console;
-use crate::keeper::messages::PROTOCOL;
-use crate::keeper::page::{FromPage, PagePlan, ToPage};
 use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_control::access;
 use weir_control::client;
-use weir_control::web;
-use weir_control::web::Api;
+use weir_control::gateway::{self, Api, FromGateway, GatewayPlan, PROTOCOL, ToGateway};
+use weir_control::protocol::Right;
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
 use weir_policy::deployment::Deployment;
-use weir_view::access;
 
-/// The page of a link, if its deployment has one.
+/// The gateway of a link, if its deployment has a page or an API.
 pub struct Page {
     /// The control socket.
     control: PathBuf,
@@ -30,10 +30,11 @@ pub struct Page {
     due: Option<Instant>,
 }
 
-/// What is shown, and where.
+/// What is served, and where.
 struct Shown {
-    plan: PagePlan,
-    listener: TcpListener,
+    plan: GatewayPlan,
+    /// Of the API, and of the page.
+    listeners: [Option<TcpListener>; 2],
     /// The file with its address and token, if the token was made for it.
     file: Option<TokenFile>,
 }
@@ -51,10 +52,10 @@ struct Running {
 struct TokenFile(PathBuf);
 
 impl Page {
-    /// The page that a deployment wants; it does not run yet.
+    /// The gateway that a deployment wants; it does not run yet.
     ///
     /// # Errors
-    /// When its address cannot be bound, or its token cannot be written; the text says what to do.
+    /// When an address cannot be bound, or the token of the page cannot be written; the text says what to do.
     pub fn prepare(
         deployment: &Deployment,
         api: Option<&Api>,
@@ -67,7 +68,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Has the page follow a deployment that was read anew, and sees to it that it runs.
+    /// Has the gateway follow a deployment that was read anew, and sees to it that it runs.
     pub fn follow(&mut self, deployment: &Deployment, api: Option<&Api>, console: &dyn Console) {
         let told = self.show(deployment, api);
         let told = told.and_then(|is_other| {
@@ -78,41 +79,40 @@ impl Page {
             Ok(())
         });
         if let Err(why) = told {
-            console.tell("warning", &format!("there is no page: {why}"));
+            console.tell("warning", &format!("there is no page and no API: {why}"));
         }
     }
 
-    /// Takes over what a deployment says of the page; returns whether that is another than before.
+    /// Takes over what a deployment says of page and API; returns whether that is another than before.
     fn show(&mut self, deployment: &Deployment, api: Option<&Api>) -> Result<bool, String> {
-        let Some(listen) = deployment.web else {
-            let was_there = self.shown.take().is_some();
-            self.stop();
-            return Ok(was_there);
-        };
-        let old = self.shown.take();
-        let plan = PagePlan {
+        let mut old = self.shown.take();
+        let page = deployment.web.map(|listen| page_api(listen, api, old.as_ref())).transpose()?;
+        let plan = GatewayPlan {
             name: deployment.name.clone(),
             user: deployment.service.user.clone(),
-            api: page_api(listen, api, old.as_ref())?,
+            api: api.cloned(),
+            page,
         };
-        match old {
-            Some(old) if old.plan == plan => {
-                self.shown = Some(old);
-                Ok(false)
-            }
-            old => {
-                self.stop();
-                // The same address is free again, and a file of the same name is not removed later.
-                drop(old);
-                self.shown = Some(Shown::new(plan, api.is_some(), &self.control)?);
-                Ok(true)
-            }
+        if old.as_ref().is_some_and(|old| old.plan == plan) {
+            self.shown = old;
+            return Ok(false);
         }
+        self.stop();
+        // Clients that wait at an address that stays are served by the next process.
+        let kept = old.as_mut().map(Shown::take_listeners).unwrap_or_default();
+        // A file of the same name is not removed later.
+        let was_there = old.take().is_some();
+        if plan.api.is_none() && plan.page.is_none() {
+            return Ok(was_there);
+        }
+        self.shown = Some(Shown::new(plan, kept, &self.control)?);
+        Ok(true)
     }
 
     fn tell_address(&self, console: &dyn Console) {
-        let Some(Shown { plan, listener, .. }) = &self.shown else { return };
-        let scheme = if plan.api.certificate.is_some() { "https" } else { "http" };
+        let Some(Shown { plan, listeners: [_, Some(listener)], .. }) = &self.shown else { return };
+        let is_tls = plan.page.as_ref().is_some_and(|page| page.certificate.is_some());
+        let scheme = if is_tls { "https" } else { "http" };
         if let Ok(address) = listener.local_addr() {
             let name = &plan.name;
             let text = format!(
@@ -128,13 +128,14 @@ impl Page {
         let Some(shown) = &self.shown else { return Ok(()) };
         let (channel, theirs) = Channel::pair()?;
         let mut program = process::same_program();
-        program.arg("web").args(["--protocol", &PROTOCOL.to_string()]);
+        program.arg("gateway").args(["--protocol", &PROTOCOL.to_string()]);
         program.args(["--channel", &theirs.as_fd().as_raw_fd().to_string()]);
         let process = Process::start(program, &[theirs.as_fd()])?;
         let (is_silent, failure) = (false, None);
         let running = Running { process, channel, is_silent, failure };
-        let begin = ToPage::Begin(Box::new(shown.plan.clone()));
-        let sent = running.channel.send(&begin, &[shown.listener.as_fd()]);
+        let begin = ToGateway::Begin(Box::new(shown.plan.clone()));
+        let listeners: Vec<_> = shown.listeners.iter().flatten().map(AsFd::as_fd).collect();
+        let sent = running.channel.send(&begin, &listeners);
         self.running = Some(running);
         sent
     }
@@ -157,7 +158,7 @@ impl Page {
         })
     }
 
-    /// Gives the page what it asks for; returns why it died, if it did.
+    /// Gives the gateway what it asks for; returns why it died, if it did.
     pub fn serve(&mut self, now: Instant) -> Option<String> {
         let control = self.control.clone();
         let running = self.running.as_mut()?;
@@ -198,7 +199,7 @@ impl Running {
             if self.is_silent {
                 return;
             }
-            match self.channel.receive::<FromPage>(Duration::ZERO) {
+            match self.channel.receive::<FromGateway>(Duration::ZERO) {
                 Ok(None) => return,
                 Ok(Some((said, _none))) => self.act(said.tame(), control),
                 Err(error) => {
@@ -212,36 +213,66 @@ impl Running {
         }
     }
 
-    fn act(&mut self, said: FromPage, control: &Path) {
+    fn act(&mut self, said: FromGateway, control: &Path) {
         match said {
-            FromPage::Ready => {}
-            FromPage::Failed(why) => self.failure = Some(why),
-            FromPage::Connect => {
-                // Connecting does not wait. One that has ended misses nothing.
-                let _ended = match client::connect(control) {
-                    Ok(link) => self.channel.send(&ToPage::Connection(Ok(())), &[link.as_fd()]),
-                    Err(why) => self.channel.send(&ToPage::Connection(Err(why)), &[]),
+            FromGateway::Ready => {}
+            FromGateway::Failed(why) => self.failure = Some(why),
+            FromGateway::Connect(right) => {
+                // Neither waits. One that has ended misses nothing.
+                let _ended = match connect(control, right) {
+                    Ok(link) => self.channel.send(&ToGateway::Connection(Ok(())), &[link.as_fd()]),
+                    Err(why) => self.channel.send(&ToGateway::Connection(Err(why)), &[]),
                 };
             }
         }
     }
 }
 
+/// Connects to the link for a client of the API with this right: before the gateway has the
+/// connection, it is not the keeper's any more.
+fn connect(control: &Path, right: Right) -> Result<UnixStream, String> {
+    let link = client::connect(control)?;
+    client::begin_on_behalf(&link, right)
+        .map_err(|error| format!("the link does not answer: {error}"))?;
+    Ok(link)
+}
+
 impl Shown {
-    fn new(plan: PagePlan, has_api: bool, control: &Path) -> Result<Self, String> {
-        let listen = plan.api.listen;
-        let listener = bind(&plan.api).map_err(|error| {
-            format!("cannot listen on {listen}: {error}; set another `web` in [deployment]")
-        })?;
-        if has_api {
-            return Ok(Self { plan, listener, file: None });
-        }
-        let address = listener.local_addr().unwrap_or(listen);
+    fn new(
+        plan: GatewayPlan,
+        kept: Vec<(SocketAddr, TcpListener)>,
+        control: &Path,
+    ) -> Result<Self, String> {
+        let mut kept = kept;
+        let mut listener = |api: Option<&Api>, key: &str| {
+            let Some(api) = api else { return Ok(None) };
+            if let Some(at) = kept.iter().position(|(listen, _)| *listen == api.listen) {
+                return Ok(Some(kept.swap_remove(at).1));
+            }
+            bind(api).map(Some).map_err(|error| {
+                format!("cannot listen on {}: {error}; set another {key}", api.listen)
+            })
+        };
+        let listeners = [
+            listener(plan.api.as_ref(), "`listen` in [deployment.api]")?,
+            listener(plan.page.as_ref(), "`web` in [deployment]")?,
+        ];
+        let ([_, Some(listener)], Some(page), None) = (&listeners, &plan.page, &plan.api) else {
+            return Ok(Self { plan, listeners, file: None });
+        };
+        let address = listener.local_addr().unwrap_or(page.listen);
         let path = access::token_file(control);
-        let url = access::url(address, false, &plan.api.token);
+        let url = access::url(address, false, &page.token);
         access::write(&path, &url)
             .map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
-        Ok(Self { plan, listener, file: Some(TokenFile(path)) })
+        Ok(Self { plan, listeners, file: Some(TokenFile(path)) })
+    }
+
+    /// Returns the listeners, each with the address that was asked for.
+    fn take_listeners(&mut self) -> Vec<(SocketAddr, TcpListener)> {
+        let addresses = [&self.plan.api, &self.plan.page].map(|api| Some(api.as_ref()?.listen));
+        let listeners = self.listeners.iter_mut().map(Option::take);
+        addresses.into_iter().zip(listeners).filter_map(|(listen, own)| listen.zip(own)).collect()
     }
 }
 
@@ -258,20 +289,21 @@ fn page_api(listen: SocketAddr, api: Option<&Api>, old: Option<&Shown>) -> Resul
         return Ok(Api { listen, ..api.clone() });
     }
     // A page that is open goes on with its token.
-    let made = old.filter(|old| old.file.is_some()).map(|old| old.plan.api.token.clone());
+    let old = old.filter(|old| old.file.is_some()).and_then(|old| old.plan.page.as_ref());
+    let made = old.map(|page| page.token.clone());
     let token = made.map_or_else(access::fresh, Ok)?;
     Ok(access::of_token(listen, token))
 }
 
-/// Binds the address. The page of a keeper that died may hold it for a moment.
+/// Binds the address. The gateway of a keeper that died may hold it for a moment.
 fn bind(api: &Api) -> io::Result<TcpListener> {
     for _ in 0..TRIES_MAX {
-        match web::bind(api) {
+        match gateway::bind(api) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(TRY_PAUSE),
             bound => return bound,
         }
     }
-    web::bind(api)
+    gateway::bind(api)
 }
 
 /// Asks that are served before something else is done.

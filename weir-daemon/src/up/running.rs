@@ -76,7 +76,7 @@ impl Running {
     pub fn start(
         mut program: Program,
         plan: Plan,
-        (listeners, limits): (&[BorrowedFd<'_>], Limits),
+        (listener, limits): (BorrowedFd<'_>, Limits),
         desk: Desk,
     ) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
@@ -87,7 +87,7 @@ impl Running {
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
         let running = Self::new((process, Phase::Opening), (authority, commands), desk, limits);
-        running.commands.send(&Command::Plan(Box::new(plan)), listeners)?;
+        running.commands.send(&Command::Plan(Box::new(plan)), &[listener])?;
         running.give_spare()?;
         Ok(running)
     }

@@ -81,6 +81,15 @@ const ALLOWED: &[i64] = &[
     libc::SYS_poll,
 ];
 
+/// Allowed beside them in a process that waits by epoll: to watch a descriptor, and to wait. The
+/// descriptor by which it waits is made before.
+const BY_EPOLL: &[i64] = &[
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
 /// A condition: an argument, by its place, under a mask.
 type Condition = (u8, u64, u64);
 
@@ -222,10 +231,13 @@ const FATAL: &[i64] = &[
 const UNKNOWN: &[i64] = &[libc::SYS_clone3, libc::SYS_statx];
 
 /// Installs the filters; returns how many system calls remain.
-pub(super) fn restrict() -> Result<usize> {
+pub(super) fn restrict(waits_by_epoll: bool) -> Result<usize> {
     denied::install()?;
     let always = |calls: &[i64]| calls.iter().map(|call| (*call, Vec::new())).collect();
     let mut allowed: BTreeMap<i64, Vec<SeccompRule>> = always(ALLOWED);
+    if waits_by_epoll {
+        allowed.extend(always(BY_EPOLL));
+    }
     for (call, rows) in conditional() {
         let rules: std::result::Result<_, _> = rows.iter().map(|row| rule(row)).collect();
         allowed.insert(call, rules.map_err(|error| failed(&error))?);
@@ -277,7 +289,7 @@ mod tests {
     #[test]
     fn no_call_is_in_two_lists() {
         let conditional: Vec<_> = conditional().iter().map(|(call, _)| *call).collect();
-        let all = [ALLOWED, &conditional, FATAL].concat();
+        let all = [ALLOWED, BY_EPOLL, &conditional, FATAL].concat();
         let different: BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
         assert!(UNKNOWN.iter().all(|call| ALLOWED.contains(call)), "else they would be refused");

@@ -39,11 +39,13 @@ pub use memory::{Locked, lock_memory};
 pub struct SandboxConfig {
     /// Whether the memory of the process is locked first.
     pub locks_memory: bool,
+    /// Whether the process waits by epoll, on a descriptor that it has.
+    pub waits_by_epoll: bool,
 }
 
 impl Default for SandboxConfig {
     fn default() -> Self {
-        Self { locks_memory: true }
+        Self { locks_memory: true, waits_by_epoll: false }
     }
 }
 
@@ -81,7 +83,7 @@ pub fn enter(config: &SandboxConfig) -> Result<Entered> {
     capabilities::drop_all()?;
     capabilities::forbid_new()?;
     let landlock = restrict_files()?;
-    let calls_allowed = calls::restrict()?;
+    let calls_allowed = calls::restrict(config.waits_by_epoll)?;
     Ok(Entered { landlock, calls_allowed, memory })
 }
 

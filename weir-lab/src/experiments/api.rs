@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_bench::rig;
-use weir_control::http;
+use weir_gateway::api;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -40,7 +40,7 @@ const STRAINS: [Strain; 5] = [
     Strain { name: "no client", work: |_, _, _| {} },
     Strain { name: "1000 idle clients", work: idle },
     Strain { name: "slow readers", work: slow },
-    Strain { name: "bodies of 10 MB", work: bodies },
+    Strain { name: "lines of 10 MB", work: bodies },
     Strain { name: "a scrape a second", work: scrape },
 ];
 
@@ -97,8 +97,8 @@ fn idle(socket: &Path, stop: &AtomicBool, _: &Times) {
 
 /// Clients that ask for everything, and for events, and read a byte now and then.
 fn slow(socket: &Path, stop: &AtomicBool, _: &Times) {
-    let all = "GET /status HTTP/1.1\r\nHost: a\r\n\r\n";
-    let events = "GET /events HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n";
+    let all = "{\"call\":\"status\"}\n";
+    let events = "{\"call\":\"events\",\"follow\":true}\n";
     let ask = |text: &str| {
         let mut client = UnixStream::connect(socket).ok()?;
         client.write_all(text.as_bytes()).ok()?;
@@ -126,10 +126,13 @@ fn is_gone(read: &std::io::Result<usize>) -> bool {
 
 /// A client that sends 10 MB again and again.
 fn bodies(socket: &Path, stop: &AtomicBool, _: &Times) {
-    let body = " ".repeat(BODY_BYTES);
+    let line = [b" ".repeat(BODY_BYTES).as_slice(), b"{\"call\":\"mark\"}\n"].concat();
     while !stop.load(Ordering::Relaxed) {
         // It is refused, or met: what it is told does not matter here.
-        let _answer = http::ask(socket, "POST", "/mark", &body);
+        let _answered = UnixStream::connect(socket).and_then(|mut client| {
+            client.write_all(&line)?;
+            client.read(&mut [0])
+        });
     }
 }
 
@@ -137,7 +140,7 @@ fn bodies(socket: &Path, stop: &AtomicBool, _: &Times) {
 fn scrape(socket: &Path, stop: &AtomicBool, times: &Times) {
     while !stop.load(Ordering::Relaxed) {
         let start = Instant::now();
-        let answer = http::ask(socket, "GET", "/metrics", "");
+        let answer = api::ask(socket, "GET", "/metrics", "");
         if answer.is_ok_and(|answer| answer.status == 200)
             && let Ok(mut times) = times.lock()
         {

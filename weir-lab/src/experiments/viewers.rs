@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_bench::rig;
-use weir_control::http;
+use weir_gateway::api;
 use weir_host::wait::pin_to_cpu;
 use weir_link::status::Status;
 use weir_testbed::has_argument;
@@ -180,7 +180,7 @@ fn spent(link: &Flooded) -> Result<Spent, String> {
     let forwarder = status.processes.map(|processes| processes.forwarder);
     let own = forwarder.into_iter().chain([link.0.keeper()?]);
     let link_ns = own.map(processor_ns).sum::<Result<f64, _>>().map_err(|why| why.to_string())?;
-    let page = link.0.children().into_iter().find(|process| has_argument(*process, "web"));
+    let page = link.0.children().into_iter().find(|process| has_argument(*process, "gateway"));
     let page_ns = page.and_then(|process| processor_ns(process).ok()).unwrap_or(0.0);
     Ok(Spent {
         frames: passed(&status),
@@ -239,7 +239,7 @@ fn scraper(link: &Flooded, stop: &AtomicBool, answers: &AtomicU64) {
     let socket = link.0.socket();
     while !stop.load(Ordering::Relaxed) {
         let next = Instant::now() + Duration::from_secs(1);
-        if http::ask(&socket, "GET", "/metrics", "").is_ok_and(|answer| answer.status == 200) {
+        if api::ask(&socket, "GET", "/metrics", "").is_ok_and(|answer| answer.status == 200) {
             answers.fetch_add(1, Ordering::Relaxed);
         }
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {

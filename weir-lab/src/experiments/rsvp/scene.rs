@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration as Wait, Instant as Clock};
 
 use tempfile::TempDir;
-use weir_control::{client, http};
+use weir_control::client;
+use weir_gateway::api;
 use weir_core::units::Duration;
 use weir_host::netns::NetNs;
 use weir_link::status::Status;
@@ -113,7 +114,7 @@ impl Scene {
 
     /// Returns what a router tells of its reservations, without the sessions.
     pub fn reservations(&self, node: usize) -> Result<Reservations, String> {
-        let answer = http::ask(&self.socket(node), "GET", "/reservations?limit=1", "")?;
+        let answer = api::ask(&self.socket(node), "GET", "/reservations?limit=1", "")?;
         let value: serde_json::Value = serde_json::from_slice(&answer.body).map_err(text)?;
         let inner = value.get("reservations").cloned();
         let inner = inner.ok_or_else(|| format!("it answers {value}"))?;

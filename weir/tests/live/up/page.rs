@@ -201,7 +201,7 @@ fn await_loan(scene: &Scene, token: &str) -> Outcome {
 fn page(scene: &Scene) -> Result<u32, Failed> {
     let is_page = |process: &u32| {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(1) == Some(b"web")
+        line.split(|byte| *byte == 0).nth(1) == Some(b"gateway")
     };
     children(scene.keeper()?).into_iter().find(is_page).ok_or_else(|| "there is no page".into())
 }

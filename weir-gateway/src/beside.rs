@@ -1,0 +1,115 @@
+//! A live run and its simulation as a source: a record of a link, and what a simulation of the same
+//! traffic did. All but their comparison is that of the record.
+//!
+//! Invariant: both begin with the first packet of the direction, and have the same intervals.
+
+use crate::json::{
+    About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
+    KnobsQuery, Mark, Packets, PacketsQuery, Series, SpanQuery,
+};
+use crate::record::Record;
+use crate::source::Source;
+use std::collections::BTreeMap;
+use crate::http::Fault;
+use weir_control::protocol::Right;
+use weir_core::units::Duration;
+use weir_sim::timeline::{Track, Tracks};
+
+/// See the module.
+pub struct Both {
+    /// What happened.
+    pub record: Record,
+    /// The direction that was simulated.
+    pub direction: String,
+    /// What the simulation did, from the first packet on.
+    pub simulated: Tracks,
+}
+
+impl Source for Both {
+    fn about(&self, right: Right) -> Result<About, Fault> {
+        let mut about = self.record.about(right)?;
+        about.abilities.beside = true;
+        // What is compared comes first.
+        about.directions.sort_by_key(|way| way.name != self.direction);
+        Ok(about)
+    }
+
+    fn beside(&self, query: &BesideQuery) -> Result<Beside, Fault> {
+        let Self { record, direction, simulated } = self;
+        if query.direction.as_ref().is_some_and(|asked| asked != direction) {
+            let text = format!("only the direction `{direction}` was simulated; ask for that one");
+            return Err(Fault::new(404, text));
+        }
+        let step = Duration::from_nanos((simulated.step_s * 1e9).round() as u64);
+        let bins = simulated.classes.iter().map(|class| class.sent_bps.len()).max().unwrap_or(0);
+        let History { mut t, classes: mut live, .. } =
+            record.tape().from_first(direction, (step, bins))?;
+        // The record may end before the simulation, in the middle of an interval.
+        let end = |t: &[f64]| t.len() >= 2 && t[t.len() - 1] - t[t.len() - 2] < step_ms(step) - 0.5;
+        if end(&t) {
+            t.pop();
+        }
+        let bins = t.len().min(bins);
+        t.truncate(bins);
+        live.values_mut().for_each(|series| cut(series, bins));
+        // Classes above others are sums, which the simulation does not tell of.
+        live.retain(|name, _| simulated.classes.iter().any(|track| track.name == *name));
+        let row = |track: &Track| (track.name.clone(), series(track, bins));
+        Ok(Beside {
+            t,
+            step_ms: step_ms(step),
+            live,
+            simulated: simulated.classes.iter().map(row).collect::<BTreeMap<_, _>>(),
+            about: simulated.about.clone(),
+        })
+    }
+
+    fn history(&self, query: &HistoryQuery) -> Result<History, Fault> {
+        self.record.history(query)
+    }
+
+    fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault> {
+        self.record.heat(query)
+    }
+
+    fn events(&self, query: &SpanQuery) -> Result<Vec<Mark>, Fault> {
+        self.record.events(query)
+    }
+
+    fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
+        self.record.knobs(query)
+    }
+
+    fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
+        self.record.packets(query)
+    }
+
+    fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
+        self.record.fork(query)
+    }
+}
+
+fn step_ms(step: Duration) -> f64 {
+    step.as_nanos() as f64 / 1e6
+}
+
+fn cut(series: &mut Series, bins: usize) {
+    let Series { sent_bps, offered_bps, backlog_bytes, p50_us, p99_us, dropped_pps, borrowed_bps } =
+        series;
+    let all = [sent_bps, offered_bps, backlog_bytes, p50_us, p99_us, dropped_pps, borrowed_bps];
+    all.into_iter().for_each(|row| row.truncate(bins));
+}
+
+/// The first intervals of a class of the simulation.
+fn series(track: &Track, bins: usize) -> Series {
+    let some = |row: &[f64]| row.iter().take(bins).copied().map(Some).collect();
+    let first = |row: &[Option<f64>]| row.iter().take(bins).copied().collect();
+    Series {
+        sent_bps: some(&track.sent_bps),
+        offered_bps: some(&track.offered_bps),
+        p50_us: first(&track.delay_p50_us),
+        p99_us: first(&track.delay_p99_us),
+        dropped_pps: some(&track.dropped_pps),
+        ..Series::default()
+    }
+}

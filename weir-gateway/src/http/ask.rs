@@ -1,0 +1,64 @@
+//! A request as handlers see it.
+
+use super::Fault;
+use super::heading::Head;
+use super::respond::JSON;
+use super::talk::{Asked, Talk};
+use axum::body::{Body, Bytes, to_bytes};
+use std::sync::Arc;
+use tokio::time::timeout_at;
+use weir_control::protocol::Right;
+
+/// A request that was admitted.
+#[derive(Clone)]
+pub struct Asking {
+    /// Its head, and when all of it is to be there.
+    pub asked: Asked,
+    /// What the client may do; `None` where tokens are not asked for.
+    pub right: Option<Right>,
+    /// Its connection.
+    pub talk: Arc<Talk>,
+}
+
+impl Asking {
+    /// Returns the head.
+    pub fn head(&self) -> &Head {
+        &self.asked.head
+    }
+
+    /// Returns what the client may do at most.
+    pub fn right(&self) -> Right {
+        self.right.unwrap_or(Right::Change)
+    }
+
+    /// Returns whether only the head of an answer is asked for.
+    pub fn is_head(&self) -> bool {
+        self.head().method == "HEAD"
+    }
+}
+
+/// Reads the body of a request, which may have so many bytes.
+///
+/// # Errors
+/// When it is longer, is no JSON by its type, or does not come in time.
+pub async fn body(asking: &Asking, room: usize, body: Body) -> Result<Bytes, Fault> {
+    let head = asking.head();
+    let length = head.content_length.unwrap_or(0);
+    if length > room as u64 {
+        let text = format!("the body has {length} bytes; send at most {room}");
+        return Err(Fault::new(413, text));
+    }
+    let is_json = |kind: &String| kind.split(';').next().map(str::trim) == Some(JSON);
+    if length > 0 && !head.content_type.as_ref().is_some_and(is_json) {
+        let text = format!("send the body with `Content-Type: {JSON}`");
+        return Err(Fault::new(415, text));
+    }
+    if head.expect.as_ref().is_some_and(|expect| !expect.eq_ignore_ascii_case("100-continue")) {
+        return Err(Fault::new(417, "expect nothing but `100-continue`"));
+    }
+    match timeout_at(asking.asked.until, to_bytes(body, room)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(Fault::bad("the body has no end")),
+        Err(_) => Err(Fault::slow()),
+    }
+}

@@ -1,0 +1,69 @@
+//! What a running link did of late, as a tape: its ring, taken by the control socket.
+//!
+//! Invariant: one snapshot is taken at a time, at most once in `FRESH` for all viewers, and it is
+//! `BYTES_MAX` long at most.
+
+use super::Tape;
+use crate::http::Fault;
+use crate::source::{Contact, link};
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_control::client::{Parts, Refused, follow_on};
+use weir_control::protocol::{Request, Right};
+
+/// The last snapshot of a link.
+#[derive(Default)]
+pub struct Snapshot(Mutex<Option<(Instant, Arc<Tape>)>>);
+
+impl Snapshot {
+    /// Returns what the link did up to now, or up to a moment ago.
+    ///
+    /// # Errors
+    /// When the link does not answer or keeps no ring; the text says what to do.
+    pub fn take(&self, contact: &dyn Contact) -> Result<Arc<Tape>, Fault> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, tape)) = last.as_ref().filter(|row| row.0.elapsed() < FRESH) {
+            let _fresh = at;
+            return Ok(Arc::clone(tape));
+        }
+        // Two of them need not be in memory at once.
+        *last = None;
+        let bytes = fetch(contact)?;
+        let tape = Tape::of_bytes(bytes).map_err(|why| Fault::new(409, why))?;
+        let tape = Arc::new(tape);
+        *last = Some((Instant::now(), Arc::clone(&tape)));
+        Ok(tape)
+    }
+}
+
+fn fetch(contact: &dyn Contact) -> Result<Vec<u8>, Fault> {
+    let absent = |why: String| Fault::new(503, why);
+    let connection = link(contact, Right::Change).map_err(absent)?;
+    let stream = follow_on(connection, &Request::Snapshot {}).map_err(|refused| match refused {
+        Refused::ByLink(why) => Fault::new(409, why),
+        Refused::NotHeard(why) => absent(why),
+    })?;
+    let lost = |error: std::io::Error| absent(format!("the snapshot of the link is cut: {error}"));
+    stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
+    let mut bytes = Vec::new();
+    let read = Parts::new(stream).take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(lost)?;
+    if read as u64 > BYTES_MAX {
+        return Err(Fault::new(
+            409,
+            format!(
+                "the ring of the link has more than {} MiB, which the page does not read; make \
+                 `ring` smaller, or use `weir snapshot` and `weir view FILE`",
+                BYTES_MAX >> 20
+            ),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// How long a snapshot serves all who ask.
+const FRESH: Duration = Duration::from_secs(1);
+/// The longest wait for the next part of a snapshot.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest snapshot: one of a ring of this size may be a little longer than the ring.
+const BYTES_MAX: u64 = 512 << 20;
