@@ -1,9 +1,9 @@
 //! Target `http`: meets any bytes as requests of HTTP, to a link and to its page.
 
 use std::sync::{Arc, OnceLock};
-use weir_link::status::{Amount, ClassStatus, LaneStatus, Status};
 use weir_gateway::live::Live;
 use weir_gateway::source::Source;
+use weir_link::status::{Amount, ClassStatus, LaneStatus, Status};
 
 /// Reads the input as both servers read what a client sends, and answers.
 pub fn http(input: &[u8]) {

@@ -195,7 +195,8 @@ impl Read for Parts {
         if self.left == Some(0) {
             let mut digits = String::new();
             (&mut self.stream).take(LENGTH_DIGITS_MAX).read_line(&mut digits)?;
-            let length = digits.strip_suffix('\n').and_then(|text| usize::from_str_radix(text, 16).ok());
+            let length =
+                digits.strip_suffix('\n').and_then(|text| usize::from_str_radix(text, 16).ok());
             self.left = match length.ok_or(io::ErrorKind::UnexpectedEof)? {
                 0 => None,
                 length => Some(length),

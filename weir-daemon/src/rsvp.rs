@@ -75,7 +75,8 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     sandbox::drop_capabilities(user, false).map_err(text)?;
     let network = network(&plan, descriptors).map_err(text)?;
     let bell = Arc::new(Bell::new().map_err(text)?);
-    sandbox::enter(&SandboxConfig { locks_memory: false, ..SandboxConfig::default() }).map_err(text)?;
+    sandbox::enter(&SandboxConfig { locks_memory: false, ..SandboxConfig::default() })
+        .map_err(text)?;
     Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), bell })
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Invariant: both begin with the first packet of the direction, and have the same intervals.
 
+use crate::http::Fault;
 use crate::json::{
     About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
     KnobsQuery, Mark, Packets, PacketsQuery, Series, SpanQuery,
@@ -10,7 +11,6 @@ use crate::json::{
 use crate::record::Record;
 use crate::source::Source;
 use std::collections::BTreeMap;
-use crate::http::Fault;
 use weir_control::protocol::Right;
 use weir_core::units::Duration;
 use weir_sim::timeline::{Track, Tracks};

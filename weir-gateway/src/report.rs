@@ -5,6 +5,7 @@
 //! direction.
 //! Invariant: a report is a file of at most `BYTES_MAX`, and is read once.
 
+use crate::http::Fault;
 use crate::json::{
     Abilities, About, Class, Direction, Heat, HeatQuery, History, HistoryQuery, Mark, Series,
     SpanQuery,
@@ -15,7 +16,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use crate::http::Fault;
 use weir_control::protocol::Right;
 use weir_host::wait::realtime_ns;
 

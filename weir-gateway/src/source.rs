@@ -1,10 +1,10 @@
 //! What is shown, as the server asks for it. Each kind of source is a folder or a file of its own.
 
+use crate::http::Fault;
 use crate::json::{
     About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
     KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };
-use crate::http::Fault;
 use crate::page::feed::Feed;
 use std::os::unix::net::UnixStream;
 use weir_control::client::await_on_behalf;

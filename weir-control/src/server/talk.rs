@@ -102,12 +102,7 @@ fn tell(stream: &Stream, peer: &Peer, (cause, text): Refusal) -> Refusal {
 }
 
 /// Sends an answer, with its descriptors at the first byte, and what follows it.
-fn reply(
-    stream: &Stream,
-    peer: &Peer,
-    reply: Reply,
-    patience: Duration,
-) -> Result<(), Refusal> {
+fn reply(stream: &Stream, peer: &Peer, reply: Reply, patience: Duration) -> Result<(), Refusal> {
     let send_all = || -> io::Result<()> {
         if reply.descriptors.is_empty() {
             return send(stream, &reply.answer, patience);

@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use weir_core::classify::InterfaceId;
 use weir_host::wait::WaitPolicy;
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
 use weir_link::events::feed::Feed;
 use weir_link::events::{About, Event, Kind as EventKind};
-use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
 use weir_link::port::mem::Mem;
 use weir_link::status::Status;
 use weir_testbed::{PATIENCE, until, until_ok};
@@ -183,8 +183,7 @@ fn other_right(scene: &Scene) {
 
 /// Whoever has the descriptors of a link is its keeper.
 fn hand_over_by_the_api(scene: &Scene) {
-    let lines =
-        "{\"call\":\"on-behalf\",\"right\":\"change\"}\n{\"call\":\"hand-over\"}\n";
+    let lines = "{\"call\":\"on-behalf\",\"right\":\"change\"}\n{\"call\":\"hand-over\"}\n";
     let answer = scene.say(lines.as_bytes());
     assert!(answer.contains("no such request by the API"), "{answer}");
 }
@@ -264,7 +263,9 @@ fn check_uses(patience: Patience, is_one: fn(Cause) -> bool) {
         let refused = scene.refusals(1);
         let causes: Vec<_> = refused.iter().map(|refused| refused.cause).collect();
         assert_eq!(causes, [*cause], "{name}: {refused:?}");
-        assert!(refused[0].uid.is_some() && refused[0].text.len() < 500, "{name}: {refused:?}");
+        // Whoever acts for another client is no user.
+        assert_ne!(refused[0].uid.is_some(), refused[0].is_tcp, "{name}: {refused:?}");
+        assert!(refused[0].text.len() < 500, "{name}: {refused:?}");
         assert!(!refused[0].text.contains(char::is_control), "{name}: {refused:?}");
         let lane = &status().lanes[0];
         assert_eq!((lane.classes.len(), lane.left_out), (1000, 39_000), "{name}");
@@ -468,7 +469,10 @@ fn on_behalf(right: &str, more: &str) -> (String, Vec<Refused>) {
 #[test]
 fn a_client_of_the_api_has_the_right_of_its_token_and_is_no_user() {
     let (answer, refused) = on_behalf("read", "{\"call\":\"mark\"}");
-    assert!(answer.contains("\"cause\":\"not-allowed\"") && answer.contains("only reads"), "{answer}");
+    assert!(
+        answer.contains("\"cause\":\"not-allowed\"") && answer.contains("only reads"),
+        "{answer}"
+    );
     assert_eq!(refused.len(), 1);
     assert!(refused[0].is_tcp && refused[0].uid.is_none(), "{refused:?}");
     let (answer, refused) = on_behalf("change", "{\"call\":\"mark\"}");
@@ -503,7 +507,10 @@ fn events_are_told_as_they_happen() {
     assert_eq!(line(), "\"done\"");
     feed.push(Event::at(EventKind::PortDown, 7, About { subject: "eth0", ..About::default() }));
     let told = line();
-    assert!(told.starts_with("{\"id\":\"") && told.contains("\"event\":{\"event\":\"port-down\""), "{told}");
+    assert!(
+        told.starts_with("{\"id\":\"") && told.contains("\"event\":{\"event\":\"port-down\""),
+        "{told}"
+    );
     stream.write_all(b"\n").expect("it is open");
     assert!(lines.next().is_none(), "it ends when the client says anything");
 }

@@ -85,7 +85,9 @@ impl Answering {
     async fn beginning(&mut self) -> Result<Vec<u8>, Fault> {
         let filled = timeout(self.patience, self.link.fill_buf()).await;
         match filled {
-            Ok(Ok(bytes)) if !bytes.is_empty() => Ok(bytes.iter().take(BEGINNING).copied().collect()),
+            Ok(Ok(bytes)) if !bytes.is_empty() => {
+                Ok(bytes.iter().take(BEGINNING).copied().collect())
+            }
             Ok(Ok(_)) => Err(absent(&ENDED)),
             Ok(Err(error)) => Err(absent(&format!("{ENDED}: {error}"))),
             Err(_) => Err(late()),

@@ -17,6 +17,7 @@ use crate::http::{Asking, Fault, body, memory, respond};
 use crate::live::contact::ByPath;
 use crate::metrics::{self, Times, Took};
 use crate::source::Contact;
+pub use ask::{Reply, ask};
 use axum::Extension;
 use axum::Router;
 use axum::body::Body;
@@ -24,12 +25,11 @@ use axum::extract::State;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-pub use ask::{Reply, ask};
 use link::{Answering, Outcome};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_control::protocol::{
-    Answer, CALLS, Call, Method, OWNER_REQUEST_MAX, Query, REQUEST_MAX, RECORD_MS_MAX, Request,
+    Answer, CALLS, Call, Method, OWNER_REQUEST_MAX, Query, RECORD_MS_MAX, REQUEST_MAX, Request,
     Right, Route,
 };
 use weir_link::status::Status;
@@ -69,7 +69,9 @@ impl Api {
 
 /// Returns what meets the requests of a line of the table.
 fn handler(call: &'static Call, route: Route) -> MethodRouter<Arc<Api>> {
-    let meet = move |State(api): State<Arc<Api>>, Extension(asking): Extension<Asking>, body: Body| async move {
+    let meet = move |State(api): State<Arc<Api>>,
+                     Extension(asking): Extension<Asking>,
+                     body: Body| async move {
         api.meet(call, &asking, body).await.unwrap_or_else(Fault::into_response)
     };
     let methods = match route.method {
@@ -115,7 +117,12 @@ fn timed(took: Took, mut response: Response) -> Response {
 
 impl Api {
     /// Meets a request of the table.
-    async fn meet(&self, call: &'static Call, asking: &Asking, body: Body) -> Result<Response, Fault> {
+    async fn meet(
+        &self,
+        call: &'static Call,
+        asking: &Asking,
+        body: Body,
+    ) -> Result<Response, Fault> {
         let right = asking.right();
         if call.right > right {
             return Err(Fault::new(403, "this token only reads; send the one of `token_file`"));
@@ -162,7 +169,12 @@ impl Api {
     }
 
     /// Sends a record of this type as it is made.
-    async fn record(&self, request: &Request, asking: &Asking, kind: &str) -> Result<Response, Fault> {
+    async fn record(
+        &self,
+        request: &Request,
+        asking: &Asking,
+        kind: &str,
+    ) -> Result<Response, Fault> {
         check_length(request)?;
         if asking.is_head() {
             return Ok(respond::head(kind));

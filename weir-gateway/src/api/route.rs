@@ -25,7 +25,9 @@ pub fn missing(path: &str) -> Fault {
     match methods.first() {
         Some(Method::Get) => Fault::method(Method::Get.name(), "GET, HEAD"),
         Some(Method::Post) => Fault::method(Method::Post.name(), "POST"),
-        None => Fault::new(404, format!("there is nothing here; `GET {DOCUMENT}` says what there is")),
+        None => {
+            Fault::new(404, format!("there is nothing here; `GET {DOCUMENT}` says what there is"))
+        }
     }
 }
 

@@ -198,7 +198,9 @@ where
     });
     let mut connection = http1::Builder::new();
     connection.half_close(true).auto_date_header(false).title_case_headers(true);
-    connection.header_read_timeout(None).serve_connection(wire, meet).await
+    let ended = connection.header_read_timeout(None).serve_connection(wire, meet).await;
+    talk.close();
+    ended
 }
 
 /// Meets a request.

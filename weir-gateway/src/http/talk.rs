@@ -3,7 +3,7 @@
 
 use super::Fault;
 use super::heading::Head;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,6 +124,12 @@ impl Talk {
     pub fn is_over(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         *self.ending.borrow() || matches!(recv(self.socket.as_fd(), &mut [0u8], flags), Ok((0, _)))
+    }
+
+    /// Ends the connection, whatever other descriptors of it there are.
+    pub fn close(&self) {
+        // One that has ended already stays so.
+        let _ended = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Waits until [`Talk::is_over`].

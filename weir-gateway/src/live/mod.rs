@@ -16,11 +16,11 @@ mod tally;
 mod tests;
 mod tree;
 
+use crate::http::Fault;
 use crate::json::{
     Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
     Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
 };
-use crate::http::Fault;
 use crate::page::feed::Feed;
 use crate::record::snapshot::Snapshot;
 use crate::source::{Contact, Source, link};

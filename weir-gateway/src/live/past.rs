@@ -5,10 +5,10 @@
 
 use super::tally::{Between, ClassBetween, WayBetween};
 use super::tree::Tree;
+use crate::http::Fault;
 use crate::json::{Direction, Mark, SpanQuery};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use crate::http::Fault;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
 

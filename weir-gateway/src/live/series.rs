@@ -2,10 +2,10 @@
 
 use super::past::{BINS, Frame, Point, STEP_MS, WayFrame, edges_us};
 use super::tree::Way;
+use crate::http::Fault;
 use crate::json::{Heat, HeatQuery, History, HistoryQuery, LoanAt, Series};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use crate::http::Fault;
 
 /// Frames of one interval; none where nothing is known.
 struct Interval<'a> {

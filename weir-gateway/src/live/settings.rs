@@ -1,9 +1,9 @@
 //! What can be set in the policies of a link, and what a change would lead to, computed from their
 //! texts.
 
+use crate::http::Fault;
 use crate::json::{Knob, Predict, Predicted, Prediction, Wish};
 use std::collections::BTreeMap;
-use crate::http::Fault;
 use weir_control::protocol::{Changed, Request, Setting, Terms};
 use weir_control::texts;
 use weir_core::ids::ClassId;

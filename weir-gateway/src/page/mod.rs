@@ -111,7 +111,9 @@ async fn missing(Extension(asking): Extension<Asking>) -> Fault {
 
 /// Returns what meets requests for the data of a route.
 fn data(route: &'static route::Route) -> MethodRouter<Arc<Page>> {
-    let meet = move |State(page): State<Arc<Page>>, Extension(asking): Extension<Asking>, body: Body| async move {
+    let meet = move |State(page): State<Arc<Page>>,
+                     Extension(asking): Extension<Asking>,
+                     body: Body| async move {
         page.data(route, &asking, body).await.unwrap_or_else(Fault::into_response)
     };
     let methods = if route.method == Method::Get { get(meet) } else { post(meet) };
@@ -120,7 +122,9 @@ fn data(route: &'static route::Route) -> MethodRouter<Arc<Page>> {
 
 /// Returns what passes on requests of a line of the table, or for a document.
 fn pass(call: Option<&'static Call>) -> MethodRouter<Arc<Page>> {
-    let meet = move |State(page): State<Arc<Page>>, Extension(asking): Extension<Asking>, request: Request| async move {
+    let meet = move |State(page): State<Arc<Page>>,
+                     Extension(asking): Extension<Asking>,
+                     request: Request| async move {
         page.pass(call, &asking, request).await.unwrap_or_else(Fault::into_response)
     };
     let method = call.and_then(|call| call.route).map_or(Method::Get, |route| route.method);

@@ -128,14 +128,18 @@ fn a_route_is_met_or_refused_with_its_status_and_cure() {
 fn what_is_not_of_the_page_is_passed_on_as_it_came() {
     let get = "GET /status?class=a%20b HTTP/1.1|Host: a||";
     check(get, 409, r#"{\"call\":\"status\",\"class\":\"a b\"}"#);
-    let post = "POST /confirm HTTP/1.1|Host: a|Content-Type: application/json|Content-Length: 2||{}";
+    let post =
+        "POST /confirm HTTP/1.1|Host: a|Content-Type: application/json|Content-Length: 2||{}";
     check(post, 409, r#"{\"call\":\"confirm\"}"#);
     check("GET /openapi.json HTTP/1.1|Host: a||", 200, "\"openapi\":\"3.1.0\"");
     check("GET /snapshot HTTP/1.1|Host: a||", 404, "use `weir record`");
     check("POST /status HTTP/1.1|Host: a||", 405, "Allow: GET, HEAD");
     let alone = Page::new(Arc::new(Scene::default()), None, Site::Local);
     let answer = answer_of(&alone, "GET /status HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("no link is behind"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 404 ") && answer.contains("no link is behind"),
+        "{answer}"
+    );
     check("GET /hand-over HTTP/1.1|Host: a||", 404, "openapi.json");
     check("GET /status?a=\u{1} HTTP/1.1|Host: a||", 400, "");
 }

@@ -12,13 +12,13 @@ mod tests;
 
 pub use tape::Tape;
 
+use crate::http::Fault;
 use crate::json::{
     Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
     Mark, Packets, PacketsQuery, SpanQuery,
 };
 use crate::source::Source;
 use std::path::Path;
-use crate::http::Fault;
 use weir_control::protocol::Right;
 use weir_host::wait::realtime_ns;
 

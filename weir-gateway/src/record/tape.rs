@@ -5,6 +5,7 @@
 //! ([`ARRIVALS_MAX`](weir_trace::load::ARRIVALS_MAX) of each).
 
 use super::shown;
+use crate::http::Fault;
 use crate::json::{
     Direction, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark,
     Packets, PacketsQuery, SpanQuery,
@@ -15,7 +16,6 @@ use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use crate::http::Fault;
 use weir_core::units::{Duration, Instant};
 use weir_policy::knobs;
 use weir_trace::causes::{self, Ask as AskPackets, Within};

@@ -47,7 +47,8 @@ fn ask(shared: &Router, method: &str, path: &str, body: Option<Value>) -> (u16, 
         _ => format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
     };
     let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n{body}");
-    let answer = String::from_utf8(memory::answer(request.as_bytes(), shared).answer).expect("it is text");
+    let answer =
+        String::from_utf8(memory::answer(request.as_bytes(), shared).answer).expect("it is text");
     let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
     let body = answer.split_once("\r\n\r\n").expect("a head ends").1;
     (status.expect("a status"), serde_json::from_str(body).expect("it is JSON"))
