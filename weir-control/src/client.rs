@@ -157,12 +157,13 @@ fn done(stream: UnixStream) -> Result<UnixStream, Refused> {
 }
 
 /// Has the link take what follows on a new connection as that of a client of the API with this
-/// right. Does not wait: the answer is still to be read.
+/// right; the log has its changes as those of this user if it `keeps_user`. Does not wait: the answer
+/// is still to be read.
 ///
 /// # Errors
 /// When the link has gone.
-pub fn begin_on_behalf(stream: &UnixStream, right: Right) -> io::Result<()> {
-    ask(stream, &Request::OnBehalf { right })
+pub fn begin_on_behalf(stream: &UnixStream, right: Right, keeps_user: bool) -> io::Result<()> {
+    ask(stream, &Request::OnBehalf { right, keeps_user })
 }
 
 /// Reads the answer to [`begin_on_behalf`].

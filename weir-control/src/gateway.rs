@@ -24,8 +24,9 @@ pub enum ToGateway {
     /// then of the page if it has one.
     Begin(Box<GatewayPlan>),
     /// A connection to the control socket of the link, as a descriptor, or why there is none. The
-    /// answer to [`crate::protocol::Request::OnBehalf`] is the first that comes on it.
-    Connection(Result<(), String>),
+    /// answer to [`crate::protocol::Request::OnBehalf`] is the first that comes on it. The number is
+    /// that of [`FromGateway::Connect`]: one that comes late is of another client, with other rights.
+    Connection(u64, Result<(), String>),
 }
 
 /// What a gateway serves.
@@ -51,7 +52,14 @@ pub enum FromGateway {
     Failed(String),
     /// It wants a connection to the control socket, which it cannot open itself, for a client with
     /// this right.
-    Connect(Right),
+    Connect {
+        /// Another one each time.
+        number: u64,
+        /// What the client may do.
+        right: Right,
+        /// Whether it is a viewer of the page, whose changes the log has as the keeper's user's.
+        is_viewer: bool,
+    },
 }
 
 impl FromGateway {
@@ -120,8 +128,8 @@ impl fmt::Debug for Secret {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn bind(api: &Api) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(api.listen)?;
+pub fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(listen)?;
     // Those that are accepted inherit it (tcp(7)): the sandbox has no call for it.
     rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
     Ok(listener)

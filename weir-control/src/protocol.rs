@@ -156,6 +156,9 @@ requests! {
     OnBehalf {
         /// What the client may do.
         right: Right,
+        /// Whether its changes are in the log as those of the user who connected.
+        #[serde(default)]
+        keeps_user: bool,
     } "on-behalf" -> "done", Read, NO_ROUTE;
     /// Tells that a client of the API was refused before it reached the link.
     Refused {

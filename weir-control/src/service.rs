@@ -59,6 +59,8 @@ pub type Act = Box<dyn Fn(&Request, &Peer) -> Reply + Send + Sync>;
 pub struct Peer {
     /// Its user; `None` if the kernel does not tell, or if it acts for another client.
     pub uid: Option<u32>,
+    /// The user whose its changes are in the log; it gives no right.
+    pub user: Option<u32>,
     /// What the client may do for which it acts: one of the API, with a token.
     pub token: Option<Right>,
 }
@@ -112,6 +114,11 @@ impl Service {
     pub fn processes(&self) -> Option<Processes> {
         let keeper = self.keeper.as_ref()?.load(Ordering::Relaxed);
         Some(Processes { keeper: (keeper > 0).then_some(keeper), forwarder: std::process::id() })
+    }
+
+    /// Returns whether this is the number of the keeper of the link.
+    pub(crate) fn is_keeper(&self, process: u32) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.load(Ordering::Relaxed) == process)
     }
 
     /// Returns how long a request of this client may be.

@@ -95,19 +95,23 @@ impl Prepared {
         let text = |error: std::io::Error| error.to_string();
         let Self { plan, api: of_api, page: of_page, runtime } = self;
         let _unheard = keeper.send(&FromGateway::Ready, &[]);
-        let contact: Arc<dyn Contact> = Arc::new(ByKeeper::new(keeper));
+        let by_keeper = ByKeeper::new(keeper);
+        let viewers: Arc<dyn Contact> = Arc::new(by_keeper.for_viewers());
+        let contact: Arc<dyn Contact> = Arc::new(by_keeper);
         let mut doors = Vec::new();
-        let site = of_api.as_ref().map_or(Site::Local, |(web, _)| Site::Web(Arc::clone(web)));
-        let api = Api::new(&plan.name, Arc::clone(&contact), site);
         if let Some(at) = of_api {
+            let site = Site::Web(Arc::clone(&at.0));
+            let api = Api::new(&plan.name, Arc::clone(&contact), site);
             let (refused, refusals) = mpsc::channel(REFUSALS_MAX);
             runtime.spawn(tell_refusals(Arc::clone(&contact), refusals));
             let door = door(at, api.router(), API_CLIENTS_MAX).map_err(text)?;
             doors.push(Door { refused: Some(refused), ..door });
         }
         if let Some(at) = of_page {
-            let live = Arc::new(Live::start(&plan.name, contact).map_err(text)?);
-            let page = Page::new(live, Some(api), Site::Web(Arc::clone(&at.0)));
+            let site = || Site::Web(Arc::clone(&at.0));
+            let api = Api::new(&plan.name, Arc::clone(&viewers), site());
+            let live = Arc::new(Live::start(&plan.name, viewers).map_err(text)?);
+            let page = Page::new(live, Some(api), site());
             doors.push(door(at, page.router(), page::CLIENTS_MAX).map_err(text)?);
         }
         Ok(Serving { _server: Server::start(runtime, doors).map_err(text)? })

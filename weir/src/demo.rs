@@ -3,7 +3,7 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
-use crate::view::Page;
+use crate::view::{Page, What};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use weir_bench::demo::{self, Failure, Phase, Whole};
 use weir_host::signals::StopSignal;
 use weir_gateway::beside::Both;
 use weir_gateway::record::Record;
-use weir_gateway::source::Source;
 
 /// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///
@@ -86,10 +85,11 @@ impl Run for Demo {
 }
 
 /// Returns the run as the page shows it.
-fn both(whole: Whole) -> Result<Arc<dyn Source>, String> {
+fn both(whole: Whole) -> Result<What, String> {
     let Whole { record, direction, simulated } = whole;
     let record = Record::of_bytes("demo", record)?;
-    Ok(Arc::new(Both { record, direction: direction.to_owned(), simulated }))
+    let both = Both { record, direction: direction.to_owned(), simulated };
+    Ok((Arc::new(both), None))
 }
 
 /// Says how to see the same in the browser.

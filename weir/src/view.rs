@@ -115,7 +115,7 @@ impl Page {
             ));
         }
         let api = access::of_token(listen, access::fresh()?);
-        let listener = gateway::bind(&api)
+        let listener = gateway::bind(api.listen)
             .map_err(|error| format!("cannot listen on {listen}: {error}; set another port"))?;
         Ok(Self { api, listener })
     }

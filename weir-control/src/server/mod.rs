@@ -2,8 +2,9 @@
 //! run loops' boards; one more computes what the loops did in the last seconds.
 //!
 //! Invariant: whatever clients do, at most [`CLIENTS_MAX`] are served at once beside
-//! [`BEHALF_MAX`] that act for clients of the API, each for a bounded time between requests and for an answer, and each takes a bounded amount of memory. Nothing
-//! here opens a file or a socket once the server runs.
+//! [`BEHALF_MAX`] that act for clients of the API, each for a bounded time between requests and for
+//! an answer, and each takes a bounded amount of memory. Nothing here opens a file or a socket once
+//! the server runs.
 
 mod meet;
 mod talk;
@@ -51,7 +52,7 @@ pub(crate) struct Shared {
     /// Clients that read events as they happen.
     streams: Arc<AtomicUsize>,
     /// Connections that act for clients of the API.
-    on_behalf: AtomicUsize,
+    on_behalf: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -181,25 +182,42 @@ fn accept(listener: &UnixListener, clients: &mut Vec<Client>, shared: &Arc<Share
 impl Shared {
     pub(crate) fn of(service: Service) -> Self {
         let (large, streams) = (AtomicBool::new(false), Arc::default());
-        Self { service, large, streams, on_behalf: AtomicUsize::new(0) }
+        Self { service, large, streams, on_behalf: Arc::default() }
     }
 
     /// Starts a thread for this client, unless `others` are too many already.
     fn attend(self: &Arc<Self>, stream: Stream, others: usize) -> Option<Client> {
-        let peer = Peer { uid: peer::uid(stream.as_fd()).ok(), token: None };
+        let credentials = peer::credentials(stream.as_fd()).ok();
+        let uid = credentials.map(|one| one.uid);
+        let peer = Peer { uid, user: uid, token: None };
+        // The keeper connects for the gateway, and may need a place however many others have one.
+        let process = credentials.and_then(|one| one.process);
+        if process.is_some_and(|process| self.service.is_keeper(process)) {
+            let Some(place) = self.begin_on_behalf() else {
+                self.turn_away(&stream, &peer, BEHALF_MAX);
+                return None;
+            };
+            stream.act_on_behalf();
+            return self.start(stream, peer, Some(place));
+        }
         let reserve = if self.service.may_change(&peer) { 0 } else { CLIENTS_RESERVED };
         if others + reserve >= CLIENTS_MAX {
-            self.turn_away(&stream, &peer);
+            self.turn_away(&stream, &peer, CLIENTS_MAX);
             return None;
         }
-        self.start(stream, peer)
+        self.start(stream, peer, None)
     }
 
-    fn start(self: &Arc<Self>, stream: Stream, mut peer: Peer) -> Option<Client> {
+    fn start(
+        self: &Arc<Self>,
+        stream: Stream,
+        mut peer: Peer,
+        place: Option<Slot>,
+    ) -> Option<Client> {
         let stream = Arc::new(stream);
         let (own, shared) = (Arc::clone(&stream), Arc::clone(self));
         let work = move || {
-            if let Err((cause, text)) = talk::converse(&own, &mut peer, &shared) {
+            if let Err((cause, text)) = talk::converse(&own, &mut peer, (&shared, place)) {
                 shared.refuse(&peer, cause, &text);
             }
             // The other owner of the stream keeps it until it sees that this thread has ended.
@@ -209,8 +227,8 @@ impl Shared {
         Some(Client { stream, thread })
     }
 
-    fn turn_away(&self, stream: &Stream, peer: &Peer) {
-        let text = format!("{CLIENTS_MAX} clients are connected already; try again");
+    fn turn_away(&self, stream: &Stream, peer: &Peer, clients_max: usize) {
+        let text = format!("{clients_max} clients are connected already; try again");
         // The client may have disconnected; an answer fits the buffer of a new socket, so this does
         // not wait.
         let _gone = talk::send(stream, &Answer::Error(text.clone()), ACCEPT_PAUSE);
@@ -220,19 +238,19 @@ impl Shared {
     fn refuse(&self, peer: &Peer, cause: Cause, text: &str) {
         // The client gets the rest.
         let text = printable(text.lines().next().unwrap_or_default()).into_owned();
-        let is_tcp = peer.token.is_some();
-        (self.service.refused)(Refused { uid: peer.uid, is_tcp, cause, text });
+        let is_tcp = peer.token.is_some() && peer.user.is_none();
+        (self.service.refused)(Refused { uid: peer.user, is_tcp, cause, text });
     }
 
     /// Returns a place for a client that reads events as they happen, if there is one.
-    fn begin_stream(&self) -> Option<StreamPlace> {
-        let place = StreamPlace(Arc::clone(&self.streams));
+    fn begin_stream(&self) -> Option<Slot> {
+        let place = Slot(Arc::clone(&self.streams));
         (self.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(place)
     }
 
     /// Returns a place among those who act for clients of the API, if there is one.
-    fn begin_on_behalf(&self) -> Option<Slot<'_>> {
-        let slot = Slot(&self.on_behalf);
+    fn begin_on_behalf(&self) -> Option<Slot> {
+        let slot = Slot(Arc::clone(&self.on_behalf));
         (self.on_behalf.fetch_add(1, Ordering::Relaxed) < BEHALF_MAX).then_some(slot)
     }
 
@@ -242,19 +260,11 @@ impl Shared {
     }
 }
 
-/// The place of a client that reads events, until it is dropped.
-struct StreamPlace(Arc<AtomicUsize>);
+/// The place of a client that reads events, or of one that acts for a client of the API, until it is
+/// dropped.
+pub(crate) struct Slot(Arc<AtomicUsize>);
 
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The place of one who acts for a client of the API, until it is dropped.
-struct Slot<'a>(&'a AtomicUsize);
-
-impl Drop for Slot<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 //! is refused.
 
 use super::wire::{Paced, Stream, Timed};
-use super::{BEHALF_MAX, Refusal, Shared};
+use super::{BEHALF_MAX, Refusal, Shared, Slot};
 use crate::protocol::{Answer, DESCRIPTORS_MAX, Request, Right};
 use crate::service::{Cause, Patience, Peer, Reply, Tail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,11 +14,14 @@ use std::time::{Duration, Instant};
 use weir_link::status::{Rows, Status};
 
 /// Answers a client until it disconnects. `peer` becomes the client for which it acts, if it does.
-pub(super) fn converse(stream: &Stream, peer: &mut Peer, shared: &Shared) -> Result<(), Refusal> {
+pub(super) fn converse(
+    stream: &Stream,
+    peer: &mut Peer,
+    (shared, mut place): (&Shared, Option<Slot>),
+) -> Result<(), Refusal> {
     let Patience { request: patience, answer, .. } = shared.service.patience;
     let bytes_max = shared.service.request_max(peer);
     let mut lines = Lines { stream, patience, bytes_max, buffer: Vec::new(), met: 0 };
-    let mut place = None;
     loop {
         let line = match lines.next() {
             Ok(Some(line)) => line,
@@ -26,13 +29,13 @@ pub(super) fn converse(stream: &Stream, peer: &mut Peer, shared: &Shared) -> Res
             Err(refusal) => return Err(tell(stream, peer, refusal)),
         };
         let answered = read(&line).and_then(|request| match request {
-            Request::OnBehalf { right } => {
+            Request::OnBehalf { right, keeps_user } => {
                 // One that could change the link is trusted with a place of its own.
                 if shared.service.may_change(peer) && place.is_none() {
                     place = Some(shared.begin_on_behalf().ok_or_else(full)?);
                     stream.act_on_behalf();
                 }
-                *peer = lowered(peer, right, shared)?;
+                *peer = lowered(peer, (right, keeps_user), shared)?;
                 lines.bytes_max = shared.service.request_max(peer);
                 reply(stream, peer, Answer::Done.into(), answer)
             }
@@ -47,11 +50,16 @@ pub(super) fn converse(stream: &Stream, peer: &mut Peer, shared: &Shared) -> Res
 }
 
 /// Returns the client for which a peer acts from now on: never one that may do more than it.
-fn lowered(peer: &Peer, right: Right, shared: &Shared) -> Result<Peer, Refusal> {
+fn lowered(
+    peer: &Peer,
+    (right, keeps_user): (Right, bool),
+    shared: &Shared,
+) -> Result<Peer, Refusal> {
     if right == Right::Change {
         shared.expect_change(peer)?;
     }
-    Ok(Peer { uid: None, token: Some(right) })
+    let user = peer.user.filter(|_| keeps_user);
+    Ok(Peer { uid: None, user, token: Some(right) })
 }
 
 fn full() -> Refusal {

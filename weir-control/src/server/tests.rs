@@ -9,6 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
 use weir_core::classify::InterfaceId;
 use weir_host::wait::WaitPolicy;
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
@@ -314,6 +315,18 @@ fn a_thousand_connections_are_refused_but_for_a_few() {
 }
 
 #[test]
+fn the_keeper_has_places_of_its_own_for_the_gateway() {
+    let keeper = Some(Arc::new(AtomicU32::new(std::process::id())));
+    let scene = Scene::with(10, |service| Service { keeper, ..service });
+    let clients: Vec<_> = (1..BEHALF_MAX).map(|_| scene.connect()).collect();
+    const { assert!(BEHALF_MAX > CLIENTS_MAX + 1) };
+    scene.status().expect("all but one of its places are taken");
+    let last: Vec<_> = (0..2).map(|_| scene.connect()).collect();
+    assert_eq!(scene.refusals(1)[0].cause, Cause::Busy);
+    drop((clients, last));
+}
+
+#[test]
 fn silent_clients_delay_no_other_and_not_the_end() {
     let mut scene = Scene::new(10);
     let silent: Vec<_> = (1..CLIENTS_MAX).map(|_| scene.connect()).collect();
@@ -444,7 +457,7 @@ fn on_behalf(right: &str, more: &str) -> (String, Vec<Refused>) {
     let scene = Scene::with(10, |service| Service {
         feed,
         act: Box::new(|request, peer| {
-            assert_eq!(peer.uid, None, "it acts for another client");
+            assert_eq!((peer.uid, peer.user), (None, None), "it acts for another client");
             match request {
                 Request::Snapshot {} => Reply {
                     tail: Some(Box::new(|out, _| {
@@ -483,6 +496,23 @@ fn a_client_of_the_api_has_the_right_of_its_token_and_is_no_user() {
     let (answer, refused) = on_behalf("change", told);
     assert_eq!(answer, "\"done\"\n");
     assert_eq!((refused[0].cause, refused[0].text.as_str()), (Cause::Foreign, "no token"));
+}
+
+#[test]
+fn a_viewer_of_the_page_has_the_name_of_who_connected_and_no_right_of_it() {
+    let act = |_: &Request, peer: &Peer| {
+        assert_eq!((peer.uid, peer.user), (None, Some(own_uid())));
+        Answer::Done.into()
+    };
+    let scene = Scene::with(10, |service| Service { act: Box::new(act), ..service });
+    let say = |right: &str, call: &str| {
+        let first = format!("{{\"call\":\"on-behalf\",\"right\":\"{right}\",\"keeps_user\":true}}");
+        scene.say(format!("{first}\n{{\"call\":\"{call}\"}}\n").as_bytes())
+    };
+    assert_eq!(say("change", "confirm"), "\"done\"\n\"done\"\n");
+    assert!(say("read", "confirm").contains("\"cause\":\"not-allowed\""));
+    let refused = scene.refusals(1);
+    assert!(!refused[0].is_tcp && refused[0].uid == Some(own_uid()), "{refused:?}");
 }
 
 #[test]

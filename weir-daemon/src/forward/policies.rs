@@ -126,21 +126,21 @@ impl Policies {
     pub fn meet(&self, request: &Request, peer: &Peer) -> Reply {
         let met = match request {
             Request::Set { settings, terms } => {
-                self.change(terms, Origin::Set, peer.uid, |state| {
+                self.change(terms, Origin::Set, peer.user, |state| {
                     texts::edited(&state.texts, &state.deployment, settings)
                 })
             }
-            Request::Class { .. } => self.join(request, peer.uid),
+            Request::Class { .. } => self.join(request, peer.user),
             Request::Reload { texts, terms } => self.read(texts.as_deref()).and_then(|texts| {
                 // Classes that joined stay, whatever the files say of others.
-                self.change(terms, Origin::Reload, peer.uid, |state| {
+                self.change(terms, Origin::Reload, peer.user, |state| {
                     Ok(Texts { added: state.texts.added.clone(), ..texts })
                 })
             }),
             Request::Rollback { number, terms } => {
-                self.change(terms, Origin::Rollback, peer.uid, |state| state.texts_of(*number))
+                self.change(terms, Origin::Rollback, peer.user, |state| state.texts_of(*number))
             }
-            Request::Confirm {} => self.confirm(peer.uid).map(|()| Answer::Done),
+            Request::Confirm {} => self.confirm(peer.user).map(|()| Answer::Done),
             Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
             Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
             Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),

@@ -448,6 +448,7 @@ impl Shift<'_> {
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
         plan.api = api::read(&deployment, self.keeper.check_api)?;
+        self.keeper.page.check(&deployment, plan.api.as_ref())?;
         self.adapt(&deployment)?;
         plan.history = self.keeper.plan.history.clone();
         // Classes that joined stay, whatever the files say of others.

@@ -109,6 +109,28 @@ impl Page {
         Ok(true)
     }
 
+    /// Checks that the addresses can be bound which a deployment has and this gateway has not.
+    ///
+    /// # Errors
+    /// When one cannot be; the text says what to do.
+    pub fn check(&self, deployment: &Deployment, api: Option<&Api>) -> Result<(), String> {
+        let addresses = |shown: &Shown| {
+            [&shown.plan.api, &shown.plan.page].map(|api| Some(api.as_ref()?.listen))
+        };
+        let held = self.shown.as_ref().map(addresses).unwrap_or_default();
+        let wanted = [
+            (api.map(|api| api.listen), "`listen` in [deployment.api]"),
+            (deployment.web, "`web` in [deployment]"),
+        ];
+        for (listen, key) in wanted {
+            let Some(listen) = listen.filter(|listen| !held.contains(&Some(*listen))) else {
+                continue;
+            };
+            bind(listen).map_err(|error| cannot_listen(listen, &error, key))?;
+        }
+        Ok(())
+    }
+
     fn tell_address(&self, console: &dyn Console) {
         let Some(Shown { plan, listeners: [_, Some(listener)], .. }) = &self.shown else { return };
         let is_tls = plan.page.as_ref().is_some_and(|page| page.certificate.is_some());
@@ -217,11 +239,14 @@ impl Running {
         match said {
             FromGateway::Ready => {}
             FromGateway::Failed(why) => self.failure = Some(why),
-            FromGateway::Connect(right) => {
+            FromGateway::Connect { number, right, is_viewer } => {
                 // Neither waits. One that has ended misses nothing.
-                let _ended = match connect(control, right) {
-                    Ok(link) => self.channel.send(&ToGateway::Connection(Ok(())), &[link.as_fd()]),
-                    Err(why) => self.channel.send(&ToGateway::Connection(Err(why)), &[]),
+                let _ended = match connect(control, (right, is_viewer)) {
+                    Ok(link) => {
+                        let connected = ToGateway::Connection(number, Ok(()));
+                        self.channel.send(&connected, &[link.as_fd()])
+                    }
+                    Err(why) => self.channel.send(&ToGateway::Connection(number, Err(why)), &[]),
                 };
             }
         }
@@ -230,9 +255,9 @@ impl Running {
 
 /// Connects to the link for a client of the API with this right: before the gateway has the
 /// connection, it is not the keeper's any more.
-fn connect(control: &Path, right: Right) -> Result<UnixStream, String> {
+fn connect(control: &Path, (right, keeps_user): (Right, bool)) -> Result<UnixStream, String> {
     let link = client::connect(control)?;
-    client::begin_on_behalf(&link, right)
+    client::begin_on_behalf(&link, right, keeps_user)
         .map_err(|error| format!("the link does not answer: {error}"))?;
     Ok(link)
 }
@@ -249,9 +274,7 @@ impl Shown {
             if let Some(at) = kept.iter().position(|(listen, _)| *listen == api.listen) {
                 return Ok(Some(kept.swap_remove(at).1));
             }
-            bind(api).map(Some).map_err(|error| {
-                format!("cannot listen on {}: {error}; set another {key}", api.listen)
-            })
+            bind(api.listen).map(Some).map_err(|error| cannot_listen(api.listen, &error, key))
         };
         let listeners = [
             listener(plan.api.as_ref(), "`listen` in [deployment.api]")?,
@@ -295,15 +318,19 @@ fn page_api(listen: SocketAddr, api: Option<&Api>, old: Option<&Shown>) -> Resul
     Ok(access::of_token(listen, token))
 }
 
-/// Binds the address. The gateway of a keeper that died may hold it for a moment.
-fn bind(api: &Api) -> io::Result<TcpListener> {
+fn cannot_listen(listen: SocketAddr, error: &io::Error, key: &str) -> String {
+    format!("cannot listen on {listen}: {error}; set another {key}")
+}
+
+/// Binds an address. The gateway of a keeper that died may hold it for a moment.
+fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     for _ in 0..TRIES_MAX {
-        match gateway::bind(api) {
+        match gateway::bind(listen) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(TRY_PAUSE),
             bound => return bound,
         }
     }
-    gateway::bind(api)
+    gateway::bind(listen)
 }
 
 /// Asks that are served before something else is done.

@@ -39,7 +39,7 @@ impl Contact for ByPath {
         let stream = client::connect(&self.find()?)?;
         // A user who only reads has no more to give.
         let right = if self.may_change() { right } else { Right::Read };
-        client::begin_on_behalf(&stream, right)
+        client::begin_on_behalf(&stream, right, true)
             .map_err(|error| format!("the link does not answer: {error}"))?;
         Ok(stream)
     }
