@@ -157,8 +157,8 @@ fn done(stream: UnixStream) -> Result<UnixStream, Refused> {
 }
 
 /// Has the link take what follows on a new connection as that of a client of the API with this
-/// right; the log has its changes as those of this user if it `keeps_user`. Does not wait: the answer
-/// is still to be read.
+/// right; the log has its changes as those of this user if it `keeps_user`. Does not wait: the
+/// answer is still to be read.
 ///
 /// # Errors
 /// When the link has gone.
@@ -176,8 +176,8 @@ pub fn await_on_behalf(stream: UnixStream) -> Result<UnixStream, String> {
     })
 }
 
-/// What follows an answer on a connection that acts for a client of the API: it comes in parts, each
-/// behind its length, with an empty one at the end if it is whole.
+/// What follows an answer on a connection that acts for a client of the API: it comes in parts,
+/// each behind its length, with an empty one at the end if it is whole.
 pub struct Parts {
     stream: BufReader<UnixStream>,
     /// Bytes of the part that are to come; `None` at the end.

@@ -24,8 +24,9 @@ pub enum ToGateway {
     /// then of the page if it has one.
     Begin(Box<GatewayPlan>),
     /// A connection to the control socket of the link, as a descriptor, or why there is none. The
-    /// answer to [`crate::protocol::Request::OnBehalf`] is the first that comes on it. The number is
-    /// that of [`FromGateway::Connect`]: one that comes late is of another client, with other rights.
+    /// answer to [`crate::protocol::Request::OnBehalf`] is the first that comes on it. The number
+    /// is that of [`FromGateway::Connect`]: one that comes late is of another client, with other
+    /// rights.
     Connection(u64, Result<(), String>),
 }
 

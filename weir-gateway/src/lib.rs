@@ -1,9 +1,9 @@
 //! What speaks HTTP on a link's behalf: its API ([`api`]) with the counters for Prometheus
 //! ([`metrics`]), and the page on a link, a record or a report ([`page`]).
 //!
-//! On a running link it is a process of its own ([`process`]), a client of the control socket, whose
-//! end costs the link nothing; `weir view` serves a page from its own process. [`http`] has the
-//! server and [`site`] its tokens and its TLS.
+//! On a running link it is a process of its own ([`process`]), a client of the control socket,
+//! whose end costs the link nothing; `weir view` serves a page from its own process. [`http`] has
+//! the server and [`site`] its tokens and its TLS.
 //!
 //! The page's routes below `/view` are answered from a [`source::Source`], whose types are in
 //! [`json`]: [`live`] is a running link, [`record`] a record, [`report`] a simulation's report,

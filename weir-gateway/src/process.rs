@@ -1,8 +1,8 @@
 //! The process of the gateway, started by `weir up` and by nothing else.
 //!
 //! It opens no file and no socket: the addresses come over a channel, and so does each connection
-//! to the control socket. Before the first client it gives up what it could do beyond that. When its
-//! keeper ends, it ends.
+//! to the control socket. Before the first client it gives up what it could do beyond that. When
+//! its keeper ends, it ends.
 
 mod contact;
 

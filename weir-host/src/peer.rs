@@ -10,8 +10,8 @@ use crate::error::{Result, SystemError};
 pub struct Credentials {
     /// Its user.
     pub uid: u32,
-    /// Its number; `None` where it is of another namespace of processes. Another process may have it
-    /// by now.
+    /// Its number; `None` where it is of another namespace of processes. Another process may have
+    /// it by now.
     pub process: Option<u32>,
 }
 

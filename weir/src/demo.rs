@@ -8,9 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_bench::demo::{self, Failure, Phase, Whole};
-use weir_host::signals::StopSignal;
 use weir_gateway::beside::Both;
 use weir_gateway::record::Record;
+use weir_host::signals::StopSignal;
 
 /// Shows Weir at work: live traffic through a shaped link, and the simulation of it, side by side.
 ///

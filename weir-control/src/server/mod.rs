@@ -260,8 +260,8 @@ impl Shared {
     }
 }
 
-/// The place of a client that reads events, or of one that acts for a client of the API, until it is
-/// dropped.
+/// The place of a client that reads events, or of one that acts for a client of the API, until it
+/// is dropped.
 pub(crate) struct Slot(Arc<AtomicUsize>);
 
 impl Drop for Slot {

@@ -62,8 +62,8 @@ pub struct Plan {
     pub owner: u32,
     /// What was changed since; the last entry is in force.
     pub history: History,
-    /// The API on a TCP address, if the deployment has one: for the gateway. A forwarder is not told
-    /// its tokens.
+    /// The API on a TCP address, if the deployment has one: for the gateway. A forwarder is not
+    /// told its tokens.
     #[serde(skip)]
     pub api: Option<Api>,
 }

@@ -7,7 +7,8 @@ use weir_control::gateway::{Api, Secret};
 use weir_policy::deployment::Deployment;
 use weir_policy::file;
 
-/// Checks tokens, certificate and key of an API: the program has what speaks TLS, the keeper has not.
+/// Checks tokens, certificate and key of an API: the program has what speaks TLS, the keeper has
+/// not.
 pub type Check = fn(&Api) -> Result<(), String>;
 
 /// Reads the files of an API, if the deployment has one.

@@ -1,6 +1,6 @@
 //! The gateway of a link, as its keeper sees it: a process of its own, which gets the addresses of
-//! API and page and connections to the control socket, and nothing else. Whatever becomes of it, the
-//! link goes on.
+//! API and page and connections to the control socket, and nothing else. Whatever becomes of it,
+//! the link goes on.
 
 use super::console::Console;
 use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
@@ -55,7 +55,8 @@ impl Page {
     /// The gateway that a deployment wants; it does not run yet.
     ///
     /// # Errors
-    /// When an address cannot be bound, or the token of the page cannot be written; the text says what to do.
+    /// When an address cannot be bound, or the token of the page cannot be written; the text says
+    /// what to do.
     pub fn prepare(
         deployment: &Deployment,
         api: Option<&Api>,
@@ -83,7 +84,8 @@ impl Page {
         }
     }
 
-    /// Takes over what a deployment says of page and API; returns whether that is another than before.
+    /// Takes over what a deployment says of page and API; returns whether that is another than
+    /// before.
     fn show(&mut self, deployment: &Deployment, api: Option<&Api>) -> Result<bool, String> {
         let mut old = self.shown.take();
         let page = deployment.web.map(|listen| page_api(listen, api, old.as_ref())).transpose()?;

@@ -177,7 +177,7 @@ impl Api {
     ) -> Result<Response, Fault> {
         check_length(request)?;
         if asking.is_head() {
-            return Ok(respond::head(kind));
+            return Ok(respond::without_body(kind));
         }
         let answering = match link::ask(&self.contact, asking.right(), request).await? {
             Outcome::Met(answering) => answering,
@@ -206,7 +206,7 @@ impl Api {
     /// Sends events as they happen.
     async fn events(&self, request: &Request, asking: &Asking) -> Result<Response, Fault> {
         if asking.is_head() {
-            return Ok(respond::head(stream::KIND));
+            return Ok(respond::without_body(stream::KIND));
         }
         match link::ask(&self.contact, asking.right(), request).await? {
             Outcome::Failed(why) => Ok(failed(&why)),

@@ -13,7 +13,8 @@ pub const METRICS: &str = "/metrics";
 /// The path of the description.
 pub const DOCUMENT: &str = "/openapi.json";
 
-/// Returns why nothing is meant by a method at a path: there is nothing, or another method is meant.
+/// Returns why nothing is meant by a method at a path: there is nothing, or another method is
+/// meant.
 pub fn missing(path: &str) -> Fault {
     let methods: Vec<Method> = match path {
         METRICS | DOCUMENT => vec![Method::Get],

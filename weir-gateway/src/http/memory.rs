@@ -21,7 +21,8 @@ pub struct Outcome {
     pub refusal: Option<(Cause, String)>,
 }
 
-/// Returns what a client receives that sends these bytes and then closes its half of the connection.
+/// Returns what a client receives that sends these bytes and then closes its half of the
+/// connection.
 ///
 /// # Panics
 /// When the system has no descriptor left.

@@ -23,7 +23,7 @@ pub fn whole(status: u16, kind: &str, body: impl Into<Body>) -> Response {
 }
 
 /// Returns a response to a `HEAD` whose body would come in parts.
-pub fn head(kind: &str) -> Response {
+pub fn without_body(kind: &str) -> Response {
     whole(200, kind, Body::empty())
 }
 
@@ -52,8 +52,8 @@ pub fn parts(kind: &str, is_endless: bool) -> (Sender, Response) {
     (sender, response)
 }
 
-/// Marks a response that may take as long as its source likes: only each part of it is to be read in
-/// time.
+/// Marks a response that may take as long as its source likes: only each part of it is to be read
+/// in time.
 #[derive(Clone)]
 pub struct Endless;
 

@@ -1,5 +1,5 @@
-//! What is known of a connection beside its bytes: what was read of its requests, and whether one is
-//! being answered.
+//! What is known of a connection beside its bytes: what was read of its requests, and whether one
+//! is being answered.
 
 use super::Fault;
 use super::heading::Head;

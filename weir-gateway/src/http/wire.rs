@@ -38,7 +38,8 @@ pub struct Wire<S> {
     read_timer: Timer,
     /// When what is written is to be taken.
     write_timer: Timer,
-    /// When a client that is told to end is left alone, and how much of it is still read until then.
+    /// When a client that is told to end is left alone, and how much of it is still read until
+    /// then.
     rest: Option<(Timer, usize)>,
 }
 

@@ -70,7 +70,7 @@ impl Page {
             .route("/assets/{*path}", get(asset).fallback(asset))
             .route(route::STREAM, get(stream::stream).fallback(missing));
         for one in route::ROUTES {
-            router = router.route(one.path, data(one));
+            router = router.route(one.path, view(one));
         }
         for (path, call) in passed_on() {
             router = router.route(path, pass(call));
@@ -110,11 +110,11 @@ async fn missing(Extension(asking): Extension<Asking>) -> Fault {
 }
 
 /// Returns what meets requests for the data of a route.
-fn data(route: &'static route::Route) -> MethodRouter<Arc<Page>> {
+fn view(route: &'static route::Route) -> MethodRouter<Arc<Page>> {
     let meet = move |State(page): State<Arc<Page>>,
                      Extension(asking): Extension<Asking>,
                      body: Body| async move {
-        page.data(route, &asking, body).await.unwrap_or_else(Fault::into_response)
+        page.view(route, &asking, body).await.unwrap_or_else(Fault::into_response)
     };
     let methods = if route.method == Method::Get { get(meet) } else { post(meet) };
     methods.fallback(missing)
@@ -133,7 +133,7 @@ fn pass(call: Option<&'static Call>) -> MethodRouter<Arc<Page>> {
 }
 
 impl Page {
-    async fn data(
+    async fn view(
         self: Arc<Self>,
         route: &'static route::Route,
         asking: &Asking,

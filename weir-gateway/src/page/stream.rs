@@ -30,7 +30,7 @@ pub(super) async fn stream(
         return Err(Fault::new(404, still));
     }
     if asking.is_head() {
-        return Ok(respond::head(KIND));
+        return Ok(respond::without_body(KIND));
     }
     let full = |_| Fault::new(503, format!("{STREAMS_MAX} clients read already; try again"));
     let place = place(&page.streams, STREAMS_MAX).map_err(full)?;

@@ -15,8 +15,8 @@ use std::time::{Duration as Wait, Instant as Clock};
 
 use tempfile::TempDir;
 use weir_control::client;
-use weir_gateway::api;
 use weir_core::units::Duration;
+use weir_gateway::api;
 use weir_host::netns::NetNs;
 use weir_link::status::Status;
 use weir_link::status::query::Query;
