@@ -449,8 +449,9 @@ fn a_socket_is_for_its_user_and_a_stale_one_is_replaced() {
     assert_eq!(mode & 0o777, 0o660);
 }
 
-/// Sends lines of a client of the API with this right; returns what comes back, and the refusals.
-fn on_behalf(right: &str, more: &str) -> (String, Vec<Refused>) {
+/// Sends lines of a client of the API with this right; returns what comes back, and the refusals,
+/// which may be told a moment after the connection has ended.
+fn on_behalf(right: &str, more: &str, refusals: usize) -> (String, Vec<Refused>) {
     let feed: Arc<Feed> = Arc::default();
     feed.push(Event::at(EventKind::PortDown, 7, About { subject: "eth0", ..About::default() }));
     let first = feed.start();
@@ -475,25 +476,24 @@ fn on_behalf(right: &str, more: &str) -> (String, Vec<Refused>) {
     let lines = format!("{{\"call\":\"on-behalf\",\"right\":\"{right}\"}}\n{more}\n");
     let answer = scene.say(lines.as_bytes());
     let answer = answer.strip_prefix("\"done\"\n").expect("it may").to_owned();
-    let refused = std::mem::take(&mut *scene.refused.lock().expect("no panic"));
-    (answer, refused)
+    (answer, scene.refusals(refusals))
 }
 
 #[test]
 fn a_client_of_the_api_has_the_right_of_its_token_and_is_no_user() {
-    let (answer, refused) = on_behalf("read", "{\"call\":\"mark\"}");
+    let (answer, refused) = on_behalf("read", "{\"call\":\"mark\"}", 1);
     assert!(
         answer.contains("\"cause\":\"not-allowed\"") && answer.contains("only reads"),
         "{answer}"
     );
     assert_eq!(refused.len(), 1);
     assert!(refused[0].is_tcp && refused[0].uid.is_none(), "{refused:?}");
-    let (answer, refused) = on_behalf("change", "{\"call\":\"mark\"}");
+    let (answer, refused) = on_behalf("change", "{\"call\":\"mark\"}", 0);
     assert_eq!((answer.as_str(), refused), ("\"done\"\n", Vec::new()));
-    let (answer, _) = on_behalf("change", "{\"call\":\"confirm\"}");
+    let (answer, _) = on_behalf("change", "{\"call\":\"confirm\"}", 0);
     assert_eq!(answer, "{\"error\":\"no\"}\n");
     let told = "{\"call\":\"refused\",\"cause\":\"foreign\",\"text\":\"no token\"}";
-    let (answer, refused) = on_behalf("change", told);
+    let (answer, refused) = on_behalf("change", told, 1);
     assert_eq!(answer, "\"done\"\n");
     assert_eq!((refused[0].cause, refused[0].text.as_str()), (Cause::Foreign, "no token"));
 }
@@ -517,12 +517,12 @@ fn a_viewer_of_the_page_has_the_name_of_who_connected_and_no_right_of_it() {
 
 #[test]
 fn what_follows_an_answer_to_the_api_comes_in_parts_and_has_an_end_if_it_is_whole() {
-    let (answer, refused) = on_behalf("change", "{\"call\":\"snapshot\"}");
+    let (answer, refused) = on_behalf("change", "{\"call\":\"snapshot\"}", 1);
     assert_eq!(answer, "\"done\"\n", "what was not written yet goes with the error");
     assert_eq!(refused[0].text, "the disk is gone");
     // The client has half-closed by then: the stream ends, whole.
     let follow = "{\"call\":\"events\",\"follow\":true,\"after\":\"FIRST\"}";
-    let (answer, _) = on_behalf("read", follow);
+    let (answer, _) = on_behalf("read", follow, 0);
     assert!(answer.starts_with("\"done\"\n") && answer.ends_with("0\n"), "{answer}");
 }
 
