@@ -298,7 +298,7 @@ fn each_request_of_the_table_is_met_at_its_path_for_those_who_may() {
         let answer = scene.ask_at(&router, &format!("{text} HTTP/1.1|{headers}"));
         assert_eq!(
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            status != "",
+            !status.is_empty(),
             "{text}: {answer}"
         );
         assert!(!answer.contains(CHANGE) && !answer.contains(READ), "{answer}");
