@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use weir_testbed::Netlink;
 use weir_testbed::rows::Outcome;
-use weir_testbed::{PATIENCE, Process, Scene, until_ok};
+use weir_testbed::{PATIENCE, Process, Scene, ScenePlan, until_ok};
 
 pub const TESTS: &[Test] = &[
     ("the_api_on_tcp_takes_a_token_and_each_token_its_rights", tokens_have_rights),
@@ -20,17 +20,24 @@ pub const TESTS: &[Test] = &[
 pub const WITH_PROMETHEUS: &[Test] =
     &[("prometheus_scrapes_a_link_and_returns_its_counts", prometheus_scrapes)];
 
-const ADDRESS: &str = "127.0.0.1:8480";
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// The address of the API.
+pub const ADDRESS: &str = "127.0.0.1:8480";
+/// The token that allows everything.
+pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const READ_TOKEN: &str = "fedcba9876543210fedcba9876543210";
 
 /// A link whose API has two tokens, not started yet.
 fn scene() -> Result<Scene, Failed> {
+    with_api(plan(POLICY))
+}
+
+/// The link of a plan, not started yet, with an API that has two tokens.
+pub fn with_api(plan: ScenePlan) -> Result<Scene, Failed> {
     let api = format!(
         "[deployment.api]\nlisten = \"{ADDRESS}\"\ntoken_file = \"token\"\n\
          read_token_file = \"token-read\"\nhosts = [\"weir.example\"]\n"
     );
-    let scene = plan(POLICY).tables(&api).prepare()?;
+    let scene = plan.tables(&api).prepare()?;
     for (file, token) in [("token", TOKEN), ("token-read", READ_TOKEN)] {
         scene.write(file, &format!("{token}\n"))?;
         fs::set_permissions(scene.path(file), fs::Permissions::from_mode(0o600))?;

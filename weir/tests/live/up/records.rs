@@ -1,12 +1,12 @@
 //! Records of a running link: made under load, replayed to the bit, and ended without harm to the
 //! link by a full disk and by a reader that stops.
 
-use super::{LINE, Test, called, class_at, exchange, plan};
+use super::{LINE, Test, api, called, class_at, exchange, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::UdpSocket;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
@@ -199,16 +199,23 @@ fn to_standard_output(scene: &Scene) -> Outcome {
 
 /// A record and a snapshot by HTTP, and a record whose client disconnects.
 fn records_by_http() -> Outcome {
-    let mut scene = plan(LINE).deployment("ring = \"8 MiB\"").start()?;
+    let mut scene = api::with_api(plan(LINE).deployment("ring = \"8 MiB\""))?;
+    scene.start()?;
     let flood = Flood::start(&scene.testbed, 64)?;
     let sent = |status: &Status| class_at(status, 1).sent.packets > 100;
     scene.await_status("the flood runs", sent)?;
     // A body of HTTP/1.0 has no parts: the connection ends with it.
-    let ask = |request: &str| -> Result<UnixStream, Failed> {
-        let mut client = UnixStream::connect(scene.socket())?;
-        client.set_read_timeout(Some(PATIENCE))?;
-        client.write_all(format!("{request} HTTP/1.0\r\n\r\n").as_bytes())?;
-        Ok(client)
+    let ask = |request: &str| -> Result<TcpStream, Failed> {
+        let (host, token) = (api::ADDRESS, api::TOKEN);
+        let head = format!("Host: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let text = format!("{request} HTTP/1.0\r\n{head}");
+        let begin = move || -> std::io::Result<TcpStream> {
+            let mut client = TcpStream::connect(host)?;
+            client.set_read_timeout(Some(PATIENCE))?;
+            client.write_all(text.as_bytes())?;
+            Ok(client)
+        };
+        Ok(scene.testbed.weir.run(begin)??)
     };
     for (request, end) in
         [("POST /record?for_ms=1000", "its time is over"), ("GET /snapshot", "it is a snapshot")]
