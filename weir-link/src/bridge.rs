@@ -73,9 +73,7 @@ impl BridgeConfig {
                 let config = PortConfig { sorting, ..config.clone() };
                 port::room(&config, mtu(&config.interface))
             }
-            PortSource::Open(port) => {
-                Room { slot_len: port.slot_len(), held_max: port.held_max(), ring_bytes: 0 }
-            }
+            PortSource::Open(port) => port.room(),
         };
         self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
     }
@@ -213,12 +211,11 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let ports = config.sorted_ports().into_iter();
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
-        let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
-        let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
-        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
-        let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
-            true => FramePool::new_shared(frames, slot),
-            false => FramePool::new(frames, slot),
+        let room = room_of(&ports);
+        let frames = u32::try_from(pool_frames(room.held_max, &config.lanes)).unwrap_or(u32::MAX);
+        let mut pool = match room.shares_memory {
+            true => FramePool::new_shared(frames, room.slot_len),
+            false => FramePool::new(frames, room.slot_len),
         };
         for port in &mut ports {
             port.port.attach(&mut pool)?;
@@ -526,7 +523,7 @@ impl Bridge {
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
             carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
         }
-        let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
+        let slot = room_of(&self.ports).slot_len;
         if slot > self.pool.slot_len() {
             self.pool.grow(slot);
             for port in &mut self.ports {
@@ -623,6 +620,11 @@ fn quiet(readable: RawFd) {
     // SAFETY: `bytes` is valid for its length. The caller of [`Bridge::run`] keeps the descriptor
     // open; one that is not is an error of this call, which changes nothing.
     unsafe { libc::read(readable, bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
+/// Returns the room that the ports take together.
+fn room_of(ports: &[OpenPort]) -> Room {
+    ports.iter().map(|port| port.port.room()).fold(Room::default(), Room::with)
 }
 
 fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {
