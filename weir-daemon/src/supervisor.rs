@@ -68,7 +68,8 @@ enum State {
     Restarting(Pid),
     /// This forwarder, which was taken over, sends what it holds and ends; then one is started.
     AwaitingEnd(Pid),
-    /// A forwarder ended for this reason. One is started in its place unless interfaces are missing.
+    /// A forwarder ended for this reason. One is started in its place unless interfaces are
+    /// missing.
     LookingForPorts { why: String, were_missing: bool },
     /// There is no forwarder; one is started once no interface is missing.
     AwaitingPorts,

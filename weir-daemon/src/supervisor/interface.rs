@@ -94,8 +94,8 @@ pub enum Said {
 /// Something that happened to a companion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CompanionEvent {
-    /// Answers [`Question::Follow`]: what the deployment says of it now, or why that cannot be put in
-    /// force.
+    /// Answers [`Question::Follow`]: what the deployment says of it now, or why that cannot be put
+    /// in force.
     Followed(Result<Followed, String>),
     /// Answers [`Question::Start`]: it runs.
     Started,

@@ -63,8 +63,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Has the page follow a deployment that was read anew; one that the deployment does not want is
-    /// ended.
+    /// Has the page follow a deployment that was read anew; one that the deployment does not want
+    /// is ended.
     ///
     /// # Errors
     /// As [`Page::prepare`].
