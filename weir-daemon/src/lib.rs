@@ -11,5 +11,6 @@ pub mod events;
 pub mod forward;
 pub mod keeper;
 pub mod rsvp;
+mod supervisor;
 pub mod up;
 pub mod web;
