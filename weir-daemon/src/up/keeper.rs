@@ -276,11 +276,11 @@ impl Shell<'_> {
         if let Some(how) = self.keeper.page.serve() {
             self.handle(died(Companion::Page, how))?;
         }
-        let (happened, ended) = self.keeper.reservations.serve();
-        for (kind, detail) in happened {
+        let news = self.keeper.reservations.serve();
+        for (kind, detail) in news.happened {
             self.handle(Event::Happened(kind, detail))?;
         }
-        if let Some(how) = ended {
+        if let Some(how) = news.died {
             self.handle(died(Companion::Reservations, how))?;
         }
         ControlFlow::Continue(())

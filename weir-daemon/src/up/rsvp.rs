@@ -53,6 +53,15 @@ struct Running {
     happened: Vec<Happening>,
 }
 
+/// What the process said.
+#[derive(Default)]
+pub struct News {
+    /// What happened to reservations.
+    pub happened: Vec<(Kind, String)>,
+    /// Which process died and why, if it did.
+    pub died: Option<(Pid, String)>,
+}
+
 impl Reservations {
     /// The reservations that a deployment wants; nothing runs yet.
     ///
@@ -128,10 +137,9 @@ impl Reservations {
         })
     }
 
-    /// Gives the process what it asks for; returns what happened, and its process and why it died,
-    /// if it did.
-    pub fn serve(&mut self) -> (Vec<(Kind, String)>, Option<(Pid, String)>) {
-        let Some(running) = &mut self.running else { return Default::default() };
+    /// Gives the process what it asks for; returns what it said meanwhile.
+    pub fn serve(&mut self) -> News {
+        let Some(running) = &mut self.running else { return News::default() };
         running.serve(&self.control);
         let ended = running.process.ended();
         if ended.is_some() {
@@ -153,7 +161,7 @@ impl Reservations {
         if died.is_some() {
             self.running = None;
         }
-        (happened, died)
+        News { happened, died }
     }
 }
 
