@@ -11,4 +11,5 @@ pub mod events;
 pub mod forward;
 pub mod keeper;
 pub mod rsvp;
+mod supervisor;
 pub mod up;

@@ -19,14 +19,15 @@ use weir_core::units::{Duration, Instant};
 use crate::authority::Courier;
 use crate::change::Inbox;
 use crate::intake::{Done, Intake, Wish};
-use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
+use crate::lane::{Incoming, Lane, Turn};
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
 use crate::recorder::Taps;
 use crate::stations::{Route, Stations};
 use crate::status::{
-    Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
+    Board, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, Publisher, Source, Status,
+    port_names,
 };
 use watch::Watch;
 use weir_host::carrier::CarrierPass;
@@ -73,9 +74,7 @@ impl BridgeConfig {
                 let config = PortConfig { sorting, ..config.clone() };
                 port::room(&config, mtu(&config.interface))
             }
-            PortSource::Open(port) => {
-                Room { slot_len: port.slot_len(), held_max: port.held_max(), ring_bytes: 0 }
-            }
+            PortSource::Open(port) => port.room(),
         };
         self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
     }
@@ -213,12 +212,11 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let ports = config.sorted_ports().into_iter();
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
-        let slot = ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
-        let held = ports.iter().map(|port| port.port.held_max()).sum::<usize>();
-        let frames = u32::try_from(pool_frames(held, &config.lanes)).unwrap_or(u32::MAX);
-        let mut pool = match ports.iter().any(|port| port.port.shares_memory()) {
-            true => FramePool::new_shared(frames, slot),
-            false => FramePool::new(frames, slot),
+        let room = room_of(&ports);
+        let frames = u32::try_from(pool_frames(room.held_max, &config.lanes)).unwrap_or(u32::MAX);
+        let mut pool = match room.shares_memory {
+            true => FramePool::new_shared(frames, room.slot_len),
+            false => FramePool::new(frames, room.slot_len),
         };
         for port in &mut ports {
             port.port.attach(&mut pool)?;
@@ -399,32 +397,38 @@ impl Bridge {
 
     /// Receives frames and sends those that are due; returns whether there were any.
     fn turn(&mut self, now: Instant) -> bool {
-        self.lanes.iter_mut().for_each(|lane| lane.begin(now));
-        if now.since(self.expected) > self.lag_max {
-            self.count_stall(now.since(self.expected));
-            let limit = now.before(self.lag_max);
-            for lane in &mut self.lanes {
-                lane.forfeit_before(limit, &mut self.pool);
-            }
-        }
+        self.restart_after_stall(now);
         (self.expected, self.is_beginning) = (now, false);
         let mut worked = false;
         let mut seen = [None; PORTS_MAX];
         for (port, seen) in (0..self.ports.len()).zip(&mut seen) {
             self.ports[port].port.reclaim(&mut self.pool);
-            worked |= self.receive(port, seen);
+            worked |= self.receive(now, port, seen);
         }
         for lane in &mut self.lanes {
             // While more frames wait in a ring, time has advanced only to the last one taken.
-            let seen = lane.from.iter().filter_map(|port| seen[*port]).min();
-            lane.serve(now, seen);
-            lane.release_dropped(&mut self.pool);
-            worked |= lane.send(&mut self.pool, self.ports[lane.to].port.as_mut());
+            let LaneLabels { from, to, .. } = lane.labels();
+            let seen = from.iter().filter_map(|port| seen[*port]).min();
+            let port = self.ports[*to].port.as_mut();
+            worked |= lane.turn(Turn { now, seen }, &mut self.pool, port);
         }
         if self.taps.is_some() {
             Taps::hand_over(&mut self.taps, &mut self.lanes);
         }
         worked
+    }
+
+    /// Starts the lines anew if the loop is late by more than `lag_max`.
+    fn restart_after_stall(&mut self, now: Instant) {
+        let late = now.since(self.expected);
+        if late <= self.lag_max {
+            return;
+        }
+        self.count_stall(late);
+        let limit = now.before(self.lag_max);
+        for lane in &mut self.lanes {
+            lane.restart(now, limit, &mut self.pool);
+        }
     }
 
     /// Notes a stall, if frames may have waited for the loop.
@@ -439,11 +443,15 @@ impl Bridge {
     /// Empties the rings of a port as far as one turn allows, and hands each frame to the lane it
     /// takes; returns whether there were any. If frames still wait in a ring, `seen` becomes the
     /// latest instant up to which all rings were emptied.
-    fn receive(&mut self, port: usize, seen: &mut Option<Instant>) -> bool {
+    fn receive(&mut self, now: Instant, port: usize, seen: &mut Option<Instant>) -> bool {
         let mut worked = false;
         for ring in 0..self.ports[port].port.rings() {
             let input = &mut self.ports[port].port;
             let more = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            assert!(
+                self.inbox.is_sorted_by_key(|received| received.at_ns),
+                "the stamps of a ring never go back"
+            );
             if let Some(last) = self.inbox.last() {
                 worked = true;
                 let last = Instant::from_nanos(last.at_ns);
@@ -451,21 +459,21 @@ impl Bridge {
                     *seen = Some(seen.map_or(last, |seen| seen.min(last)));
                 }
             }
-            self.distribute(port);
+            self.distribute(now, port);
         }
         worked
     }
 
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
-    fn distribute(&mut self, port: usize) {
+    fn distribute(&mut self, now: Instant, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
         for received in inbox.drain(..) {
-            self.forward(port, received);
+            self.forward(now, port, received);
         }
         self.inbox = inbox;
     }
 
-    fn forward(&mut self, port: usize, received: Received) {
+    fn forward(&mut self, now: Instant, port: usize, received: Received) {
         let bytes = self.pool.bytes(received.frame);
         let at = Instant::from_nanos(received.at_ns);
         let route = self.stations.route(bytes, port, at);
@@ -482,15 +490,17 @@ impl Bridge {
             self.pool.release(received.frame);
             return;
         };
+        let incoming = Incoming { received, headers: &headers, port: *number };
         for way in ways {
             if let Some(frame) = self.pool.copy(received.frame) {
                 let received = Received { frame, ..received };
-                self.lanes[*way].accept(&mut self.pool, received, &headers, *number);
+                let copied = Incoming { received, ..incoming };
+                self.lanes[*way].accept(now, copied, &mut self.pool);
             } else {
                 kept.copies += 1;
             }
         }
-        self.lanes[*first].accept(&mut self.pool, received, &headers, *number);
+        self.lanes[*first].accept(now, incoming, &mut self.pool);
     }
 
     /// Returns when a link, a port, or a busy interface must be served again.
@@ -526,7 +536,7 @@ impl Bridge {
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();
             carrier.follow(now, &up, |port, up| self.ports[port].port.set_up(up).is_ok());
         }
-        let slot = self.ports.iter().map(|port| port.port.slot_len()).max().unwrap_or_default();
+        let slot = room_of(&self.ports).slot_len;
         if slot > self.pool.slot_len() {
             self.pool.grow(slot);
             for port in &mut self.ports {
@@ -564,14 +574,14 @@ impl Source for Bridge {
         Labels {
             started: self.started,
             frames_max: self.pool.capacity() as u64,
-            lanes: self.lanes.iter().map(Lane::labels).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.labels().clone()).collect(),
             ports: self.ports.iter().map(port).collect(),
         }
     }
 
     fn head(&mut self, head: &mut Head) {
         let used = self.pool.capacity() - self.pool.free_count();
-        debug_assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
+        assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
         head.stalls = self.stalls;
         (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
         head.frames_free = self.pool.free_count() as u64;
@@ -623,6 +633,11 @@ fn quiet(readable: RawFd) {
     // SAFETY: `bytes` is valid for its length. The caller of [`Bridge::run`] keeps the descriptor
     // open; one that is not is an error of this call, which changes nothing.
     unsafe { libc::read(readable, bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
+/// Returns the room that the ports take together.
+fn room_of(ports: &[OpenPort]) -> Room {
+    ports.iter().map(|port| port.port.room()).fold(Room::default(), Room::with)
 }
 
 fn carrier_pass(routes: &Routes, ports: usize) -> CarrierPass {

@@ -1,5 +1,8 @@
 //! Tests of the run loop, over ports in memory and with instants that the test chooses.
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
 use crate::port::mem::{Cable, Mem};
 use crate::status::tests::allocations;
@@ -307,4 +310,28 @@ fn copying_counts_for_readers_takes_no_memory() {
     let status = board.latest().expect("counts were published");
     // A snapshot begins 10 ms after the last at the earliest.
     assert!(status.lanes[1].classes[1].sent.packets > 90, "{status:?}");
+}
+
+/// Each of its ten lines names what does it: `Type::function` (`file`).
+#[test]
+fn the_page_on_this_loop_names_functions_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = root.join("docs/internals/run-loop.md");
+    let page = fs::read_to_string(page).expect("the repository has the page");
+    let mut rest = page.as_str();
+    for number in 1..=10 {
+        let (_, from) = rest.split_once(&format!("\n{number}. ")).expect("ten lines in order");
+        let end = from.find(&format!("\n{}. ", number + 1)).or_else(|| from.find("\n\n"));
+        let line = &from[..end.unwrap_or(from.len())];
+        rest = &from[line.len()..];
+        let parts: Vec<_> = line.split('`').collect();
+        let named = parts.windows(3).filter(|parts| parts[1].trim() == "(").collect::<Vec<_>>();
+        assert!(!named.is_empty(), "line {number} names what does it");
+        for parts in named {
+            let (name, file) = (parts[0].rsplit("::").next().unwrap_or_default(), parts[2]);
+            let text = fs::read_to_string(root.join(file));
+            let has = text.is_ok_and(|text| text.contains(&format!("fn {name}(")));
+            assert!(has, "line {number}: `{}` is in `{file}`", parts[0]);
+        }
+    }
 }

@@ -3,11 +3,10 @@
 //! ([`rsvp`]).
 //!
 //! The keeper starts the forwarder ([`weir_host::process`]), tells it what to do and hears what
-//! became of it ([`messages`]), and decides what happens when it dies ([`restarts`]). What it
-//! prints never holds it up ([`weir_host::outlet`]). Invariant: the keeper reads no packet and no
-//! request of a client, and the forwarder opens no file and no interface.
+//! became of it ([`messages`]). What it prints never holds it up ([`weir_host::outlet`]).
+//! Invariant: the keeper reads no packet and no request of a client, and the forwarder opens no
+//! file and no interface.
 
 pub mod messages;
-pub mod restarts;
 pub mod rsvp;
 pub mod service;

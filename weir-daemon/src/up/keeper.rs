@@ -1,8 +1,8 @@
 //! The keeper: the process that has the privileges, and sees to it that a forwarder runs.
 //!
-//! It reads no packet and no request of a client. One thread waits for signals, for what forwarders
-//! say, and for their ends; everything that follows is a method here. Invariant: at most one
-//! forwarder takes frames, and the fallback is closed while one does.
+//! It reads no packet and no request of a client. One thread waits for signals, for what its
+//! children say, and for their ends. What follows [`Supervisor`] decides: here is what it cannot do
+//! itself, I/O and the clock.
 
 use super::absence;
 use super::api;
@@ -11,30 +11,34 @@ use super::journal::Journal;
 use super::page::Page;
 use super::reading::Reading;
 use super::rsvp::Reservations;
-use super::running::{Limits, Phase, Running};
+use super::running::{Heard, Running};
 use crate::events::write::PRINT_PATIENCE;
 use crate::keeper::messages::{Command, Plan, Report};
-use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use crate::keeper::service::Service;
+use crate::supervisor::Supervisor;
+use crate::supervisor::interface::{
+    Action, Companion, CompanionEvent, Event, Fault, Order, Outcome, Pid, Program, Progress,
+    Question, Said,
+};
+use crate::supervisor::settings::Settings;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
 use std::time::{Duration, Instant};
 use weir_control::listen::Bound;
 use weir_host::claim::Claim;
 use weir_host::error::SystemError;
 use weir_host::process;
-use weir_host::signals::{Asked, Signals};
+use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
 use weir_link::authority::Desk;
 use weir_link::deploy;
-use weir_link::events::{Event, Kind};
+use weir_link::events::{self, Kind};
 use weir_link::port::PortConfig;
 use weir_link::status::Status;
-use weir_policy::deployment::{Deployment, OnExit, Restart, Side};
-use weir_policy::render;
+use weir_policy::deployment::Deployment;
 
 /// What a keeper keeps.
 pub struct Keeper<'a> {
@@ -94,63 +98,45 @@ impl Keeper<'_> {
     pub fn run(mut self) -> Result<End, String> {
         self.console.wait_at_most(PRINT_PATIENCE);
         let orphan = self.orphan.take();
-        let mut shift = Shift {
+        let pid = orphan.as_ref().map(Running::pid);
+        let now = Instant::now();
+        let mut shell = Shell {
+            supervisor: Supervisor::begin(now, Settings::of(&self.deployment), pid),
             keeper: self,
             forwarders: orphan.into_iter().collect(),
-            restarts: Restarts::default(),
-            looked: Instant::now(),
-            stopping: None,
-            signal: None,
+            looked: now,
             last: None,
-            has_run: false,
-            is_told: false,
-            asker: None,
             death: None,
             passing: None,
-            awaits: false,
-            succeeds: false,
             before: None,
         };
-        if !shift.forwarders.is_empty() {
-            shift.goes_on();
-        }
-        let ran = shift.begin().and_then(|()| shift.run());
-        for forwarder in &mut shift.forwarders {
+        let outcome = shell.run();
+        for forwarder in &mut shell.forwarders {
             // Only after an error, or a second signal, are there any.
             forwarder.process.kill();
             forwarder.process.wait();
         }
-        ran
+        match outcome.map_err(|error| error.to_string())? {
+            Outcome::Stopped => Ok(End::Stopped),
+            Outcome::Signal(signal) => Ok(End::Signal(signal)),
+            Outcome::Failed(why) => Err(why),
+        }
     }
 }
 
 /// A keeper at work.
-struct Shift<'a> {
+struct Shell<'a> {
     keeper: Keeper<'a>,
-    /// The oldest first; two only while one takes over from the other.
+    supervisor: Supervisor,
+    /// The oldest first.
     forwarders: Vec<Running>,
-    restarts: Restarts,
     /// When the interfaces were looked at.
     looked: Instant,
-    /// Since when a stop is requested.
-    stopping: Option<Instant>,
-    /// The signal that asked to end at once.
-    signal: Option<i32>,
     last: Option<Status>,
-    /// Whether a forwarder has carried traffic.
-    has_run: bool,
-    /// Whether it was printed what is joined, and by which forwarder.
-    is_told: bool,
-    /// The forwarder that asked for a restart while another one was still ending.
-    asker: Option<u32>,
     /// The death of a forwarder, until another one forwards.
-    death: Option<Event>,
+    death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
-    passing: Option<Event>,
-    /// Whether a forwarder is to be started once the interfaces are there.
-    awaits: bool,
-    /// Whether a forwarder is to be started once the one that was taken over has ended.
-    succeeds: bool,
+    passing: Option<events::Event>,
     /// What was read before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
 }
@@ -162,67 +148,16 @@ struct Files {
     ports: Vec<PortConfig>,
 }
 
-impl Shift<'_> {
-    /// Starts the first forwarder: beside one that was taken over, or after it where it has taps of
-    /// an interface. Those can exist only once, and only the keeper that made them can share them;
-    /// in between the host's frames pass as before Weir.
-    fn begin(&mut self) -> Result<(), String> {
-        let mut ports = self.keeper.deployment.ports.iter();
-        let has_taps = ports.any(|port| port.side != Side::Interface);
-        match self.forwarders.first_mut().filter(|_| has_taps) {
-            Some(orphan) => {
-                orphan.drain();
-                self.succeeds = true;
-                Ok(())
-            }
-            None => self.start(process::same_program()),
-        }
-    }
-
-    /// Starts a forwarder, beside the one that runs if one does.
-    fn start(&mut self, program: Program) -> Result<(), String> {
-        let start = || {
-            let Keeper { plan, ports, socket, claim, deployment, .. } = &self.keeper;
-            let desk = match self.forwarders.last() {
-                Some(other) => Desk::beside(&other.desk, ports.clone())?,
-                None => Desk::new(ports.clone()),
-            };
-            let door = (socket.listener.as_fd(), Limits::of(deployment));
-            let forwarder = Running::start(program, plan.clone(), door, desk)?;
-            forwarder.give_claim(claim)?;
-            Ok(forwarder)
-        };
-        let started: Result<_, SystemError> = start();
-        self.forwarders.push(started.map_err(|error| error.to_string())?);
-        Ok(())
-    }
-
-    fn run(&mut self) -> Result<End, String> {
+impl Shell<'_> {
+    /// Waits for what happens and does what follows, until the link has ended.
+    fn run(&mut self) -> Result<Outcome, SystemError> {
+        let mut flow = self.carry_out();
         loop {
-            if self.stopping.is_some() && self.forwarders.is_empty() {
-                self.tell_end();
-                return Ok(End::Stopped);
+            if let ControlFlow::Break(outcome) = flow {
+                return Ok(outcome);
             }
-            if let Some(signal) = self.signal {
-                return Ok(End::Signal(signal));
-            }
-            self.wait().map_err(|error| error.to_string())?;
-            let heard = Instant::now();
-            for asked in self.keeper.signals.take() {
-                self.obey(asked);
-            }
-            for index in 0..self.forwarders.len() {
-                self.forwarders[index].serve();
-                self.listen(index);
-            }
-            self.serve_page();
-            self.serve_reservations();
-            self.bury()?;
-            self.restart_if_due();
-            if self.forwarders.is_empty() && self.stopping.is_none() {
-                absence::answer(&self.keeper.socket.listener);
-            }
-            self.look(heard)?;
+            self.wait()?;
+            flow = self.turn(Instant::now());
         }
     }
 
@@ -235,57 +170,279 @@ impl Shift<'_> {
         if self.forwarders.is_empty() {
             watched.push(self.keeper.socket.listener.as_fd());
         }
-        let is_settled = self.forwarders.iter().all(|one| one.phase == Phase::Forwarding);
-        let patience = if is_settled { LOOK_INTERVAL } else { HURRY_INTERVAL };
+        let is_hurried = self.supervisor.is_in_motion();
+        let patience = if is_hurried { HURRY_INTERVAL } else { LOOK_INTERVAL };
         let beat = self.keeper.service.interval().unwrap_or(patience);
         watch::readable(&watched, patience.min(beat)).map(drop)
     }
 
-    /// Gives the page what it asks for, and starts one that died again.
-    fn serve_page(&mut self) {
-        let Keeper { page, journal, .. } = &mut self.keeper;
-        let now = Instant::now();
-        let died = page.serve(now).or_else(|| page.look(now));
-        if let Some(why) = died.filter(|_| self.stopping.is_none()) {
-            journal.tell(Kind::PageDied, &why);
+    /// Takes what happened; every forwarder is listened to after `heard`.
+    fn turn(&mut self, heard: Instant) -> ControlFlow<Outcome> {
+        for asked in self.keeper.signals.take() {
+            self.handle(Event::Signal(asked))?;
         }
-    }
-
-    /// Gives the process of reservations what it asks for, and starts one that died again.
-    fn serve_reservations(&mut self) {
-        if self.stopping.is_some() {
-            return;
-        }
-        let Keeper { reservations, journal, .. } = &mut self.keeper;
-        let (is_new, told) = reservations.serve(Instant::now(), journal);
-        let Some(carrier) = self.forwarders.iter().rfind(|one| one.carries()) else { return };
-        if is_new {
-            reservations.introduce(carrier);
-        }
-        told.into_iter().for_each(|event| carrier.tell(&Command::Told(Box::new(event))));
-    }
-
-    /// Does what a signal asks for.
-    fn obey(&mut self, asked: Asked) {
-        let now = Instant::now();
-        match (asked, self.stopping) {
-            (Asked::HangUp, _) => self.hang_up(),
-            (Asked::Mark, _) => self.forwarders.iter().for_each(|one| one.tell(&Command::Mark)),
-            (Asked::Stop(_), None) => self.stop(now),
-            (Asked::Stop(signal), Some(since)) if now.duration_since(since) >= SAME_STOP => {
-                self.signal = Some(signal);
+        for index in 0..self.forwarders.len() {
+            if let Some(why) = self.forwarders[index].serve() {
+                self.handle(Event::Garbled(self.forwarders[index].pid(), why))?;
             }
-            (Asked::Stop(_), Some(_)) => {}
+            self.listen(index)?;
+        }
+        self.serve_companions()?;
+        self.reap()?;
+        if self.supervisor.is_without_forwarder() {
+            absence::answer(&self.keeper.socket.listener);
+        }
+        let now = Instant::now();
+        self.keeper.service.beat(now);
+        if now.duration_since(self.looked) >= LOOK_INTERVAL {
+            self.looked = now;
+            self.look()?;
+        }
+        self.handle(Event::Tick { heard })
+    }
+
+    /// Tells the supervisor what happened, and does what follows.
+    fn handle(&mut self, event: Event) -> ControlFlow<Outcome> {
+        self.supervisor.handle(Instant::now(), event);
+        self.carry_out()
+    }
+
+    fn carry_out(&mut self) -> ControlFlow<Outcome> {
+        while let Some(action) = self.supervisor.next_action() {
+            self.act(action);
+        }
+        match self.supervisor.outcome() {
+            Some(outcome) => ControlFlow::Break(outcome.clone()),
+            None => ControlFlow::Continue(()),
         }
     }
 
-    /// Lets the forwarder that carries traffic put in force what the files contain now.
-    fn hang_up(&mut self) {
-        self.keeper.journal.tell(Kind::HungUp, "");
-        let texts = self.texts_now();
-        if let Some(one) = self.forwarders.iter().find(|one| one.carries()) {
-            one.tell(&texts);
+    /// Listens to what a forwarder says.
+    fn listen(&mut self, index: usize) -> ControlFlow<Outcome> {
+        // One that never ceases must not keep others, and signals, from being heard.
+        for _ in 0..REPORTS_MAX {
+            let event = match self.forwarders[index].hear() {
+                Heard::Nothing => break,
+                Heard::Garbled(why) => Event::Garbled(self.forwarders[index].pid(), why),
+                Heard::Report(report) => {
+                    Event::Said(self.forwarders[index].pid(), self.receive(index, report))
+                }
+            };
+            self.handle(event)?;
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes what the keeper itself keeps of a report; returns what the supervisor needs of it.
+    fn receive(&mut self, index: usize, report: Report) -> Said {
+        match report {
+            Report::Ready { warnings, notes } => return Said::Ready { warnings, notes },
+            Report::Intake(is_open) => return Said::Intake(is_open),
+            Report::Restart => return Said::Restart,
+            Report::Failed(why) => return Said::Failed(why),
+            Report::Ended(status) => {
+                let flushed = flushed(&status);
+                self.last = Some(*status);
+                return Said::Ended(flushed);
+            }
+            Report::Event(event) => {
+                self.forwarders[index].note(&event);
+                self.keeper.journal.write(&event);
+            }
+            Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
+            Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
+            Report::Joined(joined, entry) => {
+                self.keeper.plan.history.push_joined(&joined, *entry);
+            }
+            Report::Confirmed => drop(self.keeper.plan.history.confirm()),
+            // Only a keeper that takes over is told the last three, before it begins.
+            Report::Beat | Report::Held(_) | Report::History(_) | Report::Kept(_) => {}
+        }
+        Said::Other
+    }
+
+    /// Gives page and reservations what they ask for.
+    fn serve_companions(&mut self) -> ControlFlow<Outcome> {
+        let died =
+            |companion, (pid, why)| Event::Companion(companion, CompanionEvent::Exited(pid, why));
+        if let Some(how) = self.keeper.page.serve() {
+            self.handle(died(Companion::Page, how))?;
+        }
+        let news = self.keeper.reservations.serve();
+        for (kind, detail) in news.happened {
+            self.handle(Event::Happened(kind, detail))?;
+        }
+        if let Some(how) = news.died {
+            self.handle(died(Companion::Reservations, how))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Sees to the forwarders that have ended.
+    fn reap(&mut self) -> ControlFlow<Outcome> {
+        let mut index = 0;
+        while index < self.forwarders.len() {
+            let Some(how) = self.forwarders[index].process.ended() else {
+                index += 1;
+                continue;
+            };
+            // Its last words.
+            for _ in 0..LAST_LISTENS {
+                self.listen(index)?;
+            }
+            let mut dead = self.forwarders.remove(index);
+            dead.take_ends().for_each(|end| self.keeper.journal.write(&end));
+            self.handle(Event::Exited(dead.pid(), how))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Does what is due now and then.
+    fn look(&mut self) -> ControlFlow<Outcome> {
+        self.keeper.journal.look();
+        self.handle(Event::Look)?;
+        let claim = &mut self.keeper.claim;
+        if claim.refresh() {
+            // One that cannot hold it will be replaced by a keeper's next restart.
+            self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
+        }
+        let notes = claim.take_notes();
+        notes.iter().for_each(|note| self.keeper.console.tell("warning", note));
+        ControlFlow::Continue(())
+    }
+}
+
+/// What the supervisor wants.
+impl Shell<'_> {
+    fn act(&mut self, action: Action) {
+        let Keeper { deployment, plan, page, reservations, journal, console, service, .. } =
+            &mut self.keeper;
+        match action {
+            Action::Ask(question) => {
+                let answer = self.answer(question);
+                self.supervisor.handle(Instant::now(), answer);
+            }
+            Action::Stop(Companion::Page) => page.stop(),
+            Action::Stop(Companion::Reservations) => reservations.stop(),
+            Action::Tell(pid, order) => self.tell(pid, order),
+            Action::Kill(pid) => self.forwarder(pid).process.kill(),
+            Action::Abort(pid) => self.forwarder(pid).process.abort(),
+            Action::ReturnToFormerFiles => self.return_to_former_files(),
+            Action::DropFormerFiles => self.before = None,
+            Action::GiveUpTrial(why) => {
+                if plan.history.give_up_trial(realtime_ns(), why) {
+                    journal.tell(Kind::RolledBack, why);
+                }
+            }
+            Action::Introduce(pid) => {
+                self.keeper.reservations.introduce(self.forwarder(pid));
+            }
+            Action::Journal(kind, detail, reader) => {
+                let event = journal.tell(kind, &detail);
+                if let Some(pid) = reader {
+                    self.forwarder(pid).tell(&Command::Told(Box::new(event)));
+                }
+            }
+            Action::JournalFlushed(frames) => journal.count(Kind::Flushed, frames),
+            Action::Begin(Fault::Death, detail) => {
+                self.death = Some(journal.tell(Kind::ForwarderDied, &detail));
+            }
+            Action::Begin(Fault::Fallback, detail) => {
+                self.passing = Some(journal.tell(Kind::FallbackOpened, &detail));
+            }
+            Action::End(Fault::Death) => journal.end(&mut self.death),
+            Action::End(Fault::Fallback) => journal.end(&mut self.passing),
+            Action::Warn(text) => console.tell("warning", &text),
+            Action::Note(text) => console.tell("note", &text),
+            Action::Announce(pid) => self.announce(pid),
+            Action::AnnouncePage => page.tell_address(*console),
+            Action::PrintLast => {
+                // Nothing else waits now.
+                console.wait_at_most(LAST_PATIENCE);
+                console.end(&self.last.take().unwrap_or_default());
+            }
+            Action::Service(Progress::Ready) => {
+                service.ready(&console::joined(deployment));
+            }
+            Action::Service(Progress::Absent) => {
+                service.status("no forwarder: the kernel carries the traffic, unshaped");
+            }
+            Action::Service(Progress::Stopping) => service.stopping(),
+        }
+    }
+
+    fn answer(&mut self, question: Question) -> Event {
+        let Keeper { page, reservations, deployment, plan, claim, .. } = &mut self.keeper;
+        match question {
+            Question::StartForwarder(program) => {
+                self.start(program).map_or_else(Event::NotStarted, Event::Started)
+            }
+            Question::Start(companion) => {
+                let started = match companion {
+                    Companion::Page => page.start(),
+                    Companion::Reservations => reservations.start(),
+                };
+                let failed = |error: SystemError| CompanionEvent::NotStarted(error.to_string());
+                let event = started.map_or_else(failed, |()| CompanionEvent::Started);
+                Event::Companion(companion, event)
+            }
+            Question::Follow(companion) => {
+                let followed = match companion {
+                    Companion::Page => page.follow(deployment, plan.api.as_ref()),
+                    Companion::Reservations => reservations.follow(deployment),
+                };
+                Event::Companion(companion, CompanionEvent::Followed(followed))
+            }
+            Question::ReadFiles => Event::FilesRead(self.read_anew()),
+            Question::LookForPorts => {
+                // Where that cannot be asked, a forwarder is tried.
+                let missing = super::missing(deployment).unwrap_or_default();
+                Event::PortsMissing(missing.into_iter().map(str::to_owned).collect())
+            }
+            Question::Fallback(is_open) => {
+                let set = claim.fallback(is_open).map_err(|error| error.to_string());
+                Event::FallbackSet(is_open, set)
+            }
+        }
+    }
+
+    /// Starts a forwarder, beside those that run.
+    fn start(&mut self, program: Program) -> Result<Pid, String> {
+        let program = match program {
+            Program::Same => process::same_program(),
+            Program::Installed => process::installed_program(),
+        };
+        let start = || {
+            let Keeper { plan, ports, socket, claim, .. } = &self.keeper;
+            let desk = match self.forwarders.last() {
+                Some(other) => Desk::beside(&other.desk, ports.clone())?,
+                None => Desk::new(ports.clone()),
+            };
+            let forwarder = Running::start(program, plan.clone(), socket.listener.as_fd(), desk)?;
+            forwarder.give_claim(claim)?;
+            Ok(forwarder)
+        };
+        let started: Result<_, SystemError> = start();
+        let forwarder = started.map_err(|error| error.to_string())?;
+        let pid = forwarder.pid();
+        self.forwarders.push(forwarder);
+        Ok(pid)
+    }
+
+    fn tell(&self, pid: Pid, order: Order) {
+        let command = match order {
+            Order::Intake(is_open) => Command::Intake(is_open),
+            Order::Drain(time) => Command::Drain(time),
+            Order::Restarted(outcome) => Command::Restarted(outcome),
+            Order::Mark => Command::Mark,
+            Order::Texts => self.texts_now(),
+        };
+        self.forwarder(pid).tell(&command);
+    }
+
+    fn forwarder(&self, pid: Pid) -> &Running {
+        let named = self.forwarders.iter().find(|one| one.pid() == pid);
+        named.expect("the supervisor names forwarders that have not ended")
     }
 
     /// Returns what the files contain now. The forwarder checks it.
@@ -296,141 +453,8 @@ impl Shift<'_> {
         Command::Texts(texts.map_err(|why| format!("cannot read {}: {why}", path.display())))
     }
 
-    /// Lets every forwarder send what it holds and end.
-    fn stop(&mut self, now: Instant) {
-        self.stopping = Some(now);
-        self.keeper.page.stop();
-        self.keeper.reservations.stop();
-        self.keeper.service.stopping();
-        for forwarder in &mut self.forwarders {
-            match forwarder.phase {
-                Phase::Opening => {
-                    forwarder.process.kill();
-                    forwarder.enter(Phase::Draining);
-                }
-                _ => forwarder.drain(),
-            }
-        }
-    }
-
-    /// Hears what a forwarder says.
-    fn listen(&mut self, index: usize) {
-        // One that never ceases must not keep others, and signals, from being heard.
-        for _ in 0..REPORTS_MAX {
-            let Some(report) = self.forwarders[index].hear() else { return };
-            match report {
-                Report::Ready { warnings, notes } => {
-                    let told = |kind, text: &String| self.keeper.console.tell(kind, text);
-                    warnings.iter().for_each(|text| told("warning", text));
-                    // They are the same after each restart.
-                    let notes = notes.iter().filter(|_| !self.has_run);
-                    notes.for_each(|text| told("note", text));
-                    self.take_over(index);
-                }
-                Report::Intake(is_open) => self.intake(index, is_open),
-                Report::Beat => {}
-                Report::Event(event) => {
-                    self.forwarders[index].note(&event);
-                    self.keeper.journal.write(&event);
-                }
-                Report::Restart => self.restart(index),
-                Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
-                Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
-                Report::Joined(joined, entry) => {
-                    self.keeper.plan.history.push_joined(&joined, *entry);
-                }
-                Report::Confirmed => drop(self.keeper.plan.history.confirm()),
-                Report::Failed(why) => self.forwarders[index].failure = Some(why),
-                Report::Ended(status) => self.note_end(*status),
-                // Only a keeper that takes over is told these, before it begins.
-                Report::Held(_) | Report::History(_) | Report::Kept(_) => {}
-            }
-        }
-    }
-
-    /// Lets a forwarder take frames, once nothing else does.
-    fn take_over(&mut self, index: usize) {
-        if self.stopping.is_some() {
-            return;
-        }
-        self.forwarders[index].enter(Phase::Ready);
-        match self.forwarders[..index].iter_mut().find(|older| older.carries()) {
-            Some(older) => {
-                older.tell(&Command::Intake(false));
-                older.enter(Phase::Closing);
-            }
-            None => self.open(index),
-        }
-    }
-
-    /// Opens the intake of a forwarder; nothing else carries traffic from now on.
-    fn open(&mut self, index: usize) {
-        self.fall_back(false);
-        let forwarder = &mut self.forwarders[index];
-        forwarder.tell(&Command::Intake(true));
-        forwarder.enter(Phase::Taking);
-    }
-
-    /// A forwarder takes frames from now on, or does not any more.
-    fn intake(&mut self, index: usize, is_open: bool) {
-        match (is_open, self.forwarders[index].phase) {
-            (true, Phase::Taking) => {
-                self.forwarders[index].enter(Phase::Forwarding);
-                self.tell_start(index);
-            }
-            (false, Phase::Closing) => {
-                let newer = (index + 1..self.forwarders.len())
-                    .find(|newer| self.forwarders[*newer].phase == Phase::Ready);
-                let Some(newer) = newer else {
-                    // It died meanwhile.
-                    self.open(index);
-                    return;
-                };
-                let process = self.forwarders[newer].process.number();
-                let said = Ok(format!("process {process} forwards from now on"));
-                // First, so that it does not open its intake again if this process dies here.
-                self.forwarders[index].tell(&Command::Restarted(said));
-                self.forwarders[index].drain();
-                self.open(newer);
-            }
-            _ => {}
-        }
-    }
-
-    /// Reads the deployment anew and starts a forwarder of it beside the one that runs.
-    fn restart(&mut self, index: usize) {
-        if self.forwarders.len() > 1 && self.stopping.is_none() {
-            // The others end within `drain` and a little more.
-            self.asker = Some(self.forwarders[index].process.number());
-            return;
-        }
-        let checked = self.read_anew();
-        let started = checked.and_then(|()| self.start(process::installed_program()));
-        if let Err(why) = started {
-            self.forget_files();
-            // Who asked gets all of it.
-            self.keeper.journal.tell(Kind::RestartRefused, &render::headline(&why));
-            self.forwarders[index].tell(&Command::Restarted(Err(why)));
-        }
-    }
-
-    /// Does what a forwarder asked for while another one was ending.
-    fn restart_if_due(&mut self) {
-        if self.forwarders.len() > 1 {
-            return;
-        }
-        let asker = self.asker.take();
-        let is_there = |one: &Running| Some(one.process.number()) == asker;
-        if self.forwarders.first().is_some_and(is_there) {
-            self.restart(0);
-        }
-    }
-
     /// Reads the deployment anew; a wrong one changes nothing.
-    fn read_anew(&mut self) -> Result<(), String> {
-        if self.stopping.is_some() {
-            return Err("the link is stopping".to_owned());
-        }
+    fn read_anew(&mut self) -> Result<Settings, String> {
         let place = self.keeper.path.display().to_string();
         let read = Reading::anew(&self.keeper.path);
         let reading = read.map_err(|error| format!("cannot read {place}: {error}"))?;
@@ -455,18 +479,18 @@ impl Shift<'_> {
         let last = plan.history.last().and_then(|last| last.texts.as_ref());
         plan.texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
         plan.note_start(realtime_ns(), None);
+        let settings = Settings::of(&deployment);
         let keeper = &mut self.keeper;
         self.before = Some(Files {
             deployment: std::mem::replace(&mut keeper.deployment, deployment),
             plan: std::mem::replace(&mut keeper.plan, plan),
             ports: std::mem::replace(&mut keeper.ports, ports),
         });
-        Ok(())
+        Ok(settings)
     }
 
-    /// A forwarder of files that were read anew did not come to forward: what was in force before
-    /// stays so.
-    fn forget_files(&mut self) {
+    /// What was in force before the files were read anew is in force again.
+    fn return_to_former_files(&mut self) {
         let Some(Files { deployment, plan, ports }) = self.before.take() else { return };
         // The threads of alarms are there already.
         let _as_before = self.adapt(&deployment);
@@ -484,189 +508,16 @@ impl Shift<'_> {
         socket.file.allow(group)
     }
 
-    /// Sees to the forwarders that have ended.
-    fn bury(&mut self) -> Result<(), String> {
-        let mut index = 0;
-        while index < self.forwarders.len() {
-            let Some(how) = self.forwarders[index].process.ended() else {
-                index += 1;
-                continue;
-            };
-            // Its last words.
-            for _ in 0..LAST_LISTENS {
-                self.listen(index);
-            }
-            let mut dead = self.forwarders.remove(index);
-            dead.take_ends().for_each(|end| self.keeper.journal.write(&end));
-            self.mourn(&dead, &how)?;
-        }
-        let is_wanted = self.forwarders.is_empty() && self.stopping.is_none();
-        if is_wanted && std::mem::take(&mut self.succeeds) {
-            return self.start(process::same_program());
-        }
-        Ok(())
-    }
-
-    /// Decides what follows the end of a forwarder.
-    fn mourn(&mut self, dead: &Running, how: &str) -> Result<(), String> {
-        let why = dead.failure.clone().unwrap_or_else(|| how.to_owned());
-        if self.stopping.is_some() || dead.phase == Phase::Draining {
-            return Ok(());
-        }
-        if !self.has_run {
-            return Err(why);
-        }
-        let number = dead.process.number();
-        if !self.forwarders.is_empty() && !dead.carried() {
-            self.forget_files();
-            let text = format!("the new forwarder (process {number}) ended: {why}");
-            self.keeper.journal.tell(Kind::RestartRefused, &text);
-            self.asker = None;
-            self.forwarders[0].tell(&Command::Restarted(Err(text)));
-            self.tell_joined(0);
-            return Ok(());
-        }
-        self.fall_back(true);
-        let detail = format!("process {number}: {why}");
-        if self.death.is_none() {
-            self.death = Some(self.keeper.journal.tell(Kind::ForwarderDied, &detail));
-        }
-        let died = "the forwarder died before it was confirmed";
-        if self.keeper.plan.history.give_up_trial(realtime_ns(), died) {
-            self.keeper.journal.tell(Kind::RolledBack, died);
-        }
-        // One that was about to take over does so now.
-        match self.forwarders.iter().position(|one| one.phase == Phase::Ready) {
-            Some(ready) => self.open(ready),
-            None if self.forwarders.iter().any(|one| one.phase == Phase::Opening) => {}
-            None => return self.replace(&why),
-        }
-        Ok(())
-    }
-
-    /// Starts a forwarder in place of one that died, if that may be.
-    fn replace(&mut self, why: &str) -> Result<(), String> {
-        let service = &self.keeper.deployment.service;
-        let is_open = service.on_exit == OnExit::Open;
-        let refusal = if service.restart == Restart::Never {
-            "the deployment says `restart = \"never\"`".to_owned()
-        } else if self.awaits_ports() {
-            return Ok(());
-        } else if !self.restarts.allow(Instant::now()) {
-            format!("{RESTARTS_MAX} were started within {} s", RESTARTS_TIME.as_secs())
-        } else {
-            return self.start(process::same_program());
-        };
-        self.keeper.journal.tell(Kind::ForwarderAbsent, &refusal);
-        if !is_open {
-            return Err(format!("the forwarder ended: {why}; none is started again: {refusal}"));
-        }
-        self.keeper.service.status("no forwarder: the kernel carries the traffic, unshaped");
-        Ok(())
-    }
-
-    /// Returns whether interfaces are missing without which no forwarder can start: then one is
-    /// started once they are there.
-    fn awaits_ports(&mut self) -> bool {
-        // Where that cannot be asked, a forwarder is tried.
-        let missing = super::missing(&self.keeper.deployment).unwrap_or_default();
-        let awaited = std::mem::replace(&mut self.awaits, !missing.is_empty());
-        if self.awaits && !awaited {
-            self.keeper.journal.tell(Kind::PortsAwaited, &missing.join(", "));
-        }
-        self.awaits
-    }
-
-    /// What is due now and then. Every forwarder was heard after `heard`: how long this process
-    /// was busy since then is no silence of theirs.
-    fn look(&mut self, heard: Instant) -> Result<(), String> {
-        let now = Instant::now();
-        self.keeper.service.beat(now);
-        self.forwarders.iter_mut().for_each(|one| one.end_if_overdue(heard));
-        if now.duration_since(self.looked) >= LOOK_INTERVAL {
-            self.looked = now;
-            self.keeper.journal.look();
-            if self.awaits && self.stopping.is_none() {
-                self.replace("interfaces were missing")?;
-            }
-            let claim = &mut self.keeper.claim;
-            if claim.refresh() {
-                // One that cannot hold it will be replaced by a keeper's next restart.
-                self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
-            }
-            let notes = claim.take_notes();
-            notes.iter().for_each(|note| self.keeper.console.tell("warning", note));
-        }
-        Ok(())
-    }
-
-    /// Lets the kernel carry the traffic, if the deployment wants that, or stops it.
-    fn fall_back(&mut self, open: bool) {
-        let Keeper { claim, deployment, journal, .. } = &mut self.keeper;
-        if deployment.service.on_exit == OnExit::Closed {
-            return;
-        }
-        if let Err(error) = claim.fallback(open) {
-            self.keeper.console.tell("warning", &error.to_string());
-        } else if open && self.passing.is_none() {
-            self.passing = Some(journal.tell(Kind::FallbackOpened, ""));
-        } else if !open {
-            journal.end(&mut self.passing);
-        }
-    }
-
-    fn note_end(&mut self, status: Status) {
-        if self.stopping.is_none() || self.forwarders.len() > 1 {
-            self.keeper.journal.count(Kind::Flushed, flushed(&status));
-        }
-        self.last = Some(status);
-    }
-
-    /// A forwarder that was taken over carries traffic until one of this process does.
-    fn goes_on(&mut self) {
-        let Keeper { page, reservations, deployment, plan, console, service, .. } =
-            &mut self.keeper;
-        if !self.has_run {
-            service.ready(&console::joined(deployment));
-        }
-        page.follow(deployment, plan.api.as_ref(), *console);
-        reservations.follow(deployment, *console);
-        self.forwarders.last().into_iter().for_each(|one| reservations.introduce(one));
-        self.has_run = true;
-    }
-
-    /// Prints once what is joined, and that this forwarder carries traffic.
-    fn tell_joined(&mut self, index: usize) {
-        if std::mem::replace(&mut self.is_told, true) {
-            return;
-        }
+    /// Prints what is joined, and that this forwarder carries traffic.
+    fn announce(&self, pid: Pid) {
         let Keeper { deployment, plan, socket, console, .. } = &self.keeper;
         console.start(&Start {
             name: &deployment.name,
             joined: console::joined(deployment),
             control: &socket.path,
             api: plan.api.as_ref().map(console::address),
-            forwarder: self.forwarders[index].process.number(),
+            forwarder: pid.0,
         });
-    }
-
-    fn tell_start(&mut self, index: usize) {
-        let number = self.forwarders[index].process.number();
-        self.tell_joined(index);
-        if self.has_run {
-            self.keeper.journal.tell(Kind::HandedOver, &format!("process {number}"));
-        }
-        self.goes_on();
-        self.keeper.journal.end(&mut self.death);
-        self.before = None;
-    }
-
-    fn tell_end(&mut self) {
-        if self.has_run {
-            // Nothing else waits now.
-            self.keeper.console.wait_at_most(LAST_PATIENCE);
-            self.keeper.console.end(&self.last.take().unwrap_or_default());
-        }
     }
 }
 
@@ -725,5 +576,3 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const HURRY_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a reader may take for each piece of the last status.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
-/// Signals within this time are one request: no person has waited for the stop by then.
-const SAME_STOP: Duration = Duration::from_secs(1);

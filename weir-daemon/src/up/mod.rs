@@ -23,7 +23,6 @@ use orphan::Orphan;
 use page::Page;
 use reading::Reading;
 use rsvp::Reservations;
-use running::Limits;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_control::places::{Places, PrivateFolder};
@@ -78,7 +77,7 @@ pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result
     // It goes last, however this ends.
     let _folder = plan.control.is_none().then(|| PrivateFolder::of(&path));
     let ports = deploy::port_configs(plan);
-    let orphan = Orphan::find(&path, (&plan.name, &ports), Limits::of(plan))?;
+    let orphan = Orphan::find(&path, (&plan.name, &ports))?;
     let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
     let (orphan, listener) = orphan.unzip();
     let mut claim = Claim::adopt(&ClaimConfig::of(plan, config.take), parts).map_err(text)?;

@@ -1,6 +1,6 @@
 //! A link whose keeper died, and how this process becomes its keeper.
 
-use super::running::{Limits, Running};
+use super::running::Running;
 use crate::keeper::messages::Report;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -44,11 +44,7 @@ impl Orphan {
     ///
     /// # Errors
     /// When it has none and cannot be taken over, or is another link.
-    pub fn find(
-        path: &Path,
-        (name, ports): (&str, &[PortConfig]),
-        limits: Limits,
-    ) -> Result<Option<Self>, String> {
+    pub fn find(path: &Path, (name, ports): (&str, &[PortConfig])) -> Result<Option<Self>, String> {
         // Whoever made the socket of another user could pretend to be anything.
         let owner = fs::symlink_metadata(path).map(|there| there.uid());
         if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
@@ -63,7 +59,7 @@ impl Orphan {
         let text = |error: SystemError| {
             format!("cannot take over the link on `{}`: {error}", path.display())
         };
-        let orphan = Self::take(descriptors, ports, limits).map_err(text)?;
+        let orphan = Self::take(descriptors, ports).map_err(text)?;
         match orphan.name() {
             // Dropped here, it goes on without a keeper, and another one may come.
             Some(other) if other != name => Err(format!(
@@ -81,11 +77,7 @@ impl Orphan {
         weir_control::texts::read_again(texts).plan.map(|deployment| deployment.name)
     }
 
-    fn take(
-        descriptors: Vec<OwnedFd>,
-        ports: &[PortConfig],
-        limits: Limits,
-    ) -> Result<Self, SystemError> {
+    fn take(descriptors: Vec<OwnedFd>, ports: &[PortConfig]) -> Result<Self, SystemError> {
         let refused = |why| SystemError::refused("take the link over", why, "");
         let channels: Result<[OwnedFd; 2], _> = descriptors.try_into();
         let [authority, commands] =
@@ -104,7 +96,7 @@ impl Orphan {
                     };
                     let process = Process::adopt(number, process);
                     let desk = Desk::new(ports.to_vec());
-                    let forwarder = Running::adopt(process, (authority, commands), desk, limits)?;
+                    let forwarder = Running::adopt(process, (authority, commands), desk)?;
                     let listener = listener.into();
                     return Ok(Self { forwarder, listener, claim, history });
                 }

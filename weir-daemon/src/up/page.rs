@@ -3,13 +3,13 @@
 //! the link goes on.
 
 use super::console::Console;
-use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
+use crate::supervisor::interface::{Followed, Pid};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_control::access;
 use weir_control::client;
 use weir_control::gateway::{self, Api, FromGateway, GatewayPlan, PROTOCOL, ToGateway};
@@ -25,9 +25,6 @@ pub struct Page {
     control: PathBuf,
     shown: Option<Shown>,
     running: Option<Running>,
-    restarts: Restarts,
-    /// When it is started again.
-    due: Option<Instant>,
 }
 
 /// What is served, and where.
@@ -63,25 +60,27 @@ impl Page {
         control: &Path,
     ) -> Result<Self, String> {
         let control = control.to_owned();
-        let restarts = Restarts::default();
-        let mut page = Self { control, shown: None, running: None, restarts, due: None };
+        let mut page = Self { control, shown: None, running: None };
         page.show(deployment, api)?;
         Ok(page)
     }
 
-    /// Has the gateway follow a deployment that was read anew, and sees to it that it runs.
-    pub fn follow(&mut self, deployment: &Deployment, api: Option<&Api>, console: &dyn Console) {
-        let told = self.show(deployment, api);
-        let told = told.and_then(|is_other| {
-            if is_other || self.running.is_none() {
-                self.start().map_err(|error| error.to_string())?;
-                self.tell_address(console);
-            }
-            Ok(())
-        });
-        if let Err(why) = told {
-            console.tell("warning", &format!("there is no page and no API: {why}"));
-        }
+    /// Has the gateway follow a deployment that was read anew; one that the deployment does not
+    /// want is ended.
+    ///
+    /// # Errors
+    /// As [`Page::prepare`].
+    pub fn follow(
+        &mut self,
+        deployment: &Deployment,
+        api: Option<&Api>,
+    ) -> Result<Followed, String> {
+        let is_other = self.show(deployment, api)?;
+        Ok(match (&self.shown, is_other) {
+            (None, _) => Followed::Unwanted,
+            (Some(_), false) => Followed::Same,
+            (Some(_), true) => Followed::Other,
+        })
     }
 
     /// Takes over what a deployment says of page and API; returns whether that is another than
@@ -133,7 +132,8 @@ impl Page {
         Ok(())
     }
 
-    fn tell_address(&self, console: &dyn Console) {
+    /// Prints where it is.
+    pub fn tell_address(&self, console: &dyn Console) {
         let Some(Shown { plan, listeners: [_, Some(listener)], .. }) = &self.shown else { return };
         let is_tls = plan.page.as_ref().is_some_and(|page| page.certificate.is_some());
         let scheme = if is_tls { "https" } else { "http" };
@@ -147,7 +147,10 @@ impl Page {
     }
 
     /// Starts the process, in place of one that runs.
-    fn start(&mut self) -> Result<(), SystemError> {
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn start(&mut self) -> Result<(), SystemError> {
         self.stop();
         let Some(shown) = &self.shown else { return Ok(()) };
         let (channel, theirs) = Channel::pair()?;
@@ -166,7 +169,6 @@ impl Page {
 
     /// Ends the process.
     pub fn stop(&mut self) {
-        self.due = None;
         if let Some(mut running) = self.running.take() {
             running.process.kill();
             running.process.wait();
@@ -182,31 +184,18 @@ impl Page {
         })
     }
 
-    /// Gives the gateway what it asks for; returns why it died, if it did.
-    pub fn serve(&mut self, now: Instant) -> Option<String> {
+    /// Gives the gateway what it asks for; returns its process and why it died, if it did.
+    pub fn serve(&mut self) -> Option<(Pid, String)> {
         let control = self.control.clone();
         let running = self.running.as_mut()?;
         running.serve(&control);
         let how = running.process.ended()?;
         // Its last words.
         running.serve(&control);
-        let number = running.process.number();
+        let pid = Pid(running.process.number());
         let why = running.failure.take().unwrap_or(how);
         self.running = None;
-        let again = if self.restarts.allow(now) {
-            self.due = Some(now + PAUSE);
-            "it is started again".to_owned()
-        } else {
-            let seconds = RESTARTS_TIME.as_secs();
-            format!("{RESTARTS_MAX} were started within {seconds} s; `weir restart` tries again")
-        };
-        Some(format!("process {number}: {why}; {again}"))
-    }
-
-    /// Starts it again, if that is due; returns why it could not.
-    pub fn look(&mut self, now: Instant) -> Option<String> {
-        self.due.filter(|due| now >= *due)?;
-        self.start().err().map(|error| error.to_string())
+        Some((pid, why))
     }
 }
 
@@ -337,7 +326,5 @@ fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
 
 /// Asks that are served before something else is done.
 const ASKS_MAX: usize = 16;
-/// The pause before one that died is started again.
-const PAUSE: Duration = Duration::from_secs(1);
 const TRIES_MAX: usize = 5;
 const TRY_PAUSE: Duration = Duration::from_millis(50);

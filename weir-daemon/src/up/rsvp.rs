@@ -3,25 +3,23 @@
 //! with the classes that it has.
 
 use super::api::secret;
-use super::console::Console;
-use super::journal::Journal;
 use super::running::Running as Forwarder;
 use crate::keeper::messages::PROTOCOL;
-use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use crate::keeper::rsvp::{FromRsvp, Happening, RsvpPlan, ToRsvp};
+use crate::supervisor::interface::{Followed, Pid};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_control::client;
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
 use weir_host::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
 use weir_host::wait::realtime_ns;
-use weir_link::events::{Event, Kind};
+use weir_link::events::Kind;
 use weir_policy::deployment::{Deployment, Rsvp};
 
 /// The reservations of a link, if its deployment takes any.
@@ -30,9 +28,6 @@ pub struct Reservations {
     control: PathBuf,
     wanted: Option<Wanted>,
     running: Option<Running>,
-    restarts: Restarts,
-    /// When it is started again.
-    due: Option<Instant>,
 }
 
 /// What a deployment says of them.
@@ -58,6 +53,15 @@ struct Running {
     happened: Vec<Happening>,
 }
 
+/// What the process said.
+#[derive(Default)]
+pub struct News {
+    /// What happened to reservations.
+    pub happened: Vec<(Kind, String)>,
+    /// Which process died and why, if it did.
+    pub died: Option<(Pid, String)>,
+}
+
 impl Reservations {
     /// The reservations that a deployment wants; nothing runs yet.
     ///
@@ -66,28 +70,30 @@ impl Reservations {
     pub fn prepare(deployment: &Deployment, control: &Path) -> Result<Self, String> {
         let control = control.to_owned();
         let wanted = Wanted::of(deployment)?;
-        let restarts = Restarts::default();
-        Ok(Self { control, wanted, running: None, restarts, due: None })
+        Ok(Self { control, wanted, running: None })
     }
 
-    /// Has them follow a deployment that was read anew, and sees to it that the process runs. What
-    /// a policy says of them the process reads itself.
-    pub fn follow(&mut self, deployment: &Deployment, console: &dyn Console) {
-        let told = Wanted::of(deployment).and_then(|wanted| {
-            let is_other = wanted != self.wanted;
-            self.wanted = wanted;
-            if is_other || self.running.is_none() {
-                self.start().map_err(|error| error.to_string())?;
-            }
-            Ok(())
-        });
-        if let Err(why) = told {
-            console.tell("warning", &format!("there are no reservations: {why}"));
+    /// Has them follow a deployment that was read anew; a process that it does not want is ended.
+    /// What a policy says of them the process reads itself.
+    ///
+    /// # Errors
+    /// As [`Reservations::prepare`].
+    pub fn follow(&mut self, deployment: &Deployment) -> Result<Followed, String> {
+        let wanted = Wanted::of(deployment)?;
+        let is_other = wanted != self.wanted;
+        self.wanted = wanted;
+        if self.wanted.is_none() {
+            self.stop();
+            return Ok(Followed::Unwanted);
         }
+        Ok(if is_other { Followed::Other } else { Followed::Same })
     }
 
     /// Starts the process, in place of one that runs.
-    fn start(&mut self) -> Result<(), SystemError> {
+    ///
+    /// # Errors
+    /// When the system refuses, or an interface is away.
+    pub fn start(&mut self) -> Result<(), SystemError> {
         self.stop();
         let Some(wanted) = &self.wanted else { return Ok(()) };
         let (plan, sockets) = wanted.open()?;
@@ -116,7 +122,6 @@ impl Reservations {
 
     /// Ends the process.
     pub fn stop(&mut self) {
-        self.due = None;
         if let Some(mut running) = self.running.take() {
             running.process.kill();
             running.process.wait();
@@ -132,53 +137,31 @@ impl Reservations {
         })
     }
 
-    /// Gives the process what it asks for and writes down what happened, which comes back for the
-    /// forwarder's clients; returns also whether the process was started again, so that the
-    /// forwarder has to know it.
-    pub fn serve(&mut self, now: Instant, journal: &mut Journal) -> (bool, Vec<Event>) {
-        let mut told = Vec::new();
-        let died = self.listen(now, |kind, detail| told.push(journal.tell(kind, detail)));
-        let mut is_new = false;
-        let failed = self.due.filter(|due| now >= *due).and_then(|_| {
-            is_new = true;
-            let failed = self.start().err()?;
-            // An interface may be away for a while.
-            self.due = self.restarts.allow(now).then(|| now + PAUSE);
-            Some(failed.to_string())
-        });
-        let died = died.into_iter().chain(failed);
-        told.extend(died.map(|why| journal.tell(Kind::RsvpDied, &why)));
-        (is_new, told)
-    }
-
-    /// Tells what happened; returns why the process died, if it did.
-    fn listen(&mut self, now: Instant, mut tell: impl FnMut(Kind, &str)) -> Option<String> {
-        let running = self.running.as_mut()?;
+    /// Gives the process what it asks for; returns what it said meanwhile.
+    pub fn serve(&mut self) -> News {
+        let Some(running) = &mut self.running else { return News::default() };
         running.serve(&self.control);
         let ended = running.process.ended();
         if ended.is_some() {
             // Its last words.
             running.serve(&self.control);
         }
-        for Happening { what, detail, untold } in running.happened.drain(..) {
+        let happened = running.happened.drain(..).map(|Happening { what, detail, untold }| {
             let more = match untold {
                 0 => String::new(),
                 more => format!("; {more} others before"),
             };
-            tell(what.kind(), &(detail + &more));
+            (what.kind(), detail + &more)
+        });
+        let happened = happened.collect();
+        let died = ended.map(|how| {
+            let why = running.failure.take().unwrap_or(how);
+            (Pid(running.process.number()), why)
+        });
+        if died.is_some() {
+            self.running = None;
         }
-        let how = ended?;
-        let number = running.process.number();
-        let why = running.failure.take().unwrap_or(how);
-        self.running = None;
-        let again = if self.restarts.allow(now) {
-            self.due = Some(now + PAUSE);
-            "it is started again".to_owned()
-        } else {
-            let seconds = RESTARTS_TIME.as_secs();
-            format!("{RESTARTS_MAX} were started within {seconds} s; `weir restart` tries again")
-        };
-        Some(format!("process {number}: {why}; {again}"))
+        News { happened, died }
     }
 }
 
@@ -278,5 +261,3 @@ impl Running {
 
 /// What it says that is heard before something else is done.
 const ASKS_MAX: usize = 16;
-/// The pause before one that died is started again.
-const PAUSE: Duration = Duration::from_secs(1);

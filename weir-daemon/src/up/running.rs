@@ -1,34 +1,22 @@
-//! A forwarder, as its keeper sees it.
+//! A forwarder, as its keeper sees it: its process and the channels to it.
 
 use crate::keeper::messages::{Command, PROTOCOL, Plan, Report};
+use crate::supervisor::interface::Pid;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command as Program;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_host::channel::Channel;
 use weir_host::claim::Claim;
 use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
 use weir_link::authority::Desk;
 use weir_link::events::{Event, Kind, Role};
-use weir_policy::deployment::Deployment;
 
-/// A forwarder and how far it is.
+/// A forwarder.
 pub struct Running {
     /// The process.
     pub process: Process,
-    /// How far it is.
-    pub phase: Phase,
-    /// Since when it is so far.
-    since: Instant,
-    /// Its last sign of life.
-    heard: Instant,
-    /// How long it may take: what held when it was started.
-    limits: Limits,
-    /// Why it ends, if it said so.
-    pub failure: Option<String>,
-    /// Whether it carried traffic when it was told to abort.
-    carried: bool,
     /// The faults that it told of and that are not over, at most [`FAULTS_MAX`].
     faults: Vec<Event>,
     commands: Channel,
@@ -41,30 +29,14 @@ pub struct Running {
     is_content: bool,
 }
 
-/// How far a forwarder is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// It opens its ports.
-    Opening,
-    /// Its ports are open and take nothing.
-    Ready,
-    /// It was told to take frames.
-    Taking,
-    /// It takes frames.
-    Forwarding,
-    /// It was told to take no more frames, so that another one may.
-    Closing,
-    /// It was told to end.
-    Draining,
-    /// It gave no sign of life and was told to abort.
-    Aborting,
-}
-
-impl Phase {
-    /// Returns whether a forwarder carries traffic in it, or is about to stop doing so.
-    fn is_of_traffic(self) -> bool {
-        matches!(self, Self::Taking | Self::Forwarding | Self::Closing)
-    }
+/// What a forwarder may have said.
+pub enum Heard {
+    /// Nothing more as yet, or for good.
+    Nothing,
+    /// This.
+    Report(Report),
+    /// What a forwarder does not say, as this text tells.
+    Garbled(String),
 }
 
 impl Running {
@@ -76,7 +48,7 @@ impl Running {
     pub fn start(
         mut program: Program,
         plan: Plan,
-        (listener, limits): (BorrowedFd<'_>, Limits),
+        listener: BorrowedFd<'_>,
         desk: Desk,
     ) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
@@ -86,7 +58,7 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
-        let running = Self::new((process, Phase::Opening), (authority, commands), desk, limits);
+        let running = Self::new(process, (authority, commands), desk);
         running.commands.send(&Command::Plan(Box::new(plan)), &[listener])?;
         running.give_spare()?;
         Ok(running)
@@ -96,40 +68,20 @@ impl Running {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn adopt(
-        process: Process,
-        channels: (Channel, Channel),
-        desk: Desk,
-        limits: Limits,
-    ) -> Result<Self> {
-        let running = Self::new((process, Phase::Forwarding), channels, desk, limits);
+    pub fn adopt(process: Process, channels: (Channel, Channel), desk: Desk) -> Result<Self> {
+        let running = Self::new(process, channels, desk);
         running.give_spare()?;
         Ok(running)
     }
 
-    fn new(
-        (process, phase): (Process, Phase),
-        (authority, commands): (Channel, Channel),
-        desk: Desk,
-        limits: Limits,
-    ) -> Self {
-        let now = Instant::now();
-        let (failure, is_silent, is_content) = (None, false, false);
-        Self {
-            process,
-            phase,
-            since: now,
-            heard: now,
-            limits,
-            failure,
-            carried: false,
-            faults: Vec::new(),
-            commands,
-            authority,
-            desk,
-            is_silent,
-            is_content,
-        }
+    fn new(process: Process, (authority, commands): (Channel, Channel), desk: Desk) -> Self {
+        let (faults, is_silent, is_content) = (Vec::new(), false, false);
+        Self { process, faults, commands, authority, desk, is_silent, is_content }
+    }
+
+    /// Returns the number of its process.
+    pub fn pid(&self) -> Pid {
+        Pid(self.process.number())
     }
 
     /// Gives it channels for a keeper that comes after this one.
@@ -163,30 +115,23 @@ impl Running {
         let _ended = self.commands.send(&Command::Reservations, &[questions]);
     }
 
-    /// Acts on what it asks for.
-    pub fn serve(&mut self) {
+    /// Acts on what it asks for; returns what it said that no forwarder says, if it did.
+    pub fn serve(&mut self) -> Option<String> {
         for _ in 0..ASKS_MAX {
             if self.is_content {
-                return;
+                return None;
             }
             match self.desk.serve(&self.authority) {
                 Ok(true) => {}
-                Ok(false) => return,
+                Ok(false) => return None,
                 // Its last words may still wait on the other channel.
                 Err(error) => {
                     self.is_content = true;
-                    self.judge(&error);
+                    return garbled(&error);
                 }
             }
         }
-    }
-
-    /// It ended, or says what a forwarder does not say; then it is ended.
-    fn judge(&mut self, error: &SystemError) {
-        if error.cause.kind() == ErrorKind::InvalidData {
-            self.failure.get_or_insert(error.to_string());
-            self.process.kill();
-        }
+        None
     }
 
     /// Tells it something. What a forwarder that has ended misses does not matter.
@@ -194,87 +139,19 @@ impl Running {
         let _ended = self.commands.send(command, &[]);
     }
 
-    /// Lets it send what it holds and end.
-    pub fn drain(&mut self) {
-        self.tell(&Command::Drain(self.limits.drain));
-        self.enter(Phase::Draining);
-    }
-
-    /// Notes how far it is.
-    pub fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.since = Instant::now();
-    }
-
-    /// Returns the next thing that it says, if it said anything.
-    pub fn hear(&mut self) -> Option<Report> {
+    /// Returns the next thing that it says.
+    pub fn hear(&mut self) -> Heard {
         if self.is_silent {
-            return None;
+            return Heard::Nothing;
         }
         match self.commands.receive::<Report>(Duration::ZERO) {
-            Ok(heard) => {
-                let (report, _none) = heard?;
-                self.heard = Instant::now();
-                Some(report.tame())
-            }
+            Ok(None) => Heard::Nothing,
+            Ok(Some((report, _none))) => Heard::Report(report.tame()),
             Err(error) => {
                 self.is_silent = true;
-                self.judge(&error);
-                None
+                garbled(&error).map_or(Heard::Nothing, Heard::Garbled)
             }
         }
-    }
-
-    /// Ends it if it should have gone on to another phase, or given a sign of life, by `now`.
-    pub fn end_if_overdue(&mut self, now: Instant) {
-        let in_phase = now.duration_since(self.since);
-        let quiet = now.duration_since(self.heard.max(self.since));
-        let is_late = self.phase_max().is_some_and(|limit| in_phase > limit);
-        let is_quiet = self.limits.watchdog.is_some_and(|watchdog| quiet > watchdog);
-        match self.phase {
-            Phase::Opening if is_late => {
-                let seconds = OPENING_MAX.as_secs();
-                let slow = format!("it did not open its ports within {seconds} s");
-                self.failure.get_or_insert(slow);
-                self.process.kill();
-            }
-            Phase::Draining | Phase::Aborting if is_late => self.process.kill(),
-            Phase::Opening | Phase::Draining | Phase::Aborting => {}
-            _ if is_late => self.abort(self.lateness()),
-            _ if is_quiet => {
-                self.abort("it gave no sign of life and was told to abort".to_owned());
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns what it did not do in time at a hand-over.
-    fn lateness(&self) -> String {
-        let seconds = HAND_OVER_MAX.as_secs();
-        let what = if self.phase == Phase::Closing { "cease" } else { "begin" };
-        format!(
-            "a loop of it did not {what} to take frames within {seconds} s, and it was told to \
-             abort"
-        )
-    }
-
-    /// Returns how long it may stay in its phase; `None` if for ever.
-    fn phase_max(&self) -> Option<Duration> {
-        match self.phase {
-            Phase::Opening => Some(OPENING_MAX),
-            Phase::Taking | Phase::Closing => Some(HAND_OVER_MAX),
-            // A ready one waits for the end of one that closes its intake or aborts.
-            Phase::Ready | Phase::Forwarding => None,
-            Phase::Draining => Some(self.limits.drain + ENDING_MAX),
-            Phase::Aborting => Some(ABORTING_MAX),
-        }
-    }
-
-    fn abort(&mut self, why: String) {
-        self.failure.get_or_insert(why);
-        self.carried = self.carries();
-        self.process.abort();
-        self.enter(Phase::Aborting);
     }
 
     /// Returns what to watch: its end, what it says, and what it asks for.
@@ -284,27 +161,6 @@ impl Running {
         [Some(self.process.as_fd()), commands, authority].into_iter().flatten()
     }
 
-    /// Returns whether it carries traffic, or is about to stop doing so.
-    pub fn carries(&self) -> bool {
-        self.phase.is_of_traffic()
-    }
-
-    /// Returns whether traffic was lost because of its end.
-    pub fn carried(&self) -> bool {
-        self.carries() || self.carried
-    }
-}
-
-/// How long a forwarder may take.
-#[derive(Clone, Copy)]
-pub struct Limits {
-    /// To send what it holds.
-    pub drain: Duration,
-    /// Between two signs of life.
-    pub watchdog: Option<Duration>,
-}
-
-impl Running {
     /// Notes a fault that an event begins, or that it ends.
     pub fn note(&mut self, event: &Event) {
         match event.kind.role() {
@@ -327,74 +183,12 @@ impl Running {
     }
 }
 
-impl Limits {
-    /// Those of a deployment.
-    pub fn of(deployment: &Deployment) -> Self {
-        let nanos = |time: weir_core::units::Duration| Duration::from_nanos(time.as_nanos());
-        let service = &deployment.service;
-        Self { drain: nanos(service.drain), watchdog: service.watchdog.map(nanos) }
-    }
+/// Returns what a forwarder said that no forwarder says, if the error is not its end.
+fn garbled(error: &SystemError) -> Option<String> {
+    (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
 /// Faults of one forwarder that are remembered: more than a link can have at once.
 const FAULTS_MAX: usize = 256;
 /// Asks of a forwarder that are served before something else is done.
 const ASKS_MAX: usize = 64;
-/// To open its ports: a policy of a million classes takes seconds.
-const OPENING_MAX: Duration = Duration::from_secs(60);
-/// For its loops to begin or to stop taking frames: more than a busy machine makes them pause.
-const HAND_OVER_MAX: Duration = Duration::from_secs(10);
-/// To end once it has drained.
-const ENDING_MAX: Duration = Duration::from_secs(2);
-/// To write down its memory after SIGABRT.
-const ABORTING_MAX: Duration = Duration::from_millis(200);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// After `seconds` in this phase, without a word since, a forwarder is in the phase `expected`;
-    /// its failure contains `why`.
-    fn check(phase: Phase, watchdog: Option<Duration>, seconds: u32, expected: Phase, why: &str) {
-        let mut program = Program::new("sleep");
-        program.arg("60");
-        let process = Process::start(program, &[]).expect("there is a `sleep`");
-        let (one, other) =
-            Channel::pair().and_then(|one| Ok((one, Channel::pair()?))).expect("few");
-        let limits = Limits { drain: SECOND, watchdog };
-        let channels = (one.0, other.0);
-        let mut running = Running::new((process, phase), channels, Desk::new(Vec::new()), limits);
-        running.end_if_overdue(running.since + SECOND * seconds);
-        let failure = running.failure.clone().unwrap_or_default();
-        assert_eq!(running.phase, expected, "{phase:?} after {seconds} s: {failure}");
-        assert!(failure.contains(why) && failure.is_empty() == why.is_empty(), "{failure}");
-        assert_eq!(running.carried(), phase.is_of_traffic(), "{phase:?}");
-        running.process.kill();
-        running.process.wait();
-    }
-
-    #[test]
-    fn a_phase_that_waits_for_a_loop_has_an_end() {
-        use Phase::{Aborting, Closing, Draining, Forwarding, Opening, Ready, Taking};
-        for phase in [Opening, Ready, Taking, Forwarding, Closing, Draining] {
-            check(phase, None, 2, phase, "");
-        }
-        check(Opening, None, 61, Opening, "did not open its ports within 60 s");
-        check(Taking, None, 11, Aborting, "did not begin to take frames within 10 s");
-        check(Closing, None, 11, Aborting, "did not cease to take frames within 10 s");
-        // One waits for another that has an end, and the other may go on.
-        check(Ready, None, 1000, Ready, "");
-        check(Forwarding, None, 1000, Forwarding, "");
-    }
-
-    #[test]
-    fn a_forwarder_without_a_sign_of_life_is_aborted() {
-        use Phase::{Aborting, Closing, Forwarding, Opening, Ready, Taking};
-        for phase in [Ready, Taking, Forwarding, Closing] {
-            check(phase, Some(SECOND), 2, Aborting, "no sign of life");
-        }
-        check(Opening, Some(SECOND), 2, Opening, "");
-    }
-}

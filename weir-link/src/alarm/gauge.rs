@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_core::account::Histogram;
 use weir_core::ids::LeafId;
-use weir_core::units::Instant;
-
-use super::WINDOW;
+use weir_core::units::{Duration, Instant};
 
 /// What is counted of a leaf.
 #[derive(Clone, Debug, Default)]
@@ -104,3 +102,6 @@ impl Gauged {
 /// The most leaves of one class that are watched: copying the counts of one takes about a
 /// microsecond.
 const WATCHED_MAX: usize = 256;
+
+/// How often the loop leaves its counts.
+const WINDOW: Duration = Duration::from_secs(1);

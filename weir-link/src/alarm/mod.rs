@@ -15,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 
 use weir_core::ids::{ClassId, LeafId};
-use weir_core::units::{Duration, Instant};
+use weir_core::units::Instant;
 use weir_policy::Policy;
 use weir_policy::deployment::{Alarm, Deployment, Watch};
 use weir_policy::policy::{Goal, Measure, Metric, Promised};
@@ -234,6 +234,3 @@ fn class_of(measure: &Measure<ClassId>) -> Option<ClassId> {
         Measure::Fairness => None,
     }
 }
-
-/// How often the loop leaves its counts.
-pub(crate) const WINDOW: Duration = Duration::from_secs(1);

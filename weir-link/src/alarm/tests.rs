@@ -3,6 +3,7 @@
 use super::window::Window;
 use super::*;
 use weir_core::account::Histogram;
+use weir_core::units::Duration;
 use weir_policy::policy::{Comparison, Metric};
 
 /// What a class does in a second: packets of 1000 bytes, each as late as `delay_ms`.

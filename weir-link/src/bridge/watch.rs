@@ -47,7 +47,7 @@ impl Bridge {
 
     /// Returns the class of each ring of a port, if a class has it alone.
     fn ring_classes(&self, port: usize) -> Vec<Option<String>> {
-        let mut fed = self.lanes.iter().filter(|lane| lane.from.contains(&port));
+        let mut fed = self.lanes.iter().filter(|lane| lane.labels().from.contains(&port));
         let lane = match (fed.next(), fed.next()) {
             (Some(lane), None) => Some(lane),
             _ => None,
@@ -76,7 +76,8 @@ impl Bridge {
         }
         for (index, lane) in self.lanes.iter().enumerate() {
             let (is_behind, pool) = (lane.is_behind(), lane.lost(Loss::Pool));
-            monitor.lane(index, moment, &LaneReading { name: &lane.name, is_behind, pool });
+            let name = &lane.labels().name;
+            monitor.lane(index, moment, &LaneReading { name, is_behind, pool });
         }
         let stale = self.lanes.iter().map(Lane::stale).sum();
         let (stalls, stalled, late) = (self.stalls, self.watch.stalled, self.watch.late);
@@ -108,7 +109,7 @@ fn look_at_port(
     lanes: &[Lane],
 ) {
     let counters = open.port.counters();
-    let into = lanes.iter().filter(|lane| lane.to == index);
+    let into = lanes.iter().filter(|lane| lane.labels().to == index);
     let reading = PortReading {
         interface: open.port.interface(),
         state: open.port.state(),

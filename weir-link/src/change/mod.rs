@@ -161,7 +161,7 @@ fn bridge_change(
             Way { policy: &now.policy, sojourn_max: &now.sojourn_max, frames_max: now.pool };
         let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
         let change = change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
-        labels.lanes[lane] = change.labels(&labels.lanes[lane]);
+        labels.lanes[lane] = change.labels().clone();
         lanes.push((lane, change));
     }
     let labels = Arc::new(labels);

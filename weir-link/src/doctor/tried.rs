@@ -145,7 +145,8 @@ fn open_xdp(kind: &str) -> Result<()> {
 
 fn open_port(config: PortConfig) -> Result<(Box<dyn Port>, FramePool)> {
     let mut port = port::open(config)?;
-    let mut pool = FramePool::new((port.held_max() + BATCH) as u32, port.slot_len());
+    let room = port.room();
+    let mut pool = FramePool::new((room.held_max + BATCH) as u32, room.slot_len);
     port.attach(&mut pool)?;
     Ok((port, pool))
 }

@@ -118,7 +118,8 @@ kinds! {
     ForwarderAbsent "forwarder-absent" Critical Once,
         "no new forwarder of `{subject}` is started: {detail}";
     PageDied "page-died" Warning Once,
-        "the page on `{subject}` ended, and the link goes on: {detail}";
+        "the gateway of `{subject}`, which serves page and API, ended, and the link goes on: \
+         {detail}";
     RsvpDied "rsvp-died" Warning Once,
         "the process of reservations of `{subject}` ended, and the link goes on with its classes: \
          {detail}";

@@ -7,19 +7,20 @@
 //! removed leaves.
 
 use std::collections::BTreeMap;
+use std::mem::swap;
 use std::sync::Arc;
 
-use weir_core::account::Histogram;
+use weir_core::account::HISTOGRAMS_MAX;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
 use weir_core::link::{Change, Prepared, Remains};
 use weir_core::parameter::BuildError;
-use weir_core::sched::Borrowed;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_trace::record::{self, Step};
 
-use super::{Lane, Limits, LossBook, Room, histograms};
+use super::Lane;
+use super::books::Books;
 use crate::pool::FramePool;
 use crate::status::{LaneLabels, Shape};
 use weir_host::wait::monotonic_ns;
@@ -30,20 +31,9 @@ pub(crate) struct LaneChange {
     remains: Option<Remains>,
     leaves: Leaves,
     classifier: Classifier,
-    leaf_names: Vec<String>,
-    sojourn_max: Vec<Duration>,
-    room: Room,
-    delays: Vec<Histogram>,
-    marked: Vec<u64>,
-    losses: LossBook,
-    ring_leaves: Vec<Option<LeafId>>,
+    books: Books,
     /// What a record says of it.
     note: Option<Step<'static>>,
-    limits: Limits,
-    shape: Arc<Shape>,
-    since: Instant,
-    tenants: Vec<u32>,
-    borrowed_before: Vec<Borrowed>,
 }
 
 /// Where the leaves of the policy before are in the new one.
@@ -73,28 +63,23 @@ impl LaneChange {
     ) -> Result<Box<Self>, BuildError> {
         let policy = new.policy;
         let leaves = Leaves::new(old, policy);
-        let shape = Arc::new(Shape::of(policy));
-        let tenants = shape.tenants().numbers();
-        let count = leaves.now;
-        let named = (0..count as u32).map(|leaf| policy.leaf_name(LeafId(leaf)).to_owned());
-        let link = Change { from: &old.link, to: &policy.link, heir: leaves.heir };
+        let named = (0..leaves.now as u32).map(|leaf| policy.leaf_name(LeafId(leaf)).to_owned());
         let ring = |leaf: &Option<LeafId>| leaf.and_then(|leaf| leaves.find(leaf));
+        let labels = LaneLabels {
+            leaves: named.collect(),
+            sojourn_max: new.sojourn_max.to_vec(),
+            rings: labels.rings.iter().map(ring).collect(),
+            shape: Arc::new(Shape::of(policy)),
+            since: Instant::from_nanos(monotonic_ns()),
+            has_delays: leaves.now <= HISTOGRAMS_MAX,
+            ..labels.clone()
+        };
+        let link = Change { from: &old.link, to: &policy.link, heir: leaves.heir };
         Ok(Box::new(Self {
             link: Some(link.prepare()?),
             remains: None,
             classifier: policy.classifier(),
-            leaf_names: named.collect(),
-            sojourn_max: new.sojourn_max.to_vec(),
-            room: Room::new(new.frames_max, count),
-            delays: histograms(count),
-            marked: vec![0; count + 1],
-            losses: LossBook::new(count),
-            limits: Limits::new(count),
-            shape,
-            borrowed_before: vec![Borrowed::default(); tenants.len()],
-            tenants,
-            since: Instant::from_nanos(monotonic_ns()),
-            ring_leaves: labels.rings.iter().map(ring).collect(),
+            books: Books::new(labels, new.frames_max),
             note: None,
             leaves,
         }))
@@ -102,21 +87,13 @@ impl LaneChange {
 
     /// Tells records what the change is.
     pub(crate) fn note(&mut self, note: record::Change) {
-        let sojourn_max = self.sojourn_max.clone();
+        let sojourn_max = self.books.labels.sojourn_max.clone();
         self.note = Some(Step::Change(Box::new(record::Change { sojourn_max, ..note })));
     }
 
     /// Returns the labels of the lane once it has this policy.
-    pub(crate) fn labels(&self, before: &LaneLabels) -> LaneLabels {
-        LaneLabels {
-            leaves: self.leaf_names.clone(),
-            sojourn_max: self.sojourn_max.clone(),
-            rings: self.ring_leaves.clone(),
-            shape: Arc::clone(&self.shape),
-            since: self.since,
-            has_delays: !self.delays.is_empty(),
-            ..before.clone()
-        }
+    pub(crate) fn labels(&self) -> &LaneLabels {
+        &self.books.labels
     }
 }
 
@@ -154,93 +131,87 @@ impl Lane {
     /// limit has no room.
     pub(crate) fn change(&mut self, change: &mut LaneChange, pool: &mut FramePool) {
         // These name leaves of the policy before.
-        self.take_dropped(pool);
+        self.link.release_dropped(&mut self.books, pool);
         self.move_frames(change);
         self.move_counts(change);
-        std::mem::swap(&mut self.classifier, &mut change.classifier);
-        std::mem::swap(&mut self.leaf_names, &mut change.leaf_names);
-        std::mem::swap(&mut self.sojourn_max, &mut change.sojourn_max);
-        std::mem::swap(&mut self.ring_leaves, &mut change.ring_leaves);
-        std::mem::swap(&mut self.shape, &mut change.shape);
-        std::mem::swap(&mut self.tenants, &mut change.tenants);
-        std::mem::swap(&mut self.borrowed_before, &mut change.borrowed_before);
-        self.first_place = self.shape.tenants().first();
-        self.since = change.since;
+        swap(&mut self.intake.classifier, &mut change.classifier);
+        swap(&mut self.books.labels, &mut change.books.labels);
+        swap(&mut self.books.places, &mut change.books.places);
         if let Some(link) = change.link.take() {
-            change.remains = Some(link.apply(&mut self.link, self.pending.now()));
+            change.remains = Some(self.link.replace(link));
         }
         self.note_change(change);
-        self.take_dropped(pool);
-        if let Some(steps) = self.steps.get() {
-            record::state::resumed(&self.pending, steps);
-        }
-        // The turn that follows asks the new link when it has to be served.
-        self.next = Some(self.pending.now());
+        self.resume(pool);
     }
 
     fn note_change(&mut self, change: &mut LaneChange) {
-        let Some(steps) = self.steps.get() else { return };
+        let Some(steps) = self.books.steps.get() else { return };
         if let Some(Step::Change(note)) = &mut change.note {
-            note.at = self.pending.now();
+            note.at = self.link.pending.now();
         }
         if let Some(note) = &change.note {
             note.write(steps);
         }
     }
 
+    /// Goes on after its leaves changed: frees what the link dropped for that, and tells a record
+    /// the frames that wait to be offered as they are now.
+    pub(super) fn resume(&mut self, pool: &mut FramePool) {
+        self.link.release_dropped(&mut self.books, pool);
+        if let Some(steps) = self.books.steps.get() {
+            record::state::resumed(&self.link.pending, steps);
+        }
+        self.link.serve_soon();
+        self.check();
+    }
+
     /// Moves arrivals and departures to the leaves of the new policy, with the room that they and
     /// the frames in the link take.
     fn move_frames(&mut self, change: &mut LaneChange) {
         let leaves = &change.leaves;
-        for arrival in self.pending.arrivals_mut() {
+        for arrival in self.link.pending.arrivals_mut() {
             arrival.leaf = leaves.find(arrival.leaf).unwrap_or(leaves.heir);
         }
-        let held = &mut self.room.held;
-        held[leaves.before] -= self.room.reserve;
-        for departure in &mut self.departures {
+        let (old, new) = (&mut self.books.reserves, &mut change.books.reserves);
+        for departure in &mut self.outbox.departures {
             let row = leaves.row(departure.leaf.index());
-            held[departure.leaf.index()] -= 1;
-            change.room.adopt(row, 1);
+            old.give_back(departure.leaf);
+            new.adopt(row, 1);
             departure.leaf = LeafId(row as u32);
         }
-        for (leaf, held) in held[..leaves.before].iter().enumerate().filter(|(_, held)| **held > 0)
-        {
-            let to = leaves.find(LeafId(leaf as u32)).unwrap_or(leaves.heir);
-            change.room.adopt(to.index(), *held);
+        for leaf in (0..leaves.before as u32).map(LeafId) {
+            let held = old.held_by(leaf);
+            if held > 0 {
+                new.adopt(leaves.find(leaf).unwrap_or(leaves.heir).index(), held);
+            }
         }
-        change.room.found = self.room.found;
-        std::mem::swap(&mut self.room, &mut change.room);
+        new.go_on_from(old);
+        swap(old, new);
     }
 
     fn move_counts(&mut self, change: &mut LaneChange) {
         let leaves = &change.leaves;
-        change.losses.total = self.losses.total;
         if leaves.by_name.is_none() {
             // A table of many leaves takes long to copy.
             return;
         }
-        for (old, marked) in self.marked.iter().enumerate() {
-            change.marked[leaves.row(old)] += marked;
+        let (old, new) = (&mut self.books, &mut change.books);
+        new.losses.total = old.losses.total;
+        for (leaf, marked) in old.marked.iter().enumerate() {
+            new.marked[leaves.row(leaf)] += marked;
         }
-        for (old, losses) in self.losses.leaves.iter().enumerate() {
-            let row = &mut change.losses.leaves[leaves.row(old)];
-            for (sum, count) in row.iter_mut().zip(losses) {
-                *sum = sum.plus(*count);
+        for (leaf, losses) in old.losses.leaves.iter().enumerate() {
+            new.losses.add(leaves.row(leaf), losses);
+        }
+        for (leaf, delays) in old.delays.iter_mut().enumerate() {
+            if let Some(new) = new.delays.get_mut(leaves.row(leaf)) {
+                swap(new, delays);
             }
         }
-        for (old, delays) in self.delays.iter_mut().enumerate() {
-            if let Some(new) = change.delays.get_mut(leaves.row(old)) {
-                std::mem::swap(new, delays);
-            }
-        }
-        for (old, held_ns) in self.limits.held_ns.iter().enumerate() {
-            if let Some(new) = change.limits.held_ns.get_mut(leaves.row(old)) {
-                *new = *held_ns;
-            }
-        }
-        std::mem::swap(&mut self.limits, &mut change.limits);
-        std::mem::swap(&mut self.marked, &mut change.marked);
-        std::mem::swap(&mut self.losses, &mut change.losses);
-        std::mem::swap(&mut self.delays, &mut change.delays);
+        new.limits.go_on_from(&old.limits, |leaf| leaves.row(leaf));
+        swap(&mut old.limits, &mut new.limits);
+        swap(&mut old.marked, &mut new.marked);
+        swap(&mut old.losses, &mut new.losses);
+        swap(&mut old.delays, &mut new.delays);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_core::classify::RuleSet;
 use weir_core::ids::LeafId;
 use weir_core::link::{LinkPlan, PreparedGraft};
-use weir_trace::record::{self, Step};
+use weir_trace::record::Step;
 
 use super::Lane;
 use crate::pool::FramePool;
@@ -40,79 +40,57 @@ impl Lane {
     /// Does what the classes do. No frame is lost by it but those for which the limit of an heir,
     /// or a new limit, has no room.
     pub(crate) fn join(&mut self, joins: &mut LaneJoins, pool: &mut FramePool) {
-        self.take_dropped(pool);
+        self.link.release_dropped(&mut self.books, pool);
         let LaneJoins { plan, rows, note } = joins;
         for row in rows {
-            if let Some(heir) = row.heir {
-                self.move_frames_of(row.leaf, heir);
-            }
-            for graft in &mut row.grafts {
-                let done = graft.apply(plan, self.link.as_mut(), self.pending.now());
-                // Nothing that shares its limit has a place, or is an heir where there are places.
-                assert!(done.is_ok(), "it was rehearsed: {done:?}");
-            }
-            row.rules = match row.rules.take() {
-                Some(rules) => self.classifier.join(row.leaf, rules),
-                None => self.classifier.leave(row.leaf),
-            };
-            if row.heir.is_some() {
-                self.retire_counts_of(row.leaf);
-            }
-            if let Some(place) = self.place(row.leaf.index()) {
-                self.tenants[place] = row.tenant;
-            }
+            self.join_row(plan, row);
         }
-        if let Some(steps) = self.steps.get() {
+        if let Some(steps) = self.books.steps.get() {
             if let Some(Step::Joins(note)) = note {
-                note.at = self.pending.now();
+                note.at = self.link.pending.now();
             }
             if let Some(note) = note {
                 note.write(steps);
             }
         }
-        self.take_dropped(pool);
-        if let Some(steps) = self.steps.get() {
-            record::state::resumed(&self.pending, steps);
+        self.resume(pool);
+    }
+
+    fn join_row(&mut self, plan: &mut LinkPlan, row: &mut JoinRow) {
+        if let Some(heir) = row.heir {
+            self.move_frames_of(row.leaf, heir);
         }
-        // The turn that follows asks the link when it has to be served.
-        self.next = Some(self.pending.now());
+        for graft in &mut row.grafts {
+            let now = self.link.pending.now();
+            let done = graft.apply(plan, self.link.inner_mut(), now);
+            // Nothing that shares its limit has a place, or is an heir where there are places.
+            assert!(done.is_ok(), "it was rehearsed: {done:?}");
+        }
+        row.rules = self.intake.seat(row.leaf, row.rules.take());
+        if row.heir.is_some() {
+            let borrowed = self.link.inner().borrowed(row.leaf);
+            self.books.retire(row.leaf, borrowed);
+        }
+        self.books.places.seat(row.leaf, row.tenant);
     }
 
     /// Moves the frames of a class that leaves: those in front of the link to the heir, with the
     /// room that it and the link's take, and those behind the link to the row of removed leaves.
     fn move_frames_of(&mut self, leaf: LeafId, heir: LeafId) {
-        for arrival in self.pending.arrivals_mut() {
+        for arrival in self.link.pending.arrivals_mut() {
             if arrival.leaf == leaf {
                 arrival.leaf = heir;
             }
         }
-        let removed = self.leaf_names.len();
-        for departure in &mut self.departures {
+        let reserves = &mut self.books.reserves;
+        let removed = reserves.removed();
+        for departure in &mut self.outbox.departures {
             if departure.leaf == leaf {
-                self.room.give_back(leaf);
+                reserves.give_back(leaf);
+                reserves.adopt(removed, 1);
                 departure.leaf = LeafId(removed as u32);
-                self.room.adopt(removed, 1);
             }
         }
-        let held = self.room.held[leaf.index()];
-        (0..held).for_each(|_| self.room.give_back(leaf));
-        self.room.adopt(heir.index(), held);
-    }
-
-    fn retire_counts_of(&mut self, leaf: LeafId) {
-        let (leaf, removed) = (leaf.index(), self.leaf_names.len());
-        self.marked[removed] += std::mem::take(&mut self.marked[leaf]);
-        let losses = std::mem::take(&mut self.losses.leaves[leaf]);
-        for (sum, count) in self.losses.leaves[removed].iter_mut().zip(losses) {
-            *sum = sum.plus(count);
-        }
-        if let Some(delays) = self.delays.get_mut(leaf) {
-            delays.clear();
-        }
-        self.limits.held_ns[leaf] = 0;
-        self.limits.held_since[leaf] = None;
-        if let Some(place) = self.place(leaf) {
-            self.borrowed_before[place] = self.link.borrowed(LeafId(leaf as u32));
-        }
+        reserves.hand_over(leaf, heir);
     }
 }

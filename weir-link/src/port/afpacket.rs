@@ -242,8 +242,16 @@ impl Port for AfPacket {
         self.mtu
     }
 
-    fn state(&self) -> PortState {
-        self.state
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn room(&self) -> Room {
+        room(&self.config, self.mtu)
+    }
+
+    fn attach(&mut self, _pool: &mut FramePool) -> Result<()> {
+        Ok(())
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
@@ -317,6 +325,34 @@ impl Port for AfPacket {
         outcome
     }
 
+    fn reclaim(&mut self, _pool: &mut FramePool) {
+        // The kernel has copied what was sent.
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+
+    fn state(&self) -> PortState {
+        self.state
+    }
+
+    fn refresh(&mut self) -> PortState {
+        // Reading the pending error clears it; else the descriptor would wake the loop again and
+        // again.
+        let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
+        for socket in receiving.chain([self.tx.as_fd()]) {
+            let _pending: io::Result<c_int> =
+                socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
+        }
+        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state
+    }
+
     fn set_up(&mut self, up: bool) -> Result<()> {
         let set = self.authority.ask(Ask::SetUp(up), Vec::new());
         self.refresh();
@@ -335,18 +371,6 @@ impl Port for AfPacket {
         let verb = if open { "open" } else { "close" };
         let action = || format!("{verb} the intake of `{}`", self.interface.name());
         outcome.map_err(|cause| SystemError::new(action(), cause))
-    }
-
-    fn refresh(&mut self) -> PortState {
-        // Reading the pending error clears it; else the descriptor would wake the loop again and
-        // again.
-        let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
-        for socket in receiving.chain([self.tx.as_fd()]) {
-            let _pending: io::Result<c_int> =
-                socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
-        }
-        self.state = self.look().unwrap_or(PortState::Gone);
-        self.state
     }
 
     fn counters(&mut self) -> PortCounters {
@@ -487,6 +511,7 @@ pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
         slot_len: FramePool::slot_for(mtu),
         held_max: 0,
         ring_bytes: config.ring_slots().into_iter().map(bytes).sum::<usize>() + SCRATCH_LEN,
+        shares_memory: false,
     }
 }
 

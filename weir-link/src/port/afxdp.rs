@@ -567,52 +567,8 @@ impl Port for AfXdp {
         self.interface.address().ok().map(Address::new)
     }
 
-    fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
-        self.refresh();
-        set.map(drop)
-    }
-
-    fn set_intake(&mut self, open: bool) -> Result<()> {
-        self.intake = open;
-        if open {
-            return self.begin(PATIENCE_TAKE_OVER);
-        }
-        if let Some(live) = &mut self.live {
-            live.link = None;
-        }
-        Ok(())
-    }
-
     fn mtu(&self) -> usize {
         self.mtu
-    }
-
-    fn slot_len(&self) -> usize {
-        slot_len(self.mtu)
-    }
-
-    fn shares_memory(&self) -> bool {
-        self.config.through.is_some()
-    }
-
-    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
-        let memory = Arc::clone(pool.memory());
-        let (slot_len, slots) = (pool.slot_len(), pool.capacity());
-        assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
-        self.prepared = None;
-        // The memory of before stays until the sockets over it are closed.
-        let _before = self.shared.replace(Shared { memory, slot_len, slots });
-        self.ledger.resize(slots);
-        self.ledger.borrow(pool, lent_max(&self.config));
-        if self.intake && self.can_go_live() {
-            self.go_live(PATIENCE).inspect_err(|_| self.close())?;
-        } else {
-            self.close();
-            self.prepare();
-        }
-        self.refresh();
-        Ok(())
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -637,8 +593,27 @@ impl Port for AfXdp {
         warnings
     }
 
-    fn state(&self) -> PortState {
-        self.state
+    fn room(&self) -> Room {
+        room(&self.config, self.mtu)
+    }
+
+    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
+        let memory = Arc::clone(pool.memory());
+        let (slot_len, slots) = (pool.slot_len(), pool.capacity());
+        assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
+        self.prepared = None;
+        // The memory of before stays until the sockets over it are closed.
+        let _before = self.shared.replace(Shared { memory, slot_len, slots });
+        self.ledger.resize(slots);
+        self.ledger.borrow(pool, lent_max(&self.config));
+        if self.intake && self.can_go_live() {
+            self.go_live(PATIENCE).inspect_err(|_| self.close())?;
+        } else {
+            self.close();
+            self.prepare();
+        }
+        self.refresh();
+        Ok(())
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
@@ -748,16 +723,16 @@ impl Port for AfXdp {
         }
     }
 
+    fn deadline(&self) -> Option<u64> {
+        self.is_sending().then_some(self.transmit.kicked_ns + KICK_AGAIN_NS)
+    }
+
     fn held(&self) -> usize {
         self.ledger.lent + self.ledger.flying + self.ledger.abandoned.len()
     }
 
-    fn held_max(&self) -> usize {
-        held_max(&self.config)
-    }
-
-    fn deadline(&self) -> Option<u64> {
-        self.is_sending().then_some(self.transmit.kicked_ns + KICK_AGAIN_NS)
+    fn state(&self) -> PortState {
+        self.state
     }
 
     fn refresh(&mut self) -> PortState {
@@ -766,6 +741,23 @@ impl Port for AfXdp {
         }
         self.state = self.look().unwrap_or(PortState::Gone);
         self.state
+    }
+
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
+        self.refresh();
+        set.map(drop)
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.intake = open;
+        if open {
+            return self.begin(PATIENCE_TAKE_OVER);
+        }
+        if let Some(live) = &mut self.live {
+            live.link = None;
+        }
+        Ok(())
     }
 
     fn counters(&mut self) -> PortCounters {
@@ -864,6 +856,7 @@ fn room(config: &PortConfig, mtu: usize) -> Room {
         slot_len: slot_len(mtu),
         held_max: held_max(config),
         ring_bytes: frames + places * size_of::<u64>(),
+        shares_memory: config.through.is_some(),
     }
 }
 

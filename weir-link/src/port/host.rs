@@ -6,12 +6,15 @@
 //! See [`weir_host::tap`].
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use delegate::delegate;
+
 use super::afpacket::{self, AfPacket};
-use super::{Kind, Port, PortConfig, PortCounters, PortState};
+use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
+use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use authority::HostAuthority;
 use weir_host::error::{Result, SystemError};
@@ -128,12 +131,26 @@ fn ask_shared(authority: &Shared, ask: Ask, descriptors: Vec<OwnedFd>) -> Result
 }
 
 impl Port for HostPort {
-    fn inner(&self) -> Option<&dyn Port> {
-        Some(&self.port)
-    }
-
-    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
-        Some(&mut self.port)
+    delegate! {
+        to self.port {
+            fn mtu(&self) -> usize;
+            fn warnings(&self) -> Vec<String>;
+            fn room(&self) -> Room;
+            fn attach(&mut self, pool: &mut FramePool) -> Result<()>;
+            fn descriptors(&self) -> Vec<RawFd>;
+            fn rings(&self) -> usize;
+            fn receive(
+                &mut self,
+                ring: usize,
+                frames_max: usize,
+                pool: &mut FramePool,
+                out: &mut Vec<Received>,
+            ) -> bool;
+            fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent;
+            fn reclaim(&mut self, pool: &mut FramePool);
+            fn deadline(&self) -> Option<u64>;
+            fn held(&self) -> usize;
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -149,25 +166,25 @@ impl Port for HostPort {
         None
     }
 
+    fn state(&self) -> PortState {
+        self.state
+    }
+
+    fn refresh(&mut self) -> PortState {
+        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state
+    }
+
     fn set_up(&mut self, _up: bool) -> Result<()> {
         let action = format!("set `{}` up or down", self.interface());
         let why = "it is the machine's own";
         Err(SystemError::refused(action, why, "a bridge of two interfaces passes carrier"))
     }
 
-    fn state(&self) -> PortState {
-        self.state
-    }
-
     fn set_intake(&mut self, open: bool) -> Result<()> {
         self.port.set_intake(open)?;
         // Closed, the tap stays: another port may be at it.
         if open { self.ask(Ask::Attach) } else { Ok(()) }
-    }
-
-    fn refresh(&mut self) -> PortState {
-        self.state = self.look().unwrap_or(PortState::Gone);
-        self.state
     }
 
     fn counters(&mut self) -> PortCounters {

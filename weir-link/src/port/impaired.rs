@@ -5,12 +5,16 @@
 //! Invariant: each frame taken over is waiting, was given to the inner port, or is counted lost.
 
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 
+use delegate::delegate;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
-use super::{BATCH, Port, PortCounters, Sent};
+use super::{BATCH, Port, PortCounters, PortState, Received, Room, Sent};
 use crate::pool::{FrameId, FramePool};
+use crate::stations::Address;
+use weir_host::error::Result;
 use weir_host::wait::monotonic_ns;
 
 /// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
@@ -73,12 +77,33 @@ impl Impaired {
 }
 
 impl Port for Impaired {
-    fn inner(&self) -> Option<&dyn Port> {
-        Some(self.inner.as_ref())
+    delegate! {
+        to self.inner {
+            fn kind(&self) -> &'static str;
+            fn interface(&self) -> &str;
+            fn address(&self) -> Option<Address>;
+            fn mtu(&self) -> usize;
+            fn warnings(&self) -> Vec<String>;
+            fn attach(&mut self, pool: &mut FramePool) -> Result<()>;
+            fn descriptors(&self) -> Vec<RawFd>;
+            fn rings(&self) -> usize;
+            fn receive(
+                &mut self,
+                ring: usize,
+                frames_max: usize,
+                pool: &mut FramePool,
+                out: &mut Vec<Received>,
+            ) -> bool;
+            fn state(&self) -> PortState;
+            fn refresh(&mut self) -> PortState;
+            fn set_up(&mut self, up: bool) -> Result<()>;
+            fn set_intake(&mut self, open: bool) -> Result<()>;
+        }
     }
 
-    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
-        Some(self.inner.as_mut())
+    fn room(&self) -> Room {
+        let room = self.inner.room();
+        Room { held_max: WAITING_MAX + room.held_max, ..room }
     }
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
@@ -115,17 +140,13 @@ impl Port for Impaired {
         self.inner.reclaim(pool);
     }
 
-    fn held(&self) -> usize {
-        self.waiting.len() + self.inner.held()
-    }
-
-    fn held_max(&self) -> usize {
-        WAITING_MAX + self.inner.held_max()
-    }
-
     fn deadline(&self) -> Option<u64> {
         let next = self.waiting.front().map(|(at, _)| *at);
         next.into_iter().chain(self.inner.deadline()).min()
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len() + self.inner.held()
     }
 
     fn counters(&mut self) -> PortCounters {

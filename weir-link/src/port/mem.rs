@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Port, PortCounters, PortState, Received, Sent};
+use super::{Port, PortCounters, PortState, Received, Room, Sent};
 use crate::pool::{FrameId, FramePool};
-use weir_host::error::Result;
+use crate::stations::Address;
+use weir_host::error::{Result, SystemError};
 
 /// The far end of a port in memory.
 #[derive(Clone, Debug)]
@@ -85,12 +86,24 @@ impl Port for Mem {
         &self.name
     }
 
+    fn address(&self) -> Option<Address> {
+        None
+    }
+
     fn mtu(&self) -> usize {
         1500
     }
 
-    fn state(&self) -> PortState {
-        PortState::Up
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn room(&self) -> Room {
+        Room { slot_len: FramePool::slot_for(self.mtu()), ..Room::default() }
+    }
+
+    fn attach(&mut self, _pool: &mut FramePool) -> Result<()> {
+        Ok(())
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
@@ -134,13 +147,34 @@ impl Port for Mem {
         Sent { taken, ..Sent::default() }
     }
 
-    fn set_intake(&mut self, open: bool) -> Result<()> {
-        self.cable.state().intake = open;
-        Ok(())
+    fn reclaim(&mut self, _pool: &mut FramePool) {
+        // The far end has a copy of what was sent.
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
     }
 
     fn refresh(&mut self) -> PortState {
         PortState::Up
+    }
+
+    fn set_up(&mut self, _up: bool) -> Result<()> {
+        let action = format!("set `{}` up or down", self.name);
+        Err(SystemError::refused(action, "a port of kind mem cannot", ""))
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.cable.state().intake = open;
+        Ok(())
     }
 
     fn counters(&mut self) -> PortCounters {

@@ -31,78 +31,46 @@ pub const RING_SLOTS: usize = 2048;
 /// The most rings of one port.
 pub const RINGS_MAX: usize = 8;
 
-/// One interface, open. A port may be built on another one, which then says and does all that it
-/// does not itself. A port that is built on no other must have every method that `built_on` serves.
+/// One interface, open. It has no default: a new kind states each method, and a port that wraps
+/// another one names those that the other one has (`delegate!`).
 pub trait Port: Send {
-    /// Returns the port that this one is built on, if any.
-    fn inner(&self) -> Option<&dyn Port> {
-        None
-    }
-
-    /// As [`Port::inner`].
-    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
-        None
-    }
+    // What it is.
 
     /// Returns the keyword of its kind.
-    fn kind(&self) -> &'static str {
-        built_on(self.inner()).kind()
-    }
+    fn kind(&self) -> &'static str;
 
     /// Returns the interface's name now.
-    fn interface(&self) -> &str {
-        built_on(self.inner()).interface()
-    }
+    fn interface(&self) -> &str;
 
-    /// Returns the Ethernet address of the interface itself: frames for it are the host's.
-    fn address(&self) -> Option<Address> {
-        self.inner()?.address()
-    }
+    /// Returns the Ethernet address of the interface itself: frames for it are the host's. `None`
+    /// where there is no such station.
+    fn address(&self) -> Option<Address>;
 
     /// Returns the interface's MTU, in bytes: a slot of the pool must hold such a frame.
-    fn mtu(&self) -> usize {
-        built_on(self.inner()).mtu()
-    }
+    fn mtu(&self) -> usize;
 
-    /// Returns the length of a slot of the pool that holds any frame of the interface.
-    fn slot_len(&self) -> usize {
-        self.inner().map_or_else(|| FramePool::slot_for(self.mtu()), |inner| inner.slot_len())
-    }
+    /// Returns what the operator should know or see to at this interface, each with its cure.
+    fn warnings(&self) -> Vec<String>;
 
-    /// Returns whether the pool's memory must be one that another process can map.
-    fn shares_memory(&self) -> bool {
-        self.inner().is_some_and(|inner| inner.shares_memory())
-    }
+    // The pool that it shares with the other ports of its bridge.
 
-    /// Takes the pool into use that all ports of the bridge share; called before frames move, and
-    /// again when the pool has new memory.
+    /// Returns the memory that it needs for the interface's MTU now.
+    fn room(&self) -> Room;
+
+    /// Takes the pool into use; called before frames move, and again when the pool has new memory.
     ///
     /// # Errors
     /// When the system refuses to share the pool's memory.
-    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
-        self.inner_mut().map_or(Ok(()), |inner| inner.attach(pool))
-    }
+    fn attach(&mut self, pool: &mut FramePool) -> Result<()>;
 
-    /// Returns what the operator should know or see to at this interface, each with its cure.
-    fn warnings(&self) -> Vec<String> {
-        self.inner().map_or_else(Vec::new, |inner| inner.warnings())
-    }
-
-    /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
-    fn state(&self) -> PortState {
-        built_on(self.inner()).state()
-    }
+    // Frames.
 
     /// Returns descriptors that are readable when frames wait or the interface's state changed.
     /// Those of before a refresh that reopened the port are invalid.
-    fn descriptors(&self) -> Vec<RawFd> {
-        built_on(self.inner()).descriptors()
-    }
+    fn descriptors(&self) -> Vec<RawFd>;
 
     /// Returns the number of rings; ring 0 takes the frames that no other ring is for.
-    fn rings(&self) -> usize {
-        built_on(self.inner()).rings()
-    }
+    fn rings(&self) -> usize;
 
     /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
     /// a super-packet comes whole, as several frames. Returns whether more wait.
@@ -112,75 +80,46 @@ pub trait Port: Send {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
-        built_on(self.inner_mut()).receive(ring, frames_max, pool, out)
-    }
+    ) -> bool;
 
     /// Takes over leading `frames`, at most [`BATCH`], in order. It releases each into `pool` when
     /// it is done with it: now, or in [`Port::reclaim`].
-    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
-        built_on(self.inner_mut()).send(pool, frames)
-    }
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent;
 
-    /// Releases the frames that the interface is done with.
-    fn reclaim(&mut self, pool: &mut FramePool) {
-        if let Some(inner) = self.inner_mut() {
-            inner.reclaim(pool);
-        }
-    }
+    /// Releases the frames that the interface is done with. Called in each turn.
+    fn reclaim(&mut self, pool: &mut FramePool);
+
+    /// Returns when [`Port::reclaim`] must be called next at the latest, in nanoseconds of
+    /// CLOCK_MONOTONIC.
+    fn deadline(&self) -> Option<u64>;
 
     /// Returns the number of the pool's frames that the port holds.
-    fn held(&self) -> usize {
-        self.inner().map_or(0, |inner| inner.held())
-    }
+    fn held(&self) -> usize;
 
-    /// Returns the most frames that the port may hold at once: the pool has them beside those of
-    /// the links.
-    fn held_max(&self) -> usize {
-        self.inner().map_or(0, |inner| inner.held_max())
-    }
+    // The state of the interface.
 
-    /// Returns when [`Port::reclaim`] must be called next, in nanoseconds of CLOCK_MONOTONIC.
-    fn deadline(&self) -> Option<u64> {
-        self.inner()?.deadline()
-    }
+    /// Returns the state as last seen by [`Port::refresh`] or [`Port::send`].
+    fn state(&self) -> PortState;
+
+    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call
+    /// it when a descriptor woke the loop without a frame, and periodically.
+    fn refresh(&mut self) -> PortState;
 
     /// Sets the interface up or down: what is connected to it sees whether it has carrier.
     ///
     /// # Errors
     /// When the privilege is missing, or this kind of port cannot.
-    fn set_up(&mut self, up: bool) -> Result<()> {
-        if let Some(inner) = self.inner_mut() {
-            return inner.set_up(up);
-        }
-        let action = format!("set `{}` up or down", self.interface());
-        Err(SystemError::refused(action, format!("a port of kind {} cannot", self.kind()), ""))
-    }
+    fn set_up(&mut self, up: bool) -> Result<()>;
 
     /// Opens or closes the intake. While it is closed the kernel hands the port no frame, and
     /// counts none as lost; those that it handed over before are received, and sending goes on.
     ///
     /// # Errors
     /// When the system refuses.
-    fn set_intake(&mut self, open: bool) -> Result<()> {
-        built_on(self.inner_mut()).set_intake(open)
-    }
-
-    /// Checks whether the interface still exists, and follows it, also to another name or MTU. Call
-    /// it when a descriptor woke the loop without a frame, and periodically.
-    fn refresh(&mut self) -> PortState {
-        built_on(self.inner_mut()).refresh()
-    }
+    fn set_intake(&mut self, open: bool) -> Result<()>;
 
     /// Returns the counters, with the kernel's counts since they were last read.
-    fn counters(&mut self) -> PortCounters {
-        built_on(self.inner_mut()).counters()
-    }
-}
-
-/// Returns the port that another one is built on, which has to say what that one does not.
-fn built_on<T>(inner: Option<T>) -> T {
-    inner.expect("a port that is built on no other has every method")
+    fn counters(&mut self) -> PortCounters;
 }
 
 /// A kind of port.
@@ -205,12 +144,15 @@ pub type Open = fn(PortConfig, Box<dyn Authority>) -> Result<Box<dyn Port>>;
 /// The memory that a port takes: known before it is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// The length of a slot of the pool; see [`Port::slot_len`].
+    /// The length of a slot of the pool that holds any frame of the interface.
     pub slot_len: usize,
-    /// The most frames of the pool that it holds; see [`Port::held_max`].
+    /// The most frames of the pool that it holds at once: the pool has them beside those of the
+    /// links.
     pub held_max: usize,
     /// The bytes of the rings that it shares with the kernel.
     pub ring_bytes: usize,
+    /// Whether the pool's memory must be one that another process can map.
+    pub shares_memory: bool,
 }
 
 impl Room {
@@ -220,6 +162,7 @@ impl Room {
             slot_len: self.slot_len.max(other.slot_len),
             held_max: self.held_max + other.held_max,
             ring_bytes: self.ring_bytes + other.ring_bytes,
+            shares_memory: self.shares_memory || other.shares_memory,
         }
     }
 
@@ -229,6 +172,7 @@ impl Room {
             slot_len: self.slot_len.max(other.slot_len),
             held_max: self.held_max.max(other.held_max),
             ring_bytes: self.ring_bytes.max(other.ring_bytes),
+            shares_memory: self.shares_memory || other.shares_memory,
         }
     }
 }

@@ -10,10 +10,12 @@
 pub mod history;
 mod queue;
 mod session;
+mod steps;
 mod tap;
 
 pub use session::{Progress, Session};
-pub(crate) use tap::{Steps, Taps};
+pub(crate) use steps::Steps;
+pub(crate) use tap::Taps;
 
 use queue::Sender;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -283,9 +283,10 @@ fn open(
         true => port::open(config)?,
         false => testbed.weir.run(|| port::open(config))??,
     };
-    let mut pool = match port.shares_memory() {
-        true => FramePool::new_shared(8192, port.slot_len()),
-        false => FramePool::new(8192, port.slot_len()),
+    let room = port.room();
+    let mut pool = match room.shares_memory {
+        true => FramePool::new_shared(8192, room.slot_len),
+        false => FramePool::new(8192, room.slot_len),
     };
     port.attach(&mut pool)?;
     Ok((keeper, port, pool))

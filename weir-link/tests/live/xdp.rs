@@ -244,7 +244,7 @@ fn flooded(
 ) -> Result<(Box<dyn Port>, FramePool), Failed> {
     let config = PortConfig { ring_slots: 64, sorting, ..config(LEFT, NATIVE) };
     let mut port = testbed.weir.run(|| port::open(config))??;
-    let mut pool = FramePool::new(frames, port.slot_len());
+    let mut pool = FramePool::new(frames, port.room().slot_len);
     port.attach(&mut pool)?;
     let sender = testbed.client.run(|| Raw::open(END))??;
     for count in 0..FLOOD {
@@ -328,7 +328,7 @@ fn an_empty_pool_counts_what_it_lost() -> Outcome {
 fn frames_of_a_stall_are_old() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let mut port = testbed.weir.run(|| port::open(config(LEFT, NATIVE)))??;
-    let mut pool = FramePool::new(8192, port.slot_len());
+    let mut pool = FramePool::new(8192, port.room().slot_len);
     port.attach(&mut pool)?;
     let sender = testbed.client.run(|| Raw::open(END))??;
     for _ in 0..2 {
@@ -385,12 +385,12 @@ fn sockets_made_anew(kind: &'static str) -> Outcome {
         let pressed = Pressed { authority, sender: first, asked_for_sockets: 0 };
         (kind.open)(config(LEFT, kind.keyword), Box::new(pressed))
     })??;
-    let mut pool = FramePool::new(8192, port.slot_len());
+    let mut pool = FramePool::new(8192, port.room().slot_len);
     port.attach(&mut pool)?;
     Netlink::open_in(&testbed.weir)?.set_mtu(LEFT, 9000)?;
     port.refresh();
-    assert!(port.slot_len() > pool.slot_len(), "the pool must grow");
-    pool.grow(port.slot_len());
+    assert!(port.room().slot_len > pool.slot_len(), "the pool must grow");
+    pool.grow(port.room().slot_len);
     port.attach(&mut pool)?;
     let lost = port.counters().overruns();
     assert!(lost > FLOOD / 10, "{lost} of {FLOOD} frames are known: {:#?}", port.counters());
@@ -412,7 +412,7 @@ fn sockets_made_anew(kind: &'static str) -> Outcome {
 fn renamed() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let mut port = testbed.weir.run(|| port::open(config(LEFT, NATIVE)))??;
-    let mut pool = FramePool::new(8192, port.slot_len());
+    let mut pool = FramePool::new(8192, port.room().slot_len);
     port.attach(&mut pool)?;
     Netlink::open_in(&testbed.weir)?.rename(LEFT, "west0")?;
     assert_eq!((port.refresh(), port.interface()), (PortState::Up, "west0"));
@@ -427,7 +427,7 @@ pub fn part() -> Option<ExitCode> {
 
 fn hold_a_port() -> ExitCode {
     let Ok(mut port) = port::open(config(LEFT, NATIVE)) else { return ExitCode::FAILURE };
-    let mut pool = FramePool::new(8192, port.slot_len());
+    let mut pool = FramePool::new(8192, port.room().slot_len);
     if port.attach(&mut pool).is_err() {
         return ExitCode::FAILURE;
     }

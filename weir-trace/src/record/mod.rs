@@ -16,14 +16,14 @@
 mod block;
 mod error;
 mod fields;
-mod head;
+mod file_head;
 mod read;
 pub mod state;
 mod step;
 mod write;
 
 pub use error::{RecordError, RecordFault};
-pub use head::{File, Head, LaneHead};
+pub use file_head::{File, Head, LaneHead};
 pub use read::{RecordReader, is_record};
 pub use step::{Arrival, Change, End, Fate, Joins, Loss, Step, headers_of};
 pub use write::RecordWriter;

@@ -4,7 +4,7 @@
 //! them. Invariant: what [`Step::write`] writes, [`Step::read`] reads as the same step.
 
 use super::fields::{TakeFields, put_counted};
-use super::head::{File, put_durations, put_files, take_durations, take_files};
+use super::file_head::{File, put_durations, put_files, take_durations, take_files};
 use super::{HEADER_BYTES, HEADER_BYTES_MAX};
 use weir_core::classify::InterfaceId;
 use weir_core::event::{Departure, DropReason, Dropped, Mark};

@@ -95,8 +95,8 @@ pub struct Opened {
 
 impl Opened {
     pub fn new(mut ports: [Box<dyn Port>; 2]) -> Result<Self> {
-        let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
-        let held_max: usize = ports.iter().map(|port| port.held_max()).sum();
+        let slot = ports.iter().map(|port| port.room().slot_len).max().expect("two ports");
+        let held_max: usize = ports.iter().map(|port| port.room().held_max).sum();
         let mut pool = FramePool::new(8192 + held_max as u32, slot);
         for port in &mut ports {
             port.attach(&mut pool)?;
@@ -145,7 +145,7 @@ fn forward(
                     states.push(state);
                 }
             }
-            let slot = ports.iter().map(|port| port.slot_len()).max().expect("two ports");
+            let slot = ports.iter().map(|port| port.room().slot_len).max().expect("two ports");
             if slot > pool.slot_len() {
                 pool.grow(slot);
                 ports.iter_mut().for_each(|port| drop(port.attach(&mut pool)));

@@ -277,7 +277,10 @@ fn a_death_costs_nothing() -> Outcome {
     assert_eq!((found.lost(), found.repeated, found.reordered), (0, 0, 0), "{found:?}");
     assert_eq!(scene.status()?.processes, processes, "the link went on");
     let printed = scene.stop()?;
-    assert!(printed.contains("the page on `link` ended"), "{printed}");
+    assert!(
+        printed.contains("the gateway of `link`, which serves page and API, ended"),
+        "{printed}"
+    );
     Ok(())
 }
 

@@ -1,0 +1,226 @@
+//! What goes into a supervisor and what comes out of it.
+
+use super::settings::Settings;
+use std::fmt;
+use std::time::{Duration, Instant};
+use weir_host::signals::Asked;
+use weir_link::events::Kind;
+
+/// The number of a process: no other child has it until the end of this one was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pid(pub u32);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A child without which the link goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Companion {
+    /// The gateway: it serves page and API.
+    Page,
+    /// It speaks RSVP.
+    Reservations,
+}
+
+/// Which program a forwarder runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// The one that the keeper runs, whatever file has its name now.
+    Same,
+    /// The one that is installed where that was, such as a newer one.
+    Installed,
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Answers [`Question::StartForwarder`]: the process runs.
+    Started(Pid),
+    /// Answers [`Question::StartForwarder`]: it does not run, for this reason.
+    NotStarted(String),
+    /// A forwarder has ended, after its last words, for this reason.
+    Exited(Pid, String),
+    /// A forwarder said something.
+    Said(Pid, Said),
+    /// A forwarder said what a forwarder does not say, as this text tells.
+    Garbled(Pid, String),
+    /// Something happened to reservations.
+    Happened(Kind, String),
+    /// Answers [`Question::ReadFiles`]: what they contain, or why that cannot be put in force.
+    FilesRead(Result<Settings, String>),
+    /// Answers [`Question::LookForPorts`]: the interfaces of the deployment that do not exist.
+    PortsMissing(Vec<String>),
+    /// Answers [`Question::Fallback`], with what was asked for: it is so, or why not.
+    FallbackSet(bool, Result<(), String>),
+    /// Something happened to a companion.
+    Companion(Companion, CompanionEvent),
+    /// A signal came.
+    Signal(Asked),
+    /// It is time to look at what changes slowly; comes about twice a second.
+    Look,
+    /// Everything that waited was told, the last event of each turn. Every forwarder was listened
+    /// to after `heard`: how long the shell was busy since then is no silence of theirs.
+    Tick {
+        /// See above.
+        heard: Instant,
+    },
+}
+
+/// What a forwarder says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// Its ports are open, with a closed intake.
+    Ready {
+        /// What the operator should see to at them.
+        warnings: Vec<String>,
+        /// What is worth knowing of them.
+        notes: Vec<String>,
+    },
+    /// Every port's intake is open now, or closed.
+    Intake(bool),
+    /// A client asks to restart the link from its files.
+    Restart,
+    /// It ends, for this reason.
+    Failed(String),
+    /// It ends, and has flushed so many frames.
+    Ended(u64),
+    /// Something that decides nothing, but is a sign of life.
+    Other,
+}
+
+/// Something that happened to a companion.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CompanionEvent {
+    /// Answers [`Question::Follow`]: what the deployment says of it now, or why that cannot be put
+    /// in force.
+    Followed(Result<Followed, String>),
+    /// Answers [`Question::Start`]: it runs.
+    Started,
+    /// Answers [`Question::Start`]: it does not run, for this reason.
+    NotStarted(String),
+    /// It has ended, after its last words, for this reason.
+    Exited(Pid, String),
+}
+
+/// What a deployment that was read says of a companion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Followed {
+    /// There is to be none; if one ran, it has been ended.
+    Unwanted,
+    /// The same as before.
+    Same,
+    /// Another than before.
+    Other,
+}
+
+/// What the shell is to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Do this, and pass the answer to the supervisor before anything else.
+    Ask(Question),
+    /// End a companion, if it runs. Its end is not told.
+    Stop(Companion),
+    /// Tell a forwarder something. What one that has ended misses does not matter.
+    Tell(Pid, Order),
+    /// End a forwarder at once.
+    Kill(Pid),
+    /// End a forwarder at once, with a dump of its memory where the system keeps one.
+    Abort(Pid),
+    /// What was in force before the files were read is in force again.
+    ReturnToFormerFiles,
+    /// What was in force before the files were read is not needed any more.
+    DropFormerFiles,
+    /// A change of the policy that is on trial is taken back, for this reason; the journal says so.
+    GiveUpTrial(&'static str),
+    /// Let this forwarder ask the process of reservations for sessions, if that runs.
+    Introduce(Pid),
+    /// Write that something happened, and tell this forwarder's clients.
+    Journal(Kind, String, Option<Pid>),
+    /// Write that so many frames were flushed.
+    JournalFlushed(u64),
+    /// Write that a fault begins.
+    Begin(Fault, String),
+    /// Write that a fault is over.
+    End(Fault),
+    /// Print a warning.
+    Warn(String),
+    /// Print a note.
+    Note(String),
+    /// Print what is joined, and that this forwarder carries the traffic.
+    Announce(Pid),
+    /// Print where the page is.
+    AnnouncePage,
+    /// Print the last status of the link.
+    PrintLast,
+    /// Tell the service manager.
+    Service(Progress),
+}
+
+/// What the shell is to do or to find out, and to answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// Start a forwarder of what was read last, beside those that run. The answer is
+    /// [`Event::Started`] or [`Event::NotStarted`].
+    StartForwarder(Program),
+    /// Start a companion of what was read last, in place of one that runs. The answer is
+    /// [`CompanionEvent::Started`] or [`CompanionEvent::NotStarted`].
+    Start(Companion),
+    /// Have this companion follow the deployment. The answer is [`CompanionEvent::Followed`].
+    Follow(Companion),
+    /// Read the deployment anew; the shell keeps what was in force before. The answer is
+    /// [`Event::FilesRead`].
+    ReadFiles,
+    /// Look for the interfaces. The answer is [`Event::PortsMissing`].
+    LookForPorts,
+    /// Let the kernel carry the traffic, or no more. The answer is [`Event::FallbackSet`].
+    Fallback(bool),
+}
+
+/// What a forwarder is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// To open the intake of every port, or to close it. It says when that is so.
+    Intake(bool),
+    /// To send for up to this time what it holds, and to end.
+    Drain(Duration),
+    /// What became of the restart that it asked for.
+    Restarted(Result<String, String>),
+    /// To measure delays anew.
+    Mark,
+    /// What the files contain now.
+    Texts,
+}
+
+/// A fault of a link that its keeper tells of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A forwarder died, and no other one forwards as yet.
+    Death,
+    /// The kernel carries the traffic.
+    Fallback,
+}
+
+/// What a service manager is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Frames pass.
+    Ready,
+    /// The kernel carries the traffic, and no forwarder is started.
+    Absent,
+    /// The link stops.
+    Stopping,
+}
+
+/// How a link ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// As it was asked.
+    Stopped,
+    /// At once, by this second signal.
+    Signal(i32),
+    /// No forwarder can run, for this reason.
+    Failed(String),
+}

@@ -1,0 +1,86 @@
+//! What a lane is made from.
+
+use std::sync::Arc;
+
+use weir_core::account::HISTOGRAMS_MAX;
+use weir_core::classify::Classifier;
+use weir_core::ids::LeafId;
+use weir_core::link::AnyLink;
+use weir_core::parameter::BuildError;
+use weir_core::units::{Duration, Instant};
+use weir_policy::Policy;
+
+use crate::sorter::SortPlan;
+use crate::status::{LaneLabels, Shape};
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::monotonic_ns;
+
+/// The policy of one direction of a bridge.
+pub struct LaneConfig {
+    /// The name in reports.
+    pub name: String,
+    /// The indices of the ports whose frames it takes.
+    pub from: Vec<usize>,
+    /// The index of the port where they leave.
+    pub to: usize,
+    /// The names of the leaves, in their order.
+    pub leaf_names: Vec<String>,
+    /// Chooses the leaf of a frame.
+    pub classifier: Classifier,
+    /// The link that shapes the frames.
+    pub link: Box<dyn AnyLink>,
+    /// Which leaves have a ring of their own at the ports.
+    pub sorting: Option<SortPlan>,
+    /// The most frames that it holds.
+    pub frames_max: u32,
+    /// For each leaf, the age from which its frames are dropped instead of sent; empty if they
+    /// never are.
+    pub sojourn_max: Vec<Duration>,
+    /// Its classes, as readers of the status are told.
+    pub shape: Arc<Shape>,
+}
+
+impl LaneConfig {
+    /// The lane of `policy` from some ports to another, with [`FRAMES_MAX_DEFAULT`] frames and no
+    /// limit of age.
+    ///
+    /// # Errors
+    /// When the link cannot be built.
+    pub fn new(name: &str, (from, to): (Vec<usize>, usize), policy: &Policy) -> Result<Self> {
+        let refused = |error: BuildError| {
+            SystemError::refused("build the policy", error.message, "see `weir check`")
+        };
+        let leaves = (0..policy.link.tree.leaf_count() as u32).map(LeafId);
+        Ok(Self {
+            name: name.to_owned(),
+            from,
+            to,
+            leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
+            classifier: policy.classifier(),
+            link: policy.link.build().map_err(refused)?,
+            sorting: Some(SortPlan::of_policy(policy)),
+            frames_max: FRAMES_MAX_DEFAULT,
+            sojourn_max: Vec::new(),
+            shape: Arc::new(Shape::of(policy)),
+        })
+    }
+
+    /// Returns what readers of the lane are told, in force from now on.
+    pub(super) fn labels(&self) -> LaneLabels {
+        let leaves = |plan: &SortPlan| (0..plan.rings).map(|ring| plan.leaf(ring)).collect();
+        LaneLabels {
+            name: self.name.clone(),
+            from: self.from.clone(),
+            to: self.to,
+            leaves: self.leaf_names.clone(),
+            sojourn_max: self.sojourn_max.clone(),
+            rings: self.sorting.as_ref().map(leaves).unwrap_or_default(),
+            shape: Arc::clone(&self.shape),
+            since: Instant::from_nanos(monotonic_ns()),
+            has_delays: self.leaf_names.len() <= HISTOGRAMS_MAX,
+        }
+    }
+}
+
+/// The frames that a lane may hold, unless told otherwise.
+pub const FRAMES_MAX_DEFAULT: u32 = 8192;

@@ -1,0 +1,94 @@
+//! The way into a lane: which leaf a frame belongs to, and when it counts as offered.
+//!
+//! Invariant: no frame is lost before it is classified, so that what is lost is lost of a leaf.
+
+use std::sync::Arc;
+
+use weir_core::classify::{Classifier, InterfaceId, RuleSet};
+use weir_core::ids::{Handle, LeafId};
+use weir_core::link::{Arrival, Packet, Pending};
+use weir_core::packet::{Headers, UnreadCounts};
+use weir_core::units::Instant;
+
+use crate::port::Received;
+
+/// A frame that a port received, on its way into a lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    pub received: Received,
+    pub headers: &'a Headers,
+    /// The number of the port.
+    pub port: InterfaceId,
+}
+
+/// See the module.
+pub(super) struct Intake {
+    /// Chooses the leaf of a frame.
+    pub classifier: Classifier,
+    /// Frames whose IP header could not be read.
+    pub unread: UnreadCounts,
+}
+
+impl Intake {
+    pub fn new(classifier: Classifier) -> Self {
+        Self { classifier, unread: UnreadCounts::default() }
+    }
+
+    /// Classifies a frame of so many bytes, and returns it as it arrives at the link whose time
+    /// `pending` has.
+    pub fn classify(
+        &mut self,
+        incoming: Incoming<'_>,
+        length: u32,
+        pending: &mut Pending,
+    ) -> Arrival {
+        let Incoming { received, headers, port } = incoming;
+        let at = pending.offer_at(Instant::from_nanos(received.at_ns));
+        self.unread.add(headers);
+        let classified = self.classifier.classify(pending.classify_at(at), port, headers);
+        let packet = Packet {
+            handle: Handle(received.frame.0),
+            length,
+            flow: headers.flow(classified.flow),
+            traffic_class: headers.traffic_class.unwrap_or(0),
+            meter: classified.meter,
+        };
+        Arrival { at, leaf: classified.leaf, packet }
+    }
+
+    /// Lets the class of a leaf join with its rules, or leave without; returns those of before.
+    pub fn seat(&mut self, leaf: LeafId, rules: Option<Arc<RuleSet>>) -> Option<Arc<RuleSet>> {
+        match rules {
+            Some(rules) => self.classifier.join(leaf, rules),
+            None => self.classifier.leave(leaf),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::tests::{frame, policy};
+    use crate::pool::FrameId;
+
+    /// `a` has port 1 and `b` the rest.
+    #[test]
+    fn a_frame_is_offered_at_its_stamp_or_at_the_link_s_time_if_that_is_later() {
+        // The link's time, the stamp, the port of UDP: the leaf, and the instant of the offer.
+        let rows = [(0, 10, 1, 0, 10), (0, 10, 2, 1, 10), (50, 10, 1, 0, 50), (50, 60, 7, 1, 60)];
+        for (now, at_ns, dport, leaf, at) in rows {
+            let mut intake = Intake::new(policy().classifier());
+            let now = Instant::from_nanos(now);
+            let mut pending = Pending::at(now, now, 1);
+            let bytes = frame(dport);
+            let headers = Headers::parse_ethernet(&bytes);
+            let received = Received { frame: FrameId(3), at_ns };
+            let incoming = Incoming { received, headers: &headers, port: InterfaceId(0) };
+            let arrival = intake.classify(incoming, bytes.len() as u32, &mut pending);
+            let offered = (arrival.leaf, arrival.at.as_nanos(), arrival.packet.handle);
+            assert_eq!(offered, (LeafId(leaf), at, Handle(3)), "port {dport} at {at_ns}");
+            assert_eq!(arrival.packet.length as usize, bytes.len());
+            assert_eq!(pending.classified(), arrival.at, "later frames are classified later");
+        }
+    }
+}
