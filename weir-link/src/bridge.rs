@@ -22,8 +22,9 @@ use crate::intake::{Done, Intake, Wish};
 use crate::lane::Lane;
 pub use crate::lane::LaneConfig;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room};
 use crate::recorder::Taps;
+use crate::sorter::Sorting;
 use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LeafCounts, PortCounts, Publisher, Source, Status, port_names,
@@ -134,7 +135,7 @@ impl BridgePort {
             _ => None,
         };
         let plan = plan.filter(|plan| plan.rings > 1)?;
-        Some(Sorting { plan: plan.clone(), number: self.number })
+        Some(Sorting::of(plan, self.number))
     }
 
     fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {

@@ -6,8 +6,10 @@
 //! prints never holds it up ([`weir_host::outlet`]). Invariant: the keeper reads no packet and no
 //! request of a client, and the forwarder opens no file and no interface.
 
+pub mod found;
 pub mod messages;
 pub mod page;
 pub mod restarts;
 pub mod rsvp;
 pub mod service;
+mod tame;

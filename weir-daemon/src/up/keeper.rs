@@ -10,11 +10,12 @@ use super::console::{self, Console, Start};
 use super::journal::Journal;
 use super::orphan::Listeners;
 use super::page::Page;
-use super::reading::Reading;
+use super::reading::{self, Reading};
 use super::rsvp::Reservations;
 use super::running::{Limits, Phase, Running};
 use crate::events::write::PRINT_PATIENCE;
-use crate::keeper::messages::{Command, Plan, Report};
+use crate::keeper::found::Found;
+use crate::keeper::messages::{Command, Opening, Plan, Report};
 use crate::keeper::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use crate::keeper::service::Service;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,7 +30,8 @@ use weir_host::process;
 use weir_host::signals::{Asked, Signals};
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
-use weir_link::authority::Desk;
+use weir_link::authority::Files as DeskFiles;
+use weir_link::change::history::Texts;
 use weir_link::deploy;
 use weir_link::events::{Event, Kind};
 use weir_link::port::PortConfig;
@@ -51,6 +53,8 @@ pub struct Keeper<'a> {
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
+    /// The one that has read its policies, until it opens the ports.
+    pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
     /// The page on it, if there is one.
@@ -118,6 +122,7 @@ impl Keeper<'_> {
             awaits: false,
             succeeds: false,
             before: None,
+            next: None,
         };
         if !shift.forwarders.is_empty() {
             shift.goes_on();
@@ -161,6 +166,8 @@ struct Shift<'a> {
     succeeds: bool,
     /// What was read before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
+    /// What a forwarder that reads its policies is to run.
+    next: Option<Deployment>,
 }
 
 /// What was read from files.
@@ -187,25 +194,32 @@ impl Shift<'_> {
         }
     }
 
-    /// Starts a forwarder, beside the one that runs if one does.
+    /// Starts a forwarder of what runs, beside the one that runs if one does. The first one has
+    /// been started already.
     fn start(&mut self, program: Program) -> Result<(), String> {
-        let Keeper { plan, socket, .. } = &mut self.keeper;
-        socket.api = ApiSocket::renew(socket.api.take(), plan.api.as_ref())?;
-        let start = || {
-            let Keeper { plan, ports, socket, claim, deployment, .. } = &self.keeper;
-            let listeners = socket.listeners();
-            let desk = match self.forwarders.last() {
-                Some(other) => Desk::beside(&other.desk, ports.clone())?,
-                None => Desk::new(ports.clone()),
-            };
-            let door = (listeners.as_slice(), Limits::of(deployment));
-            let forwarder = Running::start(program, plan.clone(), door, desk)?;
-            forwarder.give_claim(claim)?;
-            Ok(forwarder)
+        let Keeper { plan, deployment, reader, .. } = &mut self.keeper;
+        let forwarder = match reader.take() {
+            Some(forwarder) => forwarder,
+            None => {
+                let task = reading::again(plan, deployment);
+                let known = (Default::default(), Limits::of(deployment));
+                Running::read(program, task, known).map_err(|error| error.to_string())?
+            }
         };
-        let started: Result<_, SystemError> = start();
-        self.forwarders.push(started.map_err(|error| error.to_string())?);
-        Ok(())
+        self.forwarders.push(forwarder);
+        self.open_ports(self.forwarders.len() - 1)
+    }
+
+    /// Lets a forwarder open its ports, as soon as it has read its policies.
+    fn open_ports(&mut self, index: usize) -> Result<(), String> {
+        let Keeper { plan, ports, socket, claim, .. } = &mut self.keeper;
+        socket.api = ApiSocket::renew(socket.api.take(), plan.api.as_ref())?;
+        let (others, forwarder) = self.forwarders.split_at_mut(index);
+        let opening = Opening { history: plan.history.clone(), api: plan.api.clone() };
+        let beside = (ports.clone(), others.last().map(|other| &other.desk));
+        let opened = forwarder[0].open(opening, &socket.listeners(), beside);
+        let opened = opened.and_then(|()| forwarder[0].give_claim(claim));
+        opened.map_err(|error| error.to_string())
     }
 
     fn run(&mut self) -> Result<End, String> {
@@ -293,18 +307,22 @@ impl Shift<'_> {
     /// Lets the forwarder that carries traffic put in force what the files contain now.
     fn hang_up(&mut self) {
         self.keeper.journal.tell(Kind::HungUp, "");
-        let texts = self.texts_now();
-        if let Some(one) = self.forwarders.iter().find(|one| one.carries()) {
-            one.tell(&texts);
+        if let Some(index) = self.forwarders.iter().position(Running::carries) {
+            self.give_texts(index);
         }
     }
 
-    /// Returns what the files contain now. The forwarder checks it.
-    fn texts_now(&self) -> Command {
+    /// Tells a forwarder what the file of the deployment contains now. It checks it, and asks for
+    /// the files that it names.
+    fn give_texts(&mut self, index: usize) {
         let path = &self.keeper.path;
         let read = Reading::anew(path).map_err(|error| error.to_string());
-        let texts = read.and_then(Reading::into_texts);
-        Command::Texts(texts.map_err(|why| format!("cannot read {}: {why}", path.display())))
+        let texts = read.and_then(|reading| reading.texts());
+        if let Ok(texts) = &texts {
+            self.forwarders[index].desk.files = DeskFiles::beside(texts.clone());
+        }
+        let texts = texts.map_err(|why| format!("cannot read {}: {why}", path.display()));
+        self.forwarders[index].tell(&Command::Texts(texts));
     }
 
     /// Lets every forwarder send what it holds and end.
@@ -315,7 +333,7 @@ impl Shift<'_> {
         self.keeper.service.stopping();
         for forwarder in &mut self.forwarders {
             match forwarder.phase {
-                Phase::Opening => {
+                Phase::Reading | Phase::Opening => {
                     forwarder.process.kill();
                     forwarder.enter(Phase::Draining);
                 }
@@ -330,6 +348,7 @@ impl Shift<'_> {
         for _ in 0..REPORTS_MAX {
             let Some(report) = self.forwarders[index].hear() else { return };
             match report {
+                Report::Read(found) => self.go_on_from(index, &found),
                 Report::Ready { warnings, notes } => {
                     let told = |kind, text: &String| self.keeper.console.tell(kind, text);
                     warnings.iter().for_each(|text| told("warning", text));
@@ -345,8 +364,12 @@ impl Shift<'_> {
                     self.keeper.journal.write(&event);
                 }
                 Report::Restart => self.restart(index),
-                Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
-                Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
+                Report::ReadAnew => self.give_texts(index),
+                Report::Changed(entry) => {
+                    // What was read for it is in force.
+                    self.forwarders[index].desk.files = DeskFiles::default();
+                    self.keeper.plan.history.push(*entry);
+                }
                 Report::Joined(joined, entry) => {
                     self.keeper.plan.history.push_joined(&joined, *entry);
                 }
@@ -415,14 +438,16 @@ impl Shift<'_> {
             self.asker = Some(self.forwarders[index].process.number());
             return;
         }
-        let checked = self.read_anew();
-        let started = checked.and_then(|()| self.start(process::installed_program()));
-        if let Err(why) = started {
-            self.forget_files();
-            // Who asked gets all of it.
-            self.keeper.journal.tell(Kind::RestartRefused, &render::headline(&why));
-            self.forwarders[index].tell(&Command::Restarted(Err(why)));
+        if let Err(why) = self.read_anew() {
+            self.refuse_restart(index, why);
         }
+    }
+
+    /// What the files say is not put in force; who asked for that gets all of the reason.
+    fn refuse_restart(&mut self, index: usize, why: String) {
+        self.forget_files();
+        self.keeper.journal.tell(Kind::RestartRefused, &render::headline(&why));
+        self.forwarders[index].tell(&Command::Restarted(Err(why)));
     }
 
     /// Does what a forwarder asked for while another one was ending.
@@ -437,7 +462,7 @@ impl Shift<'_> {
         }
     }
 
-    /// Reads the deployment anew; a wrong one changes nothing.
+    /// Reads the deployment anew, and has a forwarder read its policies.
     fn read_anew(&mut self) -> Result<(), String> {
         if self.stopping.is_some() {
             return Err("the link is stopping".to_owned());
@@ -445,26 +470,59 @@ impl Shift<'_> {
         let place = self.keeper.path.display().to_string();
         let read = Reading::anew(&self.keeper.path);
         let reading = read.map_err(|error| format!("cannot read {place}: {error}"))?;
-        if reading.outcome.failed() {
-            return Err(reading.describe());
+        let Ok(mut texts) = reading.texts() else {
+            return Err(Found::of(&reading.outline, false).describe(&reading.name));
+        };
+        // Classes that joined stay, whatever the files say of others.
+        let last = self.keeper.plan.history.last().and_then(|last| last.texts.as_ref());
+        texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
+        let forwarder = reading.start(process::installed_program(), reading.task(texts))?;
+        self.forwarders.push(forwarder);
+        self.next = reading.outline.plan;
+        Ok(())
+    }
+
+    /// A forwarder has read its policies: with errors in them it ends. One of files that were read
+    /// anew may open its ports if the rest of them can be followed, too.
+    fn go_on_from(&mut self, index: usize, found: &Found) {
+        let forwarder = &mut self.forwarders[index];
+        if found.errors > 0 {
+            forwarder.failure = Some(found.describe(&self.keeper.path.display().to_string()));
+            forwarder.is_refused = true;
+            return;
         }
-        let (deployment, mut plan, ports) = reading.split();
+        if forwarder.phase != Phase::Reading {
+            // It runs what runs already.
+            return;
+        }
+        let texts = forwarder.desk.files.texts().clone();
+        let Some(deployment) = self.next.take() else { return };
+        let followed = self.follow(deployment, texts).and_then(|()| self.open_ports(index));
+        if let Err(why) = followed {
+            let forwarder = &mut self.forwarders[index];
+            (forwarder.failure, forwarder.is_refused) = (Some(why), true);
+            forwarder.process.kill();
+        }
+    }
+
+    /// Puts in force what was read anew; what cannot be followed changes nothing.
+    fn follow(&mut self, deployment: Deployment, texts: Texts) -> Result<(), String> {
         let now = &self.keeper.deployment;
         if !fits(now, &deployment) {
             return Err(format!(
-                "{place} names other interfaces, another name or another control socket than the \
+                "{} names other interfaces, another name or another control socket than the \
                  running link `{}`; stop that one and start again",
+                self.keeper.path.display(),
                 now.name
             ));
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
-        plan.api = api::read(&deployment)?;
+        let api = api::read(&deployment)?;
         self.adapt(&deployment)?;
-        plan.history = self.keeper.plan.history.clone();
-        // Classes that joined stay, whatever the files say of others.
-        let last = plan.history.last().and_then(|last| last.texts.as_ref());
-        plan.texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
+        let Plan { keeper, owner, history, .. } = self.keeper.plan.clone();
+        let mut plan = Plan { texts, keeper, owner, history, api };
         plan.note_start(realtime_ns(), None);
+        let ports = deploy::port_configs(&deployment);
         let keeper = &mut self.keeper;
         self.before = Some(Files {
             deployment: std::mem::replace(&mut keeper.deployment, deployment),
@@ -523,16 +581,20 @@ impl Shift<'_> {
         if self.stopping.is_some() || dead.phase == Phase::Draining {
             return Ok(());
         }
+        if dead.phase == Phase::Reading {
+            self.next = None;
+        }
         if !self.has_run {
             return Err(why);
         }
         let number = dead.process.number();
         if !self.forwarders.is_empty() && !dead.carried() {
-            self.forget_files();
-            let text = format!("the new forwarder (process {number}) ended: {why}");
-            self.keeper.journal.tell(Kind::RestartRefused, &text);
+            let text = match dead.is_refused {
+                true => why,
+                false => format!("the new forwarder (process {number}) ended: {why}"),
+            };
             self.asker = None;
-            self.forwarders[0].tell(&Command::Restarted(Err(text)));
+            self.refuse_restart(0, text);
             self.tell_joined(0);
             return Ok(());
         }
@@ -548,7 +610,7 @@ impl Shift<'_> {
         // One that was about to take over does so now.
         match self.forwarders.iter().position(|one| one.phase == Phase::Ready) {
             Some(ready) => self.open(ready),
-            None if self.forwarders.iter().any(|one| one.phase == Phase::Opening) => {}
+            None if self.forwarders.iter().any(Running::begins) => {}
             None => return self.replace(&why),
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! A forwarder, as its keeper sees it.
 
-use crate::keeper::messages::{Command, PROTOCOL, Plan, Report};
+use crate::keeper::found::Found;
+use crate::keeper::messages::{Command, Opening, PROTOCOL, Report, Task};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command as Program;
@@ -9,8 +10,10 @@ use weir_host::channel::Channel;
 use weir_host::claim::Claim;
 use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
-use weir_link::authority::Desk;
+use weir_host::watch;
+use weir_link::authority::{Desk, Files};
 use weir_link::events::{Event, Kind, Role};
+use weir_link::port::PortConfig;
 use weir_policy::deployment::Deployment;
 
 /// A forwarder and how far it is.
@@ -27,6 +30,8 @@ pub struct Running {
     limits: Limits,
     /// Why it ends, if it said so.
     pub failure: Option<String>,
+    /// Whether its files were refused, which is why it ends.
+    pub is_refused: bool,
     /// Whether it carried traffic when it was told to abort.
     carried: bool,
     /// The faults that it told of and that are not over, at most [`FAULTS_MAX`].
@@ -44,6 +49,8 @@ pub struct Running {
 /// How far a forwarder is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
+    /// It reads its policies, or waits for its ports.
+    Reading,
     /// It opens its ports.
     Opening,
     /// Its ports are open and take nothing.
@@ -68,16 +75,15 @@ impl Phase {
 }
 
 impl Running {
-    /// Starts `program` as a forwarder, which begins with a closed intake and asks at this desk for
-    /// what needs a privilege.
+    /// Starts `program` as a forwarder, which reads its texts, and of these files those that they
+    /// lack, and says what it found.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start(
+    pub fn read(
         mut program: Program,
-        plan: Plan,
-        (listeners, limits): (&[BorrowedFd<'_>], Limits),
-        desk: Desk,
+        task: Task,
+        (files, limits): (Files, Limits),
     ) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
         let (commands, their_commands) = Channel::pair()?;
@@ -86,10 +92,55 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
-        let running = Self::new((process, Phase::Opening), (authority, commands), desk, limits);
-        running.commands.send(&Command::Plan(Box::new(plan)), listeners)?;
-        running.give_spare()?;
+        let desk = Desk::of_files(files);
+        let running = Self::new((process, Phase::Reading), (authority, commands), desk, limits);
+        running.commands.send(&Command::Read(Box::new(task)), &[])?;
         Ok(running)
+    }
+
+    /// Waits until it has read its texts; returns what it found. For a keeper without a link.
+    ///
+    /// # Errors
+    /// When it ends without that, or takes too long; the text says why.
+    pub fn await_found(&mut self) -> std::result::Result<Found, String> {
+        loop {
+            let watched: Vec<_> = self.descriptors().collect();
+            watch::readable(&watched, FOUND_INTERVAL).map_err(|error| error.to_string())?;
+            let ended = self.process.ended();
+            self.serve();
+            while let Some(report) = self.hear() {
+                match report {
+                    Report::Read(found) => return Ok(*found),
+                    Report::Failed(why) => self.failure = Some(why),
+                    _ => {}
+                }
+            }
+            if let Some(how) = ended {
+                return Err(self.failure.take().unwrap_or(how));
+            }
+            self.end_if_overdue(Instant::now());
+        }
+    }
+
+    /// Lets it open its ports, with a closed intake; beside another one, which has this desk, it
+    /// shares what can exist only once. Its descriptors are those of the sockets that it serves.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open(
+        &mut self,
+        opening: Opening,
+        listeners: &[BorrowedFd<'_>],
+        (ports, other): (Vec<PortConfig>, Option<&Desk>),
+    ) -> Result<()> {
+        self.desk = match other {
+            Some(other) => Desk::beside(other, ports)?,
+            None => Desk::new(ports),
+        };
+        self.commands.send(&Command::Open(Box::new(opening)), listeners)?;
+        self.give_spare()?;
+        self.enter(Phase::Opening);
+        Ok(())
     }
 
     /// A forwarder whose keeper died, with new channels to it.
@@ -122,6 +173,7 @@ impl Running {
             heard: now,
             limits,
             failure,
+            is_refused: false,
             carried: false,
             faults: Vec::new(),
             commands,
@@ -232,14 +284,15 @@ impl Running {
         let is_late = self.phase_max().is_some_and(|limit| in_phase > limit);
         let is_quiet = self.limits.watchdog.is_some_and(|watchdog| quiet > watchdog);
         match self.phase {
-            Phase::Opening if is_late => {
-                let seconds = OPENING_MAX.as_secs();
-                let slow = format!("it did not open its ports within {seconds} s");
+            Phase::Reading | Phase::Opening if is_late => {
+                let what =
+                    if self.phase == Phase::Reading { "read its files" } else { "open its ports" };
+                let slow = format!("it did not {what} within {} s", OPENING_MAX.as_secs());
                 self.failure.get_or_insert(slow);
                 self.process.kill();
             }
             Phase::Draining | Phase::Aborting if is_late => self.process.kill(),
-            Phase::Opening | Phase::Draining | Phase::Aborting => {}
+            Phase::Reading | Phase::Opening | Phase::Draining | Phase::Aborting => {}
             _ if is_late => self.abort(self.lateness()),
             _ if is_quiet => {
                 self.abort("it gave no sign of life and was told to abort".to_owned());
@@ -261,7 +314,7 @@ impl Running {
     /// Returns how long it may stay in its phase; `None` if for ever.
     fn phase_max(&self) -> Option<Duration> {
         match self.phase {
-            Phase::Opening => Some(OPENING_MAX),
+            Phase::Reading | Phase::Opening => Some(OPENING_MAX),
             Phase::Taking | Phase::Closing => Some(HAND_OVER_MAX),
             // A ready one waits for the end of one that closes its intake or aborts.
             Phase::Ready | Phase::Forwarding => None,
@@ -284,6 +337,11 @@ impl Running {
         [Some(self.process.as_fd()), commands, authority].into_iter().flatten()
     }
 
+    /// Returns whether it reads its policies or opens its ports.
+    pub fn begins(&self) -> bool {
+        matches!(self.phase, Phase::Reading | Phase::Opening)
+    }
+
     /// Returns whether it carries traffic, or is about to stop doing so.
     pub fn carries(&self) -> bool {
         self.phase.is_of_traffic()
@@ -296,7 +354,7 @@ impl Running {
 }
 
 /// How long a forwarder may take.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Limits {
     /// To send what it holds.
     pub drain: Duration,
@@ -340,7 +398,9 @@ impl Limits {
 const FAULTS_MAX: usize = 256;
 /// Asks of a forwarder that are served before something else is done.
 const ASKS_MAX: usize = 64;
-/// To open its ports: a policy of a million classes takes seconds.
+/// How often one that reads is looked at.
+const FOUND_INTERVAL: Duration = Duration::from_millis(50);
+/// To read its files, and to open its ports: a policy of a million classes takes seconds.
 const OPENING_MAX: Duration = Duration::from_secs(60);
 /// For its loops to begin or to stop taking frames: more than a busy machine makes them pause.
 const HAND_OVER_MAX: Duration = Duration::from_secs(10);
@@ -377,10 +437,11 @@ mod tests {
 
     #[test]
     fn a_phase_that_waits_for_a_loop_has_an_end() {
-        use Phase::{Aborting, Closing, Draining, Forwarding, Opening, Ready, Taking};
-        for phase in [Opening, Ready, Taking, Forwarding, Closing, Draining] {
+        use Phase::{Aborting, Closing, Draining, Forwarding, Opening, Reading, Ready, Taking};
+        for phase in [Reading, Opening, Ready, Taking, Forwarding, Closing, Draining] {
             check(phase, None, 2, phase, "");
         }
+        check(Reading, None, 61, Reading, "did not read its files within 60 s");
         check(Opening, None, 61, Opening, "did not open its ports within 60 s");
         check(Taking, None, 11, Aborting, "did not begin to take frames within 10 s");
         check(Closing, None, 11, Aborting, "did not cease to take frames within 10 s");
