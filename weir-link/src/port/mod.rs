@@ -11,8 +11,8 @@ use std::os::fd::RawFd;
 
 use crate::authority::{Authority, Courier};
 use crate::pool::{FrameId, FramePool};
-use crate::sorter::Sorting;
 pub use crate::sorter::RINGS_MAX;
+use crate::sorter::Sorting;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 use weir_host::error::{Result, SystemError};
