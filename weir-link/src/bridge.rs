@@ -88,6 +88,7 @@ pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
 }
 
 /// Where a bridge gets a port from.
+#[expect(clippy::large_enum_variant, reason = "there are few, and for a moment only")]
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
     Config(PortConfig),

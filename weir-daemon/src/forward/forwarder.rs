@@ -172,7 +172,11 @@ fn forward(
         // This thread, and those of clients, have time: only the loops are real-time threads. One
         // that stays in the class is no fault of the link.
         let _stays = realtime::leave();
-        while !stop.load(Ordering::Relaxed) && attendant.turn(wake) {}
+        while !stop.load(Ordering::Relaxed) {
+            if !attendant.turn(wake) {
+                break;
+            }
+        }
         drain_ns.store(attendant.drain.as_nanos() as u64, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
         bells.iter().for_each(|bell| bell.ring());
