@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::TEXT_MAX;
+use super::tame::TEXT_MAX;
 use weir_control::web::Api;
 use weir_host::printable::fit;
 
