@@ -119,7 +119,7 @@ impl Connection {
         work: Option<Box<dyn Turns>>,
         mut random: Random,
     ) -> Self {
-        let payload_max = plan.mtu.get() - ip_header - UDP_HEADER;
+        let payload_max = (plan.mtu.get() - ip_header - UDP_HEADER).min(PAYLOAD_MAX);
         let hosts = ["sender", "receiver"].map(|name| Host {
             random: Random::stream(random.bits(), name),
             alarm: Alarm::default(),
@@ -584,6 +584,8 @@ static PATTERN: [u8; PERIOD * 256] = {
 };
 /// The other end, for quinn: with one connection it makes no difference.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
+/// [rfc9000 §16] quinn writes the length of a long packet as a number of two bytes.
+const PAYLOAD_MAX: u16 = (1 << 14) - 1;
 const UDP_HEADER: u16 = 8;
 /// [rfc9002 §7.2]
 const INITIAL_WINDOW: u64 = 14_720;

@@ -2,9 +2,9 @@
 
 use super::codes;
 use super::source::{bounded, mtu, read_or};
-use super::tcp::{initial_window, optional, transfer, window};
+use super::tcp::{initial_window, optional, transfer, window_from};
 use crate::scenario::{Mtu, Quic, QuicCongestion};
-use weir_core::units::Duration;
+use weir_core::units::{Bytes, Duration};
 use weir_policy::codes as common;
 use weir_policy::finding::Report;
 use weir_policy::reader::{Node, Table};
@@ -31,7 +31,8 @@ pub(crate) fn connection(
     let foreign = foreign(table, report);
     let congestion = congestion(table, report);
     let initial = optional(table, "initial_window", report, initial_window);
-    let window = optional(table, "window", report, window);
+    let window =
+        optional(table, "window", report, |node, report| window_from(WINDOW_MIN, node, report));
     let ack_delay = optional(table, "ack_delay", report, ack_delay);
     let ecn = read_or(table.field("ecn"), "off", report, |node, report| {
         node.choice(&["off", "classic"], report)
@@ -111,6 +112,9 @@ const TCP_ONLY: [&str; 12] = [
     "quick_acks",
     "timestamps",
 ];
+/// quinn tells of new room once it is an eighth of the window: of less than 8 bytes that is
+/// nothing, and both hosts would tell without end.
+const WINDOW_MIN: Bytes = Bytes::new(8);
 /// The granularity of quinn's timers.
 const ACK_DELAY_MIN: Duration = Duration::from_millis(1);
 /// [rfc9000 §18.2]

@@ -115,7 +115,7 @@ fn sender(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Op
 /// `sack`, `rto_min`.
 fn repair(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let sack = read_or(table.field("sack"), None, report, flag);
-    let rto_min = optional(table, "rto_min", report, bounded);
+    let rto_min = optional(table, "rto_min", report, rto_min);
     match sack? {
         Some(true) if !config.sack => {
             (config.sack, config.dsack, config.recovery) = (true, true, Recovery::linux());
@@ -131,10 +131,21 @@ fn repair(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Op
     }
     if let Some(least) = rto_min? {
         let rto = &mut config.rto;
-        rto.min = least.max(Duration::from_millis(1));
+        rto.min = least;
         (rto.initial, rto.max) = (rto.initial.max(rto.min), rto.max.max(rto.min));
     }
     Some(())
+}
+
+fn rto_min(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
+    let least = bounded(node, report)?;
+    if least >= RTO_MIN_MIN {
+        return Some(least);
+    }
+    let message = format!("{least} is less than {RTO_MIN_MIN}");
+    let cure = "write a time such as `200 ms`";
+    report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+    None
 }
 
 /// `window`, `window_max`, `ack_delay`, `quick_acks`, `timestamps`.
@@ -212,12 +223,17 @@ pub(super) fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<Ini
     None
 }
 
-pub(super) fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+fn window(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
+    window_from(Bytes::new(1), node, report)
+}
+
+/// A receiver's buffer of at least so many bytes.
+pub(super) fn window_from(least: Bytes, node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
     let bytes = node.bytes(report)?;
-    if (1..=WINDOW_MAX.get()).contains(&bytes.get()) {
+    if (least..=WINDOW_MAX).contains(&bytes) {
         return Some(bytes);
     }
-    let message = format!("{bytes} is not in 1 B to {WINDOW_MAX}");
+    let message = format!("{bytes} is not in {least} to {WINDOW_MAX}");
     let cure = "write what the receiver buffers, such as `64 KiB`";
     report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
     None
@@ -280,3 +296,5 @@ const CONTROLLERS: [(&str, Congestion); 6] = [
 ];
 const ECN: [(&str, EcnMode); 3] =
     [("off", EcnMode::Off), ("classic", EcnMode::Active), ("accurate", EcnMode::Accurate)];
+/// The granularity of a sender's timer.
+const RTO_MIN_MIN: Duration = Duration::from_millis(1);

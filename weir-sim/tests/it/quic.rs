@@ -220,6 +220,18 @@ fn no_datagram_is_longer_than_the_mtu() {
 
 /// All that a sender sends at first is lost, before a queue that TCP's slow start keeps full.
 #[test]
+fn the_longest_packets_and_the_smallest_window_carry_a_transfer() {
+    let mtu = Mtu::new(65_535).expect("it is in range");
+    for plan in [Quic { mtu, ..bulk() }, Quic { window: Bytes::new(8), ..bulk() }] {
+        let transfer = Some(Transfer { bytes: Bytes::new(200), think: None });
+        let report = run(&over_a_link(100, vec![quic("bulk", 0, Quic { transfer, ..plan })]));
+        let quic = report.source("bulk").and_then(|source| source.quic);
+        assert!(quic.is_some_and(|quic| quic.packets < 1000), "{report}");
+        assert_eq!(report.source("bulk").map(|source| source.lost.packets), Some(0), "{report}");
+    }
+}
+
+#[test]
 fn a_connection_whose_handshake_is_lost_goes_on() {
     let mut plan = Tcp { return_delay: Duration::from_millis(10), ..Tcp::default() };
     plan = plan.with_congestion(Congestion::Reno).with_window(Bytes::new(4_000_000));

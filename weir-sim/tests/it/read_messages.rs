@@ -231,6 +231,7 @@ fn wrong_values_of_tcp_are_named() {
                 268435.456 KB",
             ),
             ("initial_window = 10", "W013 `initial_window` of source `x`: `10` has no unit"),
+            ("rto_min = \"999 us\"", "W015 `rto_min` of source `x`: 999 us is less than 1 ms"),
             (
                 "slow_start = \"segments\"",
                 "W016 `slow_start` of source `x`: `segments` is not one of `bytes`, `acks`",
@@ -428,6 +429,7 @@ fn wrong_keys_of_quic_are_named() {
                 "W311 source `x`: QUIC over IPv4 needs an MTU of at least 1228 bytes",
             ),
             ("proto = \"tcp\"", "W311 source `x`: its packets are not UDP's"),
+            ("window = \"7 B\"", "W015 `window` of source `x`: 7 B is not in 8 B to 268435.456 KB"),
         ],
     );
     check_source("name = \"x\"\nkind = \"web\"\ntransport = \"quic\"", &[("sack = true", &sack)]);
