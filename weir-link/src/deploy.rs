@@ -21,7 +21,20 @@ use weir_host::wait::{WaitPolicy, usable_cpus};
 /// # Errors
 /// When a link cannot be built.
 pub fn bridges(deployment: &Deployment) -> Result<Vec<BridgeConfig>> {
-    deployment.bridges.iter().map(|bridge| config(deployment, bridge)).collect()
+    bridges_sorted(deployment, &sort_plans(deployment))
+}
+
+/// As [`bridges`], of a deployment whose directions have these plans.
+///
+/// # Errors
+/// When a link cannot be built.
+pub fn bridges_sorted(deployment: &Deployment, plans: &[SortPlan]) -> Result<Vec<BridgeConfig>> {
+    deployment.bridges.iter().map(|bridge| config((deployment, plans), bridge)).collect()
+}
+
+/// Returns how frames of each direction are sorted into rings.
+pub fn sort_plans(deployment: &Deployment) -> Vec<SortPlan> {
+    deployment.directions.iter().map(|direction| SortPlan::of_policy(&direction.policy)).collect()
 }
 
 /// Returns the ports of a deployment by number, each as its bridge opens it but for how it sorts
@@ -30,19 +43,15 @@ pub fn port_configs(deployment: &Deployment) -> Vec<PortConfig> {
     (0..deployment.ports.len()).map(|number| port_config(deployment, number)).collect()
 }
 
-/// Returns what the kernel cannot keep apart: classes that share the ring of the default class, so
-/// that a flood in one of them takes frames of the others.
-pub fn notes(deployment: &Deployment) -> Vec<String> {
-    let of = |direction: &Direction| {
-        let policy = &direction.policy;
-        let name = |leaf| policy.leaf_name(leaf).to_owned();
-        SortPlan::of_policy(policy).notes(&sorted(deployment, direction), name)
-    };
-    let said = |direction: &Direction| {
-        let notes = of(direction).into_iter();
+/// Returns what the kernel cannot keep apart where directions have these plans: classes that share
+/// the ring of the default class, so that a flood in one of them takes frames of the others.
+pub fn notes(deployment: &Deployment, plans: &[SortPlan]) -> Vec<String> {
+    let said = |(direction, plan): (&Direction, &SortPlan)| {
+        let name = |leaf| direction.policy.leaf_name(leaf).to_owned();
+        let notes = plan.notes(&sorted(deployment, direction), name).into_iter();
         notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
     };
-    deployment.directions.iter().flat_map(said).collect()
+    deployment.directions.iter().zip(plans).flat_map(said).collect()
 }
 
 /// Returns which files that a deployment needs while it runs are missing on this machine: the
@@ -120,11 +129,14 @@ fn ranges(cpus: &[usize]) -> String {
     format!("{noun} {}", runs.collect::<Vec<_>>().join(", "))
 }
 
-fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<BridgeConfig> {
+fn config(
+    (deployment, plans): (&Deployment, &[SortPlan]),
+    bridge: &deployment::Bridge,
+) -> Result<BridgeConfig> {
     let port = |&port: &usize| BridgePort::new(port as u16, port_config(deployment, port));
     Ok(BridgeConfig {
         ports: bridge.ports.iter().map(port).collect(),
-        lanes: lanes(deployment, bridge)?,
+        lanes: lanes((deployment, plans), bridge)?,
         wait: match deployment.wait {
             deployment::Wait::Hybrid => WaitPolicy::Hybrid,
             deployment::Wait::Block => WaitPolicy::Block,
@@ -159,31 +171,35 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
 }
 
 /// A lane for each direction, and for the ways that none shapes one for each port where they end.
-fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<LaneConfig>> {
+fn lanes(
+    (deployment, plans): (&Deployment, &[SortPlan]),
+    bridge: &deployment::Bridge,
+) -> Result<Vec<LaneConfig>> {
     let lane = |Way { name, from, to, direction }| match direction {
-        Some(direction) => shaped(direction, from, to),
+        Some(way) => shaped(&deployment.directions[way], (from, to), &plans[way]),
         None => unshaped(name, from, to, deployment.pool),
     };
     ways(deployment, bridge).into_iter().map(lane).collect()
 }
 
 /// A lane to be.
-struct Way<'d> {
+struct Way {
     name: String,
     /// Places among the ports of the bridge.
     from: Vec<usize>,
     to: usize,
-    /// What shapes it.
-    direction: Option<&'d Direction>,
+    /// The number of the direction that shapes it.
+    direction: Option<usize>,
 }
 
-fn ways<'d>(deployment: &'d Deployment, bridge: &deployment::Bridge) -> Vec<Way<'d>> {
+fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<Way> {
     let index = |port: usize| bridge.ports.iter().position(|one| *one == port);
     let mut ways = Vec::new();
-    for direction in bridge.directions.iter().map(|way| &deployment.directions[*way]) {
+    for &number in &bridge.directions {
+        let direction = &deployment.directions[number];
         let from = direction.from.iter().filter_map(|&port| index(port)).collect();
         let to = index(direction.to).unwrap_or_default();
-        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(direction) });
+        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(number) });
     }
     for (to, &port) in bridge.ports.iter().enumerate() {
         let is_unshaped =
@@ -200,18 +216,22 @@ fn ways<'d>(deployment: &'d Deployment, bridge: &deployment::Bridge) -> Vec<Way<
     ways
 }
 
-fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConfig> {
-    let lane = LaneConfig::new(&direction.name, (from, to), &direction.policy)?;
-    let sojourn_max = direction.sojourn_max.clone();
-    Ok(LaneConfig { frames_max: direction.pool, sojourn_max, ..lane })
+fn shaped(
+    direction: &Direction,
+    ends: (Vec<usize>, usize),
+    plan: &SortPlan,
+) -> Result<LaneConfig> {
+    let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
+    let (sorting, sojourn_max) = (Some(plan.clone()), direction.sojourn_max.clone());
+    Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, ..lane })
 }
 
 /// A lane through which frames pass at once.
 fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
     let outcome = policy::parse(&unshaped_policy(), UNSHAPED);
     let policy = outcome.plan.expect("the policy has no errors");
-    let lane = LaneConfig::new(&name, (from, to), &policy)?;
-    Ok(LaneConfig { sorting: None, frames_max, ..lane })
+    let lane = LaneConfig::unsorted(&name, (from, to), &policy)?;
+    Ok(LaneConfig { frames_max, ..lane })
 }
 
 /// Returns what a record of a deployment's link begins with, at `epoch_ns` of the wall clock;
@@ -230,6 +250,7 @@ pub fn record_head(deployment: &Deployment, files: Vec<File>, epoch_ns: u64) -> 
     for (number, bridge) in (0..).zip(&deployment.bridges) {
         let port = |index: usize| bridge.ports[index] as u16;
         for Way { name, from, to, direction } in ways(deployment, bridge) {
+            let direction = direction.map(|way| &deployment.directions[way]);
             let policy = direction.map_or(UNSHAPED.to_owned(), |it| it.path.display().to_string());
             head.lanes.push(LaneHead {
                 name,

@@ -47,8 +47,8 @@ use weir_link::bridge::{Bridge, BridgeConfig};
 use weir_link::change::history::Texts;
 use weir_link::deploy;
 use weir_link::events::{self, Kind};
+use weir_link::sorter::SortPlan;
 use weir_policy::deployment::Deployment;
-use weir_policy::finding::Outcome;
 
 /// Why a process does not come to forward.
 #[derive(Debug)]
@@ -91,6 +91,14 @@ pub struct Unprivileged {
     task: Task,
     dropped: Dropped,
     warnings: Vec<String>,
+}
+
+/// What such a process has read.
+struct Policies {
+    deployment: Deployment,
+    texts: Texts,
+    /// How frames of each direction are sorted into rings.
+    plans: Vec<SortPlan>,
 }
 
 /// A process that has read its policies and whose ports are open, with a closed intake.
@@ -149,10 +157,10 @@ impl Unprivileged {
     /// # Errors
     /// When something is wrong in the files, or the ports cannot be opened.
     pub fn open(mut self, keeper: &Channel) -> std::result::Result<Opened, Stop> {
-        let (deployment, texts) = self.read(keeper)?;
+        let Policies { deployment, texts, plans } = self.read(keeper)?;
         let Self { courier, mut signals, task, dropped, mut warnings } = self;
         // Links are built while the keeper claims the interfaces.
-        let configs = deploy::bridges(&deployment)?;
+        let configs = deploy::bridges_sorted(&deployment, &plans)?;
         let (opening, mut descriptors) = await_opening(keeper, &mut signals)?;
         let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
         let Opening { history, api } = opening;
@@ -175,20 +183,26 @@ impl Unprivileged {
 
     /// Reads the deployment and its policies. Classes that had joined and do not fit its files any
     /// more are left out.
-    fn read(&mut self, keeper: &Channel) -> std::result::Result<(Deployment, Texts), Stop> {
+    fn read(&mut self, keeper: &Channel) -> std::result::Result<Policies, Stop> {
         let Self { courier, task, warnings, .. } = self;
         let mut texts = std::mem::take(&mut task.texts);
         let ask = |path: &Path| courier.read(path);
         let mut outcome = texts::complete(&mut texts, &ask).0;
-        if outcome.failed() && !texts.added.is_empty() {
+        let leaves_joined = outcome.failed() && !texts.added.is_empty();
+        if leaves_joined {
             warnings
                 .push("the classes that had joined do not fit the files any more, and go".into());
             texts.added.clear();
             outcome = texts::complete(&mut texts, &ask).0;
         }
-        keeper.send(&Report::Read(Box::new(found(&outcome, task.colour))), &[])?;
-        let deployment = outcome.plan.map(Deployment::with_places).ok_or(Stop::Told)?;
-        Ok((deployment, texts))
+        let outcome = outcome.map(Deployment::with_places);
+        let plans = outcome.plan.as_ref().map(deploy::sort_plans).unwrap_or_default();
+        let sorted = |deployment| deploy::notes(deployment, &plans);
+        let notes = outcome.plan.as_ref().map(sorted).unwrap_or_default();
+        let found = Found { notes, leaves_joined, ..Found::of(&outcome, task.colour) };
+        keeper.send(&Report::Read(Box::new(found)), &[])?;
+        let deployment = outcome.plan.ok_or(Stop::Told)?;
+        Ok(Policies { deployment, texts, plans })
     }
 }
 
@@ -225,12 +239,6 @@ impl Sandboxed {
     pub fn run(self, keeper: Channel) -> Result<()> {
         Forwarder::new(self.0.link).run(self.0.outside, keeper)
     }
-}
-
-/// Describes what reading found, and what the kernel cannot keep apart.
-fn found(outcome: &Outcome<Deployment>, colour: bool) -> Found {
-    let notes = outcome.plan.as_ref().map(deploy::notes).unwrap_or_default();
-    Found { notes, ..Found::of(outcome, colour) }
 }
 
 /// Returns an API on a TCP address, with a copy of its listener for the next keeper.

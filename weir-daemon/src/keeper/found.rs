@@ -25,6 +25,9 @@ pub struct Found {
     pub findings: Vec<Value>,
     /// What the kernel cannot keep apart, if there is no error.
     pub notes: Vec<String>,
+    /// Whether the classes that had joined the link do not fit its files any more, and were left
+    /// out.
+    pub leaves_joined: bool,
 }
 
 impl Found {
@@ -39,6 +42,7 @@ impl Found {
             summary: render::summary(findings),
             findings: findings.iter().map(json).collect(),
             notes: Vec::new(),
+            leaves_joined: false,
         }
     }
 

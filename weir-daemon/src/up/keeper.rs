@@ -12,7 +12,7 @@ use super::orphan::Listeners;
 use super::page::Page;
 use super::reading::{self, Reading};
 use super::rsvp::Reservations;
-use super::running::{Heard, Running};
+use super::running::{Heard, REPORTS_MAX, Running};
 use crate::events::write::PRINT_PATIENCE;
 use crate::keeper::found::Found;
 use crate::keeper::messages::{Command, Opening, Plan, Report};
@@ -152,8 +152,16 @@ struct Shell<'a> {
     passing: Option<events::Event>,
     /// What was read before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
-    /// The deployment whose policies this forwarder reads, until it is in force.
-    next: Option<(Pid, Reading)>,
+    /// The deployment that was read anew, until it is in force.
+    next: Option<Next>,
+}
+
+/// A deployment that was read anew, and whose policies a forwarder reads.
+struct Next {
+    reader: Pid,
+    reading: Reading,
+    /// Whether the classes that joined the link fit these policies, and stay.
+    keeps_joined: bool,
 }
 
 /// What was read from files.
@@ -251,7 +259,7 @@ impl Shell<'_> {
     /// Takes what the keeper itself keeps of a report; returns what the supervisor needs of it.
     fn receive(&mut self, index: usize, report: Report) -> Said {
         match report {
-            Report::Read(found) => return Said::Read(self.judge(&found)),
+            Report::Read(found) => return Said::Read(self.judge(index, &found)),
             Report::Ready { warnings, notes } => return Said::Ready { warnings, notes },
             Report::Intake(is_open) => return Said::Intake(is_open),
             Report::Restart => return Said::Restart,
@@ -267,8 +275,6 @@ impl Shell<'_> {
             }
             Report::ReadAnew => self.give_texts(index),
             Report::Changed(entry) => {
-                // What was read for it is in force.
-                self.forwarders[index].desk.files = DeskFiles::default();
                 self.keeper.plan.history.push(*entry);
             }
             Report::Joined(joined, entry) => {
@@ -282,7 +288,11 @@ impl Shell<'_> {
     }
 
     /// Returns the errors that a forwarder found in its files, if there are any.
-    fn judge(&self, found: &Found) -> Result<(), String> {
+    fn judge(&mut self, index: usize, found: &Found) -> Result<(), String> {
+        let pid = self.forwarders[index].pid();
+        if let Some(next) = self.next.as_mut().filter(|next| next.reader == pid) {
+            next.keeps_joined = !found.leaves_joined;
+        }
         match found.errors {
             0 => Ok(()),
             _ => Err(found.describe(&self.keeper.path.display().to_string())),
@@ -319,7 +329,7 @@ impl Shell<'_> {
                 self.listen(index)?;
             }
             let mut dead = self.forwarders.remove(index);
-            self.next.take_if(|(reader, _)| *reader == dead.pid());
+            self.next.take_if(|next| next.reader == dead.pid());
             dead.take_ends().for_each(|end| self.keeper.journal.write(&end));
             self.handle(Event::Exited(dead.pid(), how))?;
         }
@@ -441,7 +451,8 @@ impl Shell<'_> {
         let (forwarder, has_read) = match (edition, reader.take()) {
             (Edition::Anew, _) => {
                 let (forwarder, reading) = self.read_anew()?;
-                self.next = Some((forwarder.pid(), reading));
+                let reader = forwarder.pid();
+                self.next = Some(Next { reader, reading, keeps_joined: true });
                 (forwarder, false)
             }
             (Edition::InForce, Some(reader)) => (reader, true),
@@ -483,7 +494,7 @@ impl Shell<'_> {
         let read = Reading::anew(path).map_err(|error| error.to_string());
         let texts = read.and_then(|reading| reading.texts());
         if let Ok(texts) = &texts {
-            self.forwarders[index].desk.files = DeskFiles::beside(texts.clone());
+            self.forwarders[index].desk.files.follow(&texts.deployment);
         }
         let texts = texts.map_err(|why| format!("cannot read {}: {why}", path.display()));
         self.forwarders[index].tell(&Command::Texts(texts));
@@ -495,21 +506,31 @@ impl Shell<'_> {
         let read = Reading::anew(&self.keeper.path);
         let reading = read.map_err(|error| format!("cannot read {place}: {error}"))?;
         let mut texts = reading.texts().map_err(|_no_text| reading.describe())?;
-        // Classes that joined stay, whatever the files say of others.
-        let last = self.keeper.plan.history.last().and_then(|last| last.texts.as_ref());
-        texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
+        self.add_joined(&mut texts);
         let forwarder = reading.start(process::installed_program(), reading.task(texts))?;
         Ok((forwarder, reading))
+    }
+
+    /// Gives texts the classes that joined by now: they stay, whatever the files say of others.
+    fn add_joined(&self, texts: &mut Texts) {
+        let last = self.keeper.plan.history.last().and_then(|last| last.texts.as_ref());
+        texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
     }
 
     /// Lets a forwarder that has read its policies open its ports. What it read anew is put in
     /// force, and its settings returned; what cannot be followed changes nothing.
     fn go_on_from(&mut self, pid: Pid) -> Result<Option<Settings>, String> {
         let index = self.place(pid);
-        let Some((_, reading)) = self.next.take_if(|(reader, _)| *reader == pid) else {
+        let Some(next) = self.next.take_if(|next| next.reader == pid) else {
             return self.open_ports(index).map(|()| None);
         };
-        let texts = self.forwarders[index].desk.files.texts().clone();
+        let Next { reading, keeps_joined, .. } = next;
+        let mut texts = self.forwarders[index].desk.files.texts().clone();
+        // One may have joined while they were read: the history that it gets has that.
+        texts.added.clear();
+        if keeps_joined {
+            self.add_joined(&mut texts);
+        }
         // A forwarder may not say what is plain.
         let deployment = reading.sound()?;
         let settings = Settings::of(&deployment);
@@ -637,8 +658,6 @@ pub fn adopt(path: &Path, (listener, api): Listeners) -> Result<ControlSocket, S
     Ok(ControlSocket { path: path.to_owned(), listener, api, file })
 }
 
-/// Reports of one forwarder that are heard before something else is done.
-const REPORTS_MAX: usize = 256;
 /// How often that many are heard of one that has ended: more than a channel holds.
 const LAST_LISTENS: usize = 8;
 /// How soon an interface that came back is claimed again.

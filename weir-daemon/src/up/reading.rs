@@ -73,10 +73,11 @@ impl Reading {
         let mut found = forwarder.await_found()?;
         if found.errors == 0 && self.outline.failed() {
             // It does not say what is plain.
-            forwarder.process.kill();
             found = Found::of(&self.outline, colour);
         }
         if found.errors > 0 {
+            // It ends by itself, unless it was taken over.
+            forwarder.process.kill();
             forwarder.process.wait();
             return Ok(Checked { reading: self, found, forwarder: None });
         }

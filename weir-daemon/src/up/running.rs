@@ -87,19 +87,23 @@ impl Running {
         }
     }
 
-    /// Serves it, and listens until it says what it found or nothing more as yet; notes why it
-    /// fails.
+    /// Serves it, and listens until it says what it found or nothing more as yet, to at most
+    /// [`REPORTS_MAX`] reports; notes why it fails.
     fn hear_found(&mut self, failure: &mut Option<String>) -> Option<Found> {
         let mut garbled = self.serve();
-        let found = loop {
+        let mut found = None;
+        for _ in 0..REPORTS_MAX {
             match self.hear() {
-                Heard::Nothing => break None,
-                Heard::Report(Report::Read(found)) => break Some(*found),
+                Heard::Nothing => break,
+                Heard::Report(Report::Read(read)) => {
+                    found = Some(*read);
+                    break;
+                }
                 Heard::Report(Report::Failed(why)) => *failure = Some(why),
                 Heard::Report(_) => {}
                 Heard::Garbled(why) => garbled = Some(why),
             }
-        };
+        }
         if let Some(why) = garbled {
             failure.get_or_insert(why);
             self.process.kill();
@@ -250,6 +254,8 @@ fn garbled(error: &SystemError) -> Option<String> {
     (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
+/// Reports of one forwarder that are heard before something else is done.
+pub(super) const REPORTS_MAX: usize = 256;
 /// Faults of one forwarder that are remembered: more than a link can have at once.
 const FAULTS_MAX: usize = 256;
 /// How often one that reads is looked at.

@@ -47,7 +47,15 @@ impl Files {
         Self { texts, reads: true }
     }
 
-    /// Returns the deployment with the files that were read.
+    /// Has the files of this deployment be read from now on. If it is the one of before, files that
+    /// were read stay known, and a reading that goes on is not disturbed.
+    pub fn follow(&mut self, deployment: &File) {
+        if !self.reads || self.texts.deployment != *deployment {
+            *self = Self::beside(Texts { deployment: deployment.clone(), ..Texts::default() });
+        }
+    }
+
+    /// Returns the deployment with the files that were read, each as it was read last.
     pub fn texts(&self) -> &Texts {
         &self.texts
     }
@@ -58,19 +66,28 @@ impl Files {
     /// When no text that was read names it, there are too many, or the system refuses.
     pub fn read(&mut self, path: &Path) -> io::Result<Contents> {
         let name = path.display().to_string();
-        if let Some(known) = self.texts.files.iter().find(|file| file.name == name) {
-            return Ok(Contents::Text(known.text.clone()));
+        let known = self.texts.files.iter().position(|file| file.name == name);
+        match known {
+            Some(place) if !self.reads => {
+                return Ok(Contents::Text(self.texts.files[place].text.clone()));
+            }
+            // It may contain something else by now.
+            Some(place) => self.texts.files[place].text.clear(),
+            None if self.reads && self.is_named(&name) => {}
+            None => return Err(io::Error::other(UNNAMED)),
         }
-        if !self.reads || !self.is_named(&name) {
-            return Err(io::Error::other(UNNAMED));
-        }
-        if self.texts.files.len() >= FILES_MAX || self.texts.bytes() >= BYTES_MAX {
+        let is_full = known.is_none() && self.texts.files.len() >= FILES_MAX;
+        if is_full || self.texts.bytes() >= BYTES_MAX {
             let why = format!("the files are more than {FILES_MAX}, or {BYTES_MAX} bytes");
             return Err(io::Error::other(why));
         }
         Ok(match String::from_utf8(read_named(path)?) {
             Ok(text) => {
-                self.texts.files.push(File { name, text: text.clone() });
+                let file = File { name, text: text.clone() };
+                match known {
+                    Some(place) => self.texts.files[place] = file,
+                    None => self.texts.files.push(file),
+                }
                 Contents::Text(text)
             }
             Err(error) => Contents::Bytes(error.into_bytes()),
@@ -141,6 +158,33 @@ mod tests {
         check(&["p/up.toml", "list.csv"], &["p/up.toml"]);
         check(&["p/bytes.csv"], &["p/bytes.csv"]);
         check(&["p/up.toml", "p/../secret", "/etc/passwd"], &["p/up.toml"]);
+    }
+
+    #[test]
+    fn a_file_is_read_again_and_a_reading_that_goes_on_is_not_disturbed() {
+        let folder = std::env::temp_dir().join(format!("weir-again-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("there is room");
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("room");
+        write("p.toml", "list = 'first.csv'");
+        write("first.csv", "1");
+        let name = folder.join("d.toml").display().to_string();
+        let deployment = File { name, text: "policy = 'p.toml'".to_owned() };
+        let mut files = Files::default();
+        let read = |files: &mut Files, name: &str| {
+            files.read(&folder.join(name)).ok().map(Contents::into_bytes)
+        };
+        assert_eq!(read(&mut files, "p.toml"), None, "nothing is read without a deployment");
+        files.follow(&deployment);
+        assert_eq!(read(&mut files, "p.toml"), Some(b"list = 'first.csv'".to_vec()));
+        files.follow(&deployment);
+        assert_eq!(read(&mut files, "first.csv"), Some(b"1".to_vec()), "the policy names it");
+        write("p.toml", "list = 'other.csv'");
+        assert_eq!(read(&mut files, "p.toml"), Some(b"list = 'other.csv'".to_vec()));
+        let known: Vec<_> = files.texts().files.iter().map(|file| file.text.as_str()).collect();
+        assert_eq!(known, ["list = 'other.csv'", "1"]);
+        files.follow(&File { text: "policy = 'q.toml'".to_owned(), ..deployment });
+        assert_eq!(read(&mut files, "p.toml"), None, "another deployment does not name it");
+        fs::remove_dir_all(&folder).expect("it is there");
     }
 
     #[test]

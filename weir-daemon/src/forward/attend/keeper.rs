@@ -204,7 +204,7 @@ pub(super) mod tests {
     }
 
     /// Gives a link the channels of a next keeper; returns that one's end.
-    fn spare(keeper: &Channel) {
+    pub fn spare(keeper: &Channel) {
         let pairs = [(); 2].map(|()| Channel::pair().expect("there are descriptors"));
         let [(authority, own_authority), (commands, own_commands)] = &pairs;
         let process = std::fs::File::open("/proc/self/stat").expect("it is there");

@@ -98,6 +98,8 @@ impl Requests {
         Ok(())
     }
 
+    /// Gives another keeper what is its own. That one replaces this process, so what clients would
+    /// change from now on would be lost with it.
     fn hand_over(
         &self,
         keeper: &mut KeeperLink,
@@ -105,6 +107,7 @@ impl Requests {
     ) -> Result<Vec<OwnedFd>, String> {
         let (ends, loss) = keeper.hand_over(self.policies.history())?;
         loss.into_iter().for_each(|loss| health.keep(loss.end_now()));
+        self.policies.set_leaving(true);
         Ok(ends)
     }
 
@@ -168,11 +171,13 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keeper::tests::{heard, link};
+    use super::super::keeper::tests::{heard, link, spare};
     use super::*;
     use crate::forward::attend::health;
     use crate::forward::policies;
     use std::sync::mpsc::{self, TryRecvError};
+    use weir_control::protocol::{Answer, Request};
+    use weir_control::service::Peer;
     use weir_link::events;
 
     /// The parts of a forwarder without bridges, and what is around them.
@@ -216,6 +221,22 @@ mod tests {
             self.wishes.send(wish(reply)).expect("it is heard");
             self.turn();
             outcome
+        }
+
+        /// Returns why a change is refused.
+        fn refuses_change(&self) -> String {
+            let change = Request::Class {
+                direction: None,
+                add: None,
+                remove: Vec::new(),
+                dry_run: false,
+                reason: String::new(),
+            };
+            let peer = Peer { uid: Some(0), token: None };
+            match self.requests.policies.meet(&change, &peer).answer {
+                Answer::Error(why) => why,
+                other => format!("{other:?}"),
+            }
         }
 
         fn told(&self) -> Vec<String> {
@@ -264,6 +285,28 @@ mod tests {
         assert!(refusal(&world.ask(Wish::Restart)).contains("takes the link over"));
         assert!(refusal(&world.ask(Wish::ReadAnew)).contains("name the deployment"));
         assert!(refusal(&world.ask(Wish::HandOver)).contains("no channels"));
+    }
+
+    #[test]
+    fn nothing_is_changed_while_another_process_is_to_take_over() {
+        let mut world = World::new();
+        let changes = |world: &World| world.refuses_change().contains("has places");
+        assert!(changes(&world), "{}", world.refuses_change());
+        let _outcome = world.ask(Wish::Restart);
+        assert!(world.refuses_change().contains("the link restarts"));
+        world.requests.restarted(Err("the file is wrong".to_owned()));
+        assert!(changes(&world));
+        spare(world.other.as_ref().expect("there is a keeper"));
+        assert!(world.keeper.handle(1).is_none());
+        world.lose_keeper();
+        assert!(changes(&world));
+        let next = world.ask(Wish::HandOver).recv().expect("there is an outcome");
+        let next = next.expect("it has channels");
+        assert!(world.refuses_change().contains("the link restarts"));
+        drop(next);
+        assert!(world.keeper.handle(2).is_some(), "the next one is gone, too");
+        world.requests.lose_keeper();
+        assert!(changes(&world));
     }
 
     #[test]
