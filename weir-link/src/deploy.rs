@@ -216,11 +216,7 @@ fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<Way> {
     ways
 }
 
-fn shaped(
-    direction: &Direction,
-    ends: (Vec<usize>, usize),
-    plan: &SortPlan,
-) -> Result<LaneConfig> {
+fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> Result<LaneConfig> {
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
     let (sorting, sojourn_max) = (Some(plan.clone()), direction.sojourn_max.clone());
     Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, ..lane })
