@@ -128,7 +128,7 @@ impl Connection {
         let initial = self.hosts.each_ref().map(|host| host.initial(connection).0);
         let endpoint = &mut self.hosts[side as usize].endpoint;
         while let Some(segment) = endpoint.emit(now) {
-            self.did.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
+            self.did.retransmitted += u64::from(segment.again.is_some());
             if let Some(noted) = &mut self.noted {
                 let initial = [initial[side as usize], initial[1 - side as usize]];
                 noted.note(Place { at: now, connection, side, initial }, &segment, endpoint);
@@ -143,6 +143,7 @@ impl Transport for Connection {
         let Some(turn) = self.transfers.next() else { return };
         self.turn = turn;
         self.number += 1;
+        self.did.begun += 1;
         let [sender, receiver] = &mut self.hosts;
         let config = &self.config;
         self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
@@ -185,6 +186,9 @@ impl Transport for Connection {
         match &content {
             Content::Segment(segment) => endpoint.receive(now, segment),
             _ => endpoint.wake(now),
+        }
+        if let (Side::Sender, Some(rtt)) = (side, endpoint.take_rtt()) {
+            self.did.rtts.record(rtt);
         }
         let mut served = Served::default();
         match side {

@@ -123,7 +123,7 @@ impl Endpoint {
         self.set_now(now);
         self.wake_opening();
         if self.state >= State::Established && !self.sender.fire() {
-            self.end();
+            self.give_up();
         }
         self.receiver.fire();
         if self.quiet_until.is_some_and(|until| until <= now) {
@@ -172,7 +172,7 @@ impl Endpoint {
             return Some(self.data_segment(outgoing, options));
         }
         self.sender.pause();
-        if !self.receiver.ack.due_now {
+        if !self.receiver.ack.due_now && self.receiver.early.is_none() {
             return None;
         }
         let mut segment = Segment { seq: self.initial.at(self.sender.next), ..Segment::default() };
@@ -293,6 +293,11 @@ impl Endpoint {
         core::mem::take(&mut sender.report)
     }
 
+    /// Returns the newest round trip, if one was measured since the last call.
+    pub fn take_rtt(&mut self) -> Option<Duration> {
+        self.sender.newest_rtt.take()
+    }
+
     /// Returns the bytes that the other side acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.sender.report.acknowledged
@@ -340,6 +345,12 @@ impl Endpoint {
     fn set_now(&mut self, now: Instant) {
         self.settled = false;
         (self.sender.now, self.receiver.now) = (now, now);
+    }
+
+    /// Ends the connection, as the other side does not answer.
+    pub(crate) fn give_up(&mut self) {
+        self.sender.report.given_up += 1;
+        self.end();
     }
 
     /// Ends the connection at once.
