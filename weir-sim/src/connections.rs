@@ -33,8 +33,6 @@ pub struct TcpReport {
     pub established: u32,
     /// SYNs sent again by either side.
     pub syns_again: u32,
-    /// Connections that the senders gave up after too many repetitions without an answer.
-    pub given_up: u32,
     /// Segments with data or a FIN that were sent again.
     pub retransmitted: u64,
     /// Of them, those whose loss acknowledgements showed.
@@ -91,7 +89,6 @@ impl Connections {
             connections: self.begun,
             established: sent.established,
             syns_again: sent.syns_again + self.syns_again,
-            given_up: sent.given_up,
             retransmitted: self.retransmitted,
             lost: sent.lost,
             timed_out: sent.timed_out,
@@ -124,7 +121,6 @@ impl TcpReport {
         let head = [
             "TCP source",
             "SYNs\nagain",
-            "given\nup",
             "again",
             "of them\nlost",
             "timed\nout",
@@ -139,13 +135,12 @@ impl TcpReport {
             "path\n%",
             "transfers",
         ];
-        Table::new(head).optional(&[1, 2, 4, 5, 6, 7, 8, 9, 15])
+        Table::new(head).optional(&[1, 3, 4, 5, 6, 7, 8, 14])
     }
 
     pub(crate) fn cells(&self, name: &str) -> Vec<String> {
         let counts = [
             self.syns_again.into(),
-            self.given_up.into(),
             self.retransmitted,
             self.lost,
             self.timed_out,

@@ -476,7 +476,7 @@ impl QuicReport {
             "p99",
             "transfers",
         ];
-        Table::new(head).optional(&[6, 9])
+        Table::new(head).optional(&[1, 2, 6, 9])
     }
 
     pub(crate) fn cells(&self, name: &str) -> Vec<String> {

@@ -123,7 +123,7 @@ impl Endpoint {
         self.set_now(now);
         self.wake_opening();
         if self.state >= State::Established && !self.sender.fire() {
-            self.give_up();
+            self.end();
         }
         self.receiver.fire();
         if self.quiet_until.is_some_and(|until| until <= now) {
@@ -345,12 +345,6 @@ impl Endpoint {
     fn set_now(&mut self, now: Instant) {
         self.settled = false;
         (self.sender.now, self.receiver.now) = (now, now);
-    }
-
-    /// Ends the connection, as the other side does not answer.
-    pub(crate) fn give_up(&mut self) {
-        self.sender.report.given_up += 1;
-        self.end();
     }
 
     /// Ends the connection at once.

@@ -52,7 +52,7 @@ impl Endpoint {
         let most = if passive { retries.syn_ack } else { retries.syn };
         if self.opening.retries >= most.saturating_add(if passive { 0 } else { retries.syn_linear })
         {
-            return self.give_up();
+            return self.end();
         }
         self.opening.retries += 1;
         self.sender.report.syns_again += 1;

@@ -48,8 +48,6 @@ pub struct Report {
     pub established: u32,
     /// SYNs sent again, with acknowledgement or without.
     pub syns_again: u32,
-    /// Connections given up after too many repetitions of what the other side did not answer.
-    pub given_up: u32,
     /// Segments with data sent, those sent again included.
     pub data_segments: u64,
     /// Segments with data or a FIN sent again as acknowledgements showed their loss.
@@ -83,7 +81,6 @@ impl Report {
     pub fn add(&mut self, other: &Report) {
         self.established += other.established;
         self.syns_again += other.syns_again;
-        self.given_up += other.given_up;
         self.data_segments += other.data_segments;
         self.lost += other.lost;
         self.timed_out += other.timed_out;

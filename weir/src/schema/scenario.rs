@@ -405,6 +405,8 @@ const WAY: &[Row] = &[
         "With the framing `atm`: what the rate counts.",
     ),
     ("delay", TIME, "0 s", "From the last bit on the wire to its arrival."),
+    ("jitter", TIME, "0 s", "The most that `delay` grows by chance; packets overtake each other."),
+    ("loss", SHARE, "0 %", "The part of the packets that is lost behind the wire, by chance."),
     ("driver", What::Table(DRIVER), "line", "What lies between the scheduler and the wire."),
     ("tick", What::Text, "waits end exactly", "A frequency such as `100 Hz`, at which waits end."),
 ];
