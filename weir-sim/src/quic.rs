@@ -16,7 +16,7 @@ use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::{InitialWindow, Quic, QuicCongestion};
 use crate::schedule::Transfers;
-use crate::script::{Turn, Turns};
+use crate::script::{Playback, Turn, Turns};
 use crate::transport::{Alarm, Served, Side, Transport};
 use bytes::{Bytes, BytesMut};
 use handshake::Null;
@@ -285,6 +285,11 @@ impl Connection {
         let _ = chunks.finalize();
         self.progress.received - before
     }
+
+    /// Returns how the receiver's playback went so far, if it plays.
+    pub fn playback(&self) -> Option<Playback> {
+        self.transfers.playback()
+    }
 }
 
 impl Transport for Connection {
@@ -307,8 +312,8 @@ impl Transport for Connection {
         self.plan.return_delay
     }
 
-    fn think(&self) -> Option<Duration> {
-        self.turn.pause
+    fn think(&mut self, took: Duration) -> Option<Duration> {
+        self.transfers.pause(self.turn, took)
     }
 
     fn wakes(&mut self, side: Side, at: Instant) -> bool {

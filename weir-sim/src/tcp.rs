@@ -9,7 +9,7 @@ use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::Tcp;
 use crate::schedule::Transfers;
-use crate::script::{Turn, Turns};
+use crate::script::{Playback, Turn, Turns};
 use crate::segments::{Place, Segments};
 use crate::transport::{Alarm, Served, Side, Transport};
 use std::sync::Arc;
@@ -136,6 +136,11 @@ impl Connection {
             out.push(Content::Segment(segment));
         }
     }
+
+    /// Returns how the receiver's playback went so far, if it plays.
+    pub fn playback(&self) -> Option<Playback> {
+        self.transfers.playback()
+    }
 }
 
 impl Transport for Connection {
@@ -164,8 +169,8 @@ impl Transport for Connection {
         self.return_delay
     }
 
-    fn think(&self) -> Option<Duration> {
-        self.turn.pause
+    fn think(&mut self, took: Duration) -> Option<Duration> {
+        self.transfers.pause(self.turn, took)
     }
 
     fn wakes(&mut self, side: Side, at: Instant) -> bool {

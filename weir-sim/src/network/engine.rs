@@ -570,7 +570,7 @@ impl<'a> Engine<'a> {
         let connection = self.runners[source as usize].transport();
         let served = connection.serve(at, side, content, &mut self.sending);
         let connection_number = connection.number();
-        let think = if served.completed.is_some() { connection.think() } else { None };
+        let think = served.completed.and_then(|took| connection.think(took));
         self.note(source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));

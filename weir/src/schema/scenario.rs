@@ -203,7 +203,7 @@ const KINDS: &[Kind] = &[
     ("ttcp", "The test program: buffers of one size.", &[TCP, BUFFERS, TRANSPORT], &[]),
     ("nttcp", "The test program, over UDP.", &[BUFFERS, ACCESS], &[]),
     ("voip", "One direction of a call.", &[VOIP], &[]),
-    ("video", "Pictures at equal intervals.", &[VIDEO], &[]),
+    ("video", "Pictures at equal intervals, or fetched.", &[VIDEO, TCP, FETCHED], &[]),
     ("web", "A reader of pages over TCP or QUIC.", &[WEB, PERIOD, TCP, CARRIER], &[]),
     ("ftp", "Files over TCP or QUIC, one after another.", &[FTP, PERIOD, TCP, CARRIER], &[]),
     ("capture", "Recorded packets at their times.", &[CAPTURE], &["file"]),
@@ -324,6 +324,16 @@ const VIDEO: &[Row] = &[
     ("variation", What::Fraction, "0.3", "Their standard deviation to the mean, 0 to 5."),
     ("packet", SIZE_OF, "1400 B", "The most bytes of a picture in a packet."),
     ("rate", RATE, "100 Mbit/s", "Of the sender's interface."),
+];
+const FETCHED: &[Row] = &[
+    (
+        "transport",
+        What::Words(&["udp", "tcp", "quic"]),
+        "udp",
+        "With `tcp` or `quic`, whose keys hold then, a player fetches it; without `packet`, `rate`.",
+    ),
+    ("segment", TIME, "4 s", "With `tcp` or `quic`: what the player asks for at once."),
+    ("buffer", TIME, "30 s", "With `tcp` or `quic`: what the player holds at most."),
 ];
 const WEB: &[Row] = &[
     ("pages", MANY, "10", "Pages of a session."),
