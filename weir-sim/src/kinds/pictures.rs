@@ -2,8 +2,8 @@
 //!
 //! Of each group of pictures the first is coded by itself (I) and several times as long as the
 //! others (P), which hold only changes. Sizes of one kind have a lognormal or a gamma distribution
-//! around their mean, as those of MPEG films do `[rose95]`. Invariant: the mean rate of the pictures
-//! is the one that is written.
+//! around their mean, as those of MPEG films do `[rose95]`. Invariant: the mean rate of the
+//! pictures is the one that is written.
 
 use crate::random::Random;
 use crate::read::source::{fraction, read_or};

@@ -1,9 +1,10 @@
 //! `video` over TCP or QUIC: a player that fetches a film in segments and shows it.
 //!
-//! It asks for one segment after the other, each on a connection of its own: at once until it holds
-//! as much as its buffer takes, and then whenever there is room for another. It begins to show when
-//! the first is there, and again after a stall when the next is; what it asks for does not depend on
-//! the rate that it meets. Invariant: it never holds more than its buffer when it asks.
+//! It asks for one segment after the other, each on a connection of its own: at once until it
+//! holds as much as its buffer takes, and then whenever there is room for another. It begins to
+//! show when the first is there, and again after a stall when the next is; what it asks for does
+//! not depend on the rate that it meets. Invariant: it never holds more than its buffer when it
+//! asks.
 
 use super::pictures::Pictures;
 use super::{Context, Part, Turn, Turns, Work, carried};
