@@ -1,12 +1,14 @@
 //! The texts of a deployment: checked again, and with single values set, as `weir set` does it.
 
 use crate::protocol::Setting;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use weir_link::change::history::{File, Texts};
 use weir_policy::deployment::{self, Deployment, Direction};
 use weir_policy::edit::{self, Edit};
+use weir_policy::file::{self, ReadFile};
 use weir_policy::finding::Outcome;
 
 /// Checks a deployment again from what was read.
@@ -22,6 +24,52 @@ pub fn read_again(texts: &Texts) -> Outcome<Deployment> {
 /// As [`read_again`], for a link: with a leaf for each place of the policies.
 pub fn of_link(texts: &Texts) -> Outcome<Deployment> {
     read_again(texts).map(Deployment::with_places)
+}
+
+/// Checks a deployment as [`read_again`]. Files that its texts lack are read by `read_file`, and
+/// the texts have them then. The error says which one could not be read: the first, with findings
+/// on all.
+pub fn complete(
+    texts: &mut Texts,
+    read_file: ReadFile<'_>,
+) -> (Outcome<Deployment>, Result<(), String>) {
+    let unread = Cell::new(None);
+    let File { name, text } = texts.deployment.clone();
+    let known = RefCell::new(texts);
+    let read = |path: &Path| {
+        let name = path.display().to_string();
+        if let Some(text) = known.borrow().file(&name) {
+            return Ok(text.into_bytes());
+        }
+        let bytes = read_file(path).inspect_err(|error| {
+            let before = unread.take();
+            unread.set(before.or_else(|| Some(format!("it names {name}: {error}"))));
+        })?;
+        match String::from_utf8(bytes) {
+            Ok(text) => {
+                known.borrow_mut().files.push(File { name: name.clone(), text });
+                Ok(known.borrow().file(&name).expect("it was read").into_bytes())
+            }
+            // A finding tells of it.
+            Err(error) => Ok(error.into_bytes()),
+        }
+    };
+    let outcome = deployment::parse(text.as_bytes(), &name, &read);
+    (outcome, unread.take().map_or(Ok(()), Err))
+}
+
+/// Reads a deployment and every file that it names, with the rights of this process; they may have
+/// errors.
+///
+/// # Errors
+/// When one cannot be read, or the deployment is no text.
+pub fn of_files(path: &Path) -> Result<Texts, String> {
+    let bytes = file::read(path).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let deployment = File { name: path.display().to_string(), text };
+    let mut texts = Texts { deployment, ..Texts::default() };
+    complete(&mut texts, &file::read_named).1?;
+    Ok(texts)
 }
 
 /// Returns the texts with these values.
@@ -160,6 +208,37 @@ mod tests {
             (Err(error), Err(part)) => assert!(error.contains(part), "{key}: {error}"),
             (outcome, _) => panic!("{key} of {way:?}: {outcome:?}"),
         }
+    }
+
+    #[test]
+    fn files_that_texts_lack_are_read_once_with_the_classes_that_joined() {
+        let mut whole = texts("p.toml", "q.toml");
+        let joined = "[class.b]\n".into();
+        whole.added.entry("p.toml".to_owned()).or_default().insert("b".to_owned(), joined);
+        let mut some = Texts { files: Vec::new(), ..whole.clone() };
+        let asked = RefCell::new(Vec::new());
+        let read = |path: &Path| {
+            let name = path.display().to_string();
+            asked.borrow_mut().push(name.clone());
+            let file = whole.files.iter().find(|file| file.name == name);
+            file.map(|file| file.text.clone().into_bytes()).ok_or(io::ErrorKind::NotFound.into())
+        };
+        let (outcome, read_all) = complete(&mut some, &read);
+        assert!(outcome.plan.is_some() && read_all.is_ok(), "{:?}", outcome.findings);
+        assert_eq!((&some, asked.take()), (&whole, vec!["p.toml".to_owned(), "q.toml".to_owned()]));
+        let class =
+            |way: usize| outcome.plan.as_ref().and_then(|it| it.directions[way].policy.class("b"));
+        assert!(class(0).is_some() && class(1).is_none(), "it joined one of them");
+        // Now they have all.
+        assert!(complete(&mut some, &read).0.plan.is_some() && asked.take().is_empty());
+    }
+
+    #[test]
+    fn the_first_file_that_cannot_be_read_is_named() {
+        let mut texts = Texts { files: Vec::new(), ..texts("p.toml", "q.toml") };
+        let (outcome, read_all) = complete(&mut texts, &weir_policy::file::none);
+        assert!(outcome.plan.is_none());
+        assert!(read_all.is_err_and(|why| why.starts_with("it names p.toml: ")));
     }
 
     #[test]

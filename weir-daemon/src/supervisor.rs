@@ -14,7 +14,7 @@ mod table;
 
 use forwarder::{Forwarder, Overdue, Phase};
 use interface::{
-    Action, Companion, CompanionEvent, Event, Fault, Order, Outcome, Pid, Program, Progress,
+    Action, Companion, CompanionEvent, Edition, Event, Fault, Order, Outcome, Pid, Progress,
     Question, Said,
 };
 use settings::Settings;
@@ -56,15 +56,15 @@ pub struct Supervisor {
 enum State {
     /// A forwarder is being started; beside one that takes frames, if one does.
     Launching { beside: Option<Pid> },
-    /// This forwarder opens its ports, and nothing takes frames.
+    /// This forwarder reads its policies or opens its ports, and nothing takes frames.
     Starting(Pid),
     /// This forwarder takes frames, or is about to; or it was told to abort and has not ended.
     Serving(Pid),
-    /// The first is as in `Serving`. The second one opens its ports, or waits for the first to
-    /// close its intake or to end.
+    /// The first is as in `Serving`. The second one reads its policies, opens its ports, or waits
+    /// for the first to close its intake or to end.
     HandingOver { from: Pid, to: Pid },
-    /// As `Serving`: the forwarder asked for a restart. The files are read anew, and another one of
-    /// them is started.
+    /// As `Serving`: the forwarder asked for a restart. The deployment is read anew, and another
+    /// one of it is started.
     Restarting(Pid),
     /// This forwarder, which was taken over, sends what it holds and ends; then one is started.
     AwaitingEnd(Pid),
@@ -132,7 +132,7 @@ impl Supervisor {
             actions: VecDeque::new(),
         };
         if let Some(pid) = orphan {
-            let orphan = Forwarder::new(pid, Phase::Forwarding, now, settings.limits);
+            let orphan = Forwarder::orphan(pid, now, settings.limits);
             link.forwarders.push(orphan);
             link.go_on(pid);
         }
@@ -156,14 +156,14 @@ impl Supervisor {
     pub fn handle(&mut self, now: Instant, event: Event) {
         let is_answer = matches!(
             event,
-            Event::Started(_)
+            Event::Started { .. }
                 | Event::NotStarted(_)
-                | Event::FilesRead(_)
+                | Event::PortsOpening(..)
                 | Event::PortsMissing(_)
                 | Event::FallbackSet(..)
                 | Event::Companion(..)
         );
-        assert!(is_answer || !self.state.awaits_answer(), "{:?}: {event:?}", self.state);
+        assert!(is_answer || !self.awaits_answer(), "{:?}: {event:?}", self.state);
         assert!(self.outcome().is_none(), "{:?}: {event:?}", self.state);
         let later = std::mem::take(&mut self.actions);
         self.dispatch(now, event);
@@ -196,7 +196,7 @@ impl Supervisor {
 
     fn dispatch(&mut self, now: Instant, event: Event) {
         match event {
-            Event::Started(pid) => self.on_started(now, pid),
+            Event::Started { pid, has_read } => self.on_started(now, pid, has_read),
             Event::NotStarted(why) => self.on_not_started(why),
             Event::Exited(pid, how) => self.on_exit(now, pid, how),
             Event::Said(pid, said) => self.on_said(now, pid, said),
@@ -204,7 +204,12 @@ impl Supervisor {
                 self.forwarder(pid).fail(why);
                 self.push(Action::Kill(pid));
             }
-            Event::FilesRead(read) => self.on_files_read(read),
+            Event::PortsOpening(pid, Ok(anew)) => self.on_ports_opening(now, pid, anew),
+            Event::PortsOpening(pid, Err(why)) => {
+                self.forwarder(pid).refuse(why);
+                self.forwarder(pid).enter(now, Phase::Reading);
+                self.push(Action::Kill(pid));
+            }
             Event::PortsMissing(missing) => self.on_ports(now, &missing),
             Event::FallbackSet(is_open, set) => self.on_fallback_set(is_open, set),
             Event::Signal(Asked::HangUp) => self.hang_up(),
@@ -225,14 +230,49 @@ impl Supervisor {
 impl Supervisor {
     fn launch(&mut self, beside: Option<Pid>) {
         self.state = State::Launching { beside };
-        self.ask(Question::StartForwarder(Program::Same));
+        self.ask(Question::StartForwarder(Edition::InForce));
     }
 
-    fn on_started(&mut self, now: Instant, pid: Pid) {
-        let limits = self.settings.limits;
-        self.forwarders.push(Forwarder::new(pid, Phase::Opening, now, limits));
+    fn on_started(&mut self, now: Instant, pid: Pid, has_read: bool) {
+        let edition = match self.state {
+            State::Restarting(_) => Edition::Anew,
+            _ => Edition::InForce,
+        };
+        self.forwarders.push(Forwarder::new(pid, edition, now, self.settings.limits));
         let from = self.state.server();
         self.state = from.map_or(State::Starting(pid), |from| State::HandingOver { from, to: pid });
+        if has_read {
+            self.on_read(now, pid, Ok(()));
+        }
+    }
+
+    /// A forwarder has read its policies. With errors in them it ends.
+    fn on_read(&mut self, now: Instant, pid: Pid, read: Result<(), String>) {
+        let forwarder = self.forwarder(pid);
+        if forwarder.phase != Phase::Reading || forwarder.is_refused {
+            return;
+        }
+        match read {
+            Ok(()) => {
+                forwarder.enter(now, Phase::Sound);
+                self.ask(Question::OpenPorts(pid));
+            }
+            Err(why) => forwarder.refuse(why),
+        }
+    }
+
+    /// A forwarder opens its ports; these settings, which were read anew, are in force.
+    fn on_ports_opening(&mut self, now: Instant, pid: Pid, anew: Option<Settings>) {
+        if let Some(settings) = anew {
+            if self.is_fallback_open && settings.on_exit == OnExit::Closed {
+                self.fall_back(false);
+            }
+            self.former = Some(std::mem::replace(&mut self.settings, settings));
+        }
+        let limits = self.settings.limits;
+        let forwarder = self.forwarder(pid);
+        forwarder.limits = limits;
+        forwarder.enter(now, Phase::Opening);
     }
 
     fn on_not_started(&mut self, why: String) {
@@ -245,6 +285,7 @@ impl Supervisor {
     fn on_said(&mut self, now: Instant, pid: Pid, said: Said) {
         self.forwarder(pid).beat(now);
         match said {
+            Said::Read(read) => self.on_read(now, pid, read),
             Said::Ready { warnings, notes } => {
                 warnings.into_iter().for_each(|text| self.push(Action::Warn(text)));
                 if !self.has_forwarded {
@@ -350,7 +391,7 @@ impl Supervisor {
             }
             State::Serving(server) if server == pid && self.forwarders.len() == 1 => {
                 self.state = State::Restarting(pid);
-                self.ask(Question::ReadFiles);
+                self.ask(Question::StartForwarder(Edition::Anew));
             }
             // The others end within `drain` and a little more.
             _ => self.asker = Some(pid),
@@ -366,22 +407,10 @@ impl Supervisor {
         }
     }
 
-    fn on_files_read(&mut self, read: Result<Settings, String>) {
-        let State::Restarting(asker) = self.state else { return };
-        match read {
-            Ok(settings) => {
-                self.former = Some(std::mem::replace(&mut self.settings, settings));
-                self.ask(Question::StartForwarder(Program::Installed));
-            }
-            Err(why) => self.refuse_restart(asker, why),
-        }
-    }
-
     fn refuse_restart(&mut self, asker: Pid, why: String) {
         if self.state == State::Restarting(asker) {
             self.state = State::Serving(asker);
         }
-        self.return_to_former();
         // Who asked gets all of it.
         self.journal(Kind::RestartRefused, render::headline(&why));
         self.tell(asker, Order::Restarted(Err(why)));
@@ -402,7 +431,7 @@ impl Supervisor {
     fn on_exit(&mut self, now: Instant, pid: Pid, how: String) {
         let place = self.place(pid);
         let dead = self.forwarders.remove(place);
-        let why = dead.failure.unwrap_or(how);
+        let why = dead.failure.clone().unwrap_or(how);
         if self.asker == Some(pid) {
             self.asker = None;
         }
@@ -414,7 +443,7 @@ impl Supervisor {
             State::HandingOver { from, to } if to == pid => {
                 self.state = State::Serving(from);
                 self.return_to_former();
-                let text = self.journal_refused(pid, &why);
+                let text = self.journal_refused(&dead, why);
                 self.asker = None;
                 self.tell(from, Order::Restarted(Err(text)));
                 self.announce(from);
@@ -423,32 +452,41 @@ impl Supervisor {
                 self.mark_death(pid, &why);
                 self.succeed(now, to, why);
             }
+            State::Starting(named) if named == pid && dead.is_of_unread_files() => {
+                // The one that it was to follow has died before: what was in force stays so.
+                self.journal_refused(&dead, why.clone());
+                self.replace(why);
+            }
             State::Starting(named) | State::Serving(named) if named == pid => {
                 self.mark_death(pid, &why);
                 self.replace(why);
             }
             // The one that it was to follow has died before.
-            _ => drop(self.journal_refused(pid, &why)),
+            _ => drop(self.journal_refused(&dead, why)),
         }
     }
 
-    fn journal_refused(&mut self, pid: Pid, why: &str) -> String {
-        let text = format!("the new forwarder (process {pid}) ended: {why}");
-        self.journal(Kind::RestartRefused, text.clone());
+    /// Writes that a forwarder ended, for this reason, before it took over; returns that as text.
+    fn journal_refused(&mut self, dead: &Forwarder, why: String) -> String {
+        let text = match dead.is_refused {
+            true => why,
+            false => format!("the new forwarder (process {}) ended: {why}", dead.pid),
+        };
+        self.journal(Kind::RestartRefused, render::headline(&text));
         text
     }
 
     /// Traffic was lost because of the end of a forwarder, or still is.
     fn mark_death(&mut self, pid: Pid, why: &str) {
         self.fall_back(true);
-        self.begin_fault(Fault::Death, format!("process {pid}: {why}"));
+        self.begin_fault(Fault::Death, format!("process {pid}: {}", render::headline(why)));
         self.push(Action::GiveUpTrial("the forwarder died before it was confirmed"));
     }
 
     /// The forwarder that was to take over does so without the other one.
     fn succeed(&mut self, now: Instant, to: Pid, why: String) {
         match self.phase(to) {
-            Phase::Opening => self.state = State::Starting(to),
+            Phase::Reading | Phase::Sound | Phase::Opening => self.state = State::Starting(to),
             Phase::Ready => {
                 self.open(now, to);
                 self.state = State::Serving(to);
@@ -584,7 +622,7 @@ impl Supervisor {
         self.push(Action::Service(Progress::Stopping));
         let all: Vec<_> = self.forwarders.iter().map(|one| one.pid).collect();
         for pid in all {
-            if self.phase(pid) == Phase::Opening {
+            if self.forwarder(pid).is_without_ports() {
                 self.push(Action::Kill(pid));
                 self.forwarder(pid).enter(now, Phase::Draining);
             } else {
@@ -661,6 +699,12 @@ impl Supervisor {
     /// Returns the forwarder that takes frames, is about to, or is about to stop doing so.
     fn carrier(&self) -> Option<Pid> {
         self.forwarders.iter().find(|one| one.takes_frames()).map(|one| one.pid)
+    }
+
+    /// Returns whether the shell was asked something that decides what follows.
+    fn awaits_answer(&self) -> bool {
+        let is_asked = self.forwarders.iter().any(|one| one.phase == Phase::Sound);
+        is_asked || self.state.awaits_answer()
     }
 
     fn is_stopping(&self) -> bool {

@@ -22,8 +22,9 @@ use crate::intake::{Done, Intake, Wish};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, Sorting};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room};
 use crate::recorder::Taps;
+use crate::sorter::Sorting;
 use crate::stations::{Route, Stations};
 use crate::status::{
     Board, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, Publisher, Source, Status,
@@ -86,6 +87,7 @@ pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
 }
 
 /// Where a bridge gets a port from.
+#[expect(clippy::large_enum_variant, reason = "there are few, and for a moment only")]
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
     Config(PortConfig),
@@ -133,7 +135,7 @@ impl BridgePort {
             _ => None,
         };
         let plan = plan.filter(|plan| plan.rings > 1)?;
-        Some(Sorting { plan: plan.clone(), number: self.number })
+        Some(Sorting::of(plan, self.number))
     }
 
     fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {

@@ -9,8 +9,8 @@ use weir_policy::policy;
 use weir_trace::record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
+use crate::port::PortConfig;
 use crate::port::impaired::Impairment;
-use crate::port::{PortConfig, Sorting};
 use crate::sorter::SortPlan;
 use weir_host::error::{Result, SystemError};
 use weir_host::sandbox;
@@ -21,46 +21,37 @@ use weir_host::wait::{WaitPolicy, usable_cpus};
 /// # Errors
 /// When a link cannot be built.
 pub fn bridges(deployment: &Deployment) -> Result<Vec<BridgeConfig>> {
-    deployment.bridges.iter().map(|bridge| config(deployment, bridge)).collect()
+    bridges_sorted(deployment, &sort_plans(deployment))
 }
 
-/// Returns the ports of a deployment by number, each as its bridge opens it: what a keeper's
-/// [`Desk`](crate::authority::Desk) is made of.
+/// As [`bridges`], of a deployment whose directions have these plans.
+///
+/// # Errors
+/// When a link cannot be built.
+pub fn bridges_sorted(deployment: &Deployment, plans: &[SortPlan]) -> Result<Vec<BridgeConfig>> {
+    deployment.bridges.iter().map(|bridge| config((deployment, plans), bridge)).collect()
+}
+
+/// Returns how frames of each direction are sorted into rings.
+pub fn sort_plans(deployment: &Deployment) -> Vec<SortPlan> {
+    deployment.directions.iter().map(|direction| SortPlan::of_policy(&direction.policy)).collect()
+}
+
+/// Returns the ports of a deployment by number, each as its bridge opens it but for how it sorts
+/// frames: what a keeper's [`Desk`](crate::authority::Desk) is made of. It needs no policy.
 pub fn port_configs(deployment: &Deployment) -> Vec<PortConfig> {
-    let config = |number: usize| PortConfig {
-        sorting: sorting(deployment, number),
-        ..port_config(deployment, number)
-    };
-    (0..deployment.ports.len()).map(config).collect()
+    (0..deployment.ports.len()).map(|number| port_config(deployment, number)).collect()
 }
 
-/// Returns how a port sorts frames: as the only lane that it feeds wants it.
-fn sorting(deployment: &Deployment, number: usize) -> Option<Sorting> {
-    let bridge = deployment.bridges.iter().find(|bridge| bridge.ports.contains(&number))?;
-    let others = bridge.ports.iter().filter(|port| **port != number);
-    let is_unshaped = |to: &usize| deployment.direction(number, *to).is_none();
-    let unshaped = others.filter(|to| is_unshaped(to)).count();
-    let directions = bridge.directions.iter().map(|way| &deployment.directions[*way]);
-    let mut fed = directions.filter(|direction| direction.from.contains(&number));
-    let (Some(direction), None, 0) = (fed.next(), fed.next(), unshaped) else { return None };
-    let plan = SortPlan::of_policy(&direction.policy);
-    let number = InterfaceId(number as u16);
-    (plan.rings > 1).then_some(Sorting { plan, number })
-}
-
-/// Returns what the kernel cannot keep apart: classes that share the ring of the default class, so
-/// that a flood in one of them takes frames of the others.
-pub fn notes(deployment: &Deployment) -> Vec<String> {
-    let of = |direction: &Direction| {
-        let policy = &direction.policy;
-        let name = |leaf| policy.leaf_name(leaf).to_owned();
-        SortPlan::of_policy(policy).notes(&sorted(deployment, direction), name)
-    };
-    let said = |direction: &Direction| {
-        let notes = of(direction).into_iter();
+/// Returns what the kernel cannot keep apart where directions have these plans: classes that share
+/// the ring of the default class, so that a flood in one of them takes frames of the others.
+pub fn notes(deployment: &Deployment, plans: &[SortPlan]) -> Vec<String> {
+    let said = |(direction, plan): (&Direction, &SortPlan)| {
+        let name = |leaf| direction.policy.leaf_name(leaf).to_owned();
+        let notes = plan.notes(&sorted(deployment, direction), name).into_iter();
         notes.map(|note| format!("{}: {note}", direction.name)).collect::<Vec<_>>()
     };
-    deployment.directions.iter().flat_map(said).collect()
+    deployment.directions.iter().zip(plans).flat_map(said).collect()
 }
 
 /// Returns which files that a deployment needs while it runs are missing on this machine: the
@@ -138,11 +129,14 @@ fn ranges(cpus: &[usize]) -> String {
     format!("{noun} {}", runs.collect::<Vec<_>>().join(", "))
 }
 
-fn config(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<BridgeConfig> {
+fn config(
+    (deployment, plans): (&Deployment, &[SortPlan]),
+    bridge: &deployment::Bridge,
+) -> Result<BridgeConfig> {
     let port = |&port: &usize| BridgePort::new(port as u16, port_config(deployment, port));
     Ok(BridgeConfig {
         ports: bridge.ports.iter().map(port).collect(),
-        lanes: lanes(deployment, bridge)?,
+        lanes: lanes((deployment, plans), bridge)?,
         wait: match deployment.wait {
             deployment::Wait::Hybrid => WaitPolicy::Hybrid,
             deployment::Wait::Block => WaitPolicy::Block,
@@ -177,31 +171,35 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
 }
 
 /// A lane for each direction, and for the ways that none shapes one for each port where they end.
-fn lanes(deployment: &Deployment, bridge: &deployment::Bridge) -> Result<Vec<LaneConfig>> {
+fn lanes(
+    (deployment, plans): (&Deployment, &[SortPlan]),
+    bridge: &deployment::Bridge,
+) -> Result<Vec<LaneConfig>> {
     let lane = |Way { name, from, to, direction }| match direction {
-        Some(direction) => shaped(direction, from, to),
+        Some(way) => shaped(&deployment.directions[way], (from, to), &plans[way]),
         None => unshaped(name, from, to, deployment.pool),
     };
     ways(deployment, bridge).into_iter().map(lane).collect()
 }
 
 /// A lane to be.
-struct Way<'d> {
+struct Way {
     name: String,
     /// Places among the ports of the bridge.
     from: Vec<usize>,
     to: usize,
-    /// What shapes it.
-    direction: Option<&'d Direction>,
+    /// The number of the direction that shapes it.
+    direction: Option<usize>,
 }
 
-fn ways<'d>(deployment: &'d Deployment, bridge: &deployment::Bridge) -> Vec<Way<'d>> {
+fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<Way> {
     let index = |port: usize| bridge.ports.iter().position(|one| *one == port);
     let mut ways = Vec::new();
-    for direction in bridge.directions.iter().map(|way| &deployment.directions[*way]) {
+    for &number in &bridge.directions {
+        let direction = &deployment.directions[number];
         let from = direction.from.iter().filter_map(|&port| index(port)).collect();
         let to = index(direction.to).unwrap_or_default();
-        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(direction) });
+        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(number) });
     }
     for (to, &port) in bridge.ports.iter().enumerate() {
         let is_unshaped =
@@ -218,18 +216,18 @@ fn ways<'d>(deployment: &'d Deployment, bridge: &deployment::Bridge) -> Vec<Way<
     ways
 }
 
-fn shaped(direction: &Direction, from: Vec<usize>, to: usize) -> Result<LaneConfig> {
-    let lane = LaneConfig::new(&direction.name, (from, to), &direction.policy)?;
-    let sojourn_max = direction.sojourn_max.clone();
-    Ok(LaneConfig { frames_max: direction.pool, sojourn_max, ..lane })
+fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> Result<LaneConfig> {
+    let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
+    let (sorting, sojourn_max) = (Some(plan.clone()), direction.sojourn_max.clone());
+    Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, ..lane })
 }
 
 /// A lane through which frames pass at once.
 fn unshaped(name: String, from: Vec<usize>, to: usize, frames_max: u32) -> Result<LaneConfig> {
     let outcome = policy::parse(&unshaped_policy(), UNSHAPED);
     let policy = outcome.plan.expect("the policy has no errors");
-    let lane = LaneConfig::new(&name, (from, to), &policy)?;
-    Ok(LaneConfig { sorting: None, frames_max, ..lane })
+    let lane = LaneConfig::unsorted(&name, (from, to), &policy)?;
+    Ok(LaneConfig { frames_max, ..lane })
 }
 
 /// Returns what a record of a deployment's link begins with, at `epoch_ns` of the wall clock;
@@ -248,6 +246,7 @@ pub fn record_head(deployment: &Deployment, files: Vec<File>, epoch_ns: u64) -> 
     for (number, bridge) in (0..).zip(&deployment.bridges) {
         let port = |index: usize| bridge.ports[index] as u16;
         for Way { name, from, to, direction } in ways(deployment, bridge) {
+            let direction = direction.map(|way| &deployment.directions[way]);
             let policy = direction.map_or(UNSHAPED.to_owned(), |it| it.path.display().to_string());
             head.lanes.push(LaneHead {
                 name,
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_desk_sorts_as_the_bridge_does() {
+    fn a_port_sorts_where_all_its_frames_go_one_way() {
         for (ports, directions, sorted) in [
             (2, "a>b b>a", 2),
             (2, "a>b", 1),
@@ -316,13 +315,11 @@ mod tests {
                 for port in bridge.sorted_ports() {
                     let PortSource::Config(config) = &port.source else { continue };
                     let desk = &at_desk[usize::from(port.number.0)];
-                    let plan = |config: &PortConfig| {
-                        let sorting = config.sorting.as_ref()?;
-                        Some((sorting.number, sorting.plan.ring_of_leaf.clone()))
-                    };
-                    assert_eq!(plan(config), plan(desk), "{directions}, port {:?}", port.number);
                     assert_eq!((&config.interface, &config.kind), (&desk.interface, &desk.kind));
-                    count += usize::from(desk.sorting.is_some());
+                    assert!(desk.sorting.is_none(), "a desk knows no policy");
+                    let sound = config.sorting.as_ref().map(|sorting| sorting.check());
+                    assert!(sound.is_none_or(|sound| sound.is_ok()), "{directions}");
+                    count += usize::from(config.sorting.is_some());
                 }
             }
             assert_eq!(count, sorted, "{directions}");

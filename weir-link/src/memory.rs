@@ -74,7 +74,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
             files.push((&way.path, classes(way)));
         }
     }
-    let read: u64 = files.iter().map(|(_, classes)| classes * READ_BYTES * PROCESSES).sum();
+    let read: u64 = files.iter().map(|(_, classes)| classes * READ_BYTES).sum();
     let queued: u64 = ways.iter().map(|way| queued(&way.policy.link, way.pool)).sum();
     let ring = deployment.service.ring.map_or(0, |ring| ring.get());
     let page = deployment.web.map_or((0, 0), |_| page(ring, leaves));
@@ -193,9 +193,7 @@ const PAGE_RINGS: u64 = 6;
 /// What a class did over time, in the replays that the page remembers, and the most of all.
 const SERIES_BYTES: u64 = 3 << 20;
 const SERIES_MAX: u64 = 128 << 20;
-/// The keeper and the forwarder each read the files.
-const PROCESSES: u64 = 2;
-/// Reading a class: its text, the parsed document, findings.
+/// Reading a class, once, in the forwarder: its text, the parsed document, findings.
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.
 const STATUS_BYTES: u64 = 4096;

@@ -284,7 +284,9 @@ impl<'a> Table<'a> {
 /// Makes the finding that the key of `node` is not among `known`.
 pub fn unknown_key(node: &Node<'_>, known: &[&str]) -> Draft {
     let message = format!("{} has no key `{}`; it has {}", node.owner, node.key, list(known));
-    Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(suggest(node.key, known))
+    let near = nearest(node.key, known).map(|key| format!("did you mean `{key}`?"));
+    let cure = near.unwrap_or_else(|| "remove it".to_owned());
+    Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(cure)
 }
 
 impl<'a> Node<'a> {
@@ -390,7 +392,10 @@ impl<'a> Node<'a> {
 
     /// Reads one of `words`.
     pub fn choice(&self, words: &[&'static str], report: &mut Report) -> Option<&'static str> {
-        let text = self.text(report)?;
+        let Some(text) = self.value.as_str() else {
+            self.wrong_type(&format!("one of {}", list(words)), "write one, in quotes", report);
+            return None;
+        };
         let found = words.iter().find(|word| **word == text).copied();
         if found.is_none() {
             let message = format!("`{text}` is not one of {}", list(words));
@@ -614,17 +619,23 @@ pub fn list(words: &[&str]) -> String {
 
 /// Returns a cure for an unknown `word`: the nearest of `known`, if one is similar.
 pub fn suggest(word: &str, known: &[&str]) -> String {
-    // Comparing a hostile word would cost the product of the lengths.
-    let short = word.len() <= WORD_BYTES_MAX;
-    let distance = |other: &&str| strsim::damerau_levenshtein(word, other);
-    let nearest = known.iter().filter(|_| short).map(|other| (distance(other), *other)).min();
-    match nearest {
-        Some((distance, other)) if distance * 3 <= other.len().max(word.len()) => {
-            format!("did you mean `{other}`?")
-        }
+    match nearest(word, known) {
+        Some(other) => format!("did you mean `{other}`?"),
         _ if known.is_empty() => "remove it".to_owned(),
         _ => format!("remove it, or write one of {}", list(known)),
     }
+}
+
+/// Returns the nearest of `known`, if one is similar.
+fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    // Comparing a hostile word would cost the product of the lengths.
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
+    let small = word.to_lowercase();
+    let distance = |other: &&str| strsim::damerau_levenshtein(&small, &other.to_lowercase());
+    let (distance, other) = known.iter().map(|other| (distance(other), *other)).min()?;
+    (distance * 3 <= other.len().max(word.len())).then_some(other)
 }
 
 /// The number of keys that most tables have.

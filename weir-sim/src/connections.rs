@@ -11,19 +11,29 @@ use weir_tcp::Report;
 /// The sums of a source's connections since the report began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
-    /// Segments with data that were sent again.
+    /// Connections begun.
+    pub begun: u64,
+    /// Segments with data or a FIN that were sent again.
     pub retransmitted: u64,
-    /// Of the senders, without round trips.
+    /// Of the senders.
     sent: Report,
     /// Packets that came to the receivers with a congestion mark.
     marks: u64,
-    rtts: Histogram,
+    /// SYNs that the receivers sent again.
+    syns_again: u32,
+    pub rtts: Histogram,
 }
 
 /// What senders and receivers of a source over TCP counted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TcpReport {
-    /// Segments with data that were sent again.
+    /// Connections begun.
+    pub connections: u64,
+    /// Connections that came to be open.
+    pub established: u32,
+    /// SYNs sent again by either side.
+    pub syns_again: u32,
+    /// Segments with data or a FIN that were sent again.
     pub retransmitted: u64,
     /// Of them, those whose loss acknowledgements showed.
     pub lost: u64,
@@ -70,14 +80,15 @@ impl Connections {
     pub fn add(&mut self, sender: &Report, receiver: &Report) {
         self.sent.add(sender);
         self.marks += receiver.marks_received;
-        for (rtt, count) in sender.rtts.buckets() {
-            (0..count).for_each(|_| self.rtts.record(rtt));
-        }
+        self.syns_again += receiver.syns_again;
     }
 
     pub fn report(&self, transfers: &Histogram) -> TcpReport {
         let sent = &self.sent;
         TcpReport {
+            connections: self.begun,
+            established: sent.established,
+            syns_again: sent.syns_again + self.syns_again,
             retransmitted: self.retransmitted,
             lost: sent.lost,
             timed_out: sent.timed_out,
@@ -109,6 +120,7 @@ impl TcpReport {
     pub(crate) fn table() -> Table {
         let head = [
             "TCP source",
+            "SYNs\nagain",
             "again",
             "of them\nlost",
             "timed\nout",
@@ -123,11 +135,12 @@ impl TcpReport {
             "path\n%",
             "transfers",
         ];
-        Table::new(head).optional(&[2, 3, 4, 5, 6, 7, 13])
+        Table::new(head).optional(&[1, 3, 4, 5, 6, 7, 8, 14])
     }
 
     pub(crate) fn cells(&self, name: &str) -> Vec<String> {
         let counts = [
+            self.syns_again.into(),
             self.retransmitted,
             self.lost,
             self.timed_out,

@@ -8,11 +8,11 @@ use crate::bins::cells;
 use crate::network::fragments::DATAGRAMS_MAX;
 use crate::network::plan::{Ends, Network, OutletId, TAP_ROWS_MAX};
 use crate::network::route;
-use crate::scenario::{Quic, Scenario, Source, Tcp, Traffic};
+use crate::scenario::{Quic, Scenario, Source, Tcp, Traffic, Transfer};
 use std::fmt;
 use weir_core::link::LinkPlan;
 use weir_core::queue::{DROPPERS, Limit};
-use weir_core::units::Duration;
+use weir_core::units::{Bytes, Duration};
 
 /// The memory that a run needs, by purpose.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,7 +112,7 @@ fn on_wires(scenario: &Scenario, network: &Network, (source, id): (&Source, Outl
     let (link, end) = network.outlet(id);
     let outlet = &link.outlets[end];
     let plan = outlet.queueing.as_ref().map_or(&scenario.link, |own| &own.link);
-    let delay = u128::from(outlet.delay.as_nanos());
+    let delay = u128::from(outlet.delay.plus(outlet.jitter).as_nanos());
     let line = delay * u128::from(plan.tree.rate().bits_per_second()) / LEAST_PACKET_BITS;
     let (apart, longest) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, .. }
@@ -142,14 +142,18 @@ fn waiting(plan: &LinkPlan) -> u64 {
 
 /// Endpoints of TCP and QUIC, and what their windows have under way.
 fn connections(scenario: &Scenario) -> u64 {
+    // Of a transfer no more is under way than it has.
+    let flight = |window: Bytes, transfer: Option<Transfer>| {
+        transfer.map_or(window, |transfer| transfer.bytes.min(window)).get()
+    };
     let of = |tcp: &Tcp| {
         let segment = u64::from(tcp.mtu().get()).saturating_sub(HEADERS).max(1);
-        let window = tcp.config.buffers.receive_max.get().div_ceil(segment);
+        let window = flight(tcp.config.buffers.receive_max, tcp.transfer).div_ceil(segment);
         window.saturating_mul(SEGMENT_BYTES).saturating_add(ENDPOINTS_BYTES)
     };
     // QUIC's packets hold their bytes.
     let of_quic = |quic: &Quic| {
-        let packets = quic.window.get().div_ceil(u64::from(quic.mtu.get()));
+        let packets = flight(quic.window, quic.transfer).div_ceil(u64::from(quic.mtu.get()));
         let packet = SEGMENT_BYTES + u64::from(quic.mtu.get());
         packets.saturating_mul(packet).saturating_add(QUIC_ENDPOINTS_BYTES)
     };
@@ -206,7 +210,7 @@ const HEADERS: u64 = 40;
 /// Both endpoints of a connection, without a segment under way.
 const ENDPOINTS_BYTES: u64 = 4 << 10;
 /// Both endpoints of a connection of quinn, without a packet under way.
-const QUIC_ENDPOINTS_BYTES: u64 = 64 << 10;
+const QUIC_ENDPOINTS_BYTES: u64 = 96 << 10;
 /// A row of a tap, in a list that doubles.
 const TAP_BYTES: u64 = 64;
 /// A link on a source's way.

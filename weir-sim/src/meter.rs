@@ -5,7 +5,7 @@
 
 use crate::connections::Connections;
 use crate::quic::Done;
-use crate::script::Datagram;
+use crate::script::{Datagram, Playback};
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
 use weir_core::units::{Bytes, Duration, Instant};
@@ -29,6 +29,8 @@ pub(crate) struct SourceMeter {
     pub tcp: Option<Connections>,
     /// The sums of its connections, if it is QUIC, once the run has ended.
     pub quic: Option<Done>,
+    /// How its playback went, if it plays, once the run has ended.
+    pub playback: Option<Playback>,
     /// How long transfers took, from opening the connection to the last byte.
     pub transfers: Histogram,
     /// The datagram whose fragments are received.

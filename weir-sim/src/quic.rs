@@ -16,7 +16,7 @@ use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::{InitialWindow, Quic, QuicCongestion};
 use crate::schedule::Transfers;
-use crate::script::{Turn, Turns};
+use crate::script::{Playback, Turn, Turns};
 use crate::transport::{Alarm, Served, Side, Transport};
 use bytes::{Bytes, BytesMut};
 use handshake::Null;
@@ -62,6 +62,8 @@ struct Progress {
     received: u64,
     /// When the sender connects anew, if the receiver has not confirmed the handshake by then.
     confirmed_by: Option<Instant>,
+    /// How long it waits for that.
+    patience: Duration,
 }
 
 /// An end of the connection.
@@ -78,6 +80,8 @@ struct Host {
 /// The sums of a source's connections since the report began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
+    connections: u64,
+    established: u64,
     packets: u64,
     lost: u64,
     congestion_events: u64,
@@ -88,6 +92,10 @@ pub(crate) struct Done {
 /// What the senders of a source over QUIC counted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct QuicReport {
+    /// Connections begun, those for a transfer whose handshake was not confirmed in time included.
+    pub connections: u64,
+    /// Connections whose handshake the receiver confirmed.
+    pub established: u64,
     /// Packets that the senders sent; one datagram may hold two while a connection opens.
     pub packets: u64,
     /// Of them, those that the senders took for lost.
@@ -154,6 +162,7 @@ impl Connection {
     /// Lets the sender connect, in place of an earlier connection.
     fn connect(&mut self, now: Instant) {
         self.number += 1;
+        self.done.connections += 1;
         self.done.add(self.hosts[Side::Sender as usize].path());
         for host in &mut self.hosts {
             host.restart(self.payload_max, &self.transport);
@@ -165,15 +174,21 @@ impl Connection {
     /// Lets the sender connect anew if the receiver has not confirmed the handshake in time. That
     /// is more than patience: where quinn's congestion control holds back what was lost of the
     /// handshake, since data that the receiver cannot read yet are under way, a connection would
-    /// never go on.
+    /// never go on. Each time it waits twice as long, as the path may just be slow.
     fn check_confirmed(&mut self, now: Instant) {
         let Some(until) = self.progress.confirmed_by else { return };
         let Some((_, connection)) = &self.hosts[Side::Sender as usize].connection else { return };
-        if connection.stats().frame_rx.handshake_done > 0 || connection.is_closed() {
+        if connection.stats().frame_rx.handshake_done > 0 {
+            self.progress.confirmed_by = None;
+            self.done.established += 1;
+        } else if connection.is_closed() {
             self.progress.confirmed_by = None;
         } else if now >= until {
-            let Progress { started, stopped, .. } = self.progress;
-            self.progress = Progress { started, stopped, ..Progress::new(now) };
+            let Progress { started, stopped, patience, .. } = self.progress;
+            let patience = patience.plus(patience);
+            let confirmed_by = Some(now.after(patience));
+            let anew = Progress { started, stopped, patience, ..Progress::new(now) };
+            self.progress = Progress { confirmed_by, ..anew };
             self.connect(now);
         }
     }
@@ -270,6 +285,11 @@ impl Connection {
         let _ = chunks.finalize();
         self.progress.received - before
     }
+
+    /// Returns how the receiver's playback went so far, if it plays.
+    pub fn playback(&self) -> Option<Playback> {
+        self.transfers.playback()
+    }
 }
 
 impl Transport for Connection {
@@ -292,8 +312,8 @@ impl Transport for Connection {
         self.plan.return_delay
     }
 
-    fn think(&self) -> Option<Duration> {
-        self.turn.pause
+    fn think(&mut self, took: Duration) -> Option<Duration> {
+        self.transfers.pause(self.turn, took)
     }
 
     fn wakes(&mut self, side: Side, at: Instant) -> bool {
@@ -346,7 +366,8 @@ impl Progress {
             finished: false,
             stopped: false,
             received: 0,
-            confirmed_by: Some(now.after(CONFIRMED_MAX)),
+            confirmed_by: Some(now.after(PATIENCE)),
+            patience: PATIENCE,
         }
     }
 
@@ -433,6 +454,8 @@ impl Done {
 
     pub fn report(&self, transfers: &Histogram) -> QuicReport {
         QuicReport {
+            connections: self.connections,
+            established: self.established,
             packets: self.packets,
             lost: self.lost,
             congestion_events: self.congestion_events,
@@ -448,6 +471,8 @@ impl QuicReport {
     pub(crate) fn table() -> Table {
         let head = [
             "QUIC source",
+            "opened",
+            "of",
             "packets",
             "lost",
             "congestion\nevents",
@@ -456,11 +481,18 @@ impl QuicReport {
             "p99",
             "transfers",
         ];
-        Table::new(head).optional(&[4, 7])
+        Table::new(head).optional(&[1, 2, 6, 9])
     }
 
     pub(crate) fn cells(&self, name: &str) -> Vec<String> {
-        let counts = [self.packets, self.lost, self.congestion_events, self.marks];
+        let counts = [
+            self.established,
+            self.connections,
+            self.packets,
+            self.lost,
+            self.congestion_events,
+            self.marks,
+        ];
         let [p50, _, p99, ..] = self.rtts.cells();
         let mut cells = vec![name.to_owned()];
         cells.extend(counts.map(|count| count.to_string()));
@@ -593,6 +625,6 @@ const INITIAL_WINDOW: u64 = 14_720;
 const IDENTIFIER: usize = 8;
 /// [rfc9000 §17.2]
 const IDENTIFIER_MAX: usize = 20;
-/// How long the sender waits for the receiver to confirm a handshake.
-const CONFIRMED_MAX: Duration = Duration::from_secs(10);
+/// How long a sender waits for the receiver to confirm its first handshake.
+const PATIENCE: Duration = Duration::from_secs(10);
 const SECONDS_BEFORE: u64 = 1 << 20;

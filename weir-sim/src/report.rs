@@ -16,6 +16,7 @@ use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
 use crate::network::NetworkReport;
 use crate::quic::QuicReport;
 use crate::scenario::{Scenario, Source};
+use crate::script::Playback;
 use crate::segments::Segments;
 use serde::Serialize;
 use std::fmt;
@@ -23,7 +24,7 @@ use weir_core::account::{Account, LeafAccount};
 use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Rate};
-use weir_policy::table::{Table, megabits};
+use weir_policy::table::{Table, megabits, millis};
 use weir_trace::explain::ExplainReport;
 use weir_trace::shown::{bits_per_second, seconds};
 
@@ -103,6 +104,9 @@ pub struct SourceReport {
     /// The connections, if it is QUIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicReport>,
+    /// How playback went in the whole run, if it is video that is fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub playback: Option<Playback>,
 }
 
 /// The balance of the whole run, warm-up included, in packets.
@@ -209,6 +213,7 @@ pub(crate) fn source_report(
         delay: Delays::of(&meter.delays),
         tcp: meter.tcp.as_ref().map(|did| did.report(&meter.transfers)),
         quic: meter.quic.as_ref().map(|done| done.report(&meter.transfers)),
+        playback: meter.playback,
     }
 }
 
@@ -301,7 +306,7 @@ impl fmt::Display for Report {
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
         writeln!(f, "{}\n", class_table(&self.classes))?;
         writeln!(f, "{}\n", self.source_table())?;
-        for connections in [self.tcp_table(), self.quic_table()] {
+        for connections in [self.tcp_table(), self.quic_table(), self.playback_table()] {
             if !connections.is_empty() {
                 writeln!(f, "{connections}\n")?;
             }
@@ -362,6 +367,20 @@ impl Report {
         for source in &self.sources {
             if let Some(tcp) = &source.tcp {
                 table.row(tcp.cells(&source.name));
+            }
+        }
+        table
+    }
+
+    /// A row for each source whose receiver plays what it fetches.
+    fn playback_table(&self) -> Table {
+        let head = ["playback", "start-up ms", "stalls", "stalled ms"];
+        let mut table = Table::new(head);
+        for source in &self.sources {
+            if let Some(Playback { startup, stalls, stalled }) = source.playback {
+                let [startup, stalled] =
+                    [startup, stalled].map(|time| millis(time.as_nanos() as f64 / 1e3));
+                table.row([source.name.clone(), startup, stalls.to_string(), stalled]);
             }
         }
         table

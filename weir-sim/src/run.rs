@@ -200,8 +200,14 @@ impl Runner {
     /// Writes what the connections did until `now` to the source's meter, and counts anew.
     pub(crate) fn report(&mut self, now: Instant, meter: &mut SourceMeter) {
         match self {
-            Runner::Tcp(connection) => meter.tcp = Some(connection.take_report(now)),
-            Runner::Quic(connection) => meter.quic = Some(connection.take_report()),
+            Runner::Tcp(connection) => {
+                meter.tcp = Some(connection.take_report(now));
+                meter.playback = connection.playback();
+            }
+            Runner::Quic(connection) => {
+                meter.quic = Some(connection.take_report());
+                meter.playback = connection.playback();
+            }
             Runner::Open(_) => {}
         }
     }
@@ -549,7 +555,7 @@ impl<'a> Run<'a> {
         let connection = self.runners[source as usize].transport();
         let served = connection.serve(at, side, content, &mut self.sending);
         let (number, return_delay) = (connection.number(), connection.return_delay());
-        let think = if served.completed.is_some() { connection.think() } else { None };
+        let think = served.completed.and_then(|took| connection.think(took));
         self.note(at, source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));

@@ -7,9 +7,9 @@
 use crate::random::Random;
 use crate::run::open_loop;
 use crate::scenario::{Source, Transfer};
-use crate::script::{Turn, Turns};
+use crate::script::{Playback, Turn, Turns};
 use crate::source::OpenLoop;
-use weir_core::units::Instant;
+use weir_core::units::{Duration, Instant};
 
 pub use crate::source::Sending;
 
@@ -74,6 +74,19 @@ impl Transfers {
         random: Random,
     ) -> Self {
         Self { transfer, work, random }
+    }
+
+    /// Returns the pause after a turn whose transfer `took` so long; `None` if it was the last.
+    pub fn pause(&mut self, turn: Turn, took: Duration) -> Option<Duration> {
+        match &mut self.work {
+            Some(work) => work.pause(turn, took),
+            None => turn.pause,
+        }
+    }
+
+    /// Returns how the receiver's playback went so far, if it plays.
+    pub fn playback(&self) -> Option<Playback> {
+        self.work.as_ref().and_then(|work| work.playback())
     }
 
     /// Returns the same of a source whose transfers a model of an application makes.

@@ -4,8 +4,10 @@
 //! of their own source only.
 
 use crate::random::Random;
+use serde::Serialize;
 use std::fmt::Debug;
 use weir_core::units::{Bytes, Duration};
+use weir_trace::shown::micros;
 
 /// Packets that an application sends regardless of losses.
 pub trait Script: Debug + Send + Sync {
@@ -65,6 +67,29 @@ pub trait Work: Debug + Send + Sync {
 pub trait Turns: Debug + Send {
     /// The next transfer; `None` without one.
     fn next(&mut self, random: &mut Random) -> Option<Turn>;
+
+    /// Returns the pause after `turn`, whose transfer `took` so long; `None` if it was the last.
+    fn pause(&mut self, turn: Turn, _took: Duration) -> Option<Duration> {
+        turn.pause
+    }
+
+    /// Returns how the receiver's playback went so far, if it plays.
+    fn playback(&self) -> Option<Playback> {
+        None
+    }
+}
+
+/// How playback went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Playback {
+    /// From the first request to the first picture.
+    #[serde(rename = "startup_us", serialize_with = "micros")]
+    pub startup: Duration,
+    /// How often it stood still as nothing was left to play.
+    pub stalls: u64,
+    /// For how long in all, without the present stall.
+    #[serde(rename = "stalled_us", serialize_with = "micros")]
+    pub stalled: Duration,
 }
 
 /// One transfer, over a connection of its own.

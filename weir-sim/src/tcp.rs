@@ -9,7 +9,7 @@ use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::Tcp;
 use crate::schedule::Transfers;
-use crate::script::{Turn, Turns};
+use crate::script::{Playback, Turn, Turns};
 use crate::segments::{Place, Segments};
 use crate::transport::{Alarm, Served, Side, Transport};
 use std::sync::Arc;
@@ -128,13 +128,18 @@ impl Connection {
         let initial = self.hosts.each_ref().map(|host| host.initial(connection).0);
         let endpoint = &mut self.hosts[side as usize].endpoint;
         while let Some(segment) = endpoint.emit(now) {
-            self.did.retransmitted += u64::from(segment.again.is_some() && segment.length > 0);
+            self.did.retransmitted += u64::from(segment.again.is_some());
             if let Some(noted) = &mut self.noted {
                 let initial = [initial[side as usize], initial[1 - side as usize]];
                 noted.note(Place { at: now, connection, side, initial }, &segment, endpoint);
             }
             out.push(Content::Segment(segment));
         }
+    }
+
+    /// Returns how the receiver's playback went so far, if it plays.
+    pub fn playback(&self) -> Option<Playback> {
+        self.transfers.playback()
     }
 }
 
@@ -143,6 +148,7 @@ impl Transport for Connection {
         let Some(turn) = self.transfers.next() else { return };
         self.turn = turn;
         self.number += 1;
+        self.did.begun += 1;
         let [sender, receiver] = &mut self.hosts;
         let config = &self.config;
         self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
@@ -163,8 +169,8 @@ impl Transport for Connection {
         self.return_delay
     }
 
-    fn think(&self) -> Option<Duration> {
-        self.turn.pause
+    fn think(&mut self, took: Duration) -> Option<Duration> {
+        self.transfers.pause(self.turn, took)
     }
 
     fn wakes(&mut self, side: Side, at: Instant) -> bool {
@@ -185,6 +191,9 @@ impl Transport for Connection {
         match &content {
             Content::Segment(segment) => endpoint.receive(now, segment),
             _ => endpoint.wake(now),
+        }
+        if let (Side::Sender, Some(rtt)) = (side, endpoint.take_rtt()) {
+            self.did.rtts.record(rtt);
         }
         let mut served = Served::default();
         match side {

@@ -40,8 +40,8 @@ pub(crate) trait Transport {
     /// How long the receiver's packets travel.
     fn return_delay(&self) -> Duration;
 
-    /// The pause until the next transfer, if there is to be one.
-    fn think(&self) -> Option<Duration>;
+    /// The pause until the next transfer, after one that took so long; `None` without another.
+    fn think(&mut self, took: Duration) -> Option<Duration>;
 
     /// Whether the wake-up of `side` at `at` still counts; it does once.
     fn wakes(&mut self, side: Side, at: Instant) -> bool;

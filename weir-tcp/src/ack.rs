@@ -58,6 +58,11 @@ impl AckState {
         (self.owed, self.due_now) = (true, true);
     }
 
+    /// Returns whether an acknowledgement of what is out of order waits.
+    pub fn holds_back(&self) -> bool {
+        self.held_back > 0
+    }
+
     /// A segment left that acknowledges everything (`tcp_event_ack_sent`).
     pub fn sent(&mut self) {
         if self.owed {

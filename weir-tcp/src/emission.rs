@@ -253,7 +253,9 @@ impl Sender {
         }
         self.check_persist();
         let mss = u64::from(self.mss).min(unsent);
-        let cause = if unsent == 0 {
+        let cause = if unsent == 0 && self.closing && self.board.is_empty() {
+            Limit::Closed
+        } else if unsent == 0 {
             Limit::Application
         } else if self.next + mss > self.peer.edge {
             Limit::Receiver

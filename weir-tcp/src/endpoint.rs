@@ -172,7 +172,7 @@ impl Endpoint {
             return Some(self.data_segment(outgoing, options));
         }
         self.sender.pause();
-        if !self.receiver.ack.due_now {
+        if !self.receiver.ack.due_now && self.receiver.early.is_none() {
             return None;
         }
         let mut segment = Segment { seq: self.initial.at(self.sender.next), ..Segment::default() };
@@ -291,6 +291,11 @@ impl Endpoint {
         let sender = &mut self.sender;
         sender.limiter.change(now, sender.limiter.cause, &mut sender.report.limits);
         core::mem::take(&mut sender.report)
+    }
+
+    /// Returns the newest round trip, if one was measured since the last call.
+    pub fn take_rtt(&mut self) -> Option<Duration> {
+        self.sender.newest_rtt.take()
     }
 
     /// Returns the bytes that the other side acknowledged.

@@ -55,6 +55,7 @@ impl Endpoint {
             return self.end();
         }
         self.opening.retries += 1;
+        self.sender.report.syns_again += 1;
         let linear = !passive && self.opening.retries <= retries.syn_linear;
         if !linear {
             let double = Duration::from_nanos(self.opening.wait.as_nanos().saturating_mul(2));
@@ -214,13 +215,14 @@ impl Endpoint {
     fn open(&mut self, agreed: Agreed) {
         let sender = &mut self.sender;
         self.state = State::Established;
+        sender.report.established += 1;
         (sender.una, sender.next) = (1, 1);
         sender.episode.end = 1;
         if let Some(at) = self.opening.sent_at {
             let sample = sender.now.since(at);
             sender.rtt.sample_min(sender.now, sample, &self.config.rto);
             sender.rtt.sample(sample, &self.config.rto, 1, 1);
-            sender.report.rtts.count(sample);
+            sender.newest_rtt = Some(sample);
         }
         if self.opening.retries > 1 {
             // [rfc5681 §3.1] A SYN that was lost is a sign of congestion.

@@ -38,6 +38,6 @@ pub use config::{
 pub use config::{Config, Congestion};
 pub use endpoint::{Endpoint, Options, State};
 pub use profile::Profile;
-pub use report::{CaState, Cause, Info, Limits, Report, Rtts};
+pub use report::{CaState, Cause, Info, Limits, Report};
 pub use segment::{AccEcn, Ecn, Flags, SackBlock, SackBlocks, Segment, Timestamps};
 pub use seq::SeqNumber;

@@ -34,6 +34,8 @@ pub(crate) struct Receiver {
     recent: [u64; 4],
     /// A duplicate to be reported [rfc2883].
     duplicate: Option<Range>,
+    /// Blocks of an acknowledgement that was held back, and is to leave before newer ones.
+    pub early: Option<SackBlocks>,
     pub sack_ok: bool,
     pub timestamps_ok: bool,
     /// The newest timestamp of the peer [rfc7323 §4.3].
@@ -68,6 +70,7 @@ impl Receiver {
             out_of_order: 0,
             recent: [0; 4],
             duplicate: None,
+            early: None,
             sack_ok: false,
             timestamps_ok: false,
             stamp: None,
@@ -179,6 +182,7 @@ impl Receiver {
 
     /// Stores what is out of order.
     fn store(&mut self, range: Range) -> Arrival {
+        self.release_held_back(range);
         let from = self.ranges.partition_point(|known| known.end < range.start);
         let to = self.ranges.partition_point(|known| known.start <= range.end);
         let mut whole = range;
@@ -200,6 +204,21 @@ impl Receiver {
         Arrival::OutOfOrder
     }
 
+    /// Lets an acknowledgement that was held back leave before `range` is reported, if that would
+    /// push out of sight what it had to say (`tcp_sack_compress_send_ack`): a sender may believe
+    /// lost what it never heard of.
+    fn release_held_back(&mut self, range: Range) {
+        if !self.ack.holds_back() {
+            return;
+        }
+        let touches = |known: &Range| range.start <= known.end && known.start <= range.end;
+        let before = self.newest().take_while(|known| !touches(known)).count();
+        if before >= SACK_BLOCKS_EXPECTED {
+            self.early = Some(self.blocks());
+            self.ack.sent();
+        }
+    }
+
     /// Moves the range at `position` to the front of what is reported [rfc2018 §4].
     fn note_recent(&mut self, position: u64) {
         let Some(range) = self.range_at(position) else { return };
@@ -207,6 +226,16 @@ impl Receiver {
         let place = self.recent.iter().position(same).unwrap_or(3);
         self.recent[..=place].rotate_right(1);
         self.recent[0] = position;
+    }
+
+    /// Returns the ranges that changed last, the newest first (`selective_acks`).
+    fn newest(&self) -> impl Iterator<Item = Range> + '_ {
+        let mut known = [Range::default(); 4];
+        self.recent.iter().enumerate().filter_map(move |(place, position)| {
+            let range = self.range_at(*position).filter(|range| !known.contains(range))?;
+            known[place] = range;
+            Some(range)
+        })
     }
 
     fn range_at(&self, position: u64) -> Option<Range> {
@@ -256,15 +285,8 @@ impl Receiver {
         if let Some(range) = self.duplicate {
             blocks.push(wire(range));
         }
-        let mut reported = [Range::default(); 4];
-        for (place, position) in self.recent.iter().enumerate() {
-            let Some(range) = self.range_at(*position) else { continue };
-            if reported.contains(&range) || blocks.as_slice().len() >= room {
-                continue;
-            }
-            reported[place] = range;
-            blocks.push(wire(range));
-        }
+        let left = room - blocks.as_slice().len();
+        self.newest().take(left).for_each(|range| blocks.push(wire(range)));
         self.duplicate = None;
         blocks
     }
@@ -275,13 +297,17 @@ impl Receiver {
         segment.flags |= crate::segment::Flags::ACK;
         segment.window = self.select_window();
         segment.timestamps = self.timestamps();
-        let fit = self.ecn.fit(self.options_room(), self.block_count());
-        segment.sack = self.blocks();
+        let early = self.early.take();
+        let count = early.map_or(self.block_count(), |blocks| blocks.as_slice().len() as u32);
+        let fit = self.ecn.fit(self.options_room(), count);
+        segment.sack = early.unwrap_or_else(|| self.blocks());
         if let Some(fit) = fit {
             segment.sack.truncate(fit.blocks);
         }
         self.ecn.dress(segment, fit);
-        self.ack.sent();
+        if early.is_none() {
+            self.ack.sent();
+        }
     }
 
     /// Returns the timestamps option of a segment sent now.
@@ -308,3 +334,6 @@ impl Receiver {
         taken
     }
 }
+
+/// Blocks that every acknowledgement has room for (`TCP_SACK_BLOCKS_EXPECTED`).
+const SACK_BLOCKS_EXPECTED: usize = 2;

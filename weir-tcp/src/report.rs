@@ -1,4 +1,4 @@
-//! What a connection did: counters, round trips, what limited it; and a view like Linux's
+//! What a connection did: counters, what limited it; and a view like Linux's
 //! `tcp_info`.
 
 use weir_core::units::{Duration, Instant};
@@ -41,18 +41,16 @@ pub struct Limits {
     pub congestion: Duration,
 }
 
-/// Round trips measured, in a histogram of four steps an octave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rtts {
-    counts: [u16; BUCKETS],
-}
-
 /// What a connection did so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
+    /// Connections that came to be open: 0 or 1 of one.
+    pub established: u32,
+    /// SYNs sent again, with acknowledgement or without.
+    pub syns_again: u32,
     /// Segments with data sent, those sent again included.
     pub data_segments: u64,
-    /// Segments sent again as acknowledgements showed their loss.
+    /// Segments with data or a FIN sent again as acknowledgements showed their loss.
     pub lost: u64,
     /// Segments sent again after a timeout.
     pub timed_out: u64,
@@ -76,13 +74,13 @@ pub struct Report {
     pub received: u64,
     /// What limited the sender.
     pub limits: Limits,
-    /// Round trips.
-    pub rtts: Rtts,
 }
 
 impl Report {
-    /// Adds what another connection did, but its round trips.
+    /// Adds what another connection did.
     pub fn add(&mut self, other: &Report) {
+        self.established += other.established;
+        self.syns_again += other.syns_again;
         self.data_segments += other.data_segments;
         self.lost += other.lost;
         self.timed_out += other.timed_out;
@@ -166,67 +164,6 @@ pub struct Info {
     pub notsent: u64,
 }
 
-impl Rtts {
-    /// Counts a round trip. When a bucket is full, all are halved, which keeps the quantiles.
-    pub(crate) fn count(&mut self, rtt: Duration) {
-        let bucket = &mut self.counts[bucket(rtt.as_nanos())];
-        *bucket += 1;
-        if *bucket == u16::MAX {
-            for count in &mut self.counts {
-                *count /= 2;
-            }
-        }
-    }
-
-    /// Returns the round trips, each as the middle of its bucket, and how often it was measured.
-    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u16)> + '_ {
-        let counted = self.counts.iter().enumerate().filter(|row| *row.1 > 0);
-        counted.map(|(bucket, count)| {
-            let width = 1 << (FIRST_OCTAVE + bucket as u32 / 4 - 2);
-            (Duration::from_nanos(upper(bucket) - width / 2), *count)
-        })
-    }
-
-    /// Returns the round trip that `thousandths` of all did not exceed, to a fifth; `None` without
-    /// any.
-    pub fn quantile(&self, thousandths: u32) -> Option<Duration> {
-        let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
-        let wanted = (total * u64::from(thousandths)).div_ceil(1000).max(1);
-        let mut sum = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            sum += u64::from(*count);
-            if sum >= wanted {
-                return Some(Duration::from_nanos(upper(bucket)));
-            }
-        }
-        None
-    }
-}
-
-impl Default for Rtts {
-    fn default() -> Self {
-        Self { counts: [0; BUCKETS] }
-    }
-}
-
-/// Returns the bucket of this many nanoseconds: the octave and the two bits after the first.
-fn bucket(nanos: u64) -> usize {
-    let octave = (nanos | 1).ilog2().max(FIRST_OCTAVE);
-    let step = nanos >> (octave - 2) & 3;
-    (((octave - FIRST_OCTAVE) as usize) * 4 + step as usize).min(BUCKETS - 1)
-}
-
-/// Returns the end of a bucket in nanoseconds.
-const fn upper(bucket: usize) -> u64 {
-    let octave = FIRST_OCTAVE + bucket as u32 / 4;
-    ((bucket as u64 % 4) + 5) << (octave - 2)
-}
-
-/// Round trips below 2^13 ns, 8 µs, share buckets with it.
-const FIRST_OCTAVE: u32 = 13;
-/// Up to 2^33 ns, 8.6 s.
-const BUCKETS: usize = 80;
-
 /// What limits the sender at the moment, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limiter {
@@ -257,23 +194,5 @@ impl Limiter {
             *place = place.plus(spent);
         }
         (self.cause, self.since) = (cause, now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_right_to_a_fifth() {
-        let mut rtts = Rtts::default();
-        assert_eq!(rtts.quantile(500), None);
-        for millis in 1..=100_000 {
-            rtts.count(Duration::from_micros(millis));
-        }
-        for (thousandths, micros) in [(100, 10_000), (500, 50_000), (990, 99_000)] {
-            let found = rtts.quantile(thousandths).expect("counted").as_nanos() / 1000;
-            assert!((micros * 9 / 10..micros * 5 / 4).contains(&found), "{thousandths}: {found}");
-        }
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Sender {
     pub controller: Controller,
     pub state: CaState,
     pub rtt: Rtt,
+    /// The newest round trip measured, until the driver asks for it.
+    pub newest_rtt: Option<Duration>,
     pub rack: Rack,
     pub tail: Tail,
     pub episode: Episode,
@@ -213,6 +215,7 @@ impl Sender {
             controller,
             state: CaState::Open,
             rtt: Rtt::new(&config.rto),
+            newest_rtt: None,
             rack: Rack::default(),
             tail: Tail::default(),
             episode: Episode::default(),
@@ -475,7 +478,7 @@ impl Sender {
             self.rtt.sample_min(now, newest, policy);
         }
         self.rtt.sample(estimate, policy, self.una, self.next);
-        self.report.rtts.count(newest);
+        self.newest_rtt = Some(newest);
         true
     }
 

@@ -150,7 +150,7 @@ pub(crate) fn run(mut transfer: Transfer, shared: &Shared) -> SentStream {
             Ok(whole) => {
                 transfer.report.packets += 1;
                 if whole {
-                    times.record(units::Duration::from_nanos(monotonic_ns() - begun));
+                    times.record(elapsed(begun));
                 }
             }
             Err(error) => {
@@ -162,12 +162,17 @@ pub(crate) fn run(mut transfer: Transfer, shared: &Shared) -> SentStream {
         }
         number += 1;
         transfer.left -= 1;
-        let Some(pause) = turn.pause else { break };
+        let Some(pause) = transfer.turns.pause(turn, elapsed(begun)) else { break };
         transfer.sleep_until(monotonic_ns().saturating_add(pause.as_nanos()), shared);
     }
     end(&transfer);
     transfer.report.late = Delays::of(&times);
     transfer.report
+}
+
+/// Returns the time since an instant.
+fn elapsed(since_ns: u64) -> units::Duration {
+    units::Duration::from_nanos(monotonic_ns() - since_ns)
 }
 
 /// Tells the receiver on a connection of its own how many transfers there were.

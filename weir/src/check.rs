@@ -6,6 +6,7 @@ use crate::{Run, input};
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use weir_daemon::keeper::found::Found;
 use weir_link::deploy;
 use weir_link::memory::{self, Part};
 use weir_policy::deployment::{Deployment, Direction};
@@ -34,12 +35,12 @@ pub struct Check {
 
 /// The output of `--format json`; docs/findings.md describes it.
 #[derive(Serialize)]
-struct Checked<'a> {
+struct Checked<'a, F> {
     file: String,
     kind: &'static str,
     errors: usize,
     warnings: usize,
-    findings: &'a [Finding],
+    findings: &'a [F],
     #[serde(skip_serializing_if = "Option::is_none")]
     bounds: Option<Vec<RowFigures<'a>>>,
     /// What `weir up` needs at most.
@@ -264,7 +265,7 @@ fn checked<'a, T>(
     kind: &'static str,
     outcome: &'a Outcome<T>,
     bounds: Option<Vec<RowFigures<'a>>>,
-) -> Checked<'a> {
+) -> Checked<'a, Finding> {
     Checked {
         file: name.to_owned(),
         kind,
@@ -288,6 +289,28 @@ pub fn print<T>(output: &Output, name: &str, kind: &'static str, outcome: &Outco
         }
     }
     if outcome.failed() { Exit::Faults } else { Exit::Clean }
+}
+
+/// As [`print`], of a deployment with errors that another process found.
+pub fn print_found(output: &Output, name: &str, kind: &'static str, found: &Found) -> Exit {
+    let Found { errors, warnings, text, summary, findings, .. } = found;
+    match output.format {
+        Format::Json => output.json(&Checked {
+            file: name.to_owned(),
+            kind,
+            errors: *errors,
+            warnings: *warnings,
+            findings,
+            bounds: None,
+            memory: None,
+            missing: Vec::new(),
+        }),
+        Format::Text => {
+            output.text(text);
+            output.text(&format!("{name}: {kind}, {summary}\n"));
+        }
+    }
+    Exit::Faults
 }
 
 /// The most classes named in a note; JSON has all.

@@ -5,6 +5,7 @@
 
 use crate::check;
 use crate::output::{Exit, Output};
+use weir_daemon::keeper::found::Found;
 use weir_policy::deployment::is_deployment;
 use weir_policy::finding::Outcome;
 use weir_policy::reader;
@@ -219,5 +220,18 @@ pub fn refuse<T>(
     match mistaken(name, bytes, wanted) {
         Some(message) => output.refuse(&message),
         None => check::print(output, name, wanted.word(), outcome),
+    }
+}
+
+/// As [`refuse`], of a file of which another process found these errors.
+pub fn refuse_found(
+    output: &Output,
+    (name, bytes): (&str, &[u8]),
+    wanted: Kind,
+    found: &Found,
+) -> Exit {
+    match mistaken(name, bytes, wanted) {
+        Some(message) => output.refuse(&message),
+        None => check::print_found(output, name, wanted.word(), found),
     }
 }

@@ -5,7 +5,7 @@ use crate::change::{self, Options};
 use crate::output::{Exit, Output};
 use std::path::{Path, PathBuf};
 use weir_control::protocol::{Request, Texts};
-use weir_daemon::up::reading::Reading;
+use weir_control::texts;
 
 /// Puts in force what the files of a running link contain now, or other files.
 ///
@@ -43,8 +43,5 @@ impl Run for Reload {
 
 /// Reads a deployment with the rights of this user; the link checks it.
 fn read(path: &Path) -> Result<Texts, String> {
-    let texts = Reading::of(path).map_err(|error| error.to_string());
-    texts
-        .and_then(Reading::into_texts)
-        .map_err(|why| format!("cannot read {}: {why}", path.display()))
+    texts::of_files(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }

@@ -23,6 +23,7 @@ use weir_policy::render;
 use weir_sim::host::Calibrated;
 use weir_sim::keeping::Keeping;
 use weir_sim::memory::Beside;
+use weir_sim::read::SEED_MAX;
 use weir_sim::replicate::{self, REPLICATIONS_MAX, Summary};
 use weir_sim::timeline::{FIXED_BINS_MAX, Timelines};
 use weir_sim::{Fate, Report, Scenario, Watch, read, recorded, segments};
@@ -47,7 +48,7 @@ pub struct Sim {
     #[arg(long, value_name = "NAME", requires = "from")]
     direction: Option<String>,
     /// A seed other than the scenario's.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=SEED_MAX))]
     seed: Option<u64>,
     /// What a host adds, as `weir calibrate` writes it: the way to the receiver and back, and
     /// window, quick acknowledgements and timestamps of the kernel's TCP.
@@ -265,7 +266,7 @@ impl Sim {
         rows.map(Rows::finish).transpose()?;
         let tracks = timelines.map(Timelines::finish);
         tracks.map(|tracks| files.write(&tracks, report.segments.as_ref())).transpose()?;
-        self.write(&report)?;
+        self.write(&report, output)?;
         match output.format {
             Format::Json => output.text(&report.to_json()),
             Format::Text => output.text(&report.to_string()),
@@ -292,7 +293,7 @@ impl Sim {
     }
 
     /// Writes the files of a report.
-    fn write(&self, report: &Report) -> Result<(), String> {
+    fn write(&self, report: &Report, output: &Output) -> Result<(), String> {
         if let Some(path) = &self.json {
             whole_file::write(path, &report.to_json())?;
         }
@@ -301,6 +302,10 @@ impl Sim {
         }
         if let (Some(path), Some(segments)) = (&self.segments, &report.segments) {
             whole_file::write(path, &segments.to_csv())?;
+            if segments.omitted > 0 {
+                let (kept, more) = (segments::SEGMENTS_MAX, segments.omitted);
+                output.warn(&format!("--segments: the first {kept} lines; {more} more left out"));
+            }
         }
         Ok(())
     }

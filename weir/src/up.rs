@@ -8,14 +8,12 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_daemon::events::write::Form;
+use weir_daemon::keeper::found::Found;
 use weir_daemon::up::console::{Console, Start};
-use weir_daemon::up::reading::Reading;
+use weir_daemon::up::reading::{Checked, Reading};
 use weir_daemon::up::{self, End, UpConfig};
 use weir_gateway::site;
 use weir_link::status::Status;
-use weir_policy::deployment::Deployment;
-use weir_policy::finding::Outcome;
-use weir_policy::render;
 
 /// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
 /// SIGINT or SIGTERM.
@@ -37,18 +35,19 @@ pub struct Up {
 impl Run for Up {
     fn run(self, output: &Output) -> Exit {
         output.json_by_line();
-        let reading = match Reading::of(&self.deployment) {
-            Ok(reading) => reading,
-            Err(error) => {
-                let name = self.deployment.display();
-                return output.refuse(&format!("cannot read {name}: {error}"));
-            }
+        let name = self.deployment.display();
+        let read =
+            Reading::of(&self.deployment).map_err(|why| format!("cannot read {name}: {why}"));
+        let checked = match read.and_then(|reading| reading.check(output.colour())) {
+            Ok(checked) => checked,
+            Err(why) => return output.refuse(&why),
         };
-        if reading.outcome.failed() {
+        let Checked { reading, found, .. } = &checked;
+        if found.errors > 0 {
             let named = (reading.name.as_str(), reading.bytes.as_slice());
-            return kind::refuse(output, named, Kind::Deployment, &reading.outcome);
+            return kind::refuse_found(output, named, Kind::Deployment, found);
         }
-        findings(&reading.outcome, &reading.name, output);
+        findings(found, &reading.name, output);
         let is_json = output.format == Format::Json;
         let config = UpConfig {
             path: self.deployment,
@@ -57,7 +56,7 @@ impl Run for Up {
             form: if is_json { Form::Json } else { Form::Text },
             check_api: site::check,
         };
-        match up::keep(reading, config, &Printed(output)) {
+        match up::keep(checked, config, &Printed(output)) {
             Ok(End::Stopped) => Exit::Clean,
             Ok(End::Signal(signal)) => std::process::exit(128 + signal),
             Err(error) => output.refuse(&error),
@@ -66,16 +65,15 @@ impl Run for Up {
 }
 
 /// Prints what is wrong with a deployment that can run.
-fn findings(outcome: &Outcome<Deployment>, name: &str, output: &Output) {
-    let findings = &outcome.findings;
+fn findings(found: &Found, name: &str, output: &Output) {
     match output.format {
-        _ if findings.is_empty() => {}
+        _ if found.findings.is_empty() => {}
         Format::Text => {
-            output.text(&render::render(findings, &outcome.sources, output.colour()));
-            output.text(&format!("{name}: {}\n", render::summary(findings)));
+            output.text(&found.text);
+            output.text(&format!("{name}: {}\n", found.summary));
         }
         Format::Json => {
-            for finding in findings {
+            for finding in &found.findings {
                 output.json(&json!({ "event": "finding", "finding": finding }));
             }
         }

@@ -4,7 +4,7 @@
 use super::policies::Policies;
 use super::questions::Questions;
 use super::recording::Recorder;
-use super::tell;
+use super::tell::tell;
 use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -27,7 +27,7 @@ pub enum Wish {
     Restart(Sender<Result<String, String>>),
     /// To be its keeper from now on, with these descriptors.
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
-    /// What the files of the link contain now.
+    /// What the file of the deployment contains now.
     ReadAnew(Sender<Result<Texts, String>>),
     /// That the keeper is told this, and whoever waits for it that this was done.
     Tell(Box<Report>, Sender<()>),

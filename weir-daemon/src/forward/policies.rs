@@ -8,7 +8,7 @@ mod joins;
 
 use super::door::{self, Wish};
 use super::recording::Recorder;
-use super::tell;
+use super::tell::tell;
 use crate::keeper::messages::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -22,6 +22,7 @@ use weir_control::texts;
 use weir_host::wait::realtime_ns;
 use weir_host::watch::Bell;
 use weir_link::alarm::{Alarms, Guards};
+use weir_link::authority::Courier;
 use weir_link::bridge::Bridge;
 use weir_link::change::history::{Entry, History, Origin, Texts};
 use weir_link::change::join::Rehearsal;
@@ -37,6 +38,8 @@ use weir_policy::render;
 pub struct Policies {
     state: Mutex<State>,
     recorder: Arc<Recorder>,
+    /// The way to the keeper, which reads files.
+    courier: Courier,
     wishes: Sender<Wish>,
     /// For each bridge, and for the first thread.
     bells: Vec<Arc<Bell>>,
@@ -103,6 +106,12 @@ struct Wanted {
     user: Option<u32>,
 }
 
+/// A deployment with its texts, and what is wrong with it.
+struct Read {
+    texts: Texts,
+    outcome: Outcome<Deployment>,
+}
+
 /// What a change is made of, once it was checked.
 struct Checked {
     deployment: Deployment,
@@ -111,15 +120,16 @@ struct Checked {
 }
 
 impl Policies {
-    /// The policies of a forwarder, of which its recorder is told: where wishes go, bells for each
-    /// loop and for the thread that takes wishes, and where events go.
+    /// The policies of a forwarder, of which its recorder is told: who reads files, where wishes
+    /// go, bells for each loop and for the thread that takes wishes, and where events go.
     pub fn new(
         state: State,
         recorder: Arc<Recorder>,
+        courier: Courier,
         (wishes, bells, reporter): (Sender<Wish>, Vec<Arc<Bell>>, Reporter),
     ) -> Arc<Self> {
-        let is_leaving = AtomicBool::new(false);
-        Arc::new(Self { state: Mutex::new(state), recorder, wishes, bells, reporter, is_leaving })
+        let (state, is_leaving) = (Mutex::new(state), AtomicBool::new(false));
+        Arc::new(Self { state, recorder, courier, wishes, bells, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -127,18 +137,22 @@ impl Policies {
         let met = match request {
             Request::Set { settings, terms } => {
                 self.change(terms, Origin::Set, peer.user, |state| {
-                    texts::edited(&state.texts, &state.deployment, settings)
+                    texts::edited(&state.texts, &state.deployment, settings).map(check)
                 })
             }
             Request::Class { .. } => self.join(request, peer.user),
-            Request::Reload { texts, terms } => self.read(texts.as_deref()).and_then(|texts| {
-                // Classes that joined stay, whatever the files say of others.
+            Request::Reload { texts: Some(texts), terms } => {
                 self.change(terms, Origin::Reload, peer.user, |state| {
-                    Ok(Texts { added: state.texts.added.clone(), ..texts })
+                    Ok(check(state.with_joined(texts.as_ref().clone())))
                 })
+            }
+            Request::Reload { texts: None, terms } => self.read_anew().and_then(|texts| {
+                self.change(terms, Origin::Reload, peer.user, |state| self.complete(state, texts))
             }),
             Request::Rollback { number, terms } => {
-                self.change(terms, Origin::Rollback, peer.user, |state| state.texts_of(*number))
+                self.change(terms, Origin::Rollback, peer.user, |state| {
+                    state.texts_of(*number).map(check)
+                })
             }
             Request::Confirm {} => self.confirm(peer.user).map(|()| Answer::Done),
             Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
@@ -149,11 +163,10 @@ impl Policies {
         met.map_or_else(Reply::error, Reply::of)
     }
 
-    /// Puts texts in force that the keeper read because of a SIGHUP.
+    /// Puts a deployment in force that the keeper read because of a SIGHUP.
     pub fn reload(&self, read: Result<Texts, String>) {
         let terms = Terms { reason: "SIGHUP".to_owned(), ..Terms::default() };
-        let read =
-            |state: &State| read.map(|texts| Texts { added: state.texts.added.clone(), ..texts });
+        let read = |state: &State| read.and_then(|texts| self.complete(state, texts));
         let refused = match self.change(&terms, Origin::Reload, None, read) {
             Ok(Answer::Changed(changed)) if changed.errors > 0 => changed.text,
             Err(why) => why,
@@ -165,7 +178,7 @@ impl Policies {
 
     /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is
     /// done on another thread. Call it a few times a second.
-    pub fn look(self: &Arc<Self>) {
+    pub fn look(self: &Arc<Self>, now: Instant) {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -174,7 +187,7 @@ impl Policies {
         };
         state.offices.iter_mut().for_each(Office::tidy);
         let Some(trial) = state.trial.as_mut() else { return };
-        if !trial.is_due(Instant::now()) {
+        if !trial.is_due(now) {
             return;
         }
         if trial.why.is_none() && !trial.needs_confirmation {
@@ -198,7 +211,7 @@ impl Policies {
     fn take_back(&self, why: &str) {
         let terms = Terms { reason: why.to_owned(), ..Terms::default() };
         let before = |state: &State| match &state.trial {
-            Some(trial) if trial.is_returning => Ok(trial.before.clone()),
+            Some(trial) if trial.is_returning => Ok(check(trial.before.clone())),
             // It was confirmed meanwhile, or undone by a client.
             _ => Err(String::new()),
         };
@@ -235,12 +248,23 @@ impl Policies {
         self.bells.last().expect("the first thread has one")
     }
 
-    /// Returns these texts, or what the files of the link contain.
-    fn read(&self, texts: Option<&Texts>) -> Result<Texts, String> {
-        match texts {
-            Some(texts) => Ok(texts.clone()),
-            None => door::ask(&self.wishes, self.first_bell(), Wish::ReadAnew, READ_PATIENCE),
-        }
+    /// Returns the name of the deployment.
+    pub fn name(&self) -> String {
+        self.lock().deployment.name.clone()
+    }
+
+    /// Returns what the file of the deployment contains now.
+    fn read_anew(&self) -> Result<Texts, String> {
+        door::ask(&self.wishes, self.first_bell(), Wish::ReadAnew, READ_PATIENCE)
+    }
+
+    /// Checks a deployment that the keeper read, which reads its files, too.
+    fn complete(&self, state: &State, texts: Texts) -> Result<Read, String> {
+        let mut texts = state.with_joined(texts);
+        let (outcome, read) = texts::complete(&mut texts, &|path| self.courier.read(path));
+        let name = &texts.deployment.name;
+        read.map_err(|why| format!("cannot read {name}: {why}"))?;
+        Ok(Read { texts, outcome: outcome.map(Deployment::with_places) })
     }
 
     /// Lets the first thread do something.
@@ -279,13 +303,13 @@ impl Policies {
         Ok(())
     }
 
-    /// Makes a change to the texts that `wanted` returns.
+    /// Makes a change to what `wanted` returns.
     fn change(
         &self,
         terms: &Terms,
         origin: Origin,
         user: Option<u32>,
-        wanted: impl FnOnce(&State) -> Result<Texts, String>,
+        wanted: impl FnOnce(&State) -> Result<Read, String>,
     ) -> Result<Answer<weir_link::status::Status<weir_link::status::Rows>>, String> {
         let start = Instant::now();
         let mut state = self.lock();
@@ -293,8 +317,8 @@ impl Policies {
             return Err("the link restarts; try again when that is done".to_owned());
         }
         state.check(origin)?;
-        let wanted = Wanted { texts: wanted(&state)?, origin, user };
-        let outcome = texts::of_link(&wanted.texts);
+        let Read { texts, outcome } = wanted(&state)?;
+        let wanted = Wanted { texts, origin, user };
         let mut changed = found(&outcome);
         let Some(deployment) = outcome.plan.filter(|_| changed.errors == 0) else {
             return Ok(Answer::Changed(Box::new(changed)));
@@ -398,6 +422,11 @@ impl State {
         Ok(Some(alarms))
     }
 
+    /// Returns texts to which classes that joined belong: they stay, whatever files say of others.
+    fn with_joined(&self, texts: Texts) -> Texts {
+        Texts { added: self.texts.added.clone(), ..texts }
+    }
+
     /// Notes since when the directions have the policies of `new` that differ.
     fn note_since(&mut self, new: &Deployment, at_ns: u64) {
         let ways = self.deployment.directions.iter().zip(&new.directions);
@@ -462,6 +491,11 @@ impl State {
     }
 }
 
+fn check(texts: Texts) -> Read {
+    let outcome = texts::of_link(&texts);
+    Read { texts, outcome }
+}
+
 fn trial(terms: &Terms, guards: Guards, before: &Texts) -> Option<Trial> {
     let needs_confirmation = terms.confirm_ms.is_some();
     if !needs_confirmation && guards.is_empty() {
@@ -520,7 +554,7 @@ fn differences(old: &Deployment, new: &Deployment) -> Vec<Difference> {
     of.collect()
 }
 
-/// How long a keeper may take to read its files.
+/// How long a keeper may take to read its file.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a loop may take to come to a change.
 const LOOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -530,3 +564,31 @@ const RETURN_PAUSE: Duration = Duration::from_secs(1);
 const GUARD_TIME: Duration = Duration::from_secs(60);
 /// The longest trial.
 const TRIAL_MAX: Duration = Duration::from_secs(24 * 3600);
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use weir_host::channel::Channel;
+
+    /// The policies of a link without directions and without bridges.
+    pub fn policies(wishes: Sender<Wish>, reporter: Reporter) -> Arc<Policies> {
+        let text = "[deployment]\nname = 'd'\nports = { a = 'a0', b = 'b0' }\n".to_owned();
+        let deployment = weir_link::change::history::File { name: "d.toml".to_owned(), text };
+        let texts = Texts { deployment, ..Texts::default() };
+        let deployment = texts::of_link(&texts).plan.expect("it has no errors");
+        let recorder = Recorder::new((&deployment, &texts), Vec::new(), reporter.clone());
+        let state = State {
+            deployment,
+            texts,
+            since_ns: Vec::new(),
+            offices: Vec::new(),
+            history: History::default(),
+            trial: None,
+            rehearsals: Vec::new(),
+        };
+        let (authority, _desk) = Channel::pair().expect("there are descriptors");
+        let bell = Arc::new(Bell::new().expect("there are descriptors"));
+        let speakers = (wishes, vec![bell], reporter);
+        Policies::new(state, Arc::new(recorder), Courier::new(authority), speakers)
+    }
+}

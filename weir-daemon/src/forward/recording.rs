@@ -1,7 +1,7 @@
 //! Records of the link for clients of the control socket: each is written by the thread of its
 //! client, straight to the connection.
 
-use super::tell;
+use super::tell::tell;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

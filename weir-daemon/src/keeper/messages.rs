@@ -5,12 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_control::gateway::Api;
 
+use super::found::Found;
+use super::tame::{NOTES_MAX, TEXT_MAX, tame_text};
 use crate::events::write::Form;
 use weir_host::claim::ClaimPart;
-use weir_host::printable::fit;
 use weir_link::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
 use weir_link::events::Event;
 use weir_link::status::Status;
+use weir_policy::deployment::{Deployment, Priority};
 
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 3;
@@ -18,8 +20,12 @@ pub const PROTOCOL: u32 = 3;
 /// What the keeper tells the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// The first message: what to run. Its descriptor is the listener of the control socket.
-    Plan(Box<Plan>),
+    /// The first message: what to read, once privileges are given up. The reply is
+    /// [`Report::Read`].
+    Read(Box<Task>),
+    /// The second one, if nothing was wrong: the ports may be opened. Its descriptor is the
+    /// listener of the control socket.
+    Open(Box<Opening>),
     /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
     /// dies.
     Hold {
@@ -45,16 +51,64 @@ pub enum Command {
     Restarted(std::result::Result<String, String>),
     /// The descriptor is the end of a channel by which to ask for the sessions of reservations.
     Reservations,
-    /// What the files contain now: the reply to [`Report::ReadAnew`], or unasked after a SIGHUP.
+    /// What the file of the deployment contains now: the reply to [`Report::ReadAnew`], or unasked
+    /// after a SIGHUP. Files that it names are asked for.
     Texts(std::result::Result<Texts, String>),
     /// Something happened outside the forwarder, which its clients read there like its own events.
     Told(Box<Event>),
 }
 
-/// What a forwarder runs.
+/// What a forwarder reads, and as what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// The deployment, and what is known already of the files that it names.
+    pub texts: Texts,
+    /// The process of the keeper.
+    pub keeper: u32,
+    /// The user who started it: this one and root may change the link and take it over.
+    pub owner: u32,
+    /// How the forwarder runs.
+    pub standing: Standing,
+    /// Whether findings are described in colour.
+    pub colour: bool,
+}
+
+/// As what a forwarder runs: all that a deployment says of it that must hold before its policies
+/// are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The user as which it runs, where it may choose one; without a name one that no other program
+    /// has.
+    pub user: Option<String>,
+    /// The niceness of its threads, if the deployment says one.
+    pub nice: Option<i32>,
+    /// Whether its threads are real-time threads.
+    pub is_realtime: bool,
+}
+
+impl Standing {
+    /// Returns what a deployment says.
+    pub fn of(deployment: &Deployment) -> Self {
+        let Deployment { nice, service, .. } = deployment;
+        Self {
+            user: service.user.clone(),
+            nice: *nice,
+            is_realtime: service.priority == Priority::Realtime,
+        }
+    }
+}
+
+/// What a forwarder that has read its files goes on with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// What was changed before; the last entry is in force.
+    pub history: History,
+}
+
+/// What a link runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What the keeper read: ports, and rings at them, are as this says.
+    /// What was read from files: ports, and rings at them, are as this says.
     pub texts: Texts,
     /// The process of the keeper.
     pub keeper: u32,
@@ -64,7 +118,6 @@ pub struct Plan {
     pub history: History,
     /// The API on a TCP address, if the deployment has one: for the gateway. A forwarder is not
     /// told its tokens.
-    #[serde(skip)]
     pub api: Option<Api>,
 }
 
@@ -83,6 +136,8 @@ impl Plan {
 /// What the forwarder tells the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
+    /// It has read its files, with these findings; with errors among them it ends.
+    Read(Box<Found>),
     /// Its ports are open, with a closed intake.
     Ready {
         /// What the operator should see to at them.
@@ -125,6 +180,7 @@ impl Report {
     /// to [`NOTES_MAX`].
     pub fn tame(mut self) -> Self {
         match &mut self {
+            Self::Read(found) => found.tame(),
             Self::Ready { warnings, notes } => {
                 for texts in [warnings, notes] {
                     texts.truncate(NOTES_MAX);
@@ -157,19 +213,6 @@ fn tame_entry(entry: &mut Entry) {
     [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
 }
 
-/// Makes a text fit to print, and cuts it to [`TEXT_MAX`] characters.
-pub(super) fn tame_text(text: &mut String) {
-    let cut = |text: &mut String| {
-        if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
-            text.truncate(end);
-        }
-    };
-    cut(text);
-    // What is escaped is longer than before.
-    fit(text);
-    cut(text);
-}
-
 /// Reads bytes as a report, as a keeper reads it, and tries what a keeper then does with it. For a
 /// fuzz target.
 ///
@@ -195,15 +238,15 @@ pub fn exercise(bytes: &[u8]) {
             texts.for_each(|text| assert!(!text.contains(char::is_control), "{text}"));
         }
         Report::Failed(why) => assert!(!why.contains(char::is_control), "{why}"),
+        Report::Read(found) => {
+            let control = |c: char| c.is_control() && c != '\n' && c != '\u{1b}';
+            assert!(!found.text.contains(control), "{:.200}", found.text);
+        }
         Report::Held(part) => part.exercise(),
         _ => {}
     }
 }
 
-/// The most characters of a text of a report.
-pub const TEXT_MAX: usize = 4096;
-/// The most warnings, and the most notes.
-pub const NOTES_MAX: usize = 1000;
 /// No line of an event is longer: five texts of characters of up to four bytes, of which JSON
 /// writes some as six, twice.
 const LINE_MAX: usize = 2 * 5 * 6 * TEXT_MAX + 4096;
@@ -225,6 +268,12 @@ mod tests {
             Report::Ready { warnings: vec![bad.clone(); 2000], notes: vec![bad.clone(); 3] },
             Report::Event(Box::new(Event::at(Kind::PortDown, u64::MAX, about))),
             Report::Failed(bad.clone()),
+            Report::Read(Box::new(Found {
+                text: bad.clone(),
+                summary: bad.clone(),
+                notes: vec![bad.clone(); 3],
+                ..Found::default()
+            })),
             Report::Ended(Box::new(status)),
             Report::Kept(7),
         ];

@@ -7,6 +7,8 @@
 //! Invariant: the keeper reads no packet and no request of a client, and the forwarder opens no
 //! file and no interface.
 
+pub mod found;
 pub mod messages;
 pub mod rsvp;
 pub mod service;
+mod tame;

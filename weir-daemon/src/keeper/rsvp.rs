@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::tame_text;
+use super::tame::tame_text;
 use crate::events::write::Form;
 use weir_control::gateway::Secret;
 use weir_host::printable::fit;

@@ -1,7 +1,7 @@
 //! One forwarder: how far it is, and how long it may take.
 
-use super::interface::Pid;
-use super::settings::Limits;
+use super::interface::{Edition, Pid};
+use super::settings::{Limits, READING_MAX};
 use std::time::{Duration, Instant};
 
 /// A forwarder that has not ended.
@@ -9,21 +9,29 @@ use std::time::{Duration, Instant};
 pub struct Forwarder {
     /// Its process.
     pub pid: Pid,
+    /// The files that it is of.
+    pub edition: Edition,
     /// How far it is.
     pub phase: Phase,
     /// Since when it is so far.
     since: Instant,
     /// Its last sign of life.
     heard: Instant,
-    /// How long it may take: what held when it was started.
+    /// How long it may take: what held when it was started, or when it began to open its ports.
     pub limits: Limits,
     /// Why it ends, if that is known.
     pub failure: Option<String>,
+    /// Whether its files were refused, which is why it ends.
+    pub is_refused: bool,
 }
 
 /// How far a forwarder is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
+    /// It reads its policies.
+    Reading,
+    /// It has read them, and whether it may open its ports is being asked.
+    Sound,
     /// It opens its ports.
     Opening,
     /// Its ports are open and take nothing.
@@ -43,16 +51,22 @@ pub enum Phase {
 /// What becomes of a forwarder that is overdue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Overdue {
-    /// It is killed. If it did not open its ports, that is why.
+    /// It is killed. If it did not read its files or open its ports, that is why.
     Kill(Option<String>),
     /// It is told to abort, for this reason.
     Abort(String),
 }
 
 impl Forwarder {
-    /// One that is so far at `now`.
-    pub fn new(pid: Pid, phase: Phase, now: Instant, limits: Limits) -> Self {
-        Self { pid, phase, since: now, heard: now, limits, failure: None }
+    /// One that reads its policies from `now` on.
+    pub fn new(pid: Pid, edition: Edition, now: Instant, limits: Limits) -> Self {
+        let (phase, since, heard) = (Phase::Reading, now, now);
+        Self { pid, edition, phase, since, heard, limits, failure: None, is_refused: false }
+    }
+
+    /// One that forwards at `now`, of a keeper that died.
+    pub fn orphan(pid: Pid, now: Instant, limits: Limits) -> Self {
+        Self { phase: Phase::Forwarding, ..Self::new(pid, Edition::InForce, now, limits) }
     }
 
     /// Goes on to this phase.
@@ -69,6 +83,22 @@ impl Forwarder {
     /// Fails for this reason, unless another one is known already.
     pub fn fail(&mut self, why: String) {
         self.failure.get_or_insert(why);
+    }
+
+    /// Refuses its files, for this reason.
+    pub fn refuse(&mut self, why: String) {
+        self.failure = Some(why);
+        self.is_refused = true;
+    }
+
+    /// Returns whether its files are not in force yet.
+    pub fn is_of_unread_files(&self) -> bool {
+        self.edition == Edition::Anew && matches!(self.phase, Phase::Reading | Phase::Sound)
+    }
+
+    /// Returns whether it has no ports yet, and so nothing to send.
+    pub fn is_without_ports(&self) -> bool {
+        matches!(self.phase, Phase::Reading | Phase::Sound | Phase::Opening)
     }
 
     /// Returns whether it takes frames, is about to, or is about to stop doing so.
@@ -91,11 +121,13 @@ impl Forwarder {
                  abort"
             ))
         };
+        let kill = |what: &str, limit: Duration| {
+            Overdue::Kill(Some(format!("it did not {what} within {} s", limit.as_secs())))
+        };
         match self.phase {
-            Phase::Opening => is_late.then(|| {
-                let seconds = OPENING_MAX.as_secs();
-                Overdue::Kill(Some(format!("it did not open its ports within {seconds} s")))
-            }),
+            Phase::Reading => is_late.then(|| kill("read its files", READING_MAX)),
+            Phase::Sound => None,
+            Phase::Opening => is_late.then(|| kill("open its ports", OPENING_MAX)),
             Phase::Draining | Phase::Aborting => is_late.then_some(Overdue::Kill(None)),
             Phase::Taking if is_late => Some(abort("begin")),
             Phase::Closing if is_late => Some(abort("cease")),
@@ -110,6 +142,9 @@ impl Forwarder {
     /// Returns how long it may stay in its phase; `None` if for ever.
     fn phase_max(&self) -> Option<Duration> {
         match self.phase {
+            Phase::Reading => Some(READING_MAX),
+            // The shell answers at once.
+            Phase::Sound => None,
             Phase::Opening => Some(OPENING_MAX),
             Phase::Taking | Phase::Closing => Some(HAND_OVER_MAX),
             // A ready one waits for the end of one that closes its intake or aborts.

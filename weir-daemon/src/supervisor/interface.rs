@@ -25,20 +25,26 @@ pub enum Companion {
     Reservations,
 }
 
-/// Which program a forwarder runs.
+/// Which files a forwarder is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Program {
-    /// The one that the keeper runs, whatever file has its name now.
-    Same,
-    /// The one that is installed where that was, such as a newer one.
-    Installed,
+pub enum Edition {
+    /// Those in force, in the program that the keeper runs, whatever file has its name now.
+    InForce,
+    /// The files as they are now, in the program that is installed where that was, such as a newer
+    /// one.
+    Anew,
 }
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Answers [`Question::StartForwarder`]: the process runs.
-    Started(Pid),
+    Started {
+        /// Its number.
+        pid: Pid,
+        /// Whether it has read its policies before, and found nothing wrong.
+        has_read: bool,
+    },
     /// Answers [`Question::StartForwarder`]: it does not run, for this reason.
     NotStarted(String),
     /// A forwarder has ended, after its last words, for this reason.
@@ -49,8 +55,9 @@ pub enum Event {
     Garbled(Pid, String),
     /// Something happened to reservations.
     Happened(Kind, String),
-    /// Answers [`Question::ReadFiles`]: what they contain, or why that cannot be put in force.
-    FilesRead(Result<Settings, String>),
+    /// Answers [`Question::OpenPorts`], with what was asked for: the forwarder opens them, and what
+    /// was read anew, if it is of that, is in force with these settings; or why not.
+    PortsOpening(Pid, Result<Option<Settings>, String>),
     /// Answers [`Question::LookForPorts`]: the interfaces of the deployment that do not exist.
     PortsMissing(Vec<String>),
     /// Answers [`Question::Fallback`], with what was asked for: it is so, or why not.
@@ -72,6 +79,8 @@ pub enum Event {
 /// What a forwarder says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
+    /// It has read its policies: there are no errors in them, or these; then it ends.
+    Read(Result<(), String>),
     /// Its ports are open, with a closed intake.
     Ready {
         /// What the operator should see to at them.
@@ -162,17 +171,18 @@ pub enum Action {
 /// What the shell is to do or to find out, and to answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// Start a forwarder of what was read last, beside those that run. The answer is
-    /// [`Event::Started`] or [`Event::NotStarted`].
-    StartForwarder(Program),
+    /// Start a forwarder of these files, beside those that run, which reads its policies. The
+    /// answer is [`Event::Started`] or [`Event::NotStarted`].
+    StartForwarder(Edition),
+    /// Let a forwarder that has read its policies open its ports. If it is of files that were read
+    /// anew, they are put in force first, and the shell keeps what was in force before. The answer
+    /// is [`Event::PortsOpening`].
+    OpenPorts(Pid),
     /// Start a companion of what was read last, in place of one that runs. The answer is
     /// [`CompanionEvent::Started`] or [`CompanionEvent::NotStarted`].
     Start(Companion),
     /// Have this companion follow the deployment. The answer is [`CompanionEvent::Followed`].
     Follow(Companion),
-    /// Read the deployment anew; the shell keeps what was in force before. The answer is
-    /// [`Event::FilesRead`].
-    ReadFiles,
     /// Look for the interfaces. The answer is [`Event::PortsMissing`].
     LookForPorts,
     /// Let the kernel carry the traffic, or no more. The answer is [`Event::FallbackSet`].

@@ -18,6 +18,9 @@ pub struct Settings {
     pub limits: Limits,
 }
 
+/// For a forwarder to read its files: a policy of a million classes takes seconds.
+pub const READING_MAX: Duration = Duration::from_secs(60);
+
 /// How long a forwarder may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {

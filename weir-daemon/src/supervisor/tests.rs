@@ -4,6 +4,7 @@
 mod deaths;
 mod invariants;
 mod random;
+mod readings;
 mod stops;
 mod world;
 
@@ -15,7 +16,7 @@ fn a_link_starts() {
         "where the kernel may carry the traffic",
         "",
         "
-        begun => start 1
+        begun => start 1; ports 1
         ready 1 => fallback closed; 1 opens
         beat 1
         opened 1 => announce 1; service ready; follow both; introduce 1; drop former files
@@ -106,7 +107,7 @@ fn a_first_forwarder_that_ends_ends_the_link() {
 }
 
 /// A restart up to the point at which both run and the new one, 2, opens its ports.
-const RESTARTING: &str = "restart 1 => read; start installed 2";
+const RESTARTING: &str = "restart 1 => read; start installed 2; ports 2";
 
 #[test]
 fn a_restart_hands_the_traffic_over() {
@@ -115,14 +116,14 @@ fn a_restart_hands_the_traffic_over() {
         "",
         "
         answer files: drain=9
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2: warning loose, note slow => warning loose; 1 closes
         beat 1
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
         ended 1: 7 => flushed 7
         exit 1: exit status: 0
-        restart 2 => read; start installed 3
+        restart 2 => read; start installed 3; ports 3
         ready 3 => 2 closes
         closed 2 => 2 restarted: process 3 forwards from now on; 2 drains 9s; fallback closed; 3 opens
         opened 3 => handed-over process 3; follow both; introduce 3; drop former files
@@ -132,7 +133,7 @@ fn a_restart_hands_the_traffic_over() {
         "where nothing may pass without a forwarder",
         "closed",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; 2 opens
         ",
@@ -141,7 +142,7 @@ fn a_restart_hands_the_traffic_over() {
         "and what the former one says then means nothing",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         ready 1
         opened 1
@@ -165,7 +166,7 @@ fn a_restart_is_refused_and_the_link_goes_on() {
         answer wrong: link.toml: 1 error|error[E1]: no rate|  --> link.toml:3:1
         restart 1 => read; restart-refused link.toml:3:1: error[E1]: no rate; 1 not restarted: link.toml: 1 error|error[E1]: no rate|  --> link.toml:3:1
         answer files: closed
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ",
     );
     check_running(
@@ -174,9 +175,9 @@ fn a_restart_is_refused_and_the_link_goes_on() {
         "
         answer files: never closed
         answer start: no memory
-        restart 1 => read; start installed 2; return to former files; restart-refused no memory; 1 not restarted: no memory
+        restart 1 => read; start installed 2; restart-refused no memory; 1 not restarted: no memory
         answer start:
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3; ports 3
         ",
     );
     check_running(
@@ -184,32 +185,32 @@ fn a_restart_is_refused_and_the_link_goes_on() {
         "",
         "
         answer files: never closed
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         failed 2: no interface
         exit 2: exit status: 1 => return to former files; restart-refused the new forwarder (process 2) ended: no interface; 1 not restarted: the new forwarder (process 2) ended: no interface
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3; ports 3
         ",
     );
     check_running(
         "as the new one ends when the former closes its intake, which opens it again",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         exit 2: signal 9 => return to former files; restart-refused the new forwarder (process 2) ended: signal 9; 1 not restarted: the new forwarder (process 2) ended: signal 9
         closed 1 => fallback closed; 1 opens
         opened 1 => handed-over process 1; follow both; introduce 1; drop former files
-        restart 1 => read; start installed 3
+        restart 1 => read; start installed 3; ports 3
         ",
     );
     check_running(
         "and another one is asked for before the former has closed its intake",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         exit 2: signal 9 => return to former files; restart-refused the new forwarder (process 2) ended: signal 9; 1 not restarted: the new forwarder (process 2) ended: signal 9
-        restart 1 => read; start installed 3
+        restart 1 => read; start installed 3; ports 3
         closed 1 => fallback closed; 1 opens
         ready 3 => 1 closes
         opened 1
@@ -221,7 +222,7 @@ fn a_restart_is_refused_and_the_link_goes_on() {
 #[test]
 fn restarts_in_a_row_wait_for_one_another() {
     let handed_over = "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
@@ -234,7 +235,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         restart 2
         tick
         exit 1: exit status: 0
-        tick => read; start installed 3
+        tick => read; start installed 3; ports 3
         tick
         ",
     );
@@ -242,7 +243,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         "and who has died asks for nothing",
         "
         restart 2
-        exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 3
+        exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 3; ports 3
         exit 1: exit status: 0
         tick
         ready 3 => fallback closed; shaped; 3 opens
@@ -256,7 +257,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         restart 1
         exit 1: exit status: 0
         answer next: 1
-        exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 1
+        exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 1; ports 1
         tick
         ready 1 => fallback closed; shaped; 1 opens
         opened 1 => handed-over process 1; follow both; introduce 1; death is over; drop former files
@@ -283,7 +284,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         restart 1
         tick
         ready 1 => fallback closed; 1 opens
-        tick => read; start installed 2
+        tick => read; start installed 2; ports 2
         opened 1 => announce 1; service ready; follow both; introduce 1
         ",
     );
@@ -295,7 +296,7 @@ fn a_link_whose_keeper_died_is_taken_over() {
         "by a forwarder beside the one that it has",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2
+        begun => service ready; follow both; introduce 1; start 2; ports 2
         ready 2: note slow => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => announce 2; handed-over process 2; follow both; introduce 2; drop former files
@@ -306,9 +307,9 @@ fn a_link_whose_keeper_died_is_taken_over() {
         "and goes on with the one that it has where the other ends",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2
+        begun => service ready; follow both; introduce 1; start 2; ports 2
         exit 2: signal 9 => restart-refused the new forwarder (process 2) ended: signal 9; 1 not restarted: the new forwarder (process 2) ended: signal 9; announce 1
-        restart 1 => read; start installed 3
+        restart 1 => read; start installed 3; ports 3
         ready 3 => 1 closes
         closed 1 => 1 restarted: process 3 forwards from now on; 1 drains 2s; fallback closed; 3 opens
         opened 3 => handed-over process 3; follow both; introduce 3; drop former files
@@ -318,7 +319,7 @@ fn a_link_whose_keeper_died_is_taken_over() {
         "and its end is a death",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2
+        begun => service ready; follow both; introduce 1; start 2; ports 2
         exit 1: it was started by another keeper => fallback open; unshaped; death of process 1: it was started by another keeper; give up trial
         ready 2 => fallback closed; shaped; 2 opens
         opened 2 => announce 2; handed-over process 2; follow both; introduce 2; death is over; drop former files
@@ -333,7 +334,7 @@ fn a_link_whose_keeper_died_is_taken_over() {
         restart 1
         tick
         ended 1: 2 => flushed 2
-        exit 1: it was started by another keeper => start 2
+        exit 1: it was started by another keeper => start 2; ports 2
         tick
         ready 2 => fallback closed; 2 opens
         opened 2 => announce 2; handed-over process 2; follow both; introduce 2; drop former files
@@ -371,7 +372,7 @@ fn signals_are_passed_on() {
         "
         hup => hung-up; 1 reads
         usr1 => 1 marks
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         usr1 => 1 marks; 2 marks
         hup => hung-up; 1 reads
         ready 2 => 1 closes
@@ -402,14 +403,14 @@ fn the_page_and_reservations_follow_the_deployment() {
         opened 1 => announce 1; service ready; follow page; start page; announce page; follow rsvp; start rsvp; introduce 1; drop former files
         answer page: same
         answer rsvp: same
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
         exit 1: exit status: 0
         answer page: other
         answer rsvp: unwanted
-        restart 2 => read; start installed 3
+        restart 2 => read; start installed 3; ports 3
         ready 3 => 2 closes
         closed 2 => 2 restarted: process 3 forwards from now on; 2 drains 2s; fallback closed; 3 opens
         opened 3 => handed-over process 3; follow page; start page; announce page; follow rsvp; introduce 3; drop former files
@@ -428,7 +429,7 @@ fn the_page_and_reservations_follow_the_deployment() {
         answer page: same
         answer rsvp: same
         answer companion:
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow page; start page; announce page; follow rsvp; start rsvp; introduce 2; drop former files
@@ -481,7 +482,7 @@ fn a_page_that_died_is_started_again() {
         "at once when a deployment is read, also if it is the same",
         "
         exit page 51: signal 9 => page-died process 51: signal 9; it is started again
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow page; start page; announce page; follow rsvp; introduce 2; drop former files
@@ -493,7 +494,7 @@ fn a_page_that_died_is_started_again() {
         "
         exit page 51: signal 9 => page-died process 51: signal 9; it is started again
         answer page: unwanted
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
@@ -531,7 +532,7 @@ fn reservations_that_died_are_started_again_and_clients_are_told() {
     check(
         "while no forwarder carries traffic: then none can be told or introduced",
         "
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         happened: of 10.0.0.1 => reservation-admitted of 10.0.0.1
         exit rsvp 61: signal 9 => rsvp-died process 61: signal 9; it is started again
         exit page 51: signal 9 => page-died process 51: signal 9; it is started again

@@ -9,15 +9,16 @@ use super::api;
 use super::console::{self, Console, Start};
 use super::journal::Journal;
 use super::page::Page;
-use super::reading::Reading;
+use super::reading::{self, Reading};
 use super::rsvp::Reservations;
-use super::running::{Heard, Running};
+use super::running::{Heard, REPORTS_MAX, Running};
 use crate::events::write::PRINT_PATIENCE;
-use crate::keeper::messages::{Command, Plan, Report};
+use crate::keeper::found::Found;
+use crate::keeper::messages::{Command, Opening, Plan, Report};
 use crate::keeper::service::Service;
 use crate::supervisor::Supervisor;
 use crate::supervisor::interface::{
-    Action, Companion, CompanionEvent, Event, Fault, Order, Outcome, Pid, Program, Progress,
+    Action, Companion, CompanionEvent, Edition, Event, Fault, Order, Outcome, Pid, Progress,
     Question, Said,
 };
 use crate::supervisor::settings::Settings;
@@ -33,7 +34,8 @@ use weir_host::process;
 use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
-use weir_link::authority::Desk;
+use weir_link::authority::Files as DeskFiles;
+use weir_link::change::history::Texts;
 use weir_link::deploy;
 use weir_link::events::{self, Kind};
 use weir_link::port::PortConfig;
@@ -56,6 +58,8 @@ pub struct Keeper<'a> {
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
+    /// The one that has read its policies, until it is the first that opens its ports.
+    pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
     /// Its page and its API, if there are any.
@@ -109,9 +113,10 @@ impl Keeper<'_> {
             death: None,
             passing: None,
             before: None,
+            next: None,
         };
         let outcome = shell.run();
-        for forwarder in &mut shell.forwarders {
+        for forwarder in shell.forwarders.iter_mut().chain(&mut shell.keeper.reader) {
             // Only after an error, or a second signal, are there any.
             forwarder.process.kill();
             forwarder.process.wait();
@@ -139,6 +144,16 @@ struct Shell<'a> {
     passing: Option<events::Event>,
     /// What was read before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
+    /// The deployment that was read anew, until it is in force.
+    next: Option<Next>,
+}
+
+/// A deployment that was read anew, and whose policies a forwarder reads.
+struct Next {
+    reader: Pid,
+    reading: Reading,
+    /// Whether the classes that joined the link fit these policies, and stay.
+    keeps_joined: bool,
 }
 
 /// What was read from files.
@@ -236,6 +251,7 @@ impl Shell<'_> {
     /// Takes what the keeper itself keeps of a report; returns what the supervisor needs of it.
     fn receive(&mut self, index: usize, report: Report) -> Said {
         match report {
+            Report::Read(found) => return Said::Read(self.judge(index, &found)),
             Report::Ready { warnings, notes } => return Said::Ready { warnings, notes },
             Report::Intake(is_open) => return Said::Intake(is_open),
             Report::Restart => return Said::Restart,
@@ -249,8 +265,10 @@ impl Shell<'_> {
                 self.forwarders[index].note(&event);
                 self.keeper.journal.write(&event);
             }
-            Report::ReadAnew => self.forwarders[index].tell(&self.texts_now()),
-            Report::Changed(entry) => drop(self.keeper.plan.history.push(*entry)),
+            Report::ReadAnew => self.give_texts(index),
+            Report::Changed(entry) => {
+                self.keeper.plan.history.push(*entry);
+            }
             Report::Joined(joined, entry) => {
                 self.keeper.plan.history.push_joined(&joined, *entry);
             }
@@ -259,6 +277,18 @@ impl Shell<'_> {
             Report::Beat | Report::Held(_) | Report::History(_) | Report::Kept(_) => {}
         }
         Said::Other
+    }
+
+    /// Returns the errors that a forwarder found in its files, if there are any.
+    fn judge(&mut self, index: usize, found: &Found) -> Result<(), String> {
+        let pid = self.forwarders[index].pid();
+        if let Some(next) = self.next.as_mut().filter(|next| next.reader == pid) {
+            next.keeps_joined = !found.leaves_joined;
+        }
+        match found.errors {
+            0 => Ok(()),
+            _ => Err(found.describe(&self.keeper.path.display().to_string())),
+        }
     }
 
     /// Gives page and reservations what they ask for.
@@ -291,6 +321,7 @@ impl Shell<'_> {
                 self.listen(index)?;
             }
             let mut dead = self.forwarders.remove(index);
+            self.next.take_if(|next| next.reader == dead.pid());
             dead.take_ends().for_each(|end| self.keeper.journal.write(&end));
             self.handle(Event::Exited(dead.pid(), how))?;
         }
@@ -374,9 +405,10 @@ impl Shell<'_> {
     fn answer(&mut self, question: Question) -> Event {
         let Keeper { page, reservations, deployment, plan, claim, .. } = &mut self.keeper;
         match question {
-            Question::StartForwarder(program) => {
-                self.start(program).map_or_else(Event::NotStarted, Event::Started)
+            Question::StartForwarder(edition) => {
+                self.start(edition).unwrap_or_else(Event::NotStarted)
             }
+            Question::OpenPorts(pid) => Event::PortsOpening(pid, self.go_on_from(pid)),
             Question::Start(companion) => {
                 let started = match companion {
                     Companion::Page => page.start(),
@@ -393,7 +425,6 @@ impl Shell<'_> {
                 };
                 Event::Companion(companion, CompanionEvent::Followed(followed))
             }
-            Question::ReadFiles => Event::FilesRead(self.read_anew()),
             Question::LookForPorts => {
                 // Where that cannot be asked, a forwarder is tried.
                 let missing = super::missing(deployment).unwrap_or_default();
@@ -406,87 +437,139 @@ impl Shell<'_> {
         }
     }
 
-    /// Starts a forwarder, beside those that run.
-    fn start(&mut self, program: Program) -> Result<Pid, String> {
-        let program = match program {
-            Program::Same => process::same_program(),
-            Program::Installed => process::installed_program(),
+    /// Starts a forwarder, beside those that run. The first one has been started already.
+    fn start(&mut self, edition: Edition) -> Result<Event, String> {
+        let Keeper { plan, deployment, reader, .. } = &mut self.keeper;
+        let (forwarder, has_read) = match (edition, reader.take()) {
+            (Edition::Anew, _) => {
+                let (forwarder, reading) = self.read_anew()?;
+                let reader = forwarder.pid();
+                self.next = Some(Next { reader, reading, keeps_joined: true });
+                (forwarder, false)
+            }
+            (Edition::InForce, Some(reader)) => (reader, true),
+            (Edition::InForce, None) => {
+                let task = reading::again(plan, deployment);
+                let started = Running::read(process::same_program(), task, DeskFiles::default());
+                (started.map_err(|error| error.to_string())?, false)
+            }
         };
-        let start = || {
-            let Keeper { plan, ports, socket, claim, .. } = &self.keeper;
-            let desk = match self.forwarders.last() {
-                Some(other) => Desk::beside(&other.desk, ports.clone())?,
-                None => Desk::new(ports.clone()),
-            };
-            let forwarder = Running::start(program, plan.clone(), socket.listener.as_fd(), desk)?;
-            forwarder.give_claim(claim)?;
-            Ok(forwarder)
-        };
-        let started: Result<_, SystemError> = start();
-        let forwarder = started.map_err(|error| error.to_string())?;
         let pid = forwarder.pid();
         self.forwarders.push(forwarder);
-        Ok(pid)
+        Ok(Event::Started { pid, has_read })
     }
 
-    fn tell(&self, pid: Pid, order: Order) {
+    fn tell(&mut self, pid: Pid, order: Order) {
         let command = match order {
             Order::Intake(is_open) => Command::Intake(is_open),
             Order::Drain(time) => Command::Drain(time),
             Order::Restarted(outcome) => Command::Restarted(outcome),
             Order::Mark => Command::Mark,
-            Order::Texts => self.texts_now(),
+            Order::Texts => return self.give_texts(self.place(pid)),
         };
         self.forwarder(pid).tell(&command);
     }
 
-    fn forwarder(&self, pid: Pid) -> &Running {
-        let named = self.forwarders.iter().find(|one| one.pid() == pid);
-        named.expect("the supervisor names forwarders that have not ended")
+    fn place(&self, pid: Pid) -> usize {
+        let place = self.forwarders.iter().position(|one| one.pid() == pid);
+        place.expect("the supervisor names forwarders that have not ended")
     }
 
-    /// Returns what the files contain now. The forwarder checks it.
-    fn texts_now(&self) -> Command {
+    fn forwarder(&self, pid: Pid) -> &Running {
+        &self.forwarders[self.place(pid)]
+    }
+
+    /// Tells a forwarder what the file of the deployment contains now. It checks it, and asks for
+    /// the files that it names.
+    fn give_texts(&mut self, index: usize) {
         let path = &self.keeper.path;
         let read = Reading::anew(path).map_err(|error| error.to_string());
-        let texts = read.and_then(Reading::into_texts);
-        Command::Texts(texts.map_err(|why| format!("cannot read {}: {why}", path.display())))
+        let texts = read.and_then(|reading| reading.texts());
+        if let Ok(texts) = &texts {
+            self.forwarders[index].desk.files.follow(&texts.deployment);
+        }
+        let texts = texts.map_err(|why| format!("cannot read {}: {why}", path.display()));
+        self.forwarders[index].tell(&Command::Texts(texts));
     }
 
-    /// Reads the deployment anew; a wrong one changes nothing.
-    fn read_anew(&mut self) -> Result<Settings, String> {
-        let place = self.keeper.path.display().to_string();
+    /// Reads the deployment anew, and has a forwarder read its policies.
+    fn read_anew(&self) -> Result<(Running, Reading), String> {
+        let place = self.keeper.path.display();
         let read = Reading::anew(&self.keeper.path);
         let reading = read.map_err(|error| format!("cannot read {place}: {error}"))?;
-        if reading.outcome.failed() {
-            return Err(reading.describe());
+        let mut texts = reading.texts().map_err(|_no_text| reading.describe())?;
+        self.add_joined(&mut texts);
+        let forwarder = reading.start(process::installed_program(), reading.task(texts))?;
+        Ok((forwarder, reading))
+    }
+
+    /// Gives texts the classes that joined by now: they stay, whatever the files say of others.
+    fn add_joined(&self, texts: &mut Texts) {
+        let last = self.keeper.plan.history.last().and_then(|last| last.texts.as_ref());
+        texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
+    }
+
+    /// Lets a forwarder that has read its policies open its ports. What it read anew is put in
+    /// force, and its settings returned; what cannot be followed changes nothing.
+    fn go_on_from(&mut self, pid: Pid) -> Result<Option<Settings>, String> {
+        let index = self.place(pid);
+        let Some(next) = self.next.take_if(|next| next.reader == pid) else {
+            return self.open_ports(index).map(|()| None);
+        };
+        let Next { reading, keeps_joined, .. } = next;
+        let mut texts = self.forwarders[index].desk.files.texts().clone();
+        // One may have joined while they were read: the history that it gets has that.
+        texts.added.clear();
+        if keeps_joined {
+            self.add_joined(&mut texts);
         }
-        let (deployment, mut plan, ports) = reading.split();
+        // A forwarder may not say what is plain.
+        let deployment = reading.sound()?;
+        let settings = Settings::of(&deployment);
+        self.follow(deployment, texts)?;
+        let opened = self.open_ports(index);
+        if opened.is_err() {
+            self.return_to_former_files();
+        }
+        opened.map(|()| Some(settings))
+    }
+
+    fn open_ports(&mut self, index: usize) -> Result<(), String> {
+        let Keeper { plan, ports, socket, claim, .. } = &mut self.keeper;
+        let (others, forwarder) = self.forwarders.split_at_mut(index);
+        let opening = Opening { history: plan.history.clone() };
+        let beside = (ports.clone(), others.last().map(|other| &other.desk));
+        let opened = forwarder[0].open(opening, socket.listener.as_fd(), beside);
+        let opened = opened.and_then(|()| forwarder[0].give_claim(claim));
+        opened.map_err(|error| error.to_string())
+    }
+
+    /// Puts in force what was read anew; what cannot be followed changes nothing.
+    fn follow(&mut self, deployment: Deployment, texts: Texts) -> Result<(), String> {
         let now = &self.keeper.deployment;
         if !fits(now, &deployment) {
             return Err(format!(
-                "{place} names other interfaces, another name or another control socket than the \
+                "{} names other interfaces, another name or another control socket than the \
                  running link `{}`; stop that one and start again",
+                self.keeper.path.display(),
                 now.name
             ));
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
-        plan.api = api::read(&deployment, self.keeper.check_api)?;
-        self.keeper.page.check(&deployment, plan.api.as_ref())?;
+        let api = api::read(&deployment, self.keeper.check_api)?;
+        self.keeper.page.check(&deployment, api.as_ref())?;
         self.adapt(&deployment)?;
-        plan.history = self.keeper.plan.history.clone();
-        // Classes that joined stay, whatever the files say of others.
-        let last = plan.history.last().and_then(|last| last.texts.as_ref());
-        plan.texts.added = last.map(|texts| texts.added.clone()).unwrap_or_default();
+        let Plan { keeper, owner, history, .. } = self.keeper.plan.clone();
+        let mut plan = Plan { texts, keeper, owner, history, api };
         plan.note_start(realtime_ns(), None);
-        let settings = Settings::of(&deployment);
+        let ports = deploy::port_configs(&deployment);
         let keeper = &mut self.keeper;
         self.before = Some(Files {
             deployment: std::mem::replace(&mut keeper.deployment, deployment),
             plan: std::mem::replace(&mut keeper.plan, plan),
             ports: std::mem::replace(&mut keeper.ports, ports),
         });
-        Ok(settings)
+        Ok(())
     }
 
     /// What was in force before the files were read anew is in force again.
@@ -566,8 +649,6 @@ pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, Strin
     Ok(ControlSocket { path: path.to_owned(), listener, file })
 }
 
-/// Reports of one forwarder that are heard before something else is done.
-const REPORTS_MAX: usize = 256;
 /// How often that many are heard of one that has ended: more than a channel holds.
 const LAST_LISTENS: usize = 8;
 /// How soon an interface that came back is claimed again.

@@ -21,7 +21,7 @@ pub use keeper::End;
 use keeper::Keeper;
 use orphan::Orphan;
 use page::Page;
-use reading::Reading;
+use reading::Checked;
 use rsvp::Reservations;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -30,6 +30,7 @@ use weir_host::claim::{Claim, ClaimConfig};
 use weir_host::error::SystemError;
 use weir_host::netlink::Netlink;
 use weir_host::privilege::{Need, Privilege};
+use weir_host::process;
 use weir_host::signals::{Asked, Signals, stop_with};
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
@@ -58,14 +59,16 @@ pub struct UpConfig {
 ///
 /// # Panics
 /// If the deployment has errors.
-pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result<End, String> {
+pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result<End, String> {
     let text = |error: SystemError| error.to_string();
     Privilege::detect().check(Need::Live).map_err(|missing| missing.to_string())?;
     let mut signals = Signals::install().map_err(text)?;
     config.ends_with.map_or(Ok(()), stop_with).map_err(text)?;
-    let plan = reading.outcome.plan.as_ref().expect("without errors there is a plan");
+    let Checked { reading, found, forwarder } = checked;
+    let forwarder = forwarder.expect("without errors one waits");
+    let deployment = reading.outline.plan.expect("without errors there is a plan");
+    let plan = &deployment;
     deploy::check_host(plan).map_err(text)?;
-    let notes = deploy::notes(plan);
     let mut journal = Journal::open(plan, config.form)?;
     if !await_ports(plan, &mut signals, &mut journal).map_err(text)? {
         return Ok(End::Stopped);
@@ -82,10 +85,14 @@ pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result
     let (orphan, listener) = orphan.unzip();
     let mut claim = Claim::adopt(&ClaimConfig::of(plan, config.take), parts).map_err(text)?;
     claim.take_notes().iter().for_each(|note| console.tell("warning", note));
-    notes.iter().for_each(|note| console.tell("note", note));
-    let (deployment, mut plan, ports) = reading.split();
-    plan.history = history;
-    plan.api = api::read(&deployment, config.check_api)?;
+    found.notes.iter().for_each(|note| console.tell("note", note));
+    let mut plan = Plan {
+        texts: forwarder.desk.files.texts().clone(),
+        keeper: std::process::id(),
+        owner: process::user(),
+        history,
+        api: api::read(&deployment, config.check_api)?,
+    };
     tell_changes(&mut plan, console);
     let socket = match listener {
         Some(listener) => keeper::adopt(&path, listener)?,
@@ -98,6 +105,7 @@ pub fn keep(reading: Reading, config: UpConfig, console: &dyn Console) -> Result
         page,
         reservations,
         orphan,
+        reader: Some(forwarder),
         path: config.path,
         check_api: config.check_api,
         deployment,

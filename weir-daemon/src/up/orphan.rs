@@ -15,8 +15,9 @@ use weir_host::claim::ClaimPart;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
 use weir_link::authority::Desk;
-use weir_link::change::history::History;
+use weir_link::change::history::{File, History};
 use weir_link::port::PortConfig;
+use weir_policy::deployment;
 
 /// A link without a keeper.
 pub struct Orphan {
@@ -73,8 +74,8 @@ impl Orphan {
 
     /// Returns the name of its deployment, unless its texts were too long to be kept.
     fn name(&self) -> Option<String> {
-        let texts = self.history.last()?.texts.as_ref()?;
-        weir_control::texts::read_again(texts).plan.map(|deployment| deployment.name)
+        let File { name, text } = &self.history.last()?.texts.as_ref()?.deployment;
+        deployment::parse_outline(text.as_bytes(), name).plan.map(|deployment| deployment.name)
     }
 
     fn take(descriptors: Vec<OwnedFd>, ports: &[PortConfig]) -> Result<Self, SystemError> {

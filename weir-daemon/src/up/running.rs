@@ -1,17 +1,21 @@
 //! A forwarder, as its keeper sees it: its process and the channels to it.
 
-use crate::keeper::messages::{Command, PROTOCOL, Plan, Report};
+use crate::keeper::found::Found;
+use crate::keeper::messages::{Command, Opening, PROTOCOL, Report, Task};
 use crate::supervisor::interface::Pid;
+use crate::supervisor::settings::READING_MAX;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command as Program;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_host::channel::Channel;
 use weir_host::claim::Claim;
 use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
-use weir_link::authority::Desk;
+use weir_host::watch;
+use weir_link::authority::{Desk, Files};
 use weir_link::events::{Event, Kind, Role};
+use weir_link::port::PortConfig;
 
 /// A forwarder.
 pub struct Running {
@@ -40,17 +44,12 @@ pub enum Heard {
 }
 
 impl Running {
-    /// Starts `program` as a forwarder, which begins with a closed intake and asks at this desk for
-    /// what needs a privilege.
+    /// Starts `program` as a forwarder, which reads its texts, and of these files those that they
+    /// lack, and says what it found.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start(
-        mut program: Program,
-        plan: Plan,
-        listener: BorrowedFd<'_>,
-        desk: Desk,
-    ) -> Result<Self> {
+    pub fn read(mut program: Program, task: Task, files: Files) -> Result<Self> {
         let (authority, theirs) = Channel::pair()?;
         let (commands, their_commands) = Channel::pair()?;
         program.arg("forward").args(["--protocol", &PROTOCOL.to_string()]);
@@ -58,10 +57,77 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
-        let running = Self::new(process, (authority, commands), desk);
-        running.commands.send(&Command::Plan(Box::new(plan)), &[listener])?;
-        running.give_spare()?;
+        let running = Self::new(process, (authority, commands), Desk::of_files(files));
+        running.commands.send(&Command::Read(Box::new(task)), &[])?;
         Ok(running)
+    }
+
+    /// Waits until it has read its texts; returns what it found. For a keeper without a link.
+    ///
+    /// # Errors
+    /// When it ends without that, or takes too long; the text says why.
+    pub fn await_found(&mut self) -> std::result::Result<Found, String> {
+        let due = Instant::now() + READING_MAX;
+        let mut failure = None;
+        loop {
+            let watched: Vec<_> = self.descriptors().collect();
+            watch::readable(&watched, FOUND_INTERVAL).map_err(|error| error.to_string())?;
+            let ended = self.process.ended();
+            if let Some(found) = self.hear_found(&mut failure) {
+                return Ok(found);
+            }
+            if let Some(how) = ended {
+                return Err(failure.unwrap_or(how));
+            }
+            if Instant::now() > due {
+                let seconds = READING_MAX.as_secs();
+                failure.get_or_insert(format!("it did not read its files within {seconds} s"));
+                self.process.kill();
+            }
+        }
+    }
+
+    /// Serves it, and listens until it says what it found or nothing more as yet, to at most
+    /// [`REPORTS_MAX`] reports; notes why it fails.
+    fn hear_found(&mut self, failure: &mut Option<String>) -> Option<Found> {
+        let mut garbled = self.serve();
+        let mut found = None;
+        for _ in 0..REPORTS_MAX {
+            match self.hear() {
+                Heard::Nothing => break,
+                Heard::Report(Report::Read(read)) => {
+                    found = Some(*read);
+                    break;
+                }
+                Heard::Report(Report::Failed(why)) => *failure = Some(why),
+                Heard::Report(_) => {}
+                Heard::Garbled(why) => garbled = Some(why),
+            }
+        }
+        if let Some(why) = garbled {
+            failure.get_or_insert(why);
+            self.process.kill();
+        }
+        found
+    }
+
+    /// Lets it open its ports, with a closed intake; beside another one, which has this desk, it
+    /// shares what can exist only once. It serves the control socket of this listener.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open(
+        &mut self,
+        opening: Opening,
+        listener: BorrowedFd<'_>,
+        (ports, other): (Vec<PortConfig>, Option<&Desk>),
+    ) -> Result<()> {
+        self.desk = match other {
+            Some(other) => Desk::beside(other, ports)?,
+            None => Desk::new(ports),
+        };
+        self.commands.send(&Command::Open(Box::new(opening)), &[listener])?;
+        self.give_spare()
     }
 
     /// A forwarder whose keeper died, with new channels to it.
@@ -188,7 +254,11 @@ fn garbled(error: &SystemError) -> Option<String> {
     (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
+/// Reports of one forwarder that are heard before something else is done.
+pub(super) const REPORTS_MAX: usize = 256;
 /// Faults of one forwarder that are remembered: more than a link can have at once.
 const FAULTS_MAX: usize = 256;
+/// How often one that reads is looked at.
+const FOUND_INTERVAL: Duration = Duration::from_millis(50);
 /// Asks of a forwarder that are served before something else is done.
 const ASKS_MAX: usize = 64;

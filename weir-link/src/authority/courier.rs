@@ -1,11 +1,14 @@
 //! The forwarder's way to the authorities in its keeper.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Answer, Ask, Authority, Granted, Refusal, Reply, Request, Wish};
+use super::{Answer, Ask, Authority, Granted, Refusal, Reply, Request, Wish, misfit};
+use crate::sorter::Sorting;
 use weir_host::channel::Channel;
 use weir_host::error::{Result, SystemError};
 
@@ -27,19 +30,22 @@ struct Line {
     /// After an ask without an answer the next ones fail at once until then, so that a desk that
     /// does not answer delays frames once and not again and again.
     silent_until: Option<Instant>,
+    /// The ports of which this desk knows how they sort frames.
+    told: BTreeSet<usize>,
 }
 
 impl Courier {
     /// A courier to the desk at the other end, for port 0. It waits long for answers, as no frames
     /// wait with it yet.
     pub fn new(channel: Channel) -> Self {
-        let line = Line { channel, asked: 0, patience: PATIENCE_START, silent_until: None };
+        let (asked, silent_until, told) = (0, None, BTreeSet::new());
+        let line = Line { channel, asked, patience: PATIENCE_START, silent_until, told };
         Self { line: Arc::new(Mutex::new(line)), port: 0 }
     }
 
     /// From now on frames may wait with it, and it waits no longer than they can.
     pub fn hurry(&self) {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner).patience = PATIENCE;
+        self.line().patience = PATIENCE;
     }
 
     /// Returns the courier of another port over the same channel.
@@ -50,13 +56,31 @@ impl Courier {
     /// From now on asks go to the desk at the other end of this channel: the one before was of a
     /// keeper that ended.
     pub fn reconnect(&self, channel: Channel) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line();
         (line.channel, line.silent_until) = (channel, None);
+        line.told.clear();
     }
 
-    /// Returns the authority for a kind of port; it asks nothing yet.
-    pub(crate) fn authority(&self, kind: &str) -> Box<dyn Authority> {
-        Box::new(Distant { courier: self.clone(), kind: kind.to_owned() })
+    /// Returns what a file contains that a policy names.
+    ///
+    /// # Errors
+    /// As the keeper says, which reads it.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let wish = Wish::Read(path.to_owned());
+        let granted = self.bring("", wish, Vec::new()).map_err(|error| error.cause)?;
+        match granted.reply {
+            Reply::File(contents) => Ok(contents.into_bytes()),
+            _ => Err(misfit(&path.display().to_string()).cause),
+        }
+    }
+
+    /// Returns the authority for a kind of port that sorts frames so; it asks nothing yet.
+    pub(crate) fn authority(&self, kind: &str, sorting: Option<Sorting>) -> Box<dyn Authority> {
+        Box::new(Distant { courier: self.clone(), kind: kind.to_owned(), sorting })
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a kind of port suits the interface; the error says why not.
@@ -66,7 +90,16 @@ impl Courier {
     }
 
     fn bring(&self, kind: &str, wish: Wish, descriptors: Vec<OwnedFd>) -> Result<Granted> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bring_by(&mut self.line(), kind, wish, descriptors)
+    }
+
+    fn bring_by(
+        &self,
+        line: &mut Line,
+        kind: &str,
+        wish: Wish,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Granted> {
         let (port, kind) = (self.port, kind.to_owned());
         let number = line.asked + 1;
         line.asked = number;
@@ -92,6 +125,8 @@ impl Line {
         let patience = match &request.wish {
             // The kernel allocates and pins the whole pool.
             Wish::Ask(Ask::Sockets(_)) => PATIENCE_SOCKETS.max(self.patience),
+            // A disk may have to spin up, and a network folder to be mounted.
+            Wish::Read(_) => PATIENCE_READ,
             _ => self.patience,
         };
         loop {
@@ -115,11 +150,27 @@ impl Line {
 struct Distant {
     courier: Courier,
     kind: String,
+    /// How the port sorts frames, of which each desk is told once.
+    sorting: Option<Sorting>,
 }
 
 impl Authority for Distant {
     fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
-        self.courier.bring(&self.kind, Wish::Ask(ask), descriptors)
+        let Self { courier, kind, sorting } = self;
+        let mut line = courier.line();
+        if let Some(sorting) = sorting
+            && !line.told.contains(&courier.port)
+        {
+            let wish = Wish::Sort(Box::new(sorting.clone()));
+            courier.bring_by(&mut line, kind, wish, Vec::new())?;
+            line.told.insert(courier.port);
+        }
+        courier.bring_by(&mut line, kind, Wish::Ask(ask), descriptors)
+    }
+
+    fn sort_by(&mut self, sorting: Sorting) {
+        self.courier.line().told.remove(&self.courier.port);
+        self.sorting = Some(sorting);
     }
 }
 
@@ -131,6 +182,8 @@ fn silent(patience: Duration) -> SystemError {
 
 /// How long an answer may take where AF_XDP sockets are made.
 const PATIENCE_SOCKETS: Duration = Duration::from_secs(5);
+/// How long it may take to read a file.
+const PATIENCE_READ: Duration = Duration::from_secs(30);
 /// How long an answer may take while ports are opened first, on a machine that is busy.
 const PATIENCE_START: Duration = Duration::from_secs(10);
 /// How long an answer may take while frames pass.

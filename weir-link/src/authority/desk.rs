@@ -3,8 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use super::{Answer, Authority, Granted, Refusal, Reply, Request, Wish};
+use super::{Answer, Authority, Files, Granted, Refusal, Reply, Request, Wish};
 use crate::port::{self, Kind, PortConfig};
+use crate::sorter::Sorting;
 use weir_host::channel::Channel;
 use weir_host::error::{Result, SystemError};
 
@@ -12,6 +13,8 @@ use weir_host::error::{Result, SystemError};
 /// belongs to one forwarder, and is dropped when that has ended.
 pub struct Desk {
     ports: Vec<Served>,
+    /// What it reads for the forwarder.
+    pub files: Files,
 }
 
 struct Served {
@@ -24,7 +27,13 @@ impl Desk {
     /// A desk for ports of these numbers: see [`crate::deploy::port_configs`].
     pub fn new(configs: Vec<PortConfig>) -> Self {
         let served = |config| Served { config, authorities: Vec::new() };
-        Self { ports: configs.into_iter().map(served).collect() }
+        let ports = configs.into_iter().map(served).collect();
+        Self { ports, files: Files::default() }
+    }
+
+    /// A desk that reads files, and serves no port.
+    pub fn of_files(files: Files) -> Self {
+        Self { ports: Vec::new(), files }
     }
 
     /// A desk for a forwarder that works beside that of another desk for a while: ports on the same
@@ -78,6 +87,11 @@ impl Desk {
             let action = format!("serve port {} as `{}`", request.port, request.kind);
             SystemError::refused(action, why, "")
         };
+        if let Wish::Read(path) = &request.wish {
+            let failed = |cause| SystemError::new(format!("read {}", path.display()), cause);
+            let contents = self.files.read(path).map_err(failed)?;
+            return Ok(Granted { reply: Reply::File(contents), descriptors: Vec::new() });
+        }
         let kind = port::KINDS.iter().find(|kind| kind.keyword == request.kind);
         let port = self.ports.get_mut(request.port);
         let (Some(kind), Some(port)) = (kind, port) else {
@@ -93,11 +107,23 @@ impl Desk {
                 None => Err(refused(port::NEVER_CHOSEN.to_owned())),
             },
             Wish::Ask(ask) => port.authority(kind)?.ask(ask, descriptors),
+            Wish::Sort(sorting) => {
+                sorting.check().map_err(refused)?;
+                port.sort_by(*sorting);
+                Ok(Granted::done())
+            }
+            Wish::Read(_) => unreachable!("it is answered above"),
         }
     }
 }
 
 impl Served {
+    /// Has the port sort frames so, also by what it shares with another one.
+    fn sort_by(&mut self, sorting: Sorting) {
+        self.authorities.iter_mut().for_each(|(_, one)| one.sort_by(sorting.clone()));
+        self.config.sorting = Some(sorting);
+    }
+
     fn authority(&mut self, kind: &Kind) -> Result<&mut Box<dyn Authority>> {
         let at = match self.authorities.iter().position(|(keyword, _)| *keyword == kind.keyword) {
             Some(at) => at,
@@ -127,13 +153,21 @@ pub fn exercise(bytes: &[u8]) {
         let answer = here.receive::<Answer>(Duration::ZERO).expect("the desk answers");
         let (answer, descriptors) = answer.expect("the desk answers at once");
         assert!(descriptors.is_empty(), "nothing is handed out: {answer:?}");
-        assert!(matches!(answer.outcome, Some(Err(_))), "nothing is granted: {answer:?}");
+        // How a port sorts it says itself, and that gives it nothing.
+        let says = bytes.windows(SORT.len()).any(|part| part == SORT);
+        let is_said = says && matches!(answer.outcome, Some(Ok(Reply::Done)));
+        let is_refused = matches!(answer.outcome, Some(Err(_)));
+        assert!(is_refused || is_said, "nothing is granted: {answer:?}");
     }
 }
+
+const SORT: &[u8] = b"\"sort\"";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sorter::SortPlan;
+    use weir_core::classify::InterfaceId;
 
     #[test]
     fn a_desk_hands_out_nothing_of_what_its_deployment_does_not_have() {
@@ -153,5 +187,41 @@ mod tests {
         for bytes in [&b""[..], b"\0", b"\x01", b"\0{}", b"\x02[]", &[b'['; 70_000]] {
             exercise(bytes);
         }
+        for path in ["/etc/passwd", "", "p.toml", "../d.toml"] {
+            let wish = format!("{{\"read\":\"{path}\"}}");
+            let request = format!("\0{{\"number\":1,\"port\":0,\"kind\":\"\",\"wish\":{wish}}}");
+            exercise(request.as_bytes());
+        }
+    }
+
+    /// Asks a desk without a deployment to sort the frames of port 0 so.
+    fn sort(sorting: Sorting) -> Option<std::result::Result<Reply, Refusal>> {
+        let mut desk = Desk::new(vec![PortConfig::new("weir-none9")]);
+        let (here, there) = Channel::pair().expect("there are descriptors");
+        let (number, port, kind) = (1, 0, "afpacket".to_owned());
+        let wish = Wish::Sort(Box::new(sorting));
+        here.send(&Request { number, port, kind, wish }, &[]).expect("the desk is there");
+        assert!(desk.serve(&there).expect("it is a request"));
+        let mut outcome = None;
+        while let Some((answer, _)) = here.receive::<Answer>(Duration::ZERO).expect("it is there") {
+            outcome = answer.outcome;
+        }
+        let sorts = desk.ports[0].config.sorting.is_some();
+        assert_eq!(sorts, matches!(outcome, Some(Ok(_))), "{outcome:?}");
+        outcome
+    }
+
+    #[test]
+    fn a_desk_takes_only_a_sound_way_to_sort() {
+        let policy = "[link]\nrate = '1 Gbit/s'\nscheduler = 'fifo'\n\
+                      [class.other]\nmatch = [{ ethertype = '0x88b6' }]\n\
+                      [class.rest]\ndefault = true\n";
+        let policy = weir_policy::parse(policy, "p.toml").plan.expect("a sound policy");
+        let sound = Sorting::of(&SortPlan::of_policy(&policy), InterfaceId(0));
+        assert!(matches!(sort(sound.clone()), Some(Ok(Reply::Done))));
+        let mut value = serde_json::to_value(&sound).expect("it has a form in JSON");
+        value["rings"] = 200.into();
+        let wrong = serde_json::from_value(value).expect("it is read");
+        assert!(matches!(sort(wrong), Some(Err(_))));
     }
 }

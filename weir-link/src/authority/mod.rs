@@ -14,6 +14,9 @@
 //! sockets, AF_XDP sockets and the link of their program belong to the port alone. A tap is the
 //! exception: both halves hold it, and it passes frames on until both let go of it.
 //!
+//! Before its first ask through a desk, a port says how it sorts frames, as data that the desk
+//! checks: the desk knows no policy. The same channel carries files that policies name ([`Files`]).
+//!
 //! A port's lifetime in asks, for packet sockets: [`Ask::Open`]; when another interface has the
 //! name, [`Ask::Bind`]; when the interface is up and frames can be sorted, [`Ask::Sort`]. For
 //! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] when it goes live;
@@ -26,9 +29,11 @@
 
 mod courier;
 mod desk;
+mod files;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
@@ -36,8 +41,10 @@ use serde::{Deserialize, Serialize};
 
 pub use courier::Courier;
 pub use desk::{Desk, exercise};
+pub use files::{Contents, Files};
 
 use crate::pool::Memory;
+use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
 
 /// The privileged half of one port.
@@ -47,6 +54,9 @@ pub trait Authority: Send {
     /// # Errors
     /// When the system refuses, or this kind of port cannot do it.
     fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted>;
+
+    /// From now on sorts frames so.
+    fn sort_by(&mut self, sorting: Sorting);
 
     /// Returns the authority for a second port on the same interface, where both must share what
     /// can exist only once; `None` where they need not.
@@ -130,6 +140,8 @@ pub enum Reply {
         /// At the tap, if the port is being opened.
         packet: Option<PacketParts>,
     },
+    /// What a file contains.
+    File(Contents),
 }
 
 /// Packet sockets and their rings. Descriptors: on [`Ask::Open`] a socket that asks about the
@@ -276,6 +288,10 @@ enum Wish {
     /// Say whether the kind suits the interface.
     Suits,
     Ask(Ask),
+    /// Sort the frames of the port so. A desk knows no policy.
+    Sort(Box<Sorting>),
+    /// Read a file that a policy names; which port asks does not matter.
+    Read(PathBuf),
 }
 
 /// What a desk says to a request: first a message with the descriptors, if it granted it, and then

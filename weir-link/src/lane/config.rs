@@ -46,7 +46,16 @@ impl LaneConfig {
     ///
     /// # Errors
     /// When the link cannot be built.
-    pub fn new(name: &str, (from, to): (Vec<usize>, usize), policy: &Policy) -> Result<Self> {
+    pub fn new(name: &str, ends: (Vec<usize>, usize), policy: &Policy) -> Result<Self> {
+        let lane = Self::unsorted(name, ends, policy)?;
+        Ok(Self { sorting: Some(SortPlan::of_policy(policy)), ..lane })
+    }
+
+    /// As [`LaneConfig::new`], but its frames come by one ring.
+    ///
+    /// # Errors
+    /// When the link cannot be built.
+    pub fn unsorted(name: &str, (from, to): (Vec<usize>, usize), policy: &Policy) -> Result<Self> {
         let refused = |error: BuildError| {
             SystemError::refused("build the policy", error.message, "see `weir check`")
         };
@@ -58,7 +67,7 @@ impl LaneConfig {
             leaf_names: leaves.map(|leaf| policy.leaf_name(leaf).to_owned()).collect(),
             classifier: policy.classifier(),
             link: policy.link.build().map_err(refused)?,
-            sorting: Some(SortPlan::of_policy(policy)),
+            sorting: None,
             frames_max: FRAMES_MAX_DEFAULT,
             sojourn_max: Vec::new(),
             shape: Arc::new(Shape::of(policy)),

@@ -15,6 +15,7 @@ use super::afpacket::{self, AfPacket};
 use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
 use crate::pool::{FrameId, FramePool};
+use crate::sorter::Sorting;
 use crate::stations::Address;
 use authority::HostAuthority;
 use weir_host::error::{Result, SystemError};
@@ -122,6 +123,12 @@ impl Authority for Borrowed {
         match self.0.upgrade() {
             Some(authority) => ask_shared(&authority, ask, descriptors),
             None => Err(cannot(&ask, INSIDE)),
+        }
+    }
+
+    fn sort_by(&mut self, sorting: Sorting) {
+        if let Some(authority) = self.0.upgrade() {
+            authority.lock().unwrap_or_else(PoisonError::into_inner).sort_by(sorting);
         }
     }
 }

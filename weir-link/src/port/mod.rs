@@ -9,11 +9,10 @@
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
-use weir_core::classify::InterfaceId;
-
 use crate::authority::{Authority, Courier};
 use crate::pool::{FrameId, FramePool};
-use crate::sorter::SortPlan;
+pub use crate::sorter::RINGS_MAX;
+use crate::sorter::Sorting;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 use weir_host::error::{Result, SystemError};
@@ -28,8 +27,6 @@ pub mod mem;
 pub const BATCH: usize = 64;
 /// The default number of slots of a port's first ring: 10 ms at 200 000 frames/s.
 pub const RING_SLOTS: usize = 2048;
-/// The most rings of one port.
-pub const RINGS_MAX: usize = 8;
 
 /// One interface, open. It has no default: a new kind states each method, and a port that wraps
 /// another one names those that the other one has (`delegate!`).
@@ -223,7 +220,7 @@ fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
     };
     let impairment = config.impairment;
     let authority = match &config.through {
-        Some(courier) => courier.authority(kind.keyword),
+        Some(courier) => courier.authority(kind.keyword, config.sorting.clone()),
         None => (kind.authority)(&config)?,
     };
     let port = (kind.open)(config, authority)?;
@@ -267,15 +264,6 @@ pub const AUTO: &str = "auto";
 /// The kinds among which `auto` chooses.
 const BEST_FIRST: [&Kind; 2] = [&afxdp::KIND, &afpacket::KIND];
 
-/// How a port sorts frames into rings before anything can be lost.
-#[derive(Clone, Debug)]
-pub struct Sorting {
-    /// Which leaf has which ring.
-    pub plan: SortPlan,
-    /// The number by which rules name the port.
-    pub number: InterfaceId,
-}
-
 /// An interface and its options.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
@@ -318,7 +306,7 @@ impl PortConfig {
 
     /// Returns the slots of each ring.
     pub(crate) fn ring_slots(&self) -> Vec<usize> {
-        let rings = self.sorting.as_ref().map_or(1, |sorting| sorting.plan.rings);
+        let rings = self.sorting.as_ref().map_or(1, Sorting::rings);
         let slots = |ring| if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };
         let rings = 0..rings.clamp(1, RINGS_MAX);
         rings.map(|ring| slots(ring).max(1).next_power_of_two()).collect()

@@ -10,6 +10,7 @@ use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, MacAddress};
 
 use super::ranges::Ranges;
+use serde::{Deserialize, Serialize};
 
 /// What follows the Ethernet header and the tags of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +29,8 @@ impl Family {
 }
 
 /// A field of a frame that is tested. Cheaper ones come first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Field {
     /// The VLAN of the only or outer tag, or [`NO_TAG`].
     Vlan,

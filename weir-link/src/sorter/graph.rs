@@ -9,9 +9,11 @@
 
 use super::cases::{Case, Conditions, Family, Field};
 use super::ranges::RangeMap;
+use serde::{Deserialize, Serialize};
 
 /// Where a decision leads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Goal {
     /// The frame goes to this ring.
     Ring(u8),
@@ -20,7 +22,7 @@ pub(super) enum Goal {
 }
 
 /// A decision by one word of a field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     /// The field.
     pub field: Field,
@@ -33,7 +35,7 @@ pub(super) struct Node {
 }
 
 /// A decision graph.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Graph {
     /// The nodes, the last decision first.
     pub nodes: Vec<Node>,
@@ -54,7 +56,11 @@ impl Graph {
     /// Adds the nodes of a group before `start`; returns the first of them.
     fn group(&mut self, group: &Group<'_>, family: Family) -> Goal {
         let (next, first) = (self.start, &group.cases[0]);
-        let Some(last) = first.conditions.last() else { return Goal::Ring(first.ring) };
+        let Some(last) = first.conditions.last() else {
+            // Nothing leads to what comes later.
+            self.nodes.clear();
+            return Goal::Ring(first.ring);
+        };
         let varying = group.varying.unwrap_or(last.0);
         let mut map = RangeMap::default();
         for case in group.cases {

@@ -12,8 +12,9 @@
 //!   behind it would overtake it if they came by another ring;
 //! - frames that a rule may take which tests a mark, and those that a hash spreads over leaves.
 //!
-//! A [`SortPlan`] is made once for a direction's policy; a program is made for each port that feeds
-//! the direction, since rules may name the port. `cases.rs` reads the rules, `graph.rs` joins them
+//! A [`SortPlan`] is made once for a direction's policy; a [`Sorting`] is made for each port that
+//! feeds the direction, since rules may name the port, and the authority of the port makes a
+//! program from that. `cases.rs` reads the rules, `graph.rs` joins them
 //! to a decision graph, and `cbpf.rs` and `ebpf.rs` write that as programs for AF_PACKET and XDP.
 //! `tests.rs` compares the programs, run by an interpreter, with the classifier.
 
@@ -24,16 +25,18 @@ mod graph;
 pub mod interpret;
 mod ranges;
 mod search;
+mod sorting;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::port::RINGS_MAX;
 use cases::{Case, Family, conditions, prune};
 use ebpf::End;
 use graph::Graph;
+use serde::{Deserialize, Serialize};
+pub use sorting::Sorting;
 use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target};
 use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Protocol};
@@ -112,7 +115,8 @@ pub enum Reason {
 }
 
 /// What a later fragment tells of itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Later {
     /// Not enough: it goes where the first fragment went, and so all come by ring 0.
     Unknown,
@@ -211,17 +215,24 @@ impl SortPlan {
     /// Returns the classic program for frames that came in by `interface`: for PACKET_FANOUT_CBPF,
     /// its result is the ring. It has at most [`INSTRUCTIONS_MAX`] instructions.
     pub fn classic(&self, interface: InterfaceId) -> Sorter<Vec<libc::sock_filter>> {
-        let assemble = |graphs: &[Graph; 3]| cbpf::assemble(graphs, self.later);
-        let (graphs, cut) = self.fit(interface, |graphs| assemble(graphs).len());
-        Sorter { code: assemble(&graphs), cut }
+        let (graphs, cut) = self.fit_classic(interface);
+        Sorter { code: cbpf::assemble(&graphs, self.later), cut }
     }
 
     /// Returns the XDP program for frames that came in by `interface`. It has at most
     /// [`INSTRUCTIONS_MAX`] instructions.
     pub fn xdp(&self, interface: InterfaceId) -> Sorter<XdpSorter> {
-        let assemble = |graphs: &[Graph; 3]| ebpf::assemble(graphs, self.later, End::Number);
-        let (graphs, cut) = self.fit(interface, |graphs| assemble(graphs).len() + END_LEN);
+        let (graphs, cut) = self.fit_xdp(interface);
         Sorter { code: XdpSorter { graphs, later: self.later }, cut }
+    }
+
+    fn fit_classic(&self, interface: InterfaceId) -> ([Graph; 3], Vec<LeafId>) {
+        self.fit(interface, |graphs| cbpf::assemble(graphs, self.later).len())
+    }
+
+    fn fit_xdp(&self, interface: InterfaceId) -> ([Graph; 3], Vec<LeafId>) {
+        let assemble = |graphs: &[Graph; 3]| ebpf::assemble(graphs, self.later, End::Number);
+        self.fit(interface, |graphs| assemble(graphs).len() + END_LEN)
     }
 
     /// Returns the graphs of as many rules as have room in a program, and the leaves that have
@@ -381,6 +392,8 @@ fn leaves_of(target: &Target) -> usize {
     target.spread.map_or(1, |spread| spread.queues.max(1) as usize)
 }
 
+/// The most rings of one port.
+pub const RINGS_MAX: usize = 8;
 /// Instructions of a program: the most that the kernel takes of a classic one (BPF_MAXINSNS).
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Instructions that an XDP program's end has more if it redirects.

@@ -26,8 +26,8 @@ use weir_host::wait::WaitPolicy;
 use weir_link::authority::{Courier, Desk};
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_link::pool::FramePool;
-use weir_link::port::{self, Port, PortConfig, PortState, Sorting};
-use weir_link::sorter::SortPlan;
+use weir_link::port::{self, Port, PortConfig, PortState};
+use weir_link::sorter::{SortPlan, Sorting};
 use weir_link::status::{Board, PortStatus, Status};
 use weir_testbed::{
     END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, Stream, StreamConfig, Testbed,
@@ -183,7 +183,7 @@ fn configs(kinds: [(&str, &str); 2]) -> Vec<PortConfig> {
     let plan = SortPlan::of_policy(&policy());
     let port = |(number, (interface, kind)): (u16, (&str, &str))| PortConfig {
         kind: kind.to_owned(),
-        sorting: Some(Sorting { plan: plan.clone(), number: InterfaceId(number) }),
+        sorting: Some(Sorting::of(&plan, InterfaceId(number))),
         ..PortConfig::new(interface)
     };
     (0..).zip(kinds).map(port).collect()

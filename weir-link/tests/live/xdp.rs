@@ -23,8 +23,8 @@ use weir_host::probe;
 use weir_host::wait::{WaitPolicy, monotonic_ns};
 use weir_link::authority::{Ask, Authority, Granted};
 use weir_link::pool::FramePool;
-use weir_link::port::{self, Port, PortConfig, PortState, Sorting};
-use weir_link::sorter::SortPlan;
+use weir_link::port::{self, Port, PortConfig, PortState};
+use weir_link::sorter::{SortPlan, Sorting};
 use weir_testbed::{
     END, Host, LEFT, Netlink, Process, RIGHT, Testbed, TestbedConfig, until, until_ok, until_some,
 };
@@ -222,7 +222,7 @@ fn mtu_raised() -> Outcome {
 /// Frames of one ethertype go to ring 1.
 fn sorted_by_ethertype() -> Sorting {
     let policy = weir_policy::parse(POLICY, "policy.toml").plan.expect("a sound policy");
-    Sorting { plan: SortPlan::of_policy(&policy), number: InterfaceId(0) }
+    Sorting::of(&SortPlan::of_policy(&policy), InterfaceId(0))
 }
 
 const POLICY: &str = "
@@ -370,6 +370,10 @@ impl Authority for Pressed {
             }
         }
         self.authority.ask(ask, passed)
+    }
+
+    fn sort_by(&mut self, sorting: Sorting) {
+        self.authority.sort_by(sorting);
     }
 }
 

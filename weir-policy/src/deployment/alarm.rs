@@ -9,6 +9,7 @@
 //! webhook = "http://192.0.2.1:8080/alarm"
 //! ```
 
+use super::directions::Route;
 use super::service::within;
 use super::{Direction, check_key, is_visible};
 use crate::codes;
@@ -57,10 +58,10 @@ pub struct Webhook {
 }
 
 /// Reads `[deployment.alarm.NAME]`, if there is any. After an error before, directions may be
-/// missing, and are not looked at.
+/// missing, and are not looked at. Where no policy is read, alarms watch nothing.
 pub(super) fn read(
     node: Option<&Node<'_>>,
-    directions: &[Direction],
+    directions: &[impl Route],
     report: &mut Report,
 ) -> Vec<Alarm> {
     let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
@@ -76,7 +77,7 @@ pub(super) fn read(
     nodes.iter().filter_map(|node| alarm(node, directions, report)).collect()
 }
 
-fn alarm(node: &Node<'_>, directions: Option<&[Direction]>, report: &mut Report) -> Option<Alarm> {
+fn alarm(node: &Node<'_>, directions: Option<&[impl Route]>, report: &mut Report) -> Option<Alarm> {
     check_key(node, "alarm", report);
     let mut table = node.table(report)?.named(("alarm", node.key()));
     let when = table.required("when", report);
@@ -103,11 +104,11 @@ fn alarm(node: &Node<'_>, directions: Option<&[Direction]>, report: &mut Report)
 }
 
 /// Returns the index of a direction of this name.
-fn find(node: &Node<'_>, directions: &[Direction], report: &mut Report) -> Option<usize> {
+fn find(node: &Node<'_>, directions: &[impl Route], report: &mut Report) -> Option<usize> {
     let name = node.name(report)?;
-    let found = directions.iter().position(|way| way.name == name);
+    let found = directions.iter().position(|way| way.name() == name);
     if found.is_none() {
-        let known: Vec<_> = directions.iter().map(|way| way.name.as_str()).collect();
+        let known: Vec<_> = directions.iter().map(Route::name).collect();
         let known = &known[..known.len().min(SUGGESTED_MAX)];
         let message = format!("there is no direction `{name}`");
         report.push(node.draft(&codes::BAD_ALARM, message).cure(suggest(name, known)));
@@ -119,9 +120,13 @@ fn find(node: &Node<'_>, directions: &[Direction], report: &mut Report) -> Optio
 fn watches(
     node: &Node<'_>,
     among: &[usize],
-    directions: &[Direction],
+    directions: &[impl Route],
     report: &mut Report,
 ) -> Option<Vec<Watch>> {
+    let policies: Option<Vec<_>> = directions.iter().map(Route::policy).collect();
+    if policies.is_none() {
+        return Some(Vec::new());
+    }
     let found = match node.value().as_str() {
         Some(text) => watches_among(text, among, directions),
         None => Err(("is not a text".to_owned(), EXAMPLE.to_owned())),
@@ -147,7 +152,7 @@ pub fn watch(text: &str, directions: &[Direction]) -> Result<Vec<Watch>, String>
 fn watches_among(
     text: &str,
     among: &[usize],
-    directions: &[Direction],
+    directions: &[impl Route],
 ) -> Result<Vec<Watch>, (String, String)> {
     let condition = promise::read(text).map_err(|error| {
         let (message, cure) = error.rsplit_once("; ").unwrap_or((&error, EXAMPLE));
@@ -157,7 +162,7 @@ fn watches_among(
         return Err(("fairness is known of simulated runs only".to_owned(), EXAMPLE.to_owned()));
     };
     let of = |way: &usize| {
-        let policy: &Policy = &directions[*way].policy;
+        let policy: &Policy = directions[*way].policy()?;
         let when = condition.clone().map(|class| policy.class(class))?;
         Some(Watch { direction: *way, when })
     };
@@ -170,12 +175,14 @@ fn watches_among(
 }
 
 /// Says which of these classes the directions do not have; none has them all.
-fn missing(names: &[&str], among: &[usize], directions: &[Direction]) -> String {
-    let has = |way: &usize, name: &str| directions[*way].policy.class(name).is_some();
+fn missing(names: &[&str], among: &[usize], directions: &[impl Route]) -> String {
+    let has = |way: &usize, name: &str| {
+        directions[*way].policy().is_some_and(|policy| policy.class(name).is_some())
+    };
     let is_nowhere = |name: &&str| !among.iter().any(|way| has(way, name));
     let nowhere: Vec<_> = names.iter().copied().filter(is_nowhere).collect();
     let place = match among {
-        [one] => format!("direction `{}`", directions[*one].name),
+        [one] => format!("direction `{}`", directions[*one].name()),
         _ => "no direction".to_owned(),
     };
     match (nowhere.as_slice(), among) {

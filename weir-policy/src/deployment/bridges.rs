@@ -1,6 +1,7 @@
 //! Bridges of a deployment: ports that directions join, one after another, belong to one bridge.
 
-use super::{Bridge, Direction, Port, Settings};
+use super::directions::Route;
+use super::{Bridge, Port, Settings};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Table, list};
@@ -8,7 +9,7 @@ use crate::reader::{Table, list};
 /// Returns the bridges in the order of their first ports.
 pub(super) fn join(
     settings: &Settings,
-    directions: &[Direction],
+    directions: &[impl Route],
     report: &mut Report,
 ) -> Option<Vec<Bridge>> {
     let ports = &settings.deployment.ports;
@@ -30,15 +31,15 @@ pub(super) fn join(
 }
 
 /// Joins ports; without directions two ports are one bridge.
-fn groups(ports: usize, directions: &[Direction]) -> Vec<Bridge> {
+fn groups(ports: usize, directions: &[impl Route]) -> Vec<Bridge> {
     // Each port's bridge, by the number of the bridge's first port.
     let mut first: Vec<usize> = (0..ports).collect();
     if directions.is_empty() && ports == 2 {
         first[1] = 0;
     }
     for way in directions {
-        for &from in &way.from {
-            let (one, other) = (first[from], first[way.to]);
+        for &from in way.from() {
+            let (one, other) = (first[from], first[way.to()]);
             let (kept, gone) = (one.min(other), one.max(other));
             first.iter_mut().filter(|first| **first == gone).for_each(|first| *first = kept);
         }
@@ -46,7 +47,7 @@ fn groups(ports: usize, directions: &[Direction]) -> Vec<Bridge> {
     let of = |bridge: usize| Bridge {
         ports: (0..ports).filter(|&port| first[port] == bridge).collect(),
         directions: (0..directions.len())
-            .filter(|&way| first[directions[way].to] == bridge)
+            .filter(|&way| first[directions[way].to()] == bridge)
             .collect(),
         cpu: None,
     };

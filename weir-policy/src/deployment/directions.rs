@@ -8,13 +8,84 @@ use crate::policy::{self, Policy};
 use crate::reader::{Node, Table};
 use std::path::{Path, PathBuf};
 
-/// Reads `[direction.NAME]`, if there is any.
-pub(super) fn read(
+/// What a deployment itself says of a direction, and perhaps its policy.
+pub(super) trait Route {
+    fn name(&self) -> &str;
+    fn from(&self) -> &[usize];
+    fn to(&self) -> usize;
+    /// `None` where no policy is read.
+    fn policy(&self) -> Option<&Policy>;
+}
+
+/// A direction whose policy is not read.
+pub(super) struct Way {
+    name: String,
+    from: Vec<usize>,
+    to: usize,
+}
+
+/// A direction as it is written.
+pub(super) struct Written<'t> {
+    name: String,
+    /// Where it begins and ends, unless that is wrong: its policy is read even so.
+    ends: Option<(Vec<usize>, usize)>,
+    path: PathBuf,
+    policy: Node<'t>,
+    options: Options,
+}
+
+impl Written<'_> {
+    /// Returns the direction without what its policy says.
+    pub fn way(self) -> Option<Way> {
+        let (from, to) = self.ends?;
+        Some(Way { name: self.name, from, to })
+    }
+}
+
+impl Route for Way {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn from(&self) -> &[usize] {
+        &self.from
+    }
+
+    fn to(&self) -> usize {
+        self.to
+    }
+
+    fn policy(&self) -> Option<&Policy> {
+        None
+    }
+}
+
+impl Route for Direction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn from(&self) -> &[usize] {
+        &self.from
+    }
+
+    fn to(&self) -> usize {
+        self.to
+    }
+
+    fn policy(&self) -> Option<&Policy> {
+        Some(&self.policy)
+    }
+}
+
+/// Reads `[direction.NAME]` of the deployment `file`, if there is any. `complete` makes the
+/// direction of what is written.
+pub(super) fn read<R: Route>(
     node: Option<&Node<'_>>,
-    settings: &Settings,
-    policies: &mut Policies<'_>,
+    (file, settings): (&str, &Settings),
     report: &mut Report,
-) -> Vec<Direction> {
+    complete: &mut impl FnMut(Written<'_>, &[Port], &mut Report) -> Option<R>,
+) -> Vec<R> {
     let Some(table) = node.and_then(|node| node.table(report)) else { return Vec::new() };
     let nodes: Vec<_> = table.entries().collect();
     if nodes.len() > DIRECTIONS_MAX {
@@ -25,32 +96,36 @@ pub(super) fn read(
         // This also bounds the number of files to read.
         return Vec::new();
     }
-    let mut directions: Vec<Direction> = Vec::new();
+    let mut directions: Vec<R> = Vec::new();
+    let ports = settings.deployment.ports.as_slice();
     for node in &nodes {
-        let Some(direction) = direction(node, settings, policies, report) else { continue };
-        check_pairs(&direction, &directions, (&settings.deployment.ports, node.key_span()), report);
-        tell_apart(&direction, &directions, (&settings.deployment.ports, node.key_span()), report);
+        let written = direction(node, (file, settings), report);
+        let Some(direction) = written.and_then(|written| complete(written, ports, report)) else {
+            continue;
+        };
+        check_pairs(&direction, &directions, (ports, node.key_span()), report);
+        tell_apart(&direction, &directions, (ports, node.key_span()), report);
         directions.push(direction);
     }
     directions
 }
 
 /// Tells of a direction that leads where an earlier one does: each has a line of its own.
-fn tell_apart(
-    direction: &Direction,
-    others: &[Direction],
+fn tell_apart<R: Route>(
+    direction: &R,
+    others: &[R],
     (ports, span): (&[Port], Span),
     report: &mut Report,
 ) {
-    let begins = |port: &usize| direction.from.contains(port);
-    let apart = |other: &&Direction| other.to == direction.to && !other.from.iter().any(begins);
+    let begins = |port: &usize| direction.from().contains(port);
+    let apart = |other: &&R| other.to() == direction.to() && !other.from().iter().any(begins);
     let Some(other) = others.iter().find(apart) else { return };
-    let (first, second, to) = (&other.name, &direction.name, &ports[direction.to].name);
+    let (first, second, to) = (other.name(), direction.name(), &ports[direction.to()].name);
     let message = format!(
         "directions `{first}` and `{second}` both lead to port `{to}`, but do not share a line: \
          each may send as much as its own policy says"
     );
-    let all = other.from.iter().chain(&direction.from);
+    let all = other.from().iter().chain(direction.from());
     let all: Vec<_> = all.map(|&port| format!("\"{}\"", ports[port].name)).collect();
     let cure = format!(
         "where they should share one, write one direction with `from = [{}]`",
@@ -60,17 +135,17 @@ fn tell_apart(
 }
 
 /// Reports a pair of ports that an earlier direction has already.
-fn check_pairs(
-    direction: &Direction,
-    others: &[Direction],
+fn check_pairs<R: Route>(
+    direction: &R,
+    others: &[R],
     (ports, span): (&[Port], Span),
     report: &mut Report,
 ) {
-    for &from in &direction.from {
-        let same = |other: &&Direction| other.to == direction.to && other.from.contains(&from);
+    for &from in direction.from() {
+        let same = |other: &&R| other.to() == direction.to() && other.from().contains(&from);
         let Some(other) = others.iter().find(same) else { continue };
-        let (first, second) = (&other.name, &direction.name);
-        let (from, to) = (&ports[from].name, &ports[direction.to].name);
+        let (first, second) = (other.name(), direction.name());
+        let (from, to) = (&ports[from].name, &ports[direction.to()].name);
         let message =
             format!("directions `{first}` and `{second}` both go from `{from}` to `{to}`");
         let cure = "name other ports in one of them";
@@ -78,39 +153,31 @@ fn check_pairs(
     }
 }
 
-fn direction(
-    node: &Node<'_>,
-    settings: &Settings,
-    policies: &mut Policies<'_>,
+/// Reads a direction of the deployment `file`, to whose folder its policy is relative.
+fn direction<'t>(
+    node: &Node<'t>,
+    (file, settings): (&str, &Settings),
     report: &mut Report,
-) -> Option<Direction> {
+) -> Option<Written<'t>> {
     let ports = &settings.deployment.ports;
     check_key(node, "direction", report);
     let mut table = node.table(report)?.named(format!("direction `{}`", node.key()));
     let from = table.required("from", report).and_then(|node| origins(&node, ports, report));
     let to_node = table.required("to", report);
     let to = to_node.as_ref().and_then(|node| ports::find(node, ports, report));
-    let policy_node = table.required("policy", report);
+    let policy = table.required("policy", report);
     let options = Options::read(&mut table, settings, report);
     table.finish(report);
-    let policy = policy_node.as_ref().and_then(|node| policies.read(node, ports, report));
-    let (from, to, to_node) = (from?, to?, to_node?);
-    if from.contains(&to) {
+    let mut ends = from.zip(to);
+    let is_loop = |ends: &mut (Vec<usize>, usize)| ends.0.contains(&ends.1);
+    if let (Some(_), Some(node)) = (ends.take_if(is_loop), to_node) {
         let message = "a direction ends where it begins";
-        report.push(to_node.draft(&codes::SAME_WAY, message).cure("name another port"));
-        return None;
+        report.push(node.draft(&codes::SAME_WAY, message).cure("name another port"));
     }
-    let (policy_node, policy) = (policy_node?, policy?);
-    let sojourn_max = match options.sojourn_max {
-        Some(SojournMax::At(time)) => vec![time; policy.link.tree.leaf_count()],
-        Some(SojournMax::None) => Vec::new(),
-        None => sojourn::of_policy(&policy),
-    };
-    let path = policies.folder.join(policy_node.name(report)?);
-    let name = node.key().to_owned();
-    let direction = Direction { name, from, to, path, policy, pool: options.pool, sojourn_max };
-    pool::check(&direction, options.pool_span.unwrap_or(policy_node.span()), report);
-    Some(direction)
+    let policy = policy?;
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let path = folder.join(policy.name(report)?);
+    Some(Written { name: node.key().to_owned(), ends, path, policy, options })
 }
 
 /// Reads the port, or the ports, where frames come in.
@@ -160,25 +227,48 @@ impl Options {
 
 /// Reads the policies that directions name, each file once.
 pub(super) struct Policies<'a> {
-    folder: PathBuf,
     read_file: ReadFile<'a>,
     /// The policies that were read, and what reading them found.
     outcomes: Vec<(PathBuf, Option<Policy>, Outcome<Policy>)>,
 }
 
 impl<'a> Policies<'a> {
-    /// Prepares to read policies beside the file `name`.
-    pub(super) fn new(name: &str, read_file: ReadFile<'a>) -> Self {
-        let folder = Path::new(name).parent().map(Path::to_owned).unwrap_or_default();
-        Self { folder, read_file, outcomes: Vec::new() }
+    /// Prepares to read policies by this function.
+    pub(super) fn new(read_file: ReadFile<'a>) -> Self {
+        Self { read_file, outcomes: Vec::new() }
     }
 
-    fn read(&mut self, node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<Policy> {
-        let path = self.folder.join(node.name(report)?);
+    /// Reads the policy of a direction.
+    pub(super) fn complete(
+        &mut self,
+        written: Written<'_>,
+        ports: &[Port],
+        report: &mut Report,
+    ) -> Option<Direction> {
+        let Written { name, ends, path, policy: node, options } = written;
+        let policy = self.read(&path, &node, ports, report)?;
+        let (from, to) = ends?;
+        let sojourn_max = match options.sojourn_max {
+            Some(SojournMax::At(time)) => vec![time; policy.link.tree.leaf_count()],
+            Some(SojournMax::None) => Vec::new(),
+            None => sojourn::of_policy(&policy),
+        };
+        let direction = Direction { name, from, to, path, policy, pool: options.pool, sojourn_max };
+        pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
+        Some(direction)
+    }
+
+    fn read(
+        &mut self,
+        path: &Path,
+        node: &Node<'_>,
+        ports: &[Port],
+        report: &mut Report,
+    ) -> Option<Policy> {
         let name = path.display().to_string();
         if !self.outcomes.iter().any(|known| known.0 == path) {
-            match (self.read_file)(&path) {
-                Ok(bytes) => self.parse(&path, &bytes, ports),
+            match (self.read_file)(path) {
+                Ok(bytes) => self.parse(path, &bytes, ports),
                 Err(error) => {
                     let message = format!("cannot read {name}: {error}");
                     let cure = "name a file, relative to this one";

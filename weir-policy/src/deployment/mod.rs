@@ -37,7 +37,7 @@ use crate::codes;
 use crate::finding::{Draft, Outcome, Report, Span};
 use crate::policy::Policy;
 use crate::reader::{self, Node, Table};
-use directions::Policies;
+use directions::{Policies, Route, Written};
 use sojourn::SojournMax;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -220,8 +220,33 @@ pub fn is_deployment(top_level: &[String]) -> bool {
 
 /// Checks the deployment `bytes` of the file `name`, and its policies, read with `read_file`.
 pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deployment> {
-    let mut policies = Policies::new(name, read_file);
-    let mut outcome = reader::read(name, bytes, |top, report| {
+    let mut policies = Policies::new(read_file);
+    let outcome =
+        read(bytes, name, |written, ports, report| policies.complete(written, ports, report));
+    let mut outcome =
+        outcome.map(|(deployment, directions)| Deployment { directions, ..deployment });
+    policies.merge_into(&mut outcome);
+    outcome
+}
+
+/// Checks the deployment `bytes` of the file `name` alone, and reads no policy: for a process with
+/// privileges. The deployment has no directions and its alarms watch nothing; whether a policy has
+/// the class of reservations is not known.
+pub fn parse_outline(bytes: &[u8], name: &str) -> Outcome<Deployment> {
+    let outcome = read(bytes, name, |written, _, _| written.way());
+    outcome.map(|(mut deployment, _)| {
+        deployment.bridges.iter_mut().for_each(|bridge| bridge.directions.clear());
+        deployment
+    })
+}
+
+/// Reads a deployment whose directions are what `complete` makes of them; it gets the ports, too.
+fn read<R: Route>(
+    bytes: &[u8],
+    name: &str,
+    mut complete: impl FnMut(Written<'_>, &[Port], &mut Report) -> Option<R>,
+) -> Outcome<(Deployment, Vec<R>)> {
+    reader::read(name, bytes, |top, report| {
         // Makes the key known even if the other table is missing.
         let ways = top.field("direction");
         let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
@@ -234,7 +259,8 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
             // What the page shows of single packets comes from there.
             settings.deployment.service.ring.get_or_insert(web::RING);
         }
-        let directions = directions::read(ways.as_ref(), &settings, &mut policies, report);
+        let place = (name, &settings);
+        let directions = directions::read(ways.as_ref(), place, report, &mut complete);
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
         let all = (&settings.deployment, directions.as_slice());
         let rsvp_settings = rsvp.as_ref().and_then(|node| rsvp::read(node, all, name, report));
@@ -249,10 +275,9 @@ pub fn parse(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Deplo
             rsvp::check_bridge(rsvp, bridges, &directions, node, report);
         }
         let rsvp = rsvp_settings;
-        Some(Deployment { directions, bridges, alarms, api, web, rsvp, ..settings.deployment })
-    });
-    policies.merge_into(&mut outcome);
-    outcome
+        let deployment = Deployment { bridges, alarms, api, web, rsvp, ..settings.deployment };
+        Some((deployment, directions))
+    })
 }
 
 /// What `[deployment]` says.

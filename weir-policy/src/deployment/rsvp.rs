@@ -16,8 +16,9 @@
 //! address = "192.0.2.9"                           # on a bridge: its own in RSVP, and only there
 //! ```
 
+use super::directions::Route;
 use super::service::{path, within};
-use super::{Bridge, Deployment, Direction, Side, ports};
+use super::{Bridge, Deployment, Side, ports};
 use crate::codes;
 use crate::finding::{Draft, Report};
 use crate::policy::Policy;
@@ -89,7 +90,7 @@ pub fn rate_cap(descriptor: &Descriptor) -> Option<&'static str> {
 /// error before, directions may be missing, and are not looked at.
 pub(super) fn read(
     node: &Node<'_>,
-    (deployment, directions): (&Deployment, &[Direction]),
+    (deployment, directions): (&Deployment, &[impl Route]),
     file: &str,
     report: &mut Report,
 ) -> Option<Rsvp> {
@@ -124,14 +125,15 @@ pub(super) fn read(
         None => way(at, deployment, directions),
     };
     let way = way.map_err(|draft| report.push(draft)).ok()?;
-    let policy = &directions[way].policy;
-    check_class(&class_node, class, policy, report);
-    if let Some(node) = excess_node.filter(|_| excess == Excess::Police) {
-        check_cap(&node, class, policy, report);
+    if let Some(policy) = directions[way].policy() {
+        check_class(&class_node, class, policy, report);
+        if let Some(node) = excess_node.filter(|_| excess == Excess::Police) {
+            check_cap(&node, class, policy, report);
+        }
     }
     (!report.failed()).then_some(Rsvp {
         direction: way,
-        to: directions[way].to,
+        to: directions[way].to(),
         class: class.to_owned(),
         excess,
         delay: delay.flatten(),
@@ -160,10 +162,10 @@ fn address(node: &Node<'_>, report: &mut Report) -> Option<Ipv4Addr> {
 }
 
 /// Returns the direction in which this machine sends, or the finding.
-fn way(
+fn way<R: Route>(
     (node, is_named): (&Node<'_>, bool),
     deployment: &Deployment,
-    directions: &[Direction],
+    directions: &[R],
 ) -> Result<usize, Draft> {
     let draft = |message: String, cure: &str| node.draft(&codes::BAD_RSVP, message).cure(cure);
     if deployment.host_interface().is_none() {
@@ -173,7 +175,7 @@ fn way(
                     \"wire\"`";
         return Err(draft(message, cure));
     }
-    let sends = |way: &Direction| deployment.ports[way.to].side == Side::Wire;
+    let sends = |way: &R| deployment.ports[way.to()].side == Side::Wire;
     let own: Vec<_> = (0..directions.len()).filter(|way| sends(&directions[*way])).collect();
     if !is_named {
         return own.first().copied().ok_or_else(|| {
@@ -182,8 +184,8 @@ fn way(
         });
     }
     let name = node.value().as_str().unwrap_or_default();
-    own.iter().copied().find(|way| directions[*way].name == name).ok_or_else(|| {
-        let known: Vec<_> = own.iter().map(|way| directions[*way].name.as_str()).collect();
+    own.iter().copied().find(|way| directions[*way].name() == name).ok_or_else(|| {
+        let known: Vec<_> = own.iter().map(|way| directions[*way].name()).collect();
         let message = format!("no direction `{name}` ends at `wire`");
         draft(message, &format!("write one of {}", list(&known)))
     })
@@ -194,7 +196,7 @@ fn bridged_way(
     (node, is_named): (&Node<'_>, bool),
     (address, names_interfaces): (&Node<'_>, bool),
     deployment: &Deployment,
-    directions: &[Direction],
+    directions: &[impl Route],
 ) -> Result<usize, Draft> {
     let draft = |node: &Node<'_>, message: String, cure: &str| {
         Err(node.draft(&codes::BAD_RSVP, message).cure(cure))
@@ -207,11 +209,11 @@ fn bridged_way(
         let message = "a bridge speaks RSVP on all of its ports".to_owned();
         return draft(address, message, "leave `interfaces` out");
     }
-    let known: Vec<_> = directions.iter().map(|way| way.name.as_str()).collect();
+    let known: Vec<_> = directions.iter().map(Route::name).collect();
     let found = match (is_named, directions) {
         (true, _) => {
             let name = node.value().as_str().unwrap_or_default();
-            directions.iter().position(|way| way.name == name)
+            directions.iter().position(|way| way.name() == name)
         }
         (false, [_]) => Some(0),
         (false, _) => None,
@@ -232,14 +234,15 @@ fn bridged_way(
 pub(super) fn check_bridge(
     rsvp: &Rsvp,
     (deployment, bridges): (&Deployment, &[Bridge]),
-    directions: &[Direction],
+    directions: &[impl Route],
     node: &Node<'_>,
     report: &mut Report,
 ) {
     if rsvp.address.is_none() {
         return;
     }
-    let Direction { name, from, to, .. } = &directions[rsvp.direction];
+    let way = &directions[rsvp.direction];
+    let (name, from, to) = (way.name(), way.from(), &way.to());
     let Some(bridge) = bridges.iter().find(|bridge| bridge.ports.contains(to)) else { return };
     let mut refuse = |message: String, cure: &str| {
         report.push(node.draft(&codes::BAD_RSVP, message).cure(cure));

@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_core::units::{Bytes, Duration, Rate};
 use weir_policy::deployment::{
     Bridge, Carrier, Deployment, Excess, NeighbourLimit, OnExit, Patience, Priority, Restart,
-    Service, Side, Wait, Webhook, is_deployment, parse,
+    Service, Side, Wait, Webhook, is_deployment, parse, parse_outline,
 };
 use weir_policy::finding::Outcome;
 
@@ -53,8 +53,21 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
+/// What a deployment says without its policies is what it says with them, but for what only they
+/// can say.
+fn check_outline(text: &str, outcome: &Outcome<Deployment>) {
+    let outline = parse_outline(text.as_bytes(), "site/d.toml");
+    assert!(!outline.failed() || outcome.failed(), "{text}: {:?}", outline.findings);
+    let Some(mut whole) = outcome.plan.clone() else { return };
+    whole.directions.clear();
+    whole.bridges.iter_mut().for_each(|bridge| bridge.directions.clear());
+    whole.alarms.iter_mut().for_each(|alarm| alarm.watches.clear());
+    assert_eq!(outline.plan, Some(whole), "{text}");
+}
+
 fn check(text: &str, wanted: &[&str]) -> Outcome<Deployment> {
     let outcome = parse(text.as_bytes(), "site/d.toml", &read_file);
+    check_outline(text, &outcome);
     let row = |finding: &weir_policy::Finding| {
         let place = &finding.place;
         let file = place.file.trim_start_matches("site/").trim_end_matches(".toml");
@@ -85,6 +98,28 @@ fn a_valid_deployment_has_two_directions_with_their_policies() {
     assert_eq!((bare.lag_max, bare.pool), (Duration::from_millis(100), 8192));
     assert_eq!(bare.receive_ring, 2048);
     assert_eq!((bare.nice, bare.carrier, bare.take), (None, Carrier::Keep, false));
+}
+
+#[test]
+fn an_outline_names_no_policy_and_knows_all_that_needs_privileges() {
+    let text = format!(
+        "{HEAD}nice = 5\ncpu = 2\non_exit = 'open'\n[deployment.alarm.slow]\n\
+         when = 'nowhere.delay.p99 > 10 ms'\nrun = ['/bin/page']\n\
+         [direction.up]\nfrom = 'in'\nto = 'out'\npolicy = 'bad.toml'\n\
+         [direction.down]\nfrom = 'out'\nto = 'in'\npolicy = 'absent.toml'\n"
+    );
+    assert!(parse(text.as_bytes(), "site/d.toml", &read_file).failed());
+    let outline = parse_outline(text.as_bytes(), "site/d.toml");
+    let plan = outline.plan.unwrap_or_else(|| panic!("{:?}", outline.findings));
+    assert_eq!((plan.nice, plan.bridges[0].cpu), (Some(5), Some(2)));
+    assert_eq!(plan.service.on_exit, OnExit::Open);
+    assert_eq!(
+        (plan.alarms[0].run.as_slice(), plan.alarms[0].watches.len()),
+        (&["/bin/page".to_owned()][..], 0)
+    );
+    assert!(plan.directions.is_empty());
+    let wrong = text.replace("to = 'out'", "to = 'outside'");
+    assert!(parse_outline(wrong.as_bytes(), "site/d.toml").failed());
 }
 
 #[test]
@@ -593,6 +628,7 @@ fn messages_name_the_value_and_its_limit() {
     for (ports, rest, message, cure) in rows {
         let text = format!("[deployment]\nports = {{ {ports} }}\n{rest}");
         let outcome = parse(text.as_bytes(), "site/d.toml", &read_file);
+        check_outline(&text, &outcome);
         let first = outcome.findings.first();
         let found = first.map(|finding| (finding.message.as_str(), finding.cure.as_str()));
         let (said, cured) = found.unwrap_or_default();

@@ -8,7 +8,7 @@
 //! times that run backwards are sent with the latest before them.
 
 use super::records::{self, Record};
-use super::{Context, Kind, Part, Player, Script, Step, udp};
+use super::{Context, Kind, Part, Player, Script, Step, plain};
 use crate::random::Random;
 use crate::read::codes;
 use crate::read::source::read_or;
@@ -220,7 +220,7 @@ fn arrivals(bytes: &[u8], headers: Headers, flows: bool) -> Result<Recording, St
     Ok(recording)
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: udp, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
 const KEYWORD: &str = "capture";
 /// The most packets of one recording; 16 bytes each.
 pub const RECORDS_MAX: usize = 1 << 22;

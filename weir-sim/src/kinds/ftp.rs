@@ -4,7 +4,7 @@
 //! that the mix of `[nieminen]` is simulated with. Invariant: as [`Web`](super::Web)'s, of files.
 
 use super::web::{OBJECT_MAX, SHAPES, bytes};
-use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
+use super::{Context, Kind, Part, Turn, Turns, Work, carried, connections};
 use crate::random::Random;
 use crate::read::source::{Distribution, amount, fraction, read_or};
 use crate::scenario::Period;
@@ -75,7 +75,7 @@ fn files(context: &mut Context<'_, '_>) -> Option<Ftp> {
     Some(Ftp { files: files?, file: (file?, file_shape?), pause: pause? })
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: transport, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: connections, read };
 const KEYWORD: &str = "ftp";
 const FILE: u64 = 200_000;
 const PAUSE: Duration = Duration::from_secs(1);

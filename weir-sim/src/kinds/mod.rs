@@ -10,8 +10,10 @@
 mod capture;
 mod ftp;
 mod nttcp;
+mod pictures;
 mod probe;
 mod records;
+mod streaming;
 mod ttcp;
 mod video;
 mod voip;
@@ -20,10 +22,12 @@ mod web;
 pub use crate::script::{Datagram, Player, Script, Step, Turn, Turns, Work};
 pub use capture::{RECORD_FLOWS_MAX, RECORDS_MAX, Recorded};
 pub use ftp::Ftp;
+pub use pictures::{Pictures, Sway};
 pub use probe::Probe;
 pub use records::{Record, RecordFault, exercise};
+pub use streaming::Streaming;
 pub use ttcp::{Datagrams, Once};
-pub use video::{Sway, Video};
+pub use video::Video;
 pub use voip::Voip;
 pub use web::Web;
 
@@ -43,8 +47,8 @@ pub(crate) struct Context<'c, 't> {
     pub table: &'c mut Table<'t>,
     /// The part of its headers that is read already.
     pub headers: &'c Headers,
-    /// The protocol of its packets, unless the scenario writes another.
-    pub protocol: Protocol,
+    /// What carries its data.
+    pub carrier: Carrier,
     /// The MTU of the first link, in a network.
     pub mtu: Option<Mtu>,
     /// Other files.
@@ -63,12 +67,33 @@ pub(crate) struct Part {
     pub traffic: Traffic,
 }
 
+/// What carries the data of a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carrier {
+    /// Packets that are sent regardless of losses.
+    Datagrams,
+    /// Connections of TCP.
+    Tcp,
+    /// Connections of QUIC.
+    Quic,
+}
+
+impl Carrier {
+    /// Returns the protocol of its packets, unless the scenario writes another.
+    pub const fn protocol(self) -> Protocol {
+        match self {
+            Carrier::Tcp => Protocol::TCP,
+            Carrier::Datagrams | Carrier::Quic => Protocol::UDP,
+        }
+    }
+}
+
 /// A line of the registry.
 pub(crate) struct Kind {
     /// The word in scenarios.
     pub keyword: &'static str,
-    /// The protocol of its packets, unless the scenario writes another.
-    pub protocol: fn(&mut Table<'_>, &mut Report) -> Option<Protocol>,
+    /// What carries its data.
+    pub carrier: fn(&mut Table<'_>, &mut Report) -> Option<Carrier>,
     /// Reads the rest of its table.
     pub read: fn(&mut Context<'_, '_>) -> Option<Vec<Part>>,
 }
@@ -85,23 +110,36 @@ pub(crate) fn find(keyword: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.keyword == keyword)
 }
 
-/// Returns UDP, for kinds that send over it.
-fn udp(_: &mut Table<'_>, _: &mut Report) -> Option<Protocol> {
-    Some(Protocol::UDP)
+/// For kinds that only send datagrams.
+fn plain(_: &mut Table<'_>, _: &mut Report) -> Option<Carrier> {
+    Some(Carrier::Datagrams)
 }
 
-/// Returns the protocol of what `transport` names, for kinds that send over TCP or QUIC.
-fn transport(table: &mut Table<'_>, report: &mut Report) -> Option<Protocol> {
-    let word = read_or(table.field("transport"), "tcp", report, |node, report| {
-        node.choice(&["tcp", "quic"], report)
+/// For kinds that send over connections of TCP or QUIC.
+fn connections(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
+    transport(&["tcp", "quic"], table, report)
+}
+
+/// Returns what `transport` names, one of these, by default the first.
+fn transport(
+    words: &[&'static str],
+    table: &mut Table<'_>,
+    report: &mut Report,
+) -> Option<Carrier> {
+    let word = read_or(table.field("transport"), words[0], report, |node, report| {
+        node.choice(words, report)
     });
-    Some(if word? == "quic" { Protocol::UDP } else { Protocol::TCP })
+    Some(match word? {
+        "tcp" => Carrier::Tcp,
+        "quic" => Carrier::Quic,
+        _ => Carrier::Datagrams,
+    })
 }
 
 /// Reads the keys of the connections of such a kind, which carry `work` if that is sound.
 fn carried(context: &mut Context<'_, '_>, work: Option<Arc<dyn Work>>) -> Option<Vec<Part>> {
-    let Context { table, report, mtu, protocol, .. } = context;
-    let traffic = if *protocol == Protocol::UDP {
+    let Context { table, report, mtu, carrier, .. } = context;
+    let traffic = if *carrier == Carrier::Quic {
         let connection = quic::connection(table, *mtu, report);
         Traffic::QuicTransfers(connection?, work?)
     } else {
@@ -129,9 +167,6 @@ kinds! {
     capture,
     probe,
 }
-
-/// The kinds that take `transport = "quic"`.
-pub(crate) const OVER_QUIC: [&str; 2] = ["web", "ftp"];
 
 /// The length of the IP header of these packets.
 pub(crate) fn ip_header(headers: &Headers) -> u32 {

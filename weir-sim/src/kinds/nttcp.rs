@@ -3,7 +3,7 @@
 //! As the generator that `[quadros]` used; its payload of 1450 bytes is the default.
 
 use super::ttcp::datagrams;
-use super::{Context, Kind, Part, udp};
+use super::{Context, Kind, Part, plain};
 use crate::scenario::Traffic;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     Some(Part::only(Traffic::Scripted(Arc::new(plan))))
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: udp, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
 const KEYWORD: &str = "nttcp";
 const BUFFERS_MAX: u64 = u32::MAX as u64;
 const LENGTH: u64 = 1450;

@@ -3,7 +3,7 @@
 //! The report has their delays as it has every source's. A probe needs no key but its name, and
 //! adds little load: a frame of 64 bytes every 10 ms is 51 kbit/s.
 
-use super::{Context, Kind, Part, Player, Script, Step, udp};
+use super::{Context, Kind, Part, Player, Script, Step, plain};
 use crate::random::Random;
 use crate::read::source::{amount, read_or, spread};
 use crate::scenario::{LENGTH_MAX, Traffic};
@@ -53,7 +53,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     Some(Part::only(Traffic::Scripted(Arc::new(probe))))
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: udp, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
 const KEYWORD: &str = "probe";
 const LENGTH: u64 = 64;
 const INTERVAL: Duration = Duration::from_millis(10);

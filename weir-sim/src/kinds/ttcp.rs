@@ -7,8 +7,8 @@
 //! of eight.
 
 use super::{
-    ACCESS_RATE_DEFAULT, Context, Datagram, Kind, Pace, Part, Player, Script, Step, Turn, Turns,
-    UDP_HEADER, Work, ip_header,
+    ACCESS_RATE_DEFAULT, Carrier, Context, Datagram, Kind, Pace, Part, Player, Script, Step, Turn,
+    Turns, UDP_HEADER, Work, ip_header, transport,
 };
 use crate::random::Random;
 use crate::read::source::{amount, mtu, read_or};
@@ -115,12 +115,8 @@ pub(super) fn frames(length: u32, mtu: Mtu, headers: &Headers, link_header: u32)
     (0..parts).map(frame).collect()
 }
 
-fn transport(table: &mut Table<'_>, report: &mut Report) -> Option<Protocol> {
-    let words = ["tcp", "udp"];
-    let word = read_or(table.field("transport"), "tcp", report, |node, report| {
-        node.choice(&words, report)
-    });
-    Some(if word? == "udp" { Protocol::UDP } else { Protocol::TCP })
+fn carrier(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
+    transport(&["tcp", "udp"], table, report)
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
@@ -162,7 +158,7 @@ pub(super) fn access_rate(table: &mut Table<'_>, report: &mut Report) -> Option<
     read_or(table.field("rate"), rate, report, |node, report| node.rate(report))
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: transport, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier, read };
 const KEYWORD: &str = "ttcp";
 const BUFFERS: u64 = 2048;
 const BUFFERS_MAX: u64 = u32::MAX as u64;

@@ -5,7 +5,7 @@
 //! 1.004 s and 1.587 s `[p59]`; without pauses it is the constant stream of `[nieminen]`.
 //! Invariant: packets within a talk spurt are exactly an interval apart.
 
-use super::{Context, Kind, Part, Player, RTP_HEADER, Script, Step, UDP_HEADER, ip_header, udp};
+use super::{Context, Kind, Part, Player, RTP_HEADER, Script, Step, UDP_HEADER, ip_header, plain};
 use crate::random::Random;
 use crate::read::source::{amount, bounded, read_or, spread};
 use crate::scenario::{Period, Traffic, link_header};
@@ -89,7 +89,7 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     Some(Part::only(Traffic::Scripted(Arc::new(Voip { length, interval, spurts }))))
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: udp, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
 const KEYWORD: &str = "voip";
 const CODECS: [Codec; 4] = [
     // 64 kbit/s in packets of 20 ms.

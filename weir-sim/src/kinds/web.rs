@@ -8,7 +8,7 @@
 //! ones; here one follows the other, as one reader with one connection at a time. Invariant: sizes
 //! have the mean that is written, but for what [`OBJECT_MAX`] cuts off.
 
-use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
+use super::{Context, Kind, Part, Turn, Turns, Work, carried, connections};
 use crate::random::Random;
 use crate::read::source::{Distribution, amount, fraction, read_or};
 use crate::scenario::Period;
@@ -121,7 +121,7 @@ fn reader(context: &mut Context<'_, '_>) -> Option<Web> {
     })
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, protocol: transport, read };
+pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: connections, read };
 const KEYWORD: &str = "web";
 const PAGES: u64 = 10;
 /// Ten segments of Ethernet's 1460 bytes.

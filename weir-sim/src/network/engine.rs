@@ -19,6 +19,7 @@ use crate::change::ChangeReport;
 use crate::events::Events;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
 use crate::packets::{Content, Packets};
+use crate::random::Random;
 use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
 use crate::transport::{Served, Side, Transport};
@@ -157,7 +158,9 @@ impl<'a> Engine<'a> {
                 Some(own) => (&own.link, own.classifier.clone()),
                 None => (&self.scenario.link, self.scenario.classifier.clone()),
             };
-            self.outlets.push(Outlet::new(plan, queueing, window).map_err(RunError::Link)?);
+            let random = Random::stream(self.scenario.seed, &format!("wire {place}"));
+            let outlet = Outlet::new(plan, queueing, window, random).map_err(RunError::Link)?;
+            self.outlets.push(outlet);
             self.classifiers.push(classifier);
             if plan.driver.starts_on_receive() {
                 self.started_by[link.ends[end].0 as usize].push(id);
@@ -360,8 +363,6 @@ impl<'a> Engine<'a> {
 
     /// Processes the events of an outlet, and plans its next one.
     pub fn settle(&mut self, id: OutletId) {
-        let (link, end) = self.network.outlet(id);
-        let delay = link.outlets[end].delay;
         let outlet = &mut self.outlets[id.index()];
         for (tap, at, departure) in outlet.log.tapped.drain(..) {
             let parcel = self.parcels.get(departure.handle);
@@ -372,13 +373,18 @@ impl<'a> Engine<'a> {
             self.tell(id);
         }
         let outlet = &mut self.outlets[id.index()];
+        let mut lost = Vec::new();
         for departure in outlet.log.leaving.drain(..) {
             if let Some(traffic_class) = departure.mark.written() {
                 self.parcels.packet_mut(departure.handle).traffic_class = traffic_class;
             }
-            let arrives = departure.finished.after(delay);
-            self.events.push(arrives, Event::Arrive(departure.handle));
-            self.flying += 1;
+            if let Some(arrives) = outlet.passage.arrival(departure.finished) {
+                self.events.push(arrives, Event::Arrive(departure.handle));
+                self.flying += 1;
+            } else {
+                outlet.passage.lost += u64::from(self.counting);
+                lost.push(departure.handle);
+            }
         }
         let mut dropped = std::mem::take(&mut outlet.log.dropped);
         if let Some(due) = outlet.due()
@@ -391,6 +397,9 @@ impl<'a> Engine<'a> {
             self.lose(dropped.handle);
         }
         self.outlets[id.index()].log.dropped = dropped;
+        for handle in lost {
+            self.lose(handle);
+        }
     }
 
     /// Reports the packets that left an outlet or were dropped there, before they are processed.
@@ -561,7 +570,7 @@ impl<'a> Engine<'a> {
         let connection = self.runners[source as usize].transport();
         let served = connection.serve(at, side, content, &mut self.sending);
         let connection_number = connection.number();
-        let think = if served.completed.is_some() { connection.think() } else { None };
+        let think = served.completed.and_then(|took| connection.think(took));
         self.note(source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));

@@ -7,6 +7,7 @@ use super::tap::Tap;
 use crate::bins::Bins;
 use crate::classes::{ClassSums, phase_start};
 use crate::meter::{Handed, LinkMeter, since};
+use crate::random::Random;
 use std::borrow::Cow;
 use weir_core::account::{Account, LeafAccount};
 use weir_core::change::Change;
@@ -15,7 +16,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
 use weir_core::sched::{Kin, RefitError, Tree};
-use weir_core::units::Instant;
+use weir_core::units::{Duration, Instant, Share};
 use weir_trace::drive::Drive;
 use weir_trace::driver::waiting::Waiting;
 use weir_trace::driver::{Driver, Outcome};
@@ -31,6 +32,18 @@ pub(crate) struct Outlet<'a> {
     pub log: Log,
     /// What each class got until the last change.
     pub classes: ClassSums,
+    pub passage: Passage,
+}
+
+/// The way from the wire to the other end, on which chance acts.
+pub(crate) struct Passage {
+    random: Random,
+    delay: Duration,
+    /// Of 2^32.
+    loss: u64,
+    jitter: Duration,
+    /// Packets lost there that count.
+    pub lost: u64,
 }
 
 enum Port {
@@ -57,12 +70,35 @@ pub(crate) struct Log {
     pub counting: bool,
 }
 
+impl Passage {
+    fn new(plan: &OutletPlan, random: Random) -> Self {
+        let whole = u64::from(Share::WHOLE.ppb());
+        let loss = (u64::from(plan.loss.ppb()) << 32) / whole;
+        Self { random, delay: plan.delay, loss, jitter: plan.jitter, lost: 0 }
+    }
+
+    /// Returns when a packet whose last bit left the wire at `finished` arrives; `None` if it is
+    /// lost.
+    pub fn arrival(&mut self, finished: Instant) -> Option<Instant> {
+        if self.loss > 0 && self.random.bits() >> 32 < self.loss {
+            return None;
+        }
+        let arrives = finished.after(self.delay);
+        if self.jitter == Duration::ZERO {
+            return Some(arrives);
+        }
+        let more = self.random.below(self.jitter.as_nanos() + 1);
+        Some(arrives.after(Duration::from_nanos(more)))
+    }
+}
+
 impl<'a> Outlet<'a> {
     /// An outlet of `plan`, whose link is that of `link`.
     pub fn new(
         plan: &OutletPlan,
         link: &'a LinkPlan,
         window: (Instant, Instant),
+        random: Random,
     ) -> Result<Self, BuildError> {
         let port = match (plan.driver, plan.tick) {
             (Model::Line, None) => Port::Line(Drive::new(link)?),
@@ -86,6 +122,7 @@ impl<'a> Outlet<'a> {
                 counting: false,
             },
             classes: ClassSums::default(),
+            passage: Passage::new(plan, random),
         })
     }
 

@@ -8,7 +8,7 @@ pub use weir_trace::driver::model::{Complete, Driver};
 use super::signalling::plan::Signalling;
 use weir_core::classify::Classifier;
 use weir_core::link::LinkPlan;
-use weir_core::units::Duration;
+use weir_core::units::{Duration, Share};
 
 /// Nodes, and links between them.
 #[derive(Clone, Debug)]
@@ -94,6 +94,10 @@ pub struct OutletPlan {
     pub interfaces: Vec<String>,
     /// From the last bit on the wire to its arrival.
     pub delay: Duration,
+    /// The part of the packets that is lost on the way, each by chance.
+    pub loss: Share,
+    /// Each packet travels longer by a random time up to this, and may overtake others.
+    pub jitter: Duration,
     /// The driver between the scheduler and the wire.
     pub driver: Driver,
     /// The period of the kernel's clock: a wait that the scheduler names ends with the first tick

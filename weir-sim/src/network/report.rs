@@ -50,6 +50,8 @@ pub struct OutletReport {
     pub rate: Rate,
     /// The part of the time in which the line was sending.
     pub utilisation: f64,
+    /// Packets lost behind the wire, by the link's `loss`.
+    pub lost: u64,
     /// How often the scheduler was polled.
     pub runs: u64,
     /// How often more than one leaf had packets then.
@@ -190,6 +192,7 @@ impl Engine<'_> {
             driver: link.outlets[end].driver.keyword(),
             rate: outlet.plan.tree.rate(),
             utilisation: outlet.log.meter.line.busy.as_nanos() as f64 / nanos,
+            lost: outlet.passage.lost,
             runs: outlet.log.runs[0],
             contended: outlet.log.runs[1],
             classes: classes.report(span),
@@ -266,7 +269,11 @@ impl fmt::Display for NetworkReport {
             let OutletReport { link, from, to, scheduler, driver, rate, .. } = outlet;
             let used = outlet.utilisation * 100.0;
             writeln!(f, "{link}, {from} to {to}: {scheduler} at {rate}, driver {driver}")?;
-            writeln!(f, "utilisation: {used:.2} %\n{}\n", class_table(&outlet.classes))?;
+            write!(f, "utilisation: {used:.2} %")?;
+            if outlet.lost > 0 {
+                write!(f, "; {} packets were lost behind the wire", outlet.lost)?;
+            }
+            writeln!(f, "\n{}\n", class_table(&outlet.classes))?;
             if let Some(bins) = outlet.bins.as_ref().filter(|bins| !bins.is_empty()) {
                 writeln!(f, "{bins}\n")?;
             }

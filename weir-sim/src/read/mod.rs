@@ -91,7 +91,7 @@ fn parse_as(
             }
         };
         let times = times(top, report);
-        let seed = top.field("seed").and_then(|node| node.number(0, i64::MAX as u64, report));
+        let seed = top.field("seed").and_then(|node| node.number(0, SEED_MAX, report));
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
         let place = match &network {
             Some(network) => Place::Network(network.as_ref()),
@@ -298,6 +298,8 @@ fn sources(
 
 /// The seed of a scenario without one.
 pub const SEED_DEFAULT: u64 = 1;
+/// The largest seed: TOML has no larger number.
+pub const SEED_MAX: u64 = i64::MAX as u64;
 /// Ten years: sums of a few such times stay well below the end of simulated time.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// The most sources of one scenario.

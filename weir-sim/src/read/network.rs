@@ -16,7 +16,7 @@ use weir_core::link::{Framing, LinkPlan};
 use weir_core::parameter::Params;
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Dimension, Duration, Quantity};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::policy::Policy;
@@ -223,7 +223,7 @@ impl Links<'_> {
         table.finish(report);
         let there = there?;
         let back = match back {
-            None => plain(&there.wire, there.delay, report, table.span()),
+            None => plain(&there.wire, there.passage, report, table.span()),
             Some(node) => {
                 let mut own = node.table(report)?.named(format!("the way back of link `{name}`"));
                 let back = direction(&mut own, Some(&there), policies, report);
@@ -272,7 +272,15 @@ struct Direction {
     policy: Option<Policy>,
     /// The keys that a plain way back takes over.
     wire: Wire,
+    passage: Passage,
+}
+
+/// What a packet meets behind the wire.
+#[derive(Clone, Copy, Default)]
+struct Passage {
     delay: Duration,
+    loss: Share,
+    jitter: Duration,
 }
 
 /// A line and the queue in front of it.
@@ -290,10 +298,7 @@ fn direction(
     policies: &mut Policies<'_>,
     report: &mut Report,
 ) -> Option<Direction> {
-    let delay = match table.field("delay") {
-        Some(node) => bounded(&node, report),
-        None => Some(there.map_or(Duration::ZERO, |there| there.delay)),
-    };
+    let passage = passage(table, there.map(|there| there.passage).unwrap_or_default(), report);
     let driver = table.field("driver").map_or(Some(Driver::Line), |node| driver(&node, report));
     let tick = table.field("tick").map(|node| tick(&node, report));
     let cells = table.field("pvc_rate_is");
@@ -302,8 +307,8 @@ fn direction(
     let policy = node.as_ref().map(|node| policies.read(node, report));
     let tick = tick.map_or(Some(None), |read| Some(Some(read?)));
     let mut direction = match policy {
-        Some(policy) => by_policy(policy?, delay?),
-        None => plain(&wire?, delay?, report, table.span())?,
+        Some(policy) => by_policy(policy?, passage?),
+        None => plain(&wire?, passage?, report, table.span())?,
     };
     if let Some(node) = cells {
         count_cells(&node, &mut direction, report)?;
@@ -312,8 +317,20 @@ fn direction(
     Some(direction)
 }
 
+/// `delay`, `loss`, `jitter`.
+fn passage(table: &mut Table<'_>, own: Passage, report: &mut Report) -> Option<Passage> {
+    let mut time = |table: &mut Table<'_>, key, own| match table.field(key) {
+        Some(node) => bounded(&node, report),
+        None => Some(own),
+    };
+    let delay = time(table, "delay", own.delay);
+    let jitter = time(table, "jitter", own.jitter);
+    let loss = table.field("loss").map_or(Some(own.loss), |node| node.share(report));
+    Some(Passage { delay: delay?, loss: loss?, jitter: jitter? })
+}
+
 /// A direction that queues by a policy.
-fn by_policy(policy: Policy, delay: Duration) -> Direction {
+fn by_policy(policy: Policy, passage: Passage) -> Direction {
     let wire = Wire {
         rate: policy.link.tree.rate(),
         framing: policy.link.framing,
@@ -323,15 +340,17 @@ fn by_policy(policy: Policy, delay: Duration) -> Direction {
     let plan = OutletPlan {
         queueing: Some(Box::new(queueing)),
         interfaces: policy.interfaces.clone(),
-        delay,
+        delay: passage.delay,
+        loss: passage.loss,
+        jitter: passage.jitter,
         driver: Driver::Line,
         tick: None,
     };
-    Direction { plan, policy: Some(policy), wire, delay }
+    Direction { plan, policy: Some(policy), wire, passage }
 }
 
 /// A direction with one queue.
-fn plain(wire: &Wire, delay: Duration, report: &mut Report, span: Span) -> Option<Direction> {
+fn plain(wire: &Wire, passage: Passage, report: &mut Report, span: Span) -> Option<Direction> {
     let class = ClassSpec { name: PLAIN.to_owned(), parent: None, params: Params::new() };
     let packet = Bytes::new(u64::from(wire.framing.wire_length(MTU_MAX)));
     let tree = match Tree::new(wire.rate, packet, Params::new(), vec![class]) {
@@ -354,11 +373,13 @@ fn plain(wire: &Wire, delay: Duration, report: &mut Report, span: Span) -> Optio
     let plan = OutletPlan {
         queueing: Some(Box::new(Queueing { link, classifier })),
         interfaces: Vec::new(),
-        delay,
+        delay: passage.delay,
+        loss: passage.loss,
+        jitter: passage.jitter,
         driver: Driver::Line,
         tick: None,
     };
-    Some(Direction { plan, policy: None, wire: *wire, delay })
+    Some(Direction { plan, policy: None, wire: *wire, passage })
 }
 
 /// `rate`, `framing` and `queue`, which a policy excludes.

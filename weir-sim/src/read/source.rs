@@ -4,7 +4,7 @@ pub(crate) use super::bounded;
 use super::files::Files;
 use super::values::{Address, Number};
 use super::{Place, codes, network, quic, tcp};
-use crate::kinds::{self, Context, Part};
+use crate::kinds::{self, Carrier, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
 use crate::scenario::{
@@ -13,9 +13,7 @@ use crate::scenario::{
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::classify::InterfaceId;
-use weir_core::packet::{
-    Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, Protocol, VlanId, VlanTag,
-};
+use weir_core::packet::{Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, VlanId, VlanTag};
 use weir_core::units::{Bytes, Duration, Instant, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
@@ -32,8 +30,8 @@ pub(super) struct Reading<'a> {
 /// What of a source was read before its traffic.
 struct Known<'h> {
     headers: Option<&'h Headers>,
-    /// The protocol of its kind.
-    protocol: Protocol,
+    /// What carries its data.
+    carrier: Carrier,
     mtu: Option<Mtu>,
 }
 
@@ -52,15 +50,13 @@ impl<'a> Reading<'a> {
         }
         let kind = table.required("kind", report);
         let kind = kind.and_then(|node| node.choice(&keywords(), report));
-        let protocol = protocol(kind, &mut table, report).unwrap_or(Protocol::UDP);
+        let carrier = carrier(kind, &mut table, report).unwrap_or(Carrier::Datagrams);
         let way = self.way(&mut table, report);
-        let connects =
-            protocol == Protocol::TCP || kind.is_some_and(|kind| is_quic(kind, protocol));
-        let headers = self.headers(&mut table, (protocol, connects), way.addresses, report);
+        let headers = self.headers(&mut table, carrier, way.addresses, report);
         let interface = self.interface(&mut table, report);
         let class = table.field("class");
         let span = self.span(&mut table, report);
-        let known = Known { headers: headers.as_ref(), protocol, mtu: way.mtu };
+        let known = Known { headers: headers.as_ref(), carrier, mtu: way.mtu };
         let parts = kind.and_then(|kind| self.parts(kind, &mut table, known, report));
         if kind.is_some() {
             table.finish(report);
@@ -94,7 +90,7 @@ impl<'a> Reading<'a> {
         &self,
         kind: &'static str,
         table: &mut Table<'_>,
-        Known { headers, protocol, mtu }: Known<'_>,
+        Known { headers, carrier, mtu }: Known<'_>,
         report: &mut Report,
     ) -> Option<Vec<Part>> {
         let Some(model) = kinds::find(kind) else {
@@ -102,7 +98,7 @@ impl<'a> Reading<'a> {
             return traffic(kind, table, (before, mtu), report).map(Part::only);
         };
         let headers = headers.unwrap_or(&Headers::UNKNOWN);
-        (model.read)(&mut Context { table, headers, protocol, mtu, files: self.files, report })
+        (model.read)(&mut Context { table, headers, carrier, mtu, files: self.files, report })
     }
 
     fn name(&mut self, node: &Node<'_>, report: &mut Report) -> Option<String> {
@@ -127,11 +123,11 @@ impl<'a> Reading<'a> {
     fn headers(
         &self,
         table: &mut Table<'_>,
-        (kind, connects): (Protocol, bool),
+        carrier: Carrier,
         default: [IpAddr; 2],
         report: &mut Report,
     ) -> Option<Headers> {
-        let protocol = read_or(table.field("proto"), kind, report, Node::parsed);
+        let protocol = read_or(table.field("proto"), carrier.protocol(), report, Node::parsed);
         let addresses = addresses(table, default, report);
         // Each source is a flow of its own, unless it says otherwise.
         let own = PORT_FIRST + ((self.names.len().max(1) - 1) % PORTS) as u64;
@@ -142,7 +138,7 @@ impl<'a> Reading<'a> {
             node.parsed::<Dscp>(report).map(Some)
         });
         // The endpoints of a connection write ECN themselves; with them, the key says how.
-        let field = if connects { None } else { table.field("ecn") };
+        let field = if carrier != Carrier::Datagrams { None } else { table.field("ecn") };
         let ecn = read_or(field, None, report, |node, report| node.parsed::<Ecn>(report).map(Some));
         let vlan = read_or(table.field("vlan"), None, report, |node, report| {
             node.parsed::<VlanId>(report).map(Some)
@@ -214,18 +210,14 @@ fn keywords() -> Vec<&'static str> {
     PLAIN_KINDS.into_iter().chain(models).collect()
 }
 
-/// Whether it sends over QUIC, if this is its protocol.
-fn is_quic(kind: &str, protocol: Protocol) -> bool {
-    kind == "quic" || (kinds::OVER_QUIC.contains(&kind) && protocol == Protocol::UDP)
-}
-
-/// The protocol of its packets, unless the scenario writes another.
-fn protocol(kind: Option<&str>, table: &mut Table<'_>, report: &mut Report) -> Option<Protocol> {
+/// What carries the data of this kind.
+fn carrier(kind: Option<&str>, table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
     let kind = kind?;
     match kinds::find(kind) {
-        Some(model) => (model.protocol)(table, report),
-        None if kind == "tcp" => Some(Protocol::TCP),
-        None => Some(Protocol::UDP),
+        Some(model) => (model.carrier)(table, report),
+        None if kind == "tcp" => Some(Carrier::Tcp),
+        None if kind == "quic" => Some(Carrier::Quic),
+        None => Some(Carrier::Datagrams),
     }
 }
 

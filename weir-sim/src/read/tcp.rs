@@ -66,8 +66,10 @@ fn congestion(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -
     if let Some(node) = field.filter(|_| !needed.is_empty() && !needed.contains(&config.ecn)) {
         let word = CONTROLLERS.iter().find(|row| row.1 == config.congestion).map(|row| row.0);
         let word = word.unwrap_or_default();
-        let message = format!("takes from `{word}` the marks that it needs");
-        let cure = "write `ecn = \"accurate\"`, or another `congestion`";
+        let modes = ECN.iter().filter(|row| needed.contains(&row.1));
+        let modes: Vec<_> = modes.map(|row| format!("`ecn = \"{}\"`", row.0)).collect();
+        let message = format!("does not bring `{word}` the marks that it lives by");
+        let cure = format!("write {}, or another `congestion`", modes.join(" or "));
         report.push(node.draft(&codes::EXCLUSIVE, message).cure(cure));
         return None;
     }
@@ -208,7 +210,8 @@ fn path(
 }
 
 pub(super) fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {
-    match node.quantity_of(&[Dimension::Packets, Dimension::Bytes], report)? {
+    let written = node.quantity_of(&[Dimension::Packets, Dimension::Bytes], report)?;
+    match written {
         Quantity::Packets(segments @ 1..=INITIAL_SEGMENTS_MAX) => {
             return Some(InitialWindow::Segments(segments));
         }
@@ -217,7 +220,9 @@ pub(super) fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<Ini
         }
         _ => {}
     }
-    let message = format!("is not in 1 to {INITIAL_SEGMENTS_MAX} packets or 1 B to {WINDOW_MAX}");
+    let most = WINDOW_MAX.get() >> 20;
+    let message =
+        format!("{written} is not in 1 to {INITIAL_SEGMENTS_MAX} packets or 1 B to {most} MiB");
     let cure = "write how many segments a connection may send at once, such as `10 packets`";
     report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
     None
@@ -233,7 +238,7 @@ pub(super) fn window_from(least: Bytes, node: &Node<'_>, report: &mut Report) ->
     if (least..=WINDOW_MAX).contains(&bytes) {
         return Some(bytes);
     }
-    let message = format!("{bytes} is not in {least} to {WINDOW_MAX}");
+    let message = format!("{bytes} is not in {least} to {} MiB", WINDOW_MAX.get() >> 20);
     let cure = "write what the receiver buffers, such as `64 KiB`";
     report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
     None

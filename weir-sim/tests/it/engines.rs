@@ -6,7 +6,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
-use weir_core::units::{Bytes, Duration, Rate};
+use weir_core::units::{Bytes, Duration, Rate, Share};
 use weir_sim::network::plan::{
     Driver, Ends, Network, NetworkLink, Node, NodeId, OutletId, OutletPlan, Queueing,
 };
@@ -59,6 +59,8 @@ fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
         queueing,
         interfaces: Vec::new(),
         delay,
+        loss: Share::default(),
+        jitter: Duration::ZERO,
         driver: Driver::Line,
         tick,
     };

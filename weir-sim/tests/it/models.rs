@@ -216,9 +216,52 @@ fn equal_seeds_give_equal_runs() {
     }
 }
 
+/// Where the line is faster than the film a player asks for a segment as often as it shows one, and
+/// its last requests are as late as its buffer is large; where it is slower, it stands still.
+#[test]
+fn a_player_fills_its_buffer_and_stands_still_without() {
+    let played = |transport: &str, rate: &str| {
+        let text = format!(
+            "duration = \"100 s\"\ndelay = \"5 ms\"\n[policy.link]\nrate = \"{rate}\"\n\
+             scheduler = \"fifo\"\n[policy.class.all]\ndefault = true\n[[source]]\n\
+             name = \"x\"\nkind = \"video\"\ntransport = \"{transport}\"\nbitrate = \"4 Mbit/s\"\n\
+             segment = \"2 s\"\nbuffer = \"20 s\"\nreturn_delay = \"5 ms\"\n"
+        );
+        let none = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
+        let outcome = read::parse(text.as_bytes(), "s.toml", &none);
+        assert_eq!(outcome.findings, [], "{text}");
+        let scenario = outcome.plan.expect("it is sound");
+        let report = weir_sim::run(&scenario, &mut |_| {}).expect("it runs");
+        let source = report.sources[0].clone();
+        let playback = source.playback.expect("it plays");
+        let transfers = match transport {
+            "tcp" => source.tcp.as_ref().map(|tcp| tcp.transfers),
+            _ => source.quic.as_ref().map(|quic| quic.transfers),
+        };
+        (source.goodput_bps, transfers.expect("it connects").count, playback, report)
+    };
+    for transport in ["tcp", "quic"] {
+        let (goodput, segments, playback, report) = played(transport, "40 Mbit/s");
+        // Within 100 s it shows nearly 100 s and holds 18 to 20 s more, whole segments.
+        assert!((57..=60).contains(&segments), "{segments}\n{report}");
+        assert!((4.4e6..5.0e6).contains(&(goodput as f64)), "{report}");
+        assert_eq!((playback.stalls, playback.stalled.as_nanos()), (0, 0), "{report}");
+        let startup = playback.startup.as_nanos();
+        assert!((200_000_000..1_200_000_000).contains(&startup), "{startup}");
+        let (_, segments, playback, report) = played(transport, "3 Mbit/s");
+        // A segment of 2 s takes at least 2.7 s.
+        assert!((30..=37).contains(&segments), "{segments}\n{report}");
+        assert!(playback.stalls >= segments / 2, "{playback:?}\n{report}");
+        let stalled = playback.stalled.as_nanos() as f64 / 1e9;
+        let shown = (segments - 1) as f64 * 2.0;
+        assert!((stalled + shown - 97.0).abs() < 4.0, "{stalled}, {shown}\n{report}");
+        assert!(format!("{report}").contains("stalled ms"), "{report}");
+    }
+}
+
 #[test]
 fn faults_of_models_are_found() {
-    let rows: [(&str, &str); 23] = [
+    let rows: [(&str, &str); 26] = [
         ("kind = \"ttcp\"\ntransport = \"icmp\"", "W016"),
         ("kind = \"ttcp\"\nbuffers = 0", "W015"),
         ("kind = \"ttcp\"\ntransport = \"udp\"\nlength = \"64 KiB\"", "W015"),
@@ -231,6 +274,9 @@ fn faults_of_models_are_found() {
         ("kind = \"video\"\nvariation = 9.0", "W015"),
         ("kind = \"video\"\nbitrate = \"1 Mbps\"", "W014"),
         ("kind = \"video\"\ni_ratio = 0.5", "W015"),
+        ("kind = \"video\"\nbuffer = \"30 s\"", "W010"),
+        ("kind = \"video\"\ntransport = \"tcp\"\npacket = \"500 B\"", "W010"),
+        ("kind = \"video\"\ntransport = \"quic\"\nsegment = \"0 s\"", "W015"),
         ("kind = \"web\"\nobject_shape = 1.0", "W015"),
         ("kind = \"web\"\nbytes = \"1 KB\"", "W010"),
         ("kind = \"web\"\nwindow = \"0 B\"", "W015"),

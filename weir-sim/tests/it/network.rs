@@ -37,6 +37,65 @@ fn the_delay_over_three_links_is_the_sum() {
     assert_eq!((flow.sent.packets, flow.received.packets), (10, 10));
 }
 
+#[test]
+fn chance_loses_and_delays_packets_behind_the_wire_as_written() {
+    let text = |extra: &str, seed: u64| {
+        let links = line(&[
+            ("100 Mbit/s", "1 ms", ""),
+            ("100 Mbit/s", "5 ms", extra),
+            ("100 Mbit/s", "1 ms", ""),
+        ]);
+        let flow = format!("{FLOW}size = \"500 B\"\ninterval = \"500 us\"\n");
+        format!("seed = {seed}\nduration = \"10 s\"\n{links}{flow}")
+    };
+    let keys = "loss = \"10 %\"\njitter = \"4 ms\"";
+    let report = simulate(&text(keys, 1));
+    let flow = report.source("flow").expect("it is declared");
+    // 20 000 packets: the standard deviation is 42.
+    let lost = flow.lost.packets;
+    assert!((1800..2200).contains(&lost), "{report}");
+    assert_eq!(network(&report).outlets[2].lost, lost, "{report}");
+    assert_eq!(network(&report).outlets[0].lost, 0, "{report}");
+    assert!(format!("{report}").contains(&format!("; {lost} packets were lost behind the wire")));
+    // 3 lines of 40 us each, and between 7 ms and 11 ms of delay.
+    let [mean, max] = [flow.delay.mean, flow.delay.max].map(Duration::as_nanos);
+    assert!((9_020_000..9_220_000).contains(&mean), "{mean}");
+    assert!((11_000_000..=11_200_000).contains(&max), "{max}");
+    // One seed is one run, another seed another.
+    assert_eq!(simulate(&text(keys, 1)).to_json(), report.to_json());
+    assert_ne!(simulate(&text(keys, 2)).source("flow").map(|flow| flow.lost.packets), Some(lost));
+    let sound = simulate(&text("", 1));
+    assert_eq!(sound.source("flow").map(|flow| flow.lost.packets), Some(0));
+}
+
+/// A receiver of Linux's tells a sender of Linux's of reordering, which learns to wait.
+#[test]
+fn tcp_takes_reordering_for_reordering_and_loss_for_loss() {
+    let with = |extra: &str| {
+        let links = line(&[
+            ("1 Gbit/s", "0 s", ""),
+            ("20 Mbit/s", "20 ms", extra),
+            ("1 Gbit/s", "0 s", ""),
+        ]);
+        let report = simulate(&format!(
+            "duration = \"30 s\"\nwarmup = \"5 s\"\n{links}[[source]]\nname = \"flow\"\n\
+             from = \"n0\"\nto = \"n3\"\nkind = \"tcp\"\nprofile = \"linux\"\n\
+             congestion = \"reno\"\n"
+        ));
+        let flow = report.source("flow").expect("it is declared");
+        let tcp = flow.tcp.as_ref().expect("it is TCP");
+        (flow.goodput_bps as f64, tcp.retransmitted, flow.lost.packets)
+    };
+    let (full, _, _) = with("queue = \"200 packets\"");
+    let (jittered, again, _) = with("queue = \"200 packets\"\njitter = \"1 ms\"");
+    assert!(jittered > 0.9 * full && again < 300, "{jittered} of {full}, {again} again");
+    let (lossy, again, lost) = with("queue = \"200 packets\"\nloss = \"1 %\"");
+    // [mathis97] 1448 B in 40 ms and p = 1 %, the ways back lose too, which matters little.
+    let formula = 1.22 * 1448.0 * 8.0 / 0.040 / 0.1;
+    assert!((0.7..1.3).contains(&(lossy / formula)), "{lossy}, {formula}");
+    assert!(again >= lost && again < lost + lost / 5 + 20, "{again} again of {lost} lost");
+}
+
 /// The goodput of one TCP connection with a window of 16 KiB over 10 Mbit/s and this delay there
 /// and back, in bit/s.
 fn tcp_goodput(delay: &str) -> u64 {

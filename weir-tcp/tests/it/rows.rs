@@ -60,6 +60,19 @@ fn selective_acknowledgements_repair_a_flight_in_one_round_trip() {
     }
 }
 
+/// A receiver holds acknowledgements back while many gaps are open, but none whose blocks would
+/// never be told otherwise.
+#[test]
+fn thinned_acknowledgements_hide_no_block() {
+    let mut path = Path::new(&plain(), Duration::from_millis(20)).open();
+    path.directions[CLIENT].nanos_per_byte = 80;
+    let lost: Vec<u64> = (90..160).step_by(2).collect();
+    path.directions[CLIENT].lost.clone_from(&lost);
+    path.transfer(400 * 1460);
+    let sent = path.sent.iter().filter(|sent| sent.segment.length > 0).count();
+    assert_eq!(sent, 400 + lost.len());
+}
+
 #[test]
 fn a_lost_tail_is_probed_for() {
     let (_, sound) = took(&plain(), 40, &[]);

@@ -203,7 +203,7 @@ const KINDS: &[Kind] = &[
     ("ttcp", "The test program: buffers of one size.", &[TCP, BUFFERS, TRANSPORT], &[]),
     ("nttcp", "The test program, over UDP.", &[BUFFERS, ACCESS], &[]),
     ("voip", "One direction of a call.", &[VOIP], &[]),
-    ("video", "Pictures at equal intervals.", &[VIDEO], &[]),
+    ("video", "Pictures at equal intervals, or fetched.", &[VIDEO, TCP, FETCHED], &[]),
     ("web", "A reader of pages over TCP or QUIC.", &[WEB, PERIOD, TCP, CARRIER], &[]),
     ("ftp", "Files over TCP or QUIC, one after another.", &[FTP, PERIOD, TCP, CARRIER], &[]),
     ("capture", "Recorded packets at their times.", &[CAPTURE], &["file"]),
@@ -325,6 +325,16 @@ const VIDEO: &[Row] = &[
     ("packet", SIZE_OF, "1400 B", "The most bytes of a picture in a packet."),
     ("rate", RATE, "100 Mbit/s", "Of the sender's interface."),
 ];
+const FETCHED: &[Row] = &[
+    (
+        "transport",
+        What::Words(&["udp", "tcp", "quic"]),
+        "udp",
+        "With `tcp` or `quic`, whose keys hold then, a player fetches it; without `packet`, `rate`.",
+    ),
+    ("segment", TIME, "4 s", "With `tcp` or `quic`: what the player asks for at once."),
+    ("buffer", TIME, "30 s", "With `tcp` or `quic`: what the player holds at most."),
+];
 const WEB: &[Row] = &[
     ("pages", MANY, "10", "Pages of a session."),
     ("objects", MANY, "1", "Objects of a page; the mean, with `objects_shape`."),
@@ -405,6 +415,8 @@ const WAY: &[Row] = &[
         "With the framing `atm`: what the rate counts.",
     ),
     ("delay", TIME, "0 s", "From the last bit on the wire to its arrival."),
+    ("jitter", TIME, "0 s", "The most that `delay` grows by chance; packets overtake each other."),
+    ("loss", SHARE, "0 %", "The part of the packets that is lost behind the wire, by chance."),
     ("driver", What::Table(DRIVER), "line", "What lies between the scheduler and the wire."),
     ("tick", What::Text, "waits end exactly", "A frequency such as `100 Hz`, at which waits end."),
 ];

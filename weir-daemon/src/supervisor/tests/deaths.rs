@@ -8,17 +8,17 @@ fn a_forwarder_that_died_is_replaced() {
         "while the kernel carries the traffic",
         "",
         "
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ready 2: note slow => fallback closed; shaped; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
-        exit 2: signal 11 => fallback open; unshaped; death of process 2: signal 11; give up trial; look for ports; start 3
+        exit 2: signal 11 => fallback open; unshaped; death of process 2: signal 11; give up trial; look for ports; start 3; ports 3
         ",
     );
     check_running(
         "while nothing passes",
         "closed",
         "
-        exit 1: signal 9 => death of process 1: signal 9; give up trial; look for ports; start 2
+        exit 1: signal 9 => death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ready 2 => 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
         ",
@@ -28,10 +28,10 @@ fn a_forwarder_that_died_is_replaced() {
         "",
         "
         answer fallback: not permitted
-        exit 1: signal 9 => fallback open; warning not permitted; death of process 1: signal 9; give up trial; look for ports; start 2
+        exit 1: signal 9 => fallback open; warning not permitted; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ready 2 => fallback closed; warning not permitted; 2 opens
         answer fallback:
-        exit 2: signal 9 => fallback open; unshaped; give up trial; look for ports; start 3
+        exit 2: signal 9 => fallback open; unshaped; give up trial; look for ports; start 3; ports 3
         ",
     );
     check_running(
@@ -44,17 +44,17 @@ fn a_forwarder_that_died_is_replaced() {
         after 1ms => abort 1
         after 200ms
         after 1ms => kill 1
-        exit 1: signal 6 => fallback open; unshaped; death of process 1: it gave no sign of life and was told to abort; give up trial; look for ports; start 2
+        exit 1: signal 6 => fallback open; unshaped; death of process 1: it gave no sign of life and was told to abort; give up trial; look for ports; start 2; ports 2
         ",
     );
     check_running(
         "and another one as well, which is one death until a third forwards",
         "",
         "
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2
-        exit 2: signal 11 => fallback open; give up trial; look for ports; start 3
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
+        exit 2: signal 11 => fallback open; give up trial; look for ports; start 3; ports 3
         ready 3 => fallback closed; shaped; 3 opens
-        exit 3: signal 11 => fallback open; unshaped; give up trial; look for ports; start 4
+        exit 3: signal 11 => fallback open; unshaped; give up trial; look for ports; start 4; ports 4
         ready 4 => fallback closed; shaped; 4 opens
         opened 4 => handed-over process 4; follow both; introduce 4; death is over; drop former files
         ",
@@ -81,12 +81,12 @@ fn no_forwarder_is_started_any_more() {
         ",
     );
     let five = "
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2
-        exit 2: signal 9 => fallback open; give up trial; look for ports; start 3
-        exit 3: signal 9 => fallback open; give up trial; look for ports; start 4
-        exit 4: signal 9 => fallback open; give up trial; look for ports; start 5
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
+        exit 2: signal 9 => fallback open; give up trial; look for ports; start 3; ports 3
+        exit 3: signal 9 => fallback open; give up trial; look for ports; start 4; ports 4
+        exit 4: signal 9 => fallback open; give up trial; look for ports; start 5; ports 5
         after 59s
-        exit 5: signal 9 => fallback open; give up trial; look for ports; start 6
+        exit 5: signal 9 => fallback open; give up trial; look for ports; start 6; ports 6
         ";
     check_running(
         "after five in a minute",
@@ -106,7 +106,7 @@ fn no_forwarder_is_started_any_more() {
         &format!(
             "{five}
         wait 1s
-        exit 6: signal 9 => fallback open; give up trial; look for ports; start 7
+        exit 6: signal 9 => fallback open; give up trial; look for ports; start 7; ports 7
         "
         ),
     );
@@ -126,15 +126,15 @@ fn a_forwarder_is_started_once_its_interfaces_are_there() {
         look => look for ports
         answer missing:
         tick
-        look => look for ports; start 2
+        look => look for ports; start 2; ports 2
         look
         answer missing: wan
         exit 2: signal 9 => fallback open; give up trial; look for ports; ports-awaited wan
         answer missing:
-        look => look for ports; start 3
-        exit 3: signal 9 => fallback open; give up trial; look for ports; start 4
-        exit 4: signal 9 => fallback open; give up trial; look for ports; start 5
-        exit 5: signal 9 => fallback open; give up trial; look for ports; start 6
+        look => look for ports; start 3; ports 3
+        exit 3: signal 9 => fallback open; give up trial; look for ports; start 4; ports 4
+        exit 4: signal 9 => fallback open; give up trial; look for ports; start 5; ports 5
+        exit 5: signal 9 => fallback open; give up trial; look for ports; start 6; ports 6
         exit 6: signal 9 => fallback open; give up trial; look for ports; forwarder-absent 5 were started within 60 s; service absent
         ",
     );
@@ -142,11 +142,11 @@ fn a_forwarder_is_started_once_its_interfaces_are_there() {
         "unless too many were started",
         "closed",
         "
-        exit 1: signal 9 => death of process 1: signal 9; give up trial; look for ports; start 2
-        exit 2: signal 9 => give up trial; look for ports; start 3
-        exit 3: signal 9 => give up trial; look for ports; start 4
-        exit 4: signal 9 => give up trial; look for ports; start 5
-        exit 5: signal 9 => give up trial; look for ports; start 6
+        exit 1: signal 9 => death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
+        exit 2: signal 9 => give up trial; look for ports; start 3; ports 3
+        exit 3: signal 9 => give up trial; look for ports; start 4; ports 4
+        exit 4: signal 9 => give up trial; look for ports; start 5; ports 5
+        exit 5: signal 9 => give up trial; look for ports; start 6; ports 6
         answer missing: wan
         exit 6: signal 9 => give up trial; look for ports; ports-awaited wan
         answer missing:
@@ -162,7 +162,7 @@ fn the_former_one_dies_while_it_hands_over() {
         "",
         "
         answer files: closed
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         exit 1: signal 9 => death of process 1: signal 9; give up trial
         tick
         ready 2 => 2 opens
@@ -173,7 +173,7 @@ fn the_former_one_dies_while_it_hands_over() {
         "when it closes its intake: the new one takes the frames at once",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; fallback closed; shaped; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
@@ -183,16 +183,16 @@ fn the_former_one_dies_while_it_hands_over() {
         "and then the new one",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial
-        exit 2: signal 9 => fallback open; give up trial; look for ports; start 3
+        exit 2: signal 9 => fallback open; give up trial; look for ports; start 3; ports 3
         ",
     );
     check_running(
         "when it drains, which is no death",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         exit 1: signal 9
@@ -203,7 +203,7 @@ fn the_former_one_dies_while_it_hands_over() {
         "when it drains for too long",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
@@ -220,7 +220,7 @@ fn the_former_one_hangs_while_it_hands_over() {
         "when it closes its intake",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         wait 3s
         ready 2 => 1 closes
         after 10s
@@ -233,7 +233,7 @@ fn the_former_one_hangs_while_it_hands_over() {
         "when the new one opens its ports, which waits for its end",
         "watchdog=5",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         after 6s => abort 1
         ready 2
         beat 2
@@ -246,7 +246,7 @@ fn the_former_one_hangs_while_it_hands_over() {
         "and the new one is ready after its end",
         "watchdog=5",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         after 6s => abort 1
         exit 1: signal 6 => fallback open; unshaped; death of process 1: it gave no sign of life and was told to abort; give up trial
         ready 2 => fallback closed; shaped; 2 opens
@@ -257,7 +257,7 @@ fn the_former_one_hangs_while_it_hands_over() {
         "watchdog=5",
         "
         after 6s => abort 1
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         exit 1: signal 6 => fallback open; unshaped; death of process 1: it gave no sign of life and was told to abort; give up trial
         ",
     );
@@ -269,7 +269,7 @@ fn the_new_one_hangs_while_it_takes_over() {
         "when it opens its ports, for which it has a minute",
         "watchdog=5",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         wait 30s
         beat 1
         tick
@@ -283,7 +283,7 @@ fn the_new_one_hangs_while_it_takes_over() {
         "when it is ready: the former one opens its intake again",
         "watchdog=5",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         wait 6s
         beat 1
@@ -298,12 +298,12 @@ fn the_new_one_hangs_while_it_takes_over() {
         "when it is ready, and the former one dies: a third is started",
         "watchdog=5",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         wait 6s
         beat 1
         tick => abort 2
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3; ports 3
         exit 2: signal 6 => restart-refused the new forwarder (process 2) ended: it gave no sign of life and was told to abort
         ready 3 => fallback closed; shaped; 3 opens
         opened 3 => handed-over process 3; follow both; introduce 3; death is over; drop former files
@@ -313,7 +313,7 @@ fn the_new_one_hangs_while_it_takes_over() {
         "when it was told to take frames",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         wait 10s
@@ -321,17 +321,17 @@ fn the_new_one_hangs_while_it_takes_over() {
         after 1ms => abort 2
         after 200ms
         after 1ms => kill 2
-        exit 2: signal 9 => fallback open; unshaped; death of process 2: a loop of it did not begin to take frames within 10 s, and it was told to abort; give up trial; look for ports; start 3
+        exit 2: signal 9 => fallback open; unshaped; death of process 2: a loop of it did not begin to take frames within 10 s, and it was told to abort; give up trial; look for ports; start 3; ports 3
         ",
     );
     check_running(
         "when it was told to take frames, for shorter than a loop may take but without a word",
         "watchdog=5",
         "
-        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2
+        exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ready 2 => fallback closed; shaped; 2 opens
         after 6s => abort 2
-        exit 2: signal 6 => fallback open; unshaped; give up trial; look for ports; start 3
+        exit 2: signal 6 => fallback open; unshaped; give up trial; look for ports; start 3; ports 3
         ",
     );
 }
@@ -339,10 +339,10 @@ fn the_new_one_hangs_while_it_takes_over() {
 #[test]
 fn the_new_one_dies_as_the_former_one_drains() {
     let handed_over = "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 3
+        exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 3; ports 3
         ";
     check_running(
         "and is replaced beside it",
@@ -359,7 +359,7 @@ fn the_new_one_dies_as_the_former_one_drains() {
         "",
         &format!(
             "{handed_over}
-        exit 3: signal 9 => fallback open; give up trial; look for ports; start 4
+        exit 3: signal 9 => fallback open; give up trial; look for ports; start 4; ports 4
         exit 1: exit status: 0
         ready 4 => fallback closed; shaped; 4 opens
         "
@@ -377,7 +377,7 @@ fn silence_of_the_keeper_is_no_silence_of_forwarders() {
         busy 5s
         beat 1
         after 5s
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         wait 6s
         beat 1

@@ -89,6 +89,13 @@ fn a_reading_of_files_is_answered_first() {
     unanswered(&[], Event::Said(Pid(1), said));
 }
 
+#[test]
+#[should_panic(expected = "HandingOver")]
+fn whether_ports_may_be_opened_is_answered_first() {
+    let said = crate::supervisor::interface::Said::Read(Ok(()));
+    unanswered(&["answer policies: slow", "restart 1"], Event::Said(Pid(2), said));
+}
+
 /// Actions that wait are carried out after what follows from an answer.
 #[test]
 fn what_follows_from_an_answer_comes_first() {

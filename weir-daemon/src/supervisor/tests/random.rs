@@ -6,7 +6,7 @@
 
 use super::world::{World, settings};
 use crate::supervisor::State;
-use crate::supervisor::interface::{Action, Event, Order, Outcome, Pid, Question, Said};
+use crate::supervisor::interface::{Action, Edition, Event, Order, Outcome, Pid, Question, Said};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_core::random::Random;
@@ -16,6 +16,7 @@ use weir_policy::deployment::Restart;
 /// A forwarder as its process is.
 #[derive(Clone, Copy, Default)]
 struct Process {
+    has_read: bool,
     is_ready: bool,
     /// The intake that it was told, until it says that it is so.
     due: Option<bool>,
@@ -37,8 +38,7 @@ struct Walk {
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, 0);
-        let words = ["", "closed", "never", "never closed", "watchdog=2", "watchdog=2 closed"];
-        let words = words[random.bits() as usize % words.len()];
+        let words = WORDS[random.bits() as usize % WORDS.len()];
         let world = World::idle(settings(words), None);
         let mut walk =
             Self { world, random, processes: BTreeMap::new(), next: 1, is_unshaped: false };
@@ -75,6 +75,13 @@ impl Walk {
         let process = self.processes[&pid];
         if process.ends {
             return self.exit(pid);
+        }
+        if !process.has_read {
+            let is_wrong = self.below(8) == 0;
+            let process = self.processes.entry(pid).or_default();
+            (process.has_read, process.ends) = (true, is_wrong);
+            let read = if is_wrong { Err("it is wrong".to_owned()) } else { Ok(()) };
+            return self.said(pid, Said::Read(read));
         }
         if !process.is_ready {
             self.processes.entry(pid).or_default().is_ready = true;
@@ -133,11 +140,17 @@ impl Walk {
 
     fn answer(&mut self, question: Question) {
         let answer = match question {
-            Question::StartForwarder(_) => {
+            Question::StartForwarder(edition) => {
+                if edition == Edition::Anew {
+                    let words = WORDS[self.below(WORDS.len() as u64) as usize];
+                    self.world.step(&format!("answer files: {words}"));
+                }
                 let pid = self.next;
                 self.next += 1;
-                self.processes.insert(pid, Process::default());
-                Event::Started(Pid(pid))
+                // The first has read its policies before the supervisor begins.
+                let has_read = pid == 1;
+                self.processes.insert(pid, Process { has_read, ..Process::default() });
+                Event::Started { pid: Pid(pid), has_read }
             }
             Question::Fallback(is_open) => {
                 self.is_unshaped = is_open;
@@ -193,5 +206,7 @@ fn any_life_of_forwarders_keeps_the_promises() {
     assert!(handed_over > LIVES / 2 && ended < LIVES, "{handed_over} and {ended} of {LIVES}");
 }
 
+/// Settings of a link: those that it begins with, and those of files that are read anew.
+const WORDS: [&str; 6] = ["", "closed", "never", "never closed", "watchdog=2", "watchdog=2 closed"];
 const LIVES: u64 = 100;
 const STEPS: usize = 300;

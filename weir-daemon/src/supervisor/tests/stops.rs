@@ -79,7 +79,7 @@ fn a_link_stops_while_forwarders_follow_one_another() {
         "when the new one opens its ports",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         signal 15 => stop page; stop rsvp; service stopping; 1 drains 2s; kill 2
         ready 2
         exit 2: signal 9
@@ -92,7 +92,7 @@ fn a_link_stops_while_forwarders_follow_one_another() {
         "when the former one closes its intake",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         signal 15 => stop page; stop rsvp; service stopping; 1 drains 2s; 2 drains 2s
         closed 1
@@ -106,7 +106,7 @@ fn a_link_stops_while_forwarders_follow_one_another() {
         "",
         "
         answer files: drain=9
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
@@ -200,14 +200,14 @@ fn a_link_that_stops_refuses_and_starts_nothing() {
         "no restart that waited for the end of another forwarder",
         "",
         "
-        restart 1 => read; start installed 2
+        restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         restart 2
         signal 15 => stop page; stop rsvp; service stopping; 1 drains 2s; 2 drains 2s
         tick
         exit 1: exit status: 0
-        tick => return to former files; restart-refused the link is stopping; 2 not restarted: the link is stopping
+        tick => restart-refused the link is stopping; 2 not restarted: the link is stopping
         tick
         ",
     );

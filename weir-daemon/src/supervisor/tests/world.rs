@@ -3,7 +3,7 @@
 
 use crate::supervisor::Supervisor;
 use crate::supervisor::interface::{
-    Action, Companion, CompanionEvent, Event, Fault, Followed, Order, Outcome, Pid, Program,
+    Action, Companion, CompanionEvent, Edition, Event, Fault, Followed, Order, Outcome, Pid,
     Progress, Question, Said,
 };
 use crate::supervisor::settings::{Limits, Settings};
@@ -18,6 +18,12 @@ pub struct World {
     pub now: Instant,
     /// What the next reading of the files gives.
     files: Result<Settings, String>,
+    /// How forwarders that are started read their policies.
+    policies: Policies,
+    /// Forwarders that say, once nothing else is to be done, that they have read them.
+    readers: Vec<Pid>,
+    /// Why no ports can be opened, or what was read anew cannot be put in force.
+    ports_fault: Option<String>,
     /// The number of the next forwarder.
     next: u32,
     /// Why no forwarder, no companion can be started, and why the fallback cannot be set.
@@ -29,6 +35,17 @@ pub struct World {
     reservations: Result<Followed, String>,
     /// What was wanted since it was taken last.
     told: Vec<String>,
+}
+
+/// How a forwarder reads its policies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Policies {
+    /// At once, and without errors.
+    Sound,
+    /// So that it says what it found when the script lets it.
+    Slow,
+    /// It has, before it is started.
+    Known,
 }
 
 /// The settings of a deployment: `closed`, `never`, `taps`, `drain=9`, `watchdog=5` (in seconds)
@@ -56,7 +73,15 @@ pub fn settings(words: &str) -> Settings {
 /// behind `=>`, what the supervisor then wants.
 pub fn check(what: &str, words: &str, script: &str) {
     let world = World::begin(words, None);
-    assert_eq!(world.told, ["start 1"], "{what}");
+    assert_eq!(world.told, ["start 1", "ports 1"], "{what}");
+    play(what, world, script);
+}
+
+/// As [`check`], of a link whose forwarders read their policies so.
+pub fn check_reading(what: &str, policies: Policies, script: &str) {
+    let mut world = World::idle(settings(""), None);
+    world.policies = policies;
+    world.carry_out();
     play(what, world, script);
 }
 
@@ -102,6 +127,9 @@ impl World {
             link: Supervisor::begin(now, settings, orphan),
             now,
             files: Ok(settings),
+            policies: Policies::Sound,
+            readers: Vec::new(),
+            ports_fault: None,
             next: orphan.map_or(1, |pid| pid.0 + 1),
             forwarder_fault: None,
             companion_fault: None,
@@ -181,6 +209,10 @@ impl World {
         let fault = Some(text.clone()).filter(|text| !text.is_empty());
         match what {
             "start" => self.forwarder_fault = fault,
+            "ports" => self.ports_fault = fault,
+            "policies" => {
+                self.policies = if text == "slow" { Policies::Slow } else { Policies::Sound };
+            }
             "companion" => self.companion_fault = fault,
             "fallback" => self.fallback_fault = fault,
             "next" => self.next = text.parse().expect("a number"),
@@ -207,19 +239,29 @@ impl World {
                 self.told.push(text(action));
             }
         }
+        for pid in std::mem::take(&mut self.readers) {
+            self.handle(Event::Said(pid, Said::Read(Ok(()))));
+        }
     }
 
     pub fn answer(&mut self, question: Question) -> Event {
         let (told, answer) = match question {
-            Question::StartForwarder(program) => {
-                let pid = self.next;
-                self.next += 1;
-                let told = match program {
-                    Program::Same => format!("start {pid}"),
-                    Program::Installed => format!("start installed {pid}"),
+            Question::StartForwarder(edition) => {
+                let pid = Pid(self.next);
+                let told = match edition {
+                    Edition::InForce => format!("start {pid}"),
+                    Edition::Anew if self.files.is_err() => "read".to_owned(),
+                    Edition::Anew => format!("read; start installed {pid}"),
                 };
-                let started = self.forwarder_fault.clone();
-                (told, started.map_or(Event::Started(Pid(pid)), Event::NotStarted))
+                (told, self.start(edition))
+            }
+            Question::OpenPorts(pid) => {
+                let settings = match self.link.forwarder(pid).edition {
+                    Edition::InForce => None,
+                    Edition::Anew => self.files.clone().ok(),
+                };
+                let opening = self.ports_fault.clone().map_or(Ok(settings), Err);
+                (format!("ports {pid}"), Event::PortsOpening(pid, opening))
             }
             Question::Start(companion) => {
                 let fault = self.companion_fault.clone();
@@ -235,7 +277,6 @@ impl World {
                 let answer = Event::Companion(companion, CompanionEvent::Followed(followed));
                 (format!("follow {}", name(companion)), answer)
             }
-            Question::ReadFiles => ("read".to_owned(), Event::FilesRead(self.files.clone())),
             Question::LookForPorts => {
                 ("look for ports".to_owned(), Event::PortsMissing(self.missing.clone()))
             }
@@ -247,6 +288,21 @@ impl World {
         };
         self.told.push(told);
         answer
+    }
+
+    fn start(&mut self, edition: Edition) -> Event {
+        if let (Edition::Anew, Err(why)) = (edition, &self.files) {
+            return Event::NotStarted(why.clone());
+        }
+        let pid = Pid(self.next);
+        self.next += 1;
+        if let Some(why) = self.forwarder_fault.clone() {
+            return Event::NotStarted(why);
+        }
+        if self.policies == Policies::Sound {
+            self.readers.push(pid);
+        }
+        Event::Started { pid, has_read: self.policies == Policies::Known }
     }
 }
 
@@ -279,6 +335,8 @@ fn said_as(word: &str, text: String) -> Said {
         parts.map(str::to_owned).collect()
     };
     match word {
+        "read" => Said::Read(Ok(())),
+        "findings" => Said::Read(Err(text.replace('|', "\n"))),
         "ready" => Said::Ready { warnings: texts("warning "), notes: texts("note ") },
         "opened" => Said::Intake(true),
         "closed" => Said::Intake(false),

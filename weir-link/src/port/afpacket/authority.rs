@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::authority::{Ask, Authority, Granted, PacketParts, Reply, RingShape, cannot, misfit};
 use crate::port::PortConfig;
 use crate::ring;
+use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
 use weir_host::fanout;
 use weir_host::interface::Interface;
@@ -136,7 +137,7 @@ impl PacketAuthority {
         for socket in others.iter().filter(|_| intake) {
             fanout::refuse_only(*socket, self.config.withheld)?;
         }
-        fanout::set_program(*first, &sorting.plan.classic(sorting.number).code)
+        fanout::set_program(*first, &sorting.classic())
     }
 
     /// Makes sockets in the namespace of the interface.
@@ -174,6 +175,10 @@ impl Authority for PacketAuthority {
             Ask::SetUp(up) => self.interface.set_up(up).map(|()| Granted::done()),
             ask => Err(cannot(&ask, &self.config.interface)),
         }
+    }
+
+    fn sort_by(&mut self, sorting: Sorting) {
+        self.config.sorting = Some(sorting);
     }
 }
 

@@ -15,6 +15,7 @@ use super::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config};
 use crate::authority::{Area, Ask, Authority, Granted, Reply, XdpParts, cannot, misfit};
 use crate::pool::Memory;
 use crate::port::{PortConfig, RINGS_MAX};
+use crate::sorter::Sorting;
 use crate::xsk;
 use weir_host::bpf::{self, Hook, Link, Map, Program};
 use weir_host::error::{Result, SystemError};
@@ -204,6 +205,10 @@ impl Authority for XdpAuthority {
             Ask::SetUp(up) => self.interface.set_up(up).map(|()| Granted::done()),
             ask => Err(cannot(&ask, &self.config.interface)),
         }
+    }
+
+    fn sort_by(&mut self, sorting: Sorting) {
+        self.config.sorting = Some(sorting);
     }
 }
 

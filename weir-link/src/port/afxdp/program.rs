@@ -1,7 +1,7 @@
 //! The program that runs for each frame that an interface receives: it redirects the frame to the
 //! AF_XDP socket of its ring.
 
-use super::super::Sorting;
+use crate::sorter::Sorting;
 use weir_host::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
 
 /// Returns the program. With the number of the kernel's function for it, it first puts a VLAN tag
@@ -13,7 +13,7 @@ pub(super) fn to_rings(tag_function: Option<i32>, sorting: Option<&Sorting>, map
         put_tag_back(&mut code, number);
     }
     if let Some(sorting) = sorting {
-        code.append(&sorting.plan.xdp(sorting.number).code.redirect(map));
+        code.append(&sorting.xdp(map));
         return code;
     }
     code.set(Reg::R2, 0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);

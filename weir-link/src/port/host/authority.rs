@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::authority::{Ask, Authority, Granted, HostLink, PacketParts, Reply, cannot};
 use crate::port::PortConfig;
 use crate::port::afpacket::authority::PacketAuthority;
+use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
 use weir_host::interface::Interface;
 use weir_host::netlink::LinkState;
@@ -99,6 +100,11 @@ impl Authority for HostAuthority {
             ask @ (Ask::Bind { .. } | Ask::Sort { .. }) => self.packet.ask(ask, descriptors),
             ask => Err(cannot(&ask, &self.config.interface)),
         }
+    }
+
+    fn sort_by(&mut self, sorting: Sorting) {
+        self.packet.sort_by(sorting.clone());
+        self.config.sorting = Some(sorting);
     }
 
     fn beside(&self) -> Result<Option<Box<dyn Authority>>> {

@@ -1,0 +1,280 @@
+//! The keeper's link: what the keeper says, what it is told, its loss, and how another one takes
+//! over.
+
+use crate::keeper::messages::{Command, Report};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use weir_host::channel::Channel;
+use weir_host::claim::ClaimPart;
+use weir_host::error::SystemError;
+use weir_link::authority::Courier;
+use weir_link::change::history::{History, Texts};
+use weir_link::events::{About, Event, Kind};
+
+/// See the module.
+pub struct KeeperLink {
+    channel: Channel,
+    /// Whether the keeper still listens.
+    is_kept: bool,
+    /// The process of the keeper; 0 while there is none.
+    kept_by: Arc<AtomicU32>,
+    /// The name of the deployment.
+    name: String,
+    /// The loss of the keeper, until another one took over.
+    loss: Option<Event>,
+    /// The claim of the interfaces, with the descriptors that hold it.
+    claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
+    /// Channels and a descriptor of this process, for the next keeper.
+    spare: Vec<OwnedFd>,
+    estate: Estate,
+}
+
+/// What belongs to a keeper, and goes to the next one.
+pub struct Estate {
+    /// The control socket.
+    pub listener: OwnedFd,
+    /// The way to the keeper's desk.
+    pub courier: Courier,
+}
+
+/// What the forwarder is to do.
+#[derive(Debug)]
+pub enum Order {
+    /// Open the intake of every port, or close it.
+    Intake(bool),
+    /// Measure delays anew.
+    Mark,
+    /// Send what waits for up to this time, and end.
+    Drain(Duration),
+    /// Tell the client that asked for a restart.
+    Restarted(Result<String, String>),
+    /// Put in force, or give to clients that asked, what the deployment contains now.
+    Texts(Result<Texts, String>),
+    /// Ask for sessions of reservations by this channel.
+    Questions(Channel),
+    /// Tell clients what happened elsewhere.
+    Told(Box<Event>),
+    /// Go on without a keeper.
+    Lost(Event),
+}
+
+impl KeeperLink {
+    /// The link of the deployment `name` to a keeper, the process `kept_by`.
+    pub fn new(channel: Channel, name: String, kept_by: Arc<AtomicU32>, estate: Estate) -> Self {
+        let (claim, spare) = (Vec::new(), Vec::new());
+        Self { channel, is_kept: true, kept_by, name, loss: None, claim, spare, estate }
+    }
+
+    /// Returns whether there is a keeper.
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Returns what to watch, if there is a keeper.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.is_kept.then(|| self.channel.as_fd())
+    }
+
+    /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
+    pub fn tell(&self, report: &Report) -> bool {
+        self.is_kept && self.channel.send(report, &[]).is_ok()
+    }
+
+    /// Takes what the keeper said, and returns the next thing that others are to do, at `at_ns` of
+    /// CLOCK_REALTIME.
+    pub fn handle(&mut self, at_ns: u64) -> Option<Order> {
+        while self.is_kept {
+            let (command, descriptors) = match self.channel.receive(Duration::ZERO) {
+                Ok(heard) => heard?,
+                // It is gone, and the next one is as good as any.
+                Err(error) if error.cause.kind() == ErrorKind::InvalidData => return None,
+                Err(_) => return Some(Order::Lost(self.lose(at_ns))),
+            };
+            if let Some(order) = self.take(command, descriptors) {
+                return Some(order);
+            }
+        }
+        None
+    }
+
+    /// Does what concerns this link alone; returns all else.
+    fn take(&mut self, command: Command, descriptors: Vec<OwnedFd>) -> Option<Order> {
+        Some(match command {
+            Command::Hold { is_first, part } => {
+                if is_first {
+                    self.claim.clear();
+                }
+                self.claim.push((part, descriptors));
+                return None;
+            }
+            Command::Spare { keeper } => {
+                self.kept_by.store(keeper, Ordering::Relaxed);
+                self.spare = descriptors;
+                return None;
+            }
+            Command::Intake(is_open) => Order::Intake(is_open),
+            Command::Mark => Order::Mark,
+            Command::Drain(drain) => Order::Drain(drain),
+            Command::Restarted(outcome) => Order::Restarted(outcome),
+            Command::Texts(read) => Order::Texts(read),
+            Command::Reservations => {
+                Order::Questions(descriptors.into_iter().next().map(Channel::from)?)
+            }
+            Command::Told(event) => Order::Told(event),
+            // They are for a process that does not forward yet.
+            Command::Read(_) | Command::Open(_) => return None,
+        })
+    }
+
+    /// The keeper ended without a word: whatever happened to it, traffic goes on.
+    fn lose(&mut self, at_ns: u64) -> Event {
+        self.is_kept = false;
+        self.kept_by.store(0, Ordering::Relaxed);
+        let about = About { subject: &self.name, ..About::default() };
+        let loss = Event::at(Kind::KeeperLost, at_ns, about);
+        self.loss = Some(loss.clone());
+        loss
+    }
+
+    /// Makes the next keeper's channels those to the keeper, and tells it the `history` of the
+    /// link. Returns its ends, authority first, and the event that there was none.
+    ///
+    /// # Errors
+    /// When there is a keeper, or there are no channels for another one.
+    pub fn hand_over(&mut self, history: History) -> Result<(Vec<OwnedFd>, Option<Event>), String> {
+        if self.is_kept {
+            let keeper = self.kept_by.load(Ordering::Relaxed);
+            return Err(format!("its keeper, process {keeper}, runs"));
+        }
+        let spare: Result<[OwnedFd; SPARE], _> = std::mem::take(&mut self.spare).try_into();
+        let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
+            return Err("it has no channels for another keeper; stop it and start anew".to_owned());
+        };
+        self.estate.courier.reconnect(Channel::from(own_authority));
+        self.channel = Channel::from(own_commands);
+        self.is_kept = true;
+        for (part, copies) in &self.claim {
+            let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
+            self.give(&Report::Held(part.clone()), &copies);
+        }
+        self.give(&Report::History(Box::new(history)), &[]);
+        let kept = [process.as_fd(), self.estate.listener.as_fd()];
+        self.give(&Report::Kept(std::process::id()), &kept);
+        Ok((vec![authority, commands], self.loss.take()))
+    }
+
+    fn give(&self, report: &Report, descriptors: &[BorrowedFd<'_>]) {
+        let _gone: Result<(), SystemError> = self.channel.send(report, descriptors);
+    }
+}
+
+/// The descriptors for the next keeper.
+const SPARE: usize = 5;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A link without a deployment, and the keeper's end of its channel.
+    pub fn link() -> (KeeperLink, Channel) {
+        let (own, keeper) = Channel::pair().expect("there are descriptors");
+        let (authority, _desk) = Channel::pair().expect("there are descriptors");
+        let (listener, _other) = Channel::pair().expect("there are descriptors");
+        let estate = Estate { listener: listener.into(), courier: Courier::new(authority) };
+        let kept_by = Arc::new(AtomicU32::new(7));
+        (KeeperLink::new(own, "d".to_owned(), kept_by, estate), keeper)
+    }
+
+    /// Returns everything that the keeper was told.
+    pub fn heard(keeper: &Channel) -> Vec<Report> {
+        let next = || keeper.receive::<Report>(Duration::ZERO).expect("it is a report");
+        std::iter::from_fn(|| next().map(|(report, _)| report)).collect()
+    }
+
+    /// Gives a link the channels of a next keeper; returns that one's end.
+    pub fn spare(keeper: &Channel) {
+        let pairs = [(); 2].map(|()| Channel::pair().expect("there are descriptors"));
+        let [(authority, own_authority), (commands, own_commands)] = &pairs;
+        let process = std::fs::File::open("/proc/self/stat").expect("it is there");
+        let ends = [authority, commands, own_authority, own_commands].map(AsFd::as_fd);
+        let descriptors = [ends.as_slice(), &[process.as_fd()]].concat();
+        keeper.send(&Command::Spare { keeper: 9 }, &descriptors).expect("the link is there");
+    }
+
+    fn words(link: &mut KeeperLink) -> Vec<String> {
+        let orders = std::iter::from_fn(|| link.handle(5));
+        orders.map(|order| format!("{order:?}").chars().take(12).collect()).collect()
+    }
+
+    #[test]
+    fn what_the_keeper_says_becomes_orders_for_others() {
+        let event = Event::at(Kind::RsvpDied, 3, About::default());
+        let drain = Duration::from_millis(3);
+        let rows = [
+            (Command::Intake(true), "Intake(true)"),
+            (Command::Mark, "Mark"),
+            (Command::Drain(drain), "Drain(3ms)"),
+            (Command::Restarted(Err("x".to_owned())), "Restarted(Er"),
+            (Command::Texts(Err("x".to_owned())), "Texts(Err(\"x"),
+            (Command::Told(Box::new(event)), "Told(Event {"),
+            (Command::Open(Box::default()), ""),
+            (Command::Read(Box::default()), ""),
+            (Command::Reservations, ""),
+            (Command::Spare { keeper: 8 }, ""),
+        ];
+        for (command, expected) in rows {
+            let (mut link, keeper) = link();
+            keeper.send(&command, &[]).expect("the link is there");
+            let expected: Vec<_> = Some(expected).filter(|it| !it.is_empty()).into_iter().collect();
+            assert_eq!(words(&mut link), expected, "{command:?}");
+            assert!(link.is_kept());
+        }
+    }
+
+    #[test]
+    fn a_keeper_that_ends_is_lost_once_and_what_it_said_is_heard_first() {
+        let (mut link, keeper) = link();
+        keeper.send(&Command::Mark, &[]).expect("the link is there");
+        drop(keeper);
+        assert_eq!(words(&mut link), ["Mark", "Lost(Event {"]);
+        assert!(!link.is_kept() && link.descriptor().is_none());
+        assert_eq!(link.kept_by.load(Ordering::Relaxed), 0);
+        assert!(words(&mut link).is_empty() && !link.tell(&Report::Beat));
+    }
+
+    #[test]
+    fn a_message_of_another_form_is_no_loss() {
+        let (mut link, keeper) = link();
+        assert!(keeper.send_raw(b"\0{\"what\":1}"));
+        assert!(words(&mut link).is_empty() && link.is_kept());
+        keeper.send(&Command::Mark, &[]).expect("the link is there");
+        assert_eq!(words(&mut link), ["Mark"]);
+    }
+
+    #[test]
+    fn only_a_link_that_lost_its_keeper_takes_another_and_tells_it_all() {
+        let (mut link, keeper) = link();
+        spare(&keeper);
+        assert!(words(&mut link).is_empty());
+        let refused = link.hand_over(History::default());
+        assert!(refused.is_err_and(|why| why == "its keeper, process 9, runs"));
+        drop(keeper);
+        assert_eq!(words(&mut link), ["Lost(Event {"]);
+        let (ends, loss) = link.hand_over(History::default()).expect("it has channels");
+        assert_eq!(loss.map(|loss| (loss.kind, loss.at_ns)), Some((Kind::KeeperLost, 5)));
+        let [_authority, commands]: [OwnedFd; 2] = ends.try_into().expect("two ends");
+        let next = Channel::from(commands);
+        let told: Vec<_> = heard(&next).iter().map(|report| format!("{report:?}")).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("History(") && told[1].starts_with("Kept("), "{told:?}");
+        // The next one is heard, and when it ends there are no channels for a third.
+        next.send(&Command::Mark, &[]).expect("the link is there");
+        assert_eq!(words(&mut link), ["Mark"]);
+        drop(next);
+        assert_eq!(words(&mut link), ["Lost(Event {"]);
+        assert!(link.hand_over(History::default()).is_err_and(|why| why.contains("no channels")));
+    }
+}

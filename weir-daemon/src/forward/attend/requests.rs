@@ -1,0 +1,323 @@
+//! Requests of clients: what those ask for that only the first thread can do, and who waits for the
+//! keeper.
+
+use super::health::Health;
+use super::keeper::KeeperLink;
+use crate::forward::door::{Door, Wish};
+use crate::forward::policies::Policies;
+use crate::forward::questions::Questions;
+use crate::forward::tell::tell;
+use crate::keeper::messages::Report;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
+use weir_host::channel::Channel;
+use weir_host::error::SystemError;
+use weir_link::change::history::Texts;
+use weir_link::events::{Kind, Reporter};
+
+/// See the module.
+pub struct Requests {
+    /// The control socket.
+    door: Door,
+    /// What clients of it ask for.
+    wishes: Receiver<Wish>,
+    policies: Arc<Policies>,
+    questions: Arc<Questions>,
+    /// Those who wait for what the deployment contains.
+    readers: Vec<Sender<Result<Texts, String>>>,
+    /// Who waits for a restart.
+    restarter: Option<Sender<Result<String, String>>>,
+    reporter: Reporter,
+}
+
+impl Requests {
+    /// Requests that come by a control socket, which is closed as yet.
+    pub fn new(
+        door: Door,
+        wishes: Receiver<Wish>,
+        (policies, questions): (Arc<Policies>, Arc<Questions>),
+        reporter: Reporter,
+    ) -> Self {
+        let (readers, restarter) = (Vec::new(), None);
+        Self { door, wishes, policies, questions, readers, restarter, reporter }
+    }
+
+    /// Does what clients ask for, and what is due with changes on trial.
+    pub fn handle(&mut self, now: Instant, keeper: &mut KeeperLink, health: &mut Health) {
+        while let Ok(wish) = self.wishes.try_recv() {
+            self.grant(wish, keeper, health);
+        }
+        self.policies.look(now);
+    }
+
+    fn grant(&mut self, wish: Wish, keeper: &mut KeeperLink, health: &mut Health) {
+        match wish {
+            Wish::Restart(reply) => {
+                if let Err(why) = self.restart(&reply, keeper) {
+                    // The client may have gone; so below.
+                    let _gone = reply.send(Err(why.to_owned()));
+                }
+            }
+            Wish::ReadAnew(reply) if !keeper.is_kept() => {
+                let why = "its keeper is gone, which reads its files; name the deployment";
+                let _gone = reply.send(Err(why.to_owned()));
+            }
+            Wish::ReadAnew(reply) => {
+                self.readers.push(reply);
+                keeper.tell(&Report::ReadAnew);
+            }
+            Wish::Tell(report, told) => {
+                keeper.tell(&report);
+                // Nobody may wait.
+                let _unheard = told.send(());
+            }
+            Wish::Alarms(alarms) => health.watch(*alarms),
+            Wish::HandOver(reply) => {
+                // A client that is gone by now closes the channels, which is a keeper's end.
+                let _gone = reply.send(self.hand_over(keeper, health));
+            }
+        }
+    }
+
+    fn restart(
+        &mut self,
+        reply: &Sender<Result<String, String>>,
+        keeper: &KeeperLink,
+    ) -> Result<(), &'static str> {
+        if !keeper.is_kept() {
+            return Err("its keeper is gone; `weir up` with its deployment takes the link over");
+        }
+        if self.restarter.is_some() {
+            return Err("a restart is on its way already");
+        }
+        self.restarter = Some(reply.clone());
+        self.policies.set_leaving(true);
+        keeper.tell(&Report::Restart);
+        Ok(())
+    }
+
+    /// Gives another keeper what is its own. That one replaces this process, so what clients would
+    /// change from now on would be lost with it.
+    fn hand_over(
+        &self,
+        keeper: &mut KeeperLink,
+        health: &mut Health,
+    ) -> Result<Vec<OwnedFd>, String> {
+        let (ends, loss) = keeper.hand_over(self.policies.history())?;
+        loss.into_iter().for_each(|loss| health.keep(loss.end_now()));
+        self.policies.set_leaving(true);
+        Ok(ends)
+    }
+
+    /// Tells the client that asked for a restart what became of it.
+    pub fn restarted(&mut self, outcome: Result<String, String>) {
+        self.policies.set_leaving(outcome.is_ok());
+        if outcome.is_ok() {
+            // Before the client knows, who may ask again at once.
+            self.door.finish();
+        }
+        if let Some(reply) = self.restarter.take() {
+            let _gone = reply.send(outcome);
+        }
+    }
+
+    /// Takes what the deployment contains: for clients who asked, or else because of a signal.
+    pub fn take_texts(&mut self, read: Result<Texts, String>) {
+        if !self.readers.is_empty() {
+            for reader in self.readers.drain(..) {
+                let _gone = reader.send(read.clone());
+            }
+            return;
+        }
+        let policies = Arc::clone(&self.policies);
+        let work = move || policies.reload(read);
+        if let Err(error) = std::thread::Builder::new().name("change".to_owned()).spawn(work) {
+            let name = self.policies.name();
+            tell(&self.reporter, Kind::ReloadRefused, &name, &error.to_string());
+        }
+    }
+
+    /// Asks for sessions of reservations by this channel from now on.
+    pub fn take_questions(&self, channel: Channel) {
+        self.questions.take(channel);
+    }
+
+    /// Has nobody wait for a keeper that is gone.
+    pub fn lose_keeper(&mut self) {
+        // They are told that nothing came.
+        self.readers.clear();
+        if let Some(reply) = self.restarter.take() {
+            let why = "its keeper ended before the new process took over; the link goes on";
+            let _gone = reply.send(Err(why.to_owned()));
+        }
+        self.policies.set_leaving(false);
+    }
+
+    /// Serves clients from now on.
+    ///
+    /// # Errors
+    /// When the system has no descriptor or no thread left.
+    pub fn open_door(&mut self) -> Result<(), SystemError> {
+        self.door.open()
+    }
+
+    /// Serves no more clients.
+    pub fn close_door(&mut self) {
+        self.door = Door::Gone;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keeper::tests::{heard, link, spare};
+    use super::*;
+    use crate::forward::attend::health;
+    use crate::forward::policies;
+    use std::sync::mpsc::{self, TryRecvError};
+    use weir_control::protocol::{Answer, Request};
+    use weir_control::service::Peer;
+    use weir_link::events;
+
+    /// The parts of a forwarder without bridges, and what is around them.
+    struct World {
+        requests: Requests,
+        keeper: KeeperLink,
+        health: Health,
+        wishes: Sender<Wish>,
+        /// The keeper's end.
+        other: Option<Channel>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let (wishes, arriving) = mpsc::channel();
+            let (reporter, log) = events::log();
+            let policies = policies::tests::policies(wishes.clone(), reporter.clone());
+            let parts = (policies, Arc::default());
+            let requests = Requests::new(Door::Gone, arriving, parts, reporter.clone());
+            let (keeper, other) = link();
+            let health = health::tests::health(reporter, log);
+            Self { requests, keeper, health, wishes, other: Some(other) }
+        }
+
+        fn turn(&mut self) {
+            self.requests.handle(Instant::now(), &mut self.keeper, &mut self.health);
+        }
+
+        fn lose_keeper(&mut self) {
+            self.other = None;
+            assert!(self.keeper.handle(1).is_some(), "it is lost");
+            self.requests.lose_keeper();
+        }
+
+        /// Asks for something; returns where the outcome comes.
+        fn ask<T>(
+            &mut self,
+            wish: fn(Sender<Result<T, String>>) -> Wish,
+        ) -> Receiver<Result<T, String>> {
+            let (reply, outcome) = mpsc::channel();
+            self.wishes.send(wish(reply)).expect("it is heard");
+            self.turn();
+            outcome
+        }
+
+        /// Returns why a change is refused.
+        fn refuses_change(&self) -> String {
+            let change = Request::Class {
+                direction: None,
+                add: None,
+                remove: Vec::new(),
+                dry_run: false,
+                reason: String::new(),
+            };
+            let peer = Peer { uid: Some(0), user: Some(0), token: None };
+            match self.requests.policies.meet(&change, &peer).answer {
+                Answer::Error(why) => why,
+                other => format!("{other:?}"),
+            }
+        }
+
+        fn told(&self) -> Vec<String> {
+            let reports = self.other.as_ref().map(heard).unwrap_or_default();
+            reports.iter().map(|report| format!("{report:?}")).collect()
+        }
+    }
+
+    fn refusal<T>(outcome: &Receiver<Result<T, String>>) -> String {
+        let refused = outcome.try_recv().expect("there is an outcome");
+        refused.err().expect("it is refused")
+    }
+
+    #[test]
+    fn one_restart_is_asked_for_at_a_time() {
+        let mut world = World::new();
+        let first = world.ask(Wish::Restart);
+        assert_eq!(world.told(), ["Restart"]);
+        assert!(refusal(&world.ask(Wish::Restart)).contains("on its way"));
+        assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
+        world.requests.restarted(Err("the file is wrong".to_owned()));
+        assert_eq!(refusal(&first), "the file is wrong");
+        let second = world.ask(Wish::Restart);
+        world.requests.restarted(Ok("process 7".to_owned()));
+        assert_eq!(second.try_recv(), Ok(Ok("process 7".to_owned())));
+    }
+
+    #[test]
+    fn every_client_that_asked_gets_what_the_deployment_contains() {
+        let mut world = World::new();
+        let readers = [world.ask(Wish::ReadAnew), world.ask(Wish::ReadAnew)];
+        assert_eq!(world.told(), ["ReadAnew", "ReadAnew"]);
+        world.requests.take_texts(Ok(Texts::default()));
+        for reader in readers {
+            assert_eq!(reader.try_recv(), Ok(Ok(Texts::default())));
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_keeper_that_ends_is_told() {
+        let mut world = World::new();
+        let (restart, reader) = (world.ask(Wish::Restart), world.ask(Wish::ReadAnew));
+        world.lose_keeper();
+        assert!(refusal(&restart).contains("its keeper ended before"));
+        assert_eq!(reader.try_recv(), Err(TryRecvError::Disconnected));
+        assert!(refusal(&world.ask(Wish::Restart)).contains("takes the link over"));
+        assert!(refusal(&world.ask(Wish::ReadAnew)).contains("name the deployment"));
+        assert!(refusal(&world.ask(Wish::HandOver)).contains("no channels"));
+    }
+
+    #[test]
+    fn nothing_is_changed_while_another_process_is_to_take_over() {
+        let mut world = World::new();
+        let changes = |world: &World| world.refuses_change().contains("has places");
+        assert!(changes(&world), "{}", world.refuses_change());
+        let _outcome = world.ask(Wish::Restart);
+        assert!(world.refuses_change().contains("the link restarts"));
+        world.requests.restarted(Err("the file is wrong".to_owned()));
+        assert!(changes(&world));
+        spare(world.other.as_ref().expect("there is a keeper"));
+        assert!(world.keeper.handle(1).is_none());
+        world.lose_keeper();
+        assert!(changes(&world));
+        let next = world.ask(Wish::HandOver).recv().expect("there is an outcome");
+        let next = next.expect("it has channels");
+        assert!(world.refuses_change().contains("the link restarts"));
+        drop(next);
+        assert!(world.keeper.handle(2).is_some(), "the next one is gone, too");
+        world.requests.lose_keeper();
+        assert!(changes(&world));
+    }
+
+    #[test]
+    fn the_keeper_is_told_before_the_client_goes_on() {
+        let mut world = World::new();
+        let (told, done) = mpsc::channel();
+        world.wishes.send(Wish::Tell(Box::new(Report::Confirmed), told)).expect("it is heard");
+        assert_eq!(done.try_recv(), Err(TryRecvError::Empty));
+        world.turn();
+        assert_eq!(done.try_recv(), Ok(()));
+        assert_eq!(world.told(), ["Confirmed"]);
+        assert!(refusal(&world.ask(Wish::HandOver)).contains("its keeper, process 7, runs"));
+    }
+}

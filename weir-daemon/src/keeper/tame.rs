@@ -1,0 +1,21 @@
+//! Bounds of what other processes say, and what makes it fit to print.
+
+use weir_host::printable::fit;
+
+/// Makes a text fit to print, and cuts it to [`TEXT_MAX`] characters.
+pub(super) fn tame_text(text: &mut String) {
+    let cut = |text: &mut String| {
+        if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+            text.truncate(end);
+        }
+    };
+    cut(text);
+    // What is escaped is longer than before.
+    fit(text);
+    cut(text);
+}
+
+/// The most characters of a text of a report.
+pub const TEXT_MAX: usize = 4096;
+/// The most warnings, and the most notes.
+pub const NOTES_MAX: usize = 1000;

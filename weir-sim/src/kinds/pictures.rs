@@ -1,0 +1,103 @@
+//! The pictures of a film: how long each is.
+//!
+//! Of each group of pictures the first is coded by itself (I) and several times as long as the
+//! others (P), which hold only changes. Sizes of one kind have a lognormal or a gamma distribution
+//! around their mean, as those of MPEG films do `[rose95]`. Invariant: the mean rate of the
+//! pictures is the one that is written.
+
+use crate::random::Random;
+use crate::read::source::{fraction, read_or};
+use weir_core::units::Rate;
+use weir_policy::finding::Report;
+use weir_policy::reader::Table;
+
+/// The pictures of a film.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pictures {
+    /// Pictures a second.
+    pub per_second: u64,
+    /// The mean bytes of an I picture and of a P picture.
+    pub means: (f64, f64),
+    /// Pictures from one I picture to the next.
+    pub group: u64,
+    /// How sizes vary around their mean.
+    pub sway: Sway,
+}
+
+/// How the sizes of pictures of one kind vary; each holds the coefficient of variation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Sway {
+    /// Not at all.
+    Constant,
+    /// As a lognormal distribution.
+    Lognormal(f64),
+    /// As a gamma distribution.
+    Gamma(f64),
+}
+
+impl Sway {
+    /// A factor with mean 1.
+    fn draw(self, random: &mut Random) -> f64 {
+        match self {
+            Sway::Constant => 1.0,
+            Sway::Lognormal(variation) => random.lognormal(variation),
+            Sway::Gamma(variation) => random.gamma(variation),
+        }
+    }
+}
+
+impl Pictures {
+    /// Returns the bytes of the picture of this number.
+    pub(super) fn bytes(&self, number: u64, random: &mut Random) -> u64 {
+        let mean = if number.is_multiple_of(self.group) { self.means.0 } else { self.means.1 };
+        let size = (mean * self.sway.draw(random)).clamp(1.0, PICTURE_MAX);
+        (size + 0.5) as u64
+    }
+}
+
+/// `pictures`, `group`, `i_ratio`, `bitrate`, `distribution`, `variation`.
+pub(super) fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Pictures> {
+    let number = |table: &mut Table<'_>, key, usual, report: &mut _| {
+        read_or(table.field(key), usual, report, |node, report| node.number(1, 1000, report))
+    };
+    let pictures = number(table, "pictures", PICTURES, report);
+    let group = number(table, "group", GROUP, report);
+    let ratio = read_or(table.field("i_ratio"), I_RATIO, report, |node, report| {
+        fraction(node, (1.0, 1000.0), report)
+    });
+    let bitrate = Rate::new(BITRATE).expect("it is not 0");
+    let bitrate =
+        read_or(table.field("bitrate"), bitrate, report, |node, report| node.rate(report));
+    let sway = sway(table, report);
+    let (per_second, group, ratio) = (pictures?, group?, ratio?);
+    let mean = bitrate?.bits_per_second() as f64 / 8.0 / per_second as f64;
+    let p_mean = mean * group as f64 / (ratio + group as f64 - 1.0);
+    Some(Pictures { per_second, means: (p_mean * ratio, p_mean), group, sway: sway? })
+}
+
+/// `distribution` and `variation`.
+fn sway(table: &mut Table<'_>, report: &mut Report) -> Option<Sway> {
+    let words = ["lognormal", "gamma", "constant"];
+    let word = read_or(table.field("distribution"), words[0], report, |node, report| {
+        node.choice(&words, report)
+    });
+    let variation = read_or(table.field("variation"), VARIATION, report, |node, report| {
+        fraction(node, (0.0, 5.0), report)
+    });
+    let (word, variation) = (word?, variation?);
+    Some(match word {
+        _ if variation == 0.0 => Sway::Constant,
+        "lognormal" => Sway::Lognormal(variation),
+        "gamma" => Sway::Gamma(variation),
+        _ => Sway::Constant,
+    })
+}
+
+const PICTURES: u64 = 25;
+const BITRATE: u64 = 1_000_000;
+const GROUP: u64 = 12;
+/// A chosen default: in films it varies between about two and ten.
+const I_RATIO: f64 = 5.0;
+const VARIATION: f64 = 0.3;
+/// The longest picture, since a lognormal distribution is unbounded.
+const PICTURE_MAX: f64 = (64 << 20) as f64;
