@@ -3,6 +3,9 @@
 //! Invariant: whatever clients do, a door serves at most so many at once, each for a bounded time
 //! between requests and for an answer, and each takes a bounded amount of memory.
 
+#[cfg(test)]
+mod tests;
+
 use super::talk::{Asked, Patience, Talk};
 use super::wire::Wire;
 use super::{Asking, Fault, respond};

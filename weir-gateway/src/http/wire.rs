@@ -9,6 +9,9 @@
 //!
 //! Here are the limits of time, too: for a request to come, and for an answer to be read.
 
+#[cfg(test)]
+mod tests;
+
 use super::Fault;
 use super::heading::{HEAD_MAX, Head};
 use super::talk::{Asked, Talk};
@@ -118,6 +121,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Poll::Ready(Ok(Next::More));
         }
         if let Poll::Ready(read) = self.poll_fill(context) {
+            if self.met > 0 && searched == 0 {
+                // One that follows another has its time from its first byte on.
+                self.read_timer.stop();
+            }
             return Poll::Ready(read.map(|()| Next::More));
         }
         // Between two requests the time runs from the end of the answer.
@@ -138,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn take_head(&mut self, end: usize) {
         match Head::read(&self.buffer[..end]) {
             Ok(head) => {
-                let left = end as u64 + head.content_length.unwrap_or(0);
+                let left = head.content_length.unwrap_or(0) + end as u64;
                 self.reading = Reading::Request { left };
                 self.met += 1;
                 let patience = self.talk.patience.request;
@@ -216,28 +223,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Write for Wire<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wire = &mut *self;
-        if let Poll::Ready(written) = Pin::new(&mut wire.stream).poll_write(context, bytes) {
-            wire.write_timer.stop();
-            return Poll::Ready(written);
-        }
-        ready!(wire.poll_unread(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        let written = Pin::new(&mut wire.stream).poll_write(context, bytes);
+        wire.in_time(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let wire = &mut *self;
+        let flushed = Pin::new(&mut wire.stream).poll_flush(context);
+        wire.in_time(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let wire = &mut *self;
         if wire.rest.is_none() {
-            ready!(Pin::new(&mut wire.stream).poll_shutdown(context))?;
+            let ended = Pin::new(&mut wire.stream).poll_shutdown(context);
+            ready!(wire.in_time(context, ended))?;
         }
         wire.poll_rest(context).map(Ok)
     }
 }
 
 impl<S> Wire<S> {
+    /// Returns what became of something that waits for the client to read, or the end of its time.
+    /// TLS holds bytes of its own, so flushing and ending wait, too.
+    fn in_time<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        done: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            self.write_timer.stop();
+            return done;
+        }
+        ready!(self.poll_unread(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
     /// Waits until the client has had time enough to read.
     fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(until) = self.talk.until() {
