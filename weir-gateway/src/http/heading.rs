@@ -4,10 +4,13 @@
 //! length beside an encoding, a header twice, a line that ends with LF alone.
 
 use super::Fault;
+use axum::http::uri::PathAndQuery;
 use std::str;
 
 /// The longest head.
 pub const HEAD_MAX: usize = 16 << 10;
+/// The longest body of which a head may tell; each request has a much lower limit.
+const LENGTH_MAX: u64 = 1 << 40;
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 /// The most headers.
@@ -86,6 +89,10 @@ impl Head {
         if !target.starts_with('/') {
             return Err(Fault::bad("send a path that begins with `/`, such as `GET /status`"));
         }
+        // Routes are found by what the library reads.
+        if PathAndQuery::try_from(target).is_err() || target.contains('#') {
+            return Err(Fault::bad("the path has a character that is to be escaped by `%`"));
+        }
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut head = Self {
             method: request.method.unwrap_or_default().to_owned(),
@@ -115,7 +122,9 @@ impl Head {
         if name == "content-length" {
             let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
             let length = digits.and_then(|digits| digits.parse().ok());
-            let length = length.ok_or_else(|| Fault::bad("`Content-Length` is not a number"))?;
+            let length = length.filter(|length| *length <= LENGTH_MAX);
+            let wrong = "`Content-Length` is not a number, or is far too large";
+            let length = length.ok_or_else(|| Fault::bad(wrong))?;
             return match self.content_length.replace(length) {
                 None => Ok(()),
                 Some(_) => Err(Fault::bad("send one header `Content-Length`")),
@@ -239,6 +248,9 @@ mod tests {
         check("POST / HTTP/1.1|Host: a|Content-Length: ", 400, |_| false);
         check("POST / HTTP/1.1|Host: a|Content-Length: 1|Content-Length: 1", 400, |_| false);
         check("POST / HTTP/1.1|Host: a|Content-Length: 99999999999999999999", 400, |_| false);
+        check("POST / HTTP/1.1|Host: a|Content-Length: 18446744073709551615", 400, |_| false);
+        check("GET /a<b HTTP/1.1|Host: a", 400, |_| false);
+        check("GET /#/status HTTP/1.1|Host: a", 400, |_| false);
         check("POST / HTTP/1.1|Host: a|Transfer-Encoding: chunked", 411, |_| false);
         check("GET / HTTP/1.1|Host: a| folded", 400, |_| false);
         let many = "|X: y".repeat(HEADERS_MAX);
