@@ -237,7 +237,9 @@ impl Shared {
 
     fn refuse(&self, peer: &Peer, cause: Cause, text: &str) {
         // The client gets the rest.
-        let text = printable(text.lines().next().unwrap_or_default()).into_owned();
+        let line = text.lines().next().unwrap_or_default();
+        let cut = line.char_indices().nth(REFUSAL_MAX).map_or(line.len(), |(end, _)| end);
+        let text = printable(&line[..cut]).into_owned();
         let is_tcp = peer.token.is_some() && peer.user.is_none();
         (self.service.refused)(Refused { uid: peer.user, is_tcp, cause, text });
     }
@@ -279,6 +281,9 @@ impl Drop for Large<'_> {
     }
 }
 
+/// The most characters of a refusal that are told: the gateway tells its own, and may have been
+/// taken over.
+const REFUSAL_MAX: usize = 400;
 /// Clients served at once; further ones receive an error that says to try again.
 pub const CLIENTS_MAX: usize = 16;
 /// So many of them are only for root and the user who runs the link.

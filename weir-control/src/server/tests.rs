@@ -496,6 +496,9 @@ fn a_client_of_the_api_has_the_right_of_its_token_and_is_no_user() {
     let (answer, refused) = on_behalf("change", told, 1);
     assert_eq!(answer, "\"done\"\n");
     assert_eq!((refused[0].cause, refused[0].text.as_str()), (Cause::Foreign, "no token"));
+    // A gateway that was taken over may tell anything.
+    let (_, refused) = on_behalf("change", &told.replace("no token", &"\u{e4}".repeat(9000)), 1);
+    assert_eq!(refused[0].text.chars().count(), REFUSAL_MAX);
 }
 
 #[test]
