@@ -1,6 +1,7 @@
 //! The API of a running link on a TCP address, and what a real Prometheus makes of its metrics.
 
-use super::{POLICY, Test, called, class_at, exchange, fails, plan};
+use super::page::gateway;
+use super::{POLICY, SLOW, Test, called, class_at, exchange, fails, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
@@ -10,11 +11,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use weir_testbed::Netlink;
 use weir_testbed::rows::Outcome;
-use weir_testbed::{PATIENCE, Process, Scene, ScenePlan, until_ok};
+use weir_testbed::{PATIENCE, Process, Scene, ScenePlan, Stream, signal, until, until_ok};
 
 pub const TESTS: &[Test] = &[
     ("the_api_on_tcp_takes_a_token_and_each_token_its_rights", tokens_have_rights),
     ("a_token_that_others_may_read_or_guess_starts_nothing", bad_tokens_start_nothing),
+    ("a_gateway_that_stands_still_or_dies_costs_no_frame", a_gateway_fails),
 ];
 
 pub const WITH_PROMETHEUS: &[Test] =
@@ -22,6 +24,8 @@ pub const WITH_PROMETHEUS: &[Test] =
 
 /// The address of the API.
 pub const ADDRESS: &str = "127.0.0.1:8480";
+/// More clients than the gateway has places for.
+const STRANGERS: usize = 40;
 /// The token that allows everything.
 pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const READ_TOKEN: &str = "fedcba9876543210fedcba9876543210";
@@ -116,6 +120,46 @@ fn bad_tokens_start_nothing() -> Outcome {
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)?;
     let text = fails(&scene, "link.toml", 2)?.stderr;
     assert!(text.contains("regular file"), "{text}");
+    Ok(())
+}
+
+/// A gateway that answers nobody while many ask, and then one that is killed: frames pass, the
+/// control socket answers, and the next gateway serves at the same address.
+fn a_gateway_fails() -> Outcome {
+    let mut scene = scene()?;
+    scene.start()?;
+    let headers = format!("Host: {ADDRESS}\r\nAuthorization: Bearer {TOKEN}\r\n");
+    let is_met = || {
+        let answer = ask(&scene, "GET /status", &headers);
+        answer.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+    };
+    until("the API answers", is_met)?;
+    let (old, processes) = (gateway(&scene)?, scene.status()?.processes);
+    let stream = Stream::numbered(&scene.testbed, SLOW)?;
+    stream.await_another()?;
+    signal(old, "STOP")?;
+    let connect = || -> std::io::Result<TcpStream> {
+        let mut client = TcpStream::connect(ADDRESS)?;
+        client.write_all(format!("GET /status HTTP/1.1\r\n{headers}\r\n").as_bytes())?;
+        Ok(client)
+    };
+    let many = || (0..STRANGERS).map(|_| connect()).collect::<std::io::Result<Vec<_>>>();
+    let waiting = scene.testbed.weir.run(many)??;
+    stream.await_another()?;
+    assert_eq!(scene.status()?.processes, processes, "the link answers");
+    signal(old, "KILL")?;
+    until("another gateway", || gateway(&scene).is_ok_and(|now| now != old))?;
+    until("it answers", is_met)?;
+    stream.await_another()?;
+    drop(waiting);
+    let found = stream.finish()?;
+    assert_eq!((found.lost(), found.repeated, found.reordered), (0, 0, 0), "{found:?}");
+    assert_eq!(scene.status()?.processes, processes, "the link went on");
+    let printed = scene.stop()?;
+    assert!(
+        printed.contains("the gateway of `link`, which serves page and API, ended"),
+        "{printed}"
+    );
     Ok(())
 }
 

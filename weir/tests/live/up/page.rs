@@ -197,13 +197,16 @@ fn await_loan(scene: &Scene, token: &str) -> Outcome {
     Ok(())
 }
 
-/// Returns the process of the page.
-fn page(scene: &Scene) -> Result<u32, Failed> {
-    let is_page = |process: &u32| {
+/// Returns the process of the gateway.
+pub fn gateway(scene: &Scene) -> Result<u32, Failed> {
+    let is_gateway = |process: &u32| {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).nth(1) == Some(b"gateway")
     };
-    children(scene.keeper()?).into_iter().find(is_page).ok_or_else(|| "there is no page".into())
+    children(scene.keeper()?)
+        .into_iter()
+        .find(is_gateway)
+        .ok_or_else(|| "there is no gateway".into())
 }
 
 fn tokens_and_changes() -> Outcome {
@@ -252,7 +255,7 @@ fn tokens_and_changes() -> Outcome {
         let events = ask(&scene, &token, "GET /view/events", "");
         events.is_ok_and(|events| events.to_string().contains("policy-changed"))
     })?;
-    let status = fs::read_to_string(format!("/proc/{}/status", page(&scene)?))?;
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway(&scene)?))?;
     let line = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.map(|value| value.trim().to_owned()).unwrap_or_default()
@@ -266,11 +269,11 @@ fn tokens_and_changes() -> Outcome {
 
 fn a_death_costs_nothing() -> Outcome {
     let (mut scene, token) = scene()?;
-    let (old, processes) = (page(&scene)?, scene.status()?.processes);
+    let (old, processes) = (gateway(&scene)?, scene.status()?.processes);
     let stream = Stream::numbered(&scene.testbed, SLOW)?;
     stream.await_another()?;
     signal(old, "KILL")?;
-    until("another page", || page(&scene).is_ok_and(|now| now != old))?;
+    until("another page", || gateway(&scene).is_ok_and(|now| now != old))?;
     until("it answers with the same token", || ask(&scene, &token, "GET /view/about", "").is_ok())?;
     stream.await_another()?;
     let found = stream.finish()?;
