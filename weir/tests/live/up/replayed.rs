@@ -1,38 +1,36 @@
 //! The page of a running link replays what the link did of late, in its process without rights.
 
 use super::page::{ask, scene};
-use super::{Test, class_at, dropped};
+use super::Test;
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
-use std::net::UdpSocket;
-use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
-use weir_testbed::{Flood, Host, Scene, until};
+use weir_testbed::{Scene, Stream, StreamConfig, until};
 
 pub const TESTS: &[Test] =
     &[("the_page_explains_packets_and_forks_what_the_link_did", packets_and_forks)];
 
-/// More datagrams than its queue takes, and no more than the ring holds.
+/// More datagrams than its queue takes, for as long as the ring is asked for, and no more than the
+/// ring holds: what is forked ends with the record, and the class has something to send until then.
 fn packets_and_forks() -> Outcome {
     let (mut scene, token) = scene()?;
-    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
-    let is_full = |status: &Status| dropped(class_at(status, 1), "full") > 200;
-    until("more came than the queue takes", || {
-        for _ in 0..100 {
-            drop(client.send_to(&[0; 1200], (Host::Server.ip4(), Flood::PORT)));
-        }
-        scene.status().is_ok_and(|status| is_full(&status))
-    })?;
+    let stream = Stream::numbered(&scene.testbed, TWICE_THE_RATE)?;
     the_ring_is_replayed(&scene, &token)?;
+    drop(stream);
     scene.stop()?;
     Ok(())
 }
 
 /// The packets of the ring, and forks of it: the process of the page replays what the link did.
 fn the_ring_is_replayed(scene: &Scene, token: &str) -> Outcome {
-    let found = ask(scene, token, "GET /view/packets?class=rest&direction=upload&limit=5", "")?;
+    let request = "GET /view/packets?class=rest&direction=upload&limit=5";
+    let mut found = Value::Null;
+    until("the ring has many packets", || {
+        found = ask(scene, token, request, "").unwrap_or_default();
+        found["left_out"].as_u64() > Some(1000)
+    })?;
     let packets = found["packets"].as_array().ok_or("packets")?;
-    assert!(packets.len() == 5 && found["left_out"].as_u64() > Some(100), "{found}");
+    assert_eq!(packets.len(), 5, "{found}");
     for packet in packets {
         let parts = packet["parts_us"].as_object().ok_or("parts")?.iter();
         // A running link counts what the run loop added, as its status does.
@@ -62,3 +60,6 @@ fn the_ring_is_replayed(scene: &Scene, token: &str) -> Outcome {
     assert!(other["identical"] == false && sent("forked") < sent("recorded"), "{other}");
     Ok(())
 }
+
+/// The link has 5 Mbit/s.
+const TWICE_THE_RATE: StreamConfig = StreamConfig { port: 7000, per_second: 1000, length: 1200 };
