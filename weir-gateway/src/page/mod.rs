@@ -41,7 +41,8 @@ pub struct Page {
     site: Site,
     /// Places of clients that read the stream.
     streams: Arc<Semaphore>,
-    /// Places of requests that take long or ask the link, while they are under way.
+    /// Places of requests that take long, while they are under way, and of those that ask the link,
+    /// until their clients have read the answers.
     works: Arc<Semaphore>,
     /// Places of answers that go through all that is kept, until their clients have read them.
     wide: Arc<Semaphore>,
@@ -166,14 +167,19 @@ impl Page {
         expect(call.map_or(Right::Read, |call| call.right), asking)?;
         let none = "no link is behind this page, only what it did once";
         let api = self.api.as_ref().ok_or_else(|| Fault::new(404, none))?;
-        let _work = place(&self.works, WORKS_MAX)?;
+        // Held until it is read: each such answer may hold a connection to the link.
+        let work = Held(Arc::new(place(&self.works, WORKS_MAX)?));
         let more = request.into_body();
-        let Some(call) = call else {
-            return api.document(asking, more).await;
+        let mut response = match call {
+            None => api.document(asking, more).await?,
+            Some(call) => {
+                let room = if route.is_some_and(Route::takes_body) { REQUEST_MAX } else { 0 };
+                let request = api::read(call, asking, (room, more)).await?;
+                api.answer(asking.right(), &request).await?
+            }
         };
-        let room = if route.is_some_and(Route::takes_body) { REQUEST_MAX } else { 0 };
-        let request = api::read(call, asking, (room, more)).await?;
-        api.answer(asking.right(), &request).await
+        response.extensions_mut().insert(work);
+        Ok(response)
     }
 }
 

@@ -2,11 +2,17 @@
 
 use super::feed::Feed;
 use super::*;
+use crate::http::heading::Head;
 use crate::http::memory;
+use crate::http::serve::runtime;
+use crate::http::talk::{Asked, Patience, Talk};
 use crate::json::{Abilities, About, Heat, HeatQuery, History, HistoryQuery, Predict, Prediction};
 use crate::site::Web;
 use crate::source::Contact;
 use std::os::unix::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tower_service::Service;
 use weir_control::access;
 use weir_control::gateway::{Api as Address, Secret};
 
@@ -180,6 +186,25 @@ fn the_stream_says_what_happens_to_who_reads_it() {
         let refused = answer_of(&busy, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(refused.starts_with("HTTP/1.1 503 "), "{path}: {refused}");
     }
+}
+
+#[test]
+fn a_place_of_those_who_ask_the_link_is_held_until_the_answer_is_read() {
+    let page = shared(Site::Local);
+    let head = Head { path: "/status".to_owned(), ..Head::default() };
+    runtime().expect("descriptors").block_on(async {
+        let (_own, socket) = UnixStream::pair().expect("a pair");
+        let (_ends, ending) = watch::channel(false);
+        let talk = Arc::new(Talk::new(socket.into(), Patience::default(), ending));
+        let asked = Asked { head, until: Instant::now() };
+        let request =
+            Request::builder().uri("/status").extension(Asking { asked, right: None, talk });
+        let request = request.body(Body::empty()).expect("a request");
+        let Ok(response) = page.router().call(request).await;
+        assert_eq!(page.works.available_permits(), WORKS_MAX - 1);
+        drop(response);
+        assert_eq!(page.works.available_permits(), WORKS_MAX);
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The page of a running link replays what the link did of late, in its process without rights.
 
-use super::page::{ask, scene};
 use super::Test;
+use super::page::{ask, scene};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use weir_testbed::rows::Outcome;
