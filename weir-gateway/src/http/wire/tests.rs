@@ -23,7 +23,8 @@ fn talk() -> Arc<Talk> {
 fn run<T>(test: impl Future<Output = T>) -> T {
     runtime().expect("descriptors").block_on(async {
         tokio::time::pause();
-        test.await
+        // By that clock: what would wait for ever fails at once.
+        tokio::time::timeout(Duration::from_secs(60), test).await.expect("it ends")
     })
 }
 
