@@ -184,9 +184,8 @@ impl Connection {
             self.progress.is_open = true;
             self.done.established += 1;
         }
-        if connection.stats().frame_rx.handshake_done > 0 {
-            self.progress.confirmed_by = None;
-        } else if connection.is_closed() {
+        let is_confirmed = connection.stats().frame_rx.handshake_done > 0;
+        if is_confirmed || connection.is_closed() {
             self.progress.confirmed_by = None;
         } else if now >= until {
             let Progress { started, stopped, patience, .. } = self.progress;
