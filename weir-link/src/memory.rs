@@ -14,6 +14,7 @@ use weir_core::queue::{DROPPERS, QueuePlan};
 use weir_policy::deployment::{Deployment, Direction};
 
 use crate::bridge::{BridgeConfig, pool_frames};
+use crate::change::history::{ENTRIES_MAX, TEXTS_MAX};
 use crate::change::join::Rehearsal;
 use crate::deploy;
 use crate::lane::Lane;
@@ -88,6 +89,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
         Part { name: "queued packets", bytes: queued },
         Part { name: "queues of flows", bytes: ways.iter().map(flows).sum() },
         Part { name: "reading the files", bytes: read },
+        Part { name: "texts of changes", bytes: texts(&files) },
         Part { name: "status for a reader", bytes: leaves * STATUS_BYTES },
         Part { name: "rates and delays", bytes: ways.iter().map(windows).sum() },
         Part { name: "record kept by `ring`", bytes: History::bytes_for(ring, loops) },
@@ -133,6 +135,15 @@ fn rehearsals(deployment: &Deployment) -> u64 {
         return counted + counted / 4;
     }
     ways.map(|way| way.policy.link.tree.classes().len() as u64 * CLASS_BYTES).sum()
+}
+
+/// Returns what the history of changes takes, in the forwarder and in the keeper, and one text more
+/// in each while a change is checked.
+fn texts(files: &[(&Path, u64)]) -> u64 {
+    let length = |(path, _): &(&Path, u64)| std::fs::metadata(path).map_or(0, |file| file.len());
+    let one: u64 = files.iter().map(length).sum::<u64>() + DEPLOYMENT_BYTES;
+    let kept = (one * ENTRIES_MAX as u64).min(TEXTS_MAX as u64).max(one);
+    2 * (kept + one)
 }
 
 /// Returns what the packets take that a link holds, beside their frames.
@@ -193,6 +204,8 @@ const PAGE_RINGS: u64 = 6;
 /// What a class did over time, in the replays that the page remembers, and the most of all.
 const SERIES_BYTES: u64 = 3 << 20;
 const SERIES_MAX: u64 = 128 << 20;
+/// A deployment's own text, and the entry of a change beside its texts.
+const DEPLOYMENT_BYTES: u64 = 4096;
 /// Reading a class, once, in the forwarder: its text, the parsed document, findings.
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.

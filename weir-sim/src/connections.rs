@@ -19,6 +19,8 @@ pub(crate) struct Connections {
     sent: Report,
     /// Packets that came to the receivers with a congestion mark.
     marks: u64,
+    /// Segments that the receivers discarded for their timestamp.
+    too_old: u64,
     /// SYNs that the receivers sent again.
     syns_again: u32,
     pub rtts: Histogram,
@@ -47,6 +49,8 @@ pub struct TcpReport {
     pub spurious: u32,
     /// Segments that the receivers reported to have come twice.
     pub duplicates: u64,
+    /// Segments that the receivers discarded, since their timestamp was older than one before.
+    pub too_old: u64,
     /// Packets that came to the receivers with a congestion mark.
     pub marks: u64,
     /// Reductions of the window because of marks.
@@ -81,6 +85,7 @@ impl Connections {
         self.sent.add(sender);
         self.marks += receiver.marks_received;
         self.syns_again += receiver.syns_again;
+        self.too_old += receiver.too_old;
     }
 
     pub fn report(&self, transfers: &Histogram) -> TcpReport {
@@ -96,6 +101,7 @@ impl Connections {
             timeouts: sent.timeouts,
             spurious: sent.undone,
             duplicates: sent.duplicates,
+            too_old: self.too_old,
             marks: self.marks,
             mark_reductions: sent.mark_reductions,
             rtts: Delays::of(&self.rtts),
@@ -127,6 +133,7 @@ impl TcpReport {
             "probes",
             "time-\nouts",
             "need-\nless",
+            "too\nold",
             "marks",
             "RTT ms\np50",
             "p99",
@@ -135,7 +142,7 @@ impl TcpReport {
             "path\n%",
             "transfers",
         ];
-        Table::new(head).optional(&[1, 3, 4, 5, 6, 7, 8, 14])
+        Table::new(head).optional(&[1, 3, 4, 5, 6, 7, 8, 9, 15])
     }
 
     pub(crate) fn cells(&self, name: &str) -> Vec<String> {
@@ -147,6 +154,7 @@ impl TcpReport {
             self.probes,
             self.timeouts.into(),
             self.spurious.into(),
+            self.too_old,
             self.marks,
         ];
         let [p50, _, p99, ..] = self.rtts.cells();

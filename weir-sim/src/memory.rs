@@ -112,7 +112,8 @@ fn on_wires(scenario: &Scenario, network: &Network, (source, id): (&Source, Outl
     let (link, end) = network.outlet(id);
     let outlet = &link.outlets[end];
     let plan = outlet.queueing.as_ref().map_or(&scenario.link, |own| &own.link);
-    let delay = u128::from(outlet.delay.plus(outlet.jitter).as_nanos());
+    let delay = outlet.delay.plus(outlet.jitter).min(scenario.duration);
+    let delay = u128::from(delay.as_nanos());
     let line = delay * u128::from(plan.tree.rate().bits_per_second()) / LEAST_PACKET_BITS;
     let (apart, longest) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, .. }

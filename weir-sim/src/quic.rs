@@ -62,6 +62,8 @@ struct Progress {
     received: u64,
     /// When the sender connects anew, if the receiver has not confirmed the handshake by then.
     confirmed_by: Option<Instant>,
+    /// The sender may send data that the receiver can read.
+    is_open: bool,
     /// How long it waits for that.
     patience: Duration,
 }
@@ -94,7 +96,7 @@ pub(crate) struct Done {
 pub struct QuicReport {
     /// Connections begun, those for a transfer whose handshake was not confirmed in time included.
     pub connections: u64,
-    /// Connections whose handshake the receiver confirmed.
+    /// Connections whose handshake the senders completed.
     pub established: u64,
     /// Packets that the senders sent; one datagram may hold two while a connection opens.
     pub packets: u64,
@@ -178,10 +180,12 @@ impl Connection {
     fn check_confirmed(&mut self, now: Instant) {
         let Some(until) = self.progress.confirmed_by else { return };
         let Some((_, connection)) = &self.hosts[Side::Sender as usize].connection else { return };
-        if connection.stats().frame_rx.handshake_done > 0 {
-            self.progress.confirmed_by = None;
+        if !self.progress.is_open && !connection.is_handshaking() {
+            self.progress.is_open = true;
             self.done.established += 1;
-        } else if connection.is_closed() {
+        }
+        let is_confirmed = connection.stats().frame_rx.handshake_done > 0;
+        if is_confirmed || connection.is_closed() {
             self.progress.confirmed_by = None;
         } else if now >= until {
             let Progress { started, stopped, patience, .. } = self.progress;
@@ -286,9 +290,9 @@ impl Connection {
         self.progress.received - before
     }
 
-    /// Returns how the receiver's playback went so far, if it plays.
-    pub fn playback(&self) -> Option<Playback> {
-        self.transfers.playback()
+    /// Returns how the receiver's playback went until `now`, if it plays.
+    pub fn playback(&self, now: Instant) -> Option<Playback> {
+        self.transfers.playback(self.progress.ongoing(now, self.turn))
     }
 }
 
@@ -337,7 +341,10 @@ impl Transport for Connection {
             if !answer.is_empty() {
                 out.push(Content::Quic { bytes: answer, ecn: 0 });
             }
-            if let (Side::Sender, Some((_, own))) = (side, &self.hosts[side as usize].connection) {
+            if let (Side::Sender, Some((_, own))) = (side, &self.hosts[side as usize].connection)
+                // Before the first acknowledgement it is a guess.
+                && own.stats().frame_rx.acks > 0
+            {
                 self.done.rtts.record(Duration::from_nanos(own.rtt().as_nanos() as u64));
             }
         } else if let Some((_, connection)) = &mut self.hosts[side as usize].connection {
@@ -367,8 +374,15 @@ impl Progress {
             stopped: false,
             received: 0,
             confirmed_by: Some(now.after(PATIENCE)),
+            is_open: false,
             patience: PATIENCE,
         }
+    }
+
+    /// Returns how long the transfer takes already, if its last byte is still to come.
+    fn ongoing(&self, now: Instant, turn: Turn) -> Option<Duration> {
+        let whole = turn.bytes?.get();
+        (self.received < whole).then(|| now.since(self.started))
     }
 
     /// Returns the duration of the transfer if the `received` bytes were its last.

@@ -378,8 +378,9 @@ impl Report {
         let mut table = Table::new(head);
         for source in &self.sources {
             if let Some(Playback { startup, stalls, stalled }) = source.playback {
-                let [startup, stalled] =
-                    [startup, stalled].map(|time| millis(time.as_nanos() as f64 / 1e3));
+                let millis = |time: Duration| millis(time.as_nanos() as f64 / 1e3);
+                let startup = startup.map_or_else(|| "never".to_owned(), millis);
+                let stalled = millis(stalled);
                 table.row([source.name.clone(), startup, stalls.to_string(), stalled]);
             }
         }

@@ -202,11 +202,11 @@ impl Runner {
         match self {
             Runner::Tcp(connection) => {
                 meter.tcp = Some(connection.take_report(now));
-                meter.playback = connection.playback();
+                meter.playback = connection.playback(now);
             }
             Runner::Quic(connection) => {
                 meter.quic = Some(connection.take_report());
-                meter.playback = connection.playback();
+                meter.playback = connection.playback(now);
             }
             Runner::Open(_) => {}
         }

@@ -85,8 +85,9 @@ impl Transfers {
     }
 
     /// Returns how the receiver's playback went so far, if it plays.
-    pub fn playback(&self) -> Option<Playback> {
-        self.work.as_ref().and_then(|work| work.playback())
+    /// `ongoing` is how long the present transfer takes already.
+    pub fn playback(&self, ongoing: Option<Duration>) -> Option<Playback> {
+        self.work.as_ref().and_then(|work| work.playback(ongoing))
     }
 
     /// Returns the same of a source whose transfers a model of an application makes.

@@ -7,7 +7,7 @@ use crate::random::Random;
 use serde::Serialize;
 use std::fmt::Debug;
 use weir_core::units::{Bytes, Duration};
-use weir_trace::shown::micros;
+use weir_trace::shown::{micros, micros_or_null};
 
 /// Packets that an application sends regardless of losses.
 pub trait Script: Debug + Send + Sync {
@@ -73,8 +73,9 @@ pub trait Turns: Debug + Send {
         turn.pause
     }
 
-    /// Returns how the receiver's playback went so far, if it plays.
-    fn playback(&self) -> Option<Playback> {
+    /// Returns how the receiver's playback went so far, if it plays. `ongoing` is how long the
+    /// present transfer takes already.
+    fn playback(&self, _ongoing: Option<Duration>) -> Option<Playback> {
         None
     }
 }
@@ -82,12 +83,12 @@ pub trait Turns: Debug + Send {
 /// How playback went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Playback {
-    /// From the first request to the first picture.
-    #[serde(rename = "startup_us", serialize_with = "micros")]
-    pub startup: Duration,
+    /// From the first request to the first picture; `None` before.
+    #[serde(rename = "startup_us", serialize_with = "micros_or_null")]
+    pub startup: Option<Duration>,
     /// How often it stood still as nothing was left to play.
     pub stalls: u64,
-    /// For how long in all, without the present stall.
+    /// For how long in all.
     #[serde(rename = "stalled_us", serialize_with = "micros")]
     pub stalled: Duration,
 }

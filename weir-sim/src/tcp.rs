@@ -137,9 +137,9 @@ impl Connection {
         }
     }
 
-    /// Returns how the receiver's playback went so far, if it plays.
-    pub fn playback(&self) -> Option<Playback> {
-        self.transfers.playback()
+    /// Returns how the receiver's playback went until `now`, if it plays.
+    pub fn playback(&self, now: Instant) -> Option<Playback> {
+        self.transfers.playback(self.progress.ongoing(now, self.turn))
     }
 }
 
@@ -216,6 +216,12 @@ impl Transport for Connection {
 }
 
 impl Progress {
+    /// Returns how long the transfer takes already, if its last byte is still to come.
+    fn ongoing(&self, now: Instant, turn: Turn) -> Option<Duration> {
+        let whole = turn.bytes.map(Bytes::get)?;
+        (self.received < whole).then(|| now.since(self.started))
+    }
+
     /// Returns the duration of the transfer if the `received` bytes were its last.
     fn completed(&self, now: Instant, received: u64, turn: Turn) -> Option<Duration> {
         let whole = turn.bytes.map(Bytes::get)?;

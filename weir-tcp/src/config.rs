@@ -243,7 +243,7 @@ pub struct RtoPolicy {
 /// How often something is sent again before the connection ends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Retries {
-    /// A SYN (`tcp_syn_retries`).
+    /// A SYN (`tcp_syn_retries`); of each of these 255 is no limit.
     pub syn: u8,
     /// SYNs that are sent again before the timeout doubles (`tcp_syn_linear_timeouts`).
     pub syn_linear: u8,

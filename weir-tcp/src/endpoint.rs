@@ -422,12 +422,13 @@ impl Endpoint {
         let end = start + segment.sequence_len();
         let receiver = &mut self.receiver;
         let stamp = segment.timestamps.filter(|_| receiver.timestamps_ok);
-        let older = |value: u32, known: u32| (value.wrapping_sub(known) as i32) < 0;
+        let older = |value: u32, known: u32| (known.wrapping_sub(value) as i32) > PAWS_WINDOW;
         let old = stamp.zip(receiver.stamp).is_some_and(|(new, known)| older(new.value, known));
         // At the SYN's acknowledgement, the window is the one of the handshake.
         let below = end < receiver.window_from.min(receiver.next);
         let above = start > receiver.edge();
         if (old && !segment.flags.has(Flags::RST)) || below || above {
+            self.sender.report.too_old += u64::from(old && segment.length > 0);
             if !segment.flags.has(Flags::RST) {
                 if segment.length > 0 && end <= receiver.next {
                     receiver.ecn.counters.take_duplicate(start);
@@ -567,3 +568,5 @@ impl Reset {
 
 /// The end of data without end.
 const FOREVER: u64 = u64::MAX / 4;
+/// By how many ticks a timestamp may be older than the newest (`TCP_PAWS_WINDOW`).
+const PAWS_WINDOW: i32 = 1;

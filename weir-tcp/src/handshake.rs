@@ -50,11 +50,11 @@ impl Endpoint {
         let passive = self.state == State::SynReceived;
         let retries = &self.config.retries;
         let most = if passive { retries.syn_ack } else { retries.syn };
-        if self.opening.retries >= most.saturating_add(if passive { 0 } else { retries.syn_linear })
-        {
+        let most = most.saturating_add(if passive { 0 } else { retries.syn_linear });
+        if most < u8::MAX && self.opening.retries >= most {
             return self.end();
         }
-        self.opening.retries += 1;
+        self.opening.retries = self.opening.retries.saturating_add(1);
         self.sender.report.syns_again += 1;
         let linear = !passive && self.opening.retries <= retries.syn_linear;
         if !linear {

@@ -62,6 +62,9 @@ pub struct Report {
     pub undone: u32,
     /// Segments that the other side reported to have come twice.
     pub duplicates: u64,
+    /// Segments with data that came and were discarded, as their timestamp was older than that of
+    /// one before [rfc7323 §5].
+    pub too_old: u64,
     /// Reductions of the window because of marks.
     pub mark_reductions: u32,
     /// Congestion marks on packets received.
@@ -88,6 +91,7 @@ impl Report {
         self.timeouts += other.timeouts;
         self.undone += other.undone;
         self.duplicates += other.duplicates;
+        self.too_old += other.too_old;
         self.mark_reductions += other.mark_reductions;
         self.marks_received += other.marks_received;
         self.marks_echoed += other.marks_echoed;

@@ -83,7 +83,8 @@ impl Sender {
             return true;
         }
         let shut = self.peer.size == 0 && self.peer.max > 0;
-        if self.retries >= self.config.retries.data && !shut {
+        let most = self.config.retries.data;
+        if most < u8::MAX && self.retries >= most && !shut {
             return false;
         }
         self.report.timeouts += 1;
@@ -115,12 +116,13 @@ impl Sender {
             self.probes = 0;
             return true;
         }
-        if self.probes > self.config.retries.data {
+        let most = self.config.retries.data;
+        if most < u8::MAX && self.probes > most {
             return false;
         }
         self.probes = self.probes.saturating_add(1);
         self.forced = Some(Forced::WindowProbe);
-        self.rtt.backoff = self.rtt.backoff.saturating_add(1).min(self.config.retries.data);
+        self.rtt.backoff = self.rtt.backoff.saturating_add(1).min(most);
         self.arm(Timer::Persist, self.persist_wait());
         true
     }

@@ -317,6 +317,14 @@ impl Sim {
         host: Option<Calibrated>,
         output: &Output,
     ) -> Result<Exit, String> {
+        let last = scenario.seed.checked_add(count - 1).filter(|last| *last <= SEED_MAX);
+        if last.is_none() {
+            let text = format!(
+                "--replications {count} from seed {} on needs seeds beyond {SEED_MAX}",
+                scenario.seed
+            );
+            return Ok(output.refuse(&text));
+        }
         let threads = self.threads.map_or_else(replicate::cores, usize::from);
         let threads = threads.min(usize::try_from(count).unwrap_or(usize::MAX));
         let runs = Runs { threads, count, beside: Beside::default() };

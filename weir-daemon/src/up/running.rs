@@ -14,7 +14,7 @@ use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
 use weir_host::watch;
 use weir_link::authority::{Desk, Files};
-use weir_link::events::{Event, Kind, Role};
+use weir_link::events::{Event, Role};
 use weir_link::port::PortConfig;
 
 /// A forwarder.
@@ -238,14 +238,7 @@ impl Running {
 
     /// Returns the ends of the faults that nobody sees any more once it has ended.
     pub fn take_ends(&mut self) -> impl Iterator<Item = Event> + use<> {
-        std::mem::take(&mut self.faults).into_iter().map(|fault| {
-            let detail = match fault.kind {
-                // Its sentence goes on behind that.
-                Kind::OverrunBegan => format!("{}, which ended with its forwarder,", fault.detail),
-                _ => "the forwarder that told of it has ended".to_owned(),
-            };
-            Event { detail, ..fault.end_now() }
-        })
+        std::mem::take(&mut self.faults).into_iter().map(|fault| fault.end_unseen())
     }
 }
 

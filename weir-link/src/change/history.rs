@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// The most changes that are kept.
 pub const ENTRIES_MAX: usize = 100;
@@ -122,7 +123,15 @@ pub enum Origin {
 pub struct History {
     entries: VecDeque<Entry>,
     last: u64,
+    /// What the files contained when they were read last, and the time before; however many changes
+    /// there were since.
+    #[serde(default)]
+    read: [Option<Identity>; 2],
 }
+
+/// SHA-256 of the files of a deployment, without the classes that joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity([u8; 32]);
 
 impl Texts {
     /// Returns the text of a file that the deployment names, with the tables of classes that
@@ -165,9 +174,18 @@ impl Texts {
         }
     }
 
-    /// Returns whether both were read from the same files, whichever classes joined since.
-    pub fn has_files_of(&self, other: &Self) -> bool {
-        self.deployment == other.deployment && self.files == other.files
+    fn identity(&self) -> Identity {
+        let mut sum = Sha256::new();
+        let mut files: Vec<_> = self.files.iter().collect();
+        // They are read in the order in which the deployment names them, which is no part of them.
+        files.sort_by_key(|file| &file.name);
+        for file in [&self.deployment].into_iter().chain(files) {
+            for text in [&file.name, &file.text] {
+                sum.update((text.len() as u64).to_le_bytes());
+                sum.update(text);
+            }
+        }
+        Identity(sum.finalize().into())
     }
 
     /// Returns the number of bytes.
@@ -208,6 +226,11 @@ impl Origin {
             Self::Returned => "returned",
         }
     }
+
+    /// Returns whether the files were read then.
+    fn is_read(self) -> bool {
+        matches!(self, Self::Start | Self::Reload)
+    }
 }
 
 impl History {
@@ -239,6 +262,9 @@ impl History {
     /// Adds a change, which gets the next number; returns that.
     pub fn push(&mut self, entry: Entry) -> u64 {
         self.last += 1;
+        if entry.origin.is_read() {
+            self.read = [entry.texts.as_ref().map(Texts::identity), self.read[0]];
+        }
         // A change is on trial only while it is the last one.
         self.confirm();
         let mut reason = entry.reason;
@@ -280,6 +306,9 @@ impl History {
     pub fn pop(&mut self) -> Option<Entry> {
         let entry = self.entries.pop_back()?;
         self.last -= 1;
+        if entry.origin.is_read() {
+            self.read = [self.read[1], None];
+        }
         Some(entry)
     }
 
@@ -352,9 +381,7 @@ impl History {
     /// Returns whether the files contain `texts` as they did when they were read last, so that
     /// changes since then still hold.
     pub fn goes_on_from(&self, texts: &Texts) -> bool {
-        let is_read = |entry: &&Entry| matches!(entry.origin, Origin::Start | Origin::Reload);
-        let read = self.entries.iter().rev().find(is_read);
-        read.and_then(|read| read.texts.as_ref()).is_some_and(|read| read.has_files_of(texts))
+        self.read[0] == Some(texts.identity())
     }
 
     /// Forgets the texts of the oldest entries beyond the bound.
@@ -377,8 +404,7 @@ impl History {
 
 /// As [`History::set_since_files`], of entries with the latest first.
 pub fn set_since_files<'a>(latest_first: impl Iterator<Item = &'a Entry>) -> Vec<u64> {
-    let is_read = |entry: &&Entry| matches!(entry.origin, Origin::Start | Origin::Reload);
-    let since = latest_first.take_while(|entry| !is_read(entry));
+    let since = latest_first.take_while(|entry| !entry.origin.is_read());
     let set = since.filter(|entry| entry.origin == Origin::Set);
     let mut numbers: Vec<_> = set.map(|entry| entry.number).collect();
     numbers.reverse();
@@ -403,6 +429,17 @@ mod tests {
         assert!(history.goes_on_from(&texts("a")) && !history.goes_on_from(&texts("b")));
         history.push(Entry { origin: Origin::Reload, ..Entry::default() });
         assert!(!history.goes_on_from(&texts("a")), "what was read last is not known");
+        history.pop();
+        assert!(history.goes_on_from(&texts("a")), "the reload is taken back");
+        // More changes than are kept.
+        for number in 0..5 * ENTRIES_MAX {
+            let texts = Some(texts(&number.to_string()));
+            history.push(Entry { origin: Origin::Set, texts, ..Entry::default() });
+        }
+        assert!(history.goes_on_from(&texts("a")) && !history.goes_on_from(&texts("1")));
+        let sent = serde_json::to_string(&history).expect("it is text");
+        let taken: History = serde_json::from_str(&sent).expect("it is a history");
+        assert!(taken.goes_on_from(&texts("a")), "by another process");
     }
 
     fn entry(bytes: usize, on_trial: bool) -> Entry {

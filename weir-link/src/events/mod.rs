@@ -290,6 +290,9 @@ pub struct Event {
     pub times: u64,
     /// Of an alarm: what was measured, and the limit.
     pub measured: Option<Measured>,
+    /// At the end of a fault: whether it ends only because nobody watches any more.
+    #[serde(default)]
+    pub unseen: bool,
 }
 
 /// What an alarm measured.
@@ -316,6 +319,7 @@ impl Event {
             times: 1,
             measured: about.measured.cloned(),
             since_ns: None,
+            unseen: false,
         }
     }
 
@@ -342,8 +346,17 @@ impl Event {
         self.end(realtime_ns(), 0)
     }
 
+    /// The event that ends now the fault which this one began, as who watched it has ended.
+    pub fn end_unseen(&self) -> Self {
+        Self { unseen: true, ..self.end_now() }
+    }
+
     /// Returns what happened, in a sentence.
     pub fn text(&self) -> String {
+        if let (true, Role::Ends(kind)) = (self.unseen, self.kind.role()) {
+            let begun = Self { kind, unseen: false, ..self.clone() }.text();
+            return format!("no longer watched, as its forwarder has ended: {begun}");
+        }
         let mut text = String::new();
         let mut rest = self.kind.sentence();
         while let Some((before, after)) = rest.split_once('{') {
@@ -387,6 +400,7 @@ impl Event {
             times: self.times,
             value: self.measured.as_ref().map(|measured| measured.value.as_str()),
             limit: self.measured.as_ref().map(|measured| measured.limit.as_str()),
+            unseen: self.unseen,
         };
         serde_json::to_string(&line).expect("a line has only text keys")
     }
@@ -414,4 +428,6 @@ struct Line<'a> {
     value: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unseen: bool,
 }

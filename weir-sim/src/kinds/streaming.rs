@@ -66,15 +66,11 @@ impl Turns for Viewer {
     fn pause(&mut self, _: Turn, took: Duration) -> Option<Duration> {
         let left = match self.held {
             None => {
-                self.playback.startup = took;
+                self.playback.startup = Some(took);
                 Duration::ZERO
             }
             Some(held) => {
-                let stall = minus(took, held);
-                if stall > Duration::ZERO {
-                    self.playback.stalls += 1;
-                    self.playback.stalled = self.playback.stalled.plus(stall);
-                }
+                self.playback = stalled(self.playback, took, held);
                 minus(held, took)
             }
         };
@@ -84,9 +80,17 @@ impl Turns for Viewer {
         Some(pause)
     }
 
-    fn playback(&self) -> Option<Playback> {
-        Some(self.playback)
+    fn playback(&self, ongoing: Option<Duration>) -> Option<Playback> {
+        let waited = ongoing.zip(self.held);
+        Some(waited.map_or(self.playback, |(took, held)| stalled(self.playback, took, held)))
     }
+}
+
+/// Returns a playback after a segment that took so long while so much was left to show.
+fn stalled(before: Playback, took: Duration, held: Duration) -> Playback {
+    let stall = minus(took, held);
+    let (stalls, stalled) = (before.stalls, before.stalled.plus(stall));
+    Playback { stalls: stalls + u64::from(stall > Duration::ZERO), stalled, ..before }
 }
 
 /// Returns the difference, zero if `other` is longer.

@@ -246,7 +246,7 @@ fn a_player_fills_its_buffer_and_stands_still_without() {
         assert!((57..=60).contains(&segments), "{segments}\n{report}");
         assert!((4.4e6..5.0e6).contains(&(goodput as f64)), "{report}");
         assert_eq!((playback.stalls, playback.stalled.as_nanos()), (0, 0), "{report}");
-        let startup = playback.startup.as_nanos();
+        let startup = playback.startup.expect("it has begun").as_nanos();
         assert!((200_000_000..1_200_000_000).contains(&startup), "{startup}");
         let (_, segments, playback, report) = played(transport, "3 Mbit/s");
         // A segment of 2 s takes at least 2.7 s.

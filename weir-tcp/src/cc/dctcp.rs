@@ -69,8 +69,12 @@ impl CongestionControl for Dctcp {
         self.marks.count(sample);
     }
 
+    /// [rfc8257 §3.5] A loss is answered as in Reno, whatever alpha is (`dctcp_react_to_loss`).
+    fn on_recovery(&mut self, window: &mut CongestionWindow) {
+        window.ssthresh = (window.segments / 2).max(2);
+    }
+
     fn on_timeout(&mut self, window: &mut CongestionWindow) {
-        // [rfc8257 §3.5] A loss is answered as in Reno, whatever alpha is.
         window.ssthresh = (window.prior / 2).max(2);
     }
 

@@ -106,6 +106,9 @@ pub trait CongestionControl {
         false
     }
 
+    /// Fast recovery from a loss began.
+    fn on_recovery(&mut self, _window: &mut CongestionWindow) {}
+
     /// A timeout happened.
     fn on_timeout(&mut self, _window: &mut CongestionWindow) {}
 

@@ -174,6 +174,7 @@ impl Sender {
             }
             self.start_reduction();
         }
+        self.controller.as_mut().on_recovery(&mut self.cwnd);
         self.set_state(CaState::Recovery);
         if !self.config.recovery.fast_recovery {
             // Tahoe: one segment, and slow start.

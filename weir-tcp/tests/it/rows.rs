@@ -223,3 +223,22 @@ fn greedy_flows_fill_a_line_with_every_controller() {
         }
     }
 }
+
+/// With 255 retries, which stand for no limit, a sender goes on for ever, once in two minutes.
+#[test]
+fn without_a_limit_no_connection_is_given_up() {
+    let mut config = plain();
+    (config.retries.syn, config.retries.data) = (u8::MAX, u8::MAX);
+    for opens in [false, true] {
+        let mut path = Path::new(&config, Duration::from_millis(10));
+        if opens {
+            path = path.open();
+            path.ends[CLIENT].write(1000);
+        }
+        path.directions[CLIENT].loss = 1 << 32;
+        path.run(Duration::from_secs(40 * 3600));
+        let before = path.sent.len();
+        path.run(Duration::from_secs(1200));
+        assert_eq!(path.sent.len() - before, 10, "{opens}: {before} before");
+    }
+}

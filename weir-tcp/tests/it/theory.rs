@@ -33,14 +33,17 @@ fn rows() -> impl Iterator<Item = [u64; 2]> {
     ROWS.into_iter().take(if laws.unwrap_or(100) >= 10_000 { 3 } else { 1 })
 }
 
-/// [mathis97]: 1.22 / (RTT √p).
+/// [mathis97]: 1.22 / (RTT √p). DCTCP answers losses as Reno does [rfc8257 §3.5].
 #[test]
 fn reno_is_as_fast_as_the_formula_says() {
     for [one_in, seconds] in rows() {
         let expected = 1.22 / (0.05 * (1.0 / one_in as f64).sqrt());
-        let found = rate(Congestion::Reno, one_in, seconds);
-        println!("reno: one in {one_in}: {found:.1}, formula {expected:.1} segments/s");
-        assert!((0.9..1.1).contains(&(found / expected)), "{one_in}: {found} {expected}");
+        for congestion in [Congestion::Reno, Congestion::Dctcp] {
+            let found = rate(congestion, one_in, seconds);
+            println!("{congestion:?}: one in {one_in}: {found:.1}, formula {expected:.1}");
+            let is_near = (0.9..1.1).contains(&(found / expected));
+            assert!(is_near, "{congestion:?} {one_in}: {found} {expected}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is told before a link runs: `weir doctor` in a private network, and the memory that `weir
 //! check` prints, beside what `weir up` then takes.
 
-use super::{POLICY, Test, class_at, page, plan};
+use super::{POLICY, Test, called, class_at, page, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -13,8 +13,11 @@ use weir_testbed::{Flood, Scene, children};
 
 pub const TESTS: &[Test] = &[
     ("the_doctor_judges_what_a_deployment_needs", the_doctor_judges),
-    ("a_small_link_takes_no_more_memory_than_was_said", || memory(2, None)),
-    ("a_large_link_takes_the_memory_that_was_said", || memory(40_000, Some(2))),
+    ("a_small_link_takes_no_more_memory_than_was_said", || memory(2, 120, None)),
+    ("a_link_that_was_changed_often_takes_no_more_memory_than_was_said", || {
+        memory(1000, 120, None)
+    }),
+    ("a_large_link_takes_the_memory_that_was_said", || memory(40_000, 1, Some(2))),
     ("a_ring_and_a_page_take_no_more_memory_than_was_said", memory_of_page),
 ];
 
@@ -66,14 +69,19 @@ fn policy(classes: usize) -> String {
 }
 
 /// A link of so many classes takes at most the memory that `weir check` prints, also while a status
-/// is read; and what is printed is at most `times` what it takes.
-fn memory(classes: usize, times: Option<u64>) -> Outcome {
+/// is read and after so many changes; and what is printed is at most `times` what it takes.
+fn memory(classes: usize, changes: usize, times: Option<u64>) -> Outcome {
     let mut scene = plan(&policy(classes)).prepare()?;
     let (said, value) = said(&scene)?;
     scene.start()?;
+    for change in 0..changes {
+        called(&scene, &["set", &format!("link.rate={} Mbit/s", 900 + change)])?;
+    }
     let (now, most) = resident(scene.keeper()?)?;
     scene.stop()?;
-    println!("{classes} classes: said {said}, resident {now}, at most {most} bytes");
+    println!(
+        "{classes} classes, {changes} changes: said {said}, resident {now}, at most {most} bytes"
+    );
     assert!(most <= said, "{most} bytes, and {said} were said: {value}");
     if let Some(times) = times {
         assert!(said <= times * now, "{now} bytes, and {said} were said: {value}");

@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use weir_link::change::history::ENTRIES_MAX;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
@@ -147,7 +148,10 @@ fn await_orphan(scene: &Scene) -> Result<Status, Failed> {
 fn a_new_keeper_takes_over() -> Outcome {
     let deployment = "log = \"told.log\"\nwatchdog = \"20 s\"\nsojourn_max = \"none\"";
     let mut scene = plan(POLICY).deployment(deployment).start()?;
-    called(&scene, &["set", "link.rate=49 Mbit/s"])?;
+    // More changes than the history keeps: the start, whose files they change, is not in it.
+    for number in 0..=ENTRIES_MAX {
+        called(&scene, &["set", &format!("link.rate={} Mbit/s", 48 + number % 2)])?;
+    }
     let stream = Stream::numbered(&scene.testbed, SLOW)?;
     for _ in 0..KEEPERS {
         stream.await_another()?;

@@ -15,6 +15,7 @@ use weir_testbed::{Flood, Host, LEFT, Netlink, PATIENCE, Scene, signal, until_ok
 
 pub const TESTS: &[Test] = &[
     ("an_interface_that_is_set_down_is_told", || check(set_down, DOWN)),
+    ("an_interface_that_is_down_when_the_link_stops_is_not_told_as_up", a_stop_while_down),
     ("an_interface_that_vanishes_is_told", || check(unplug, GONE)),
     ("an_interface_that_is_renamed_is_told", || check(rename, RENAMED)),
     ("an_interface_whose_mtu_changes_is_told", || check(change_mtu, &["mtu-changed left"])),
@@ -133,10 +134,29 @@ fn lines(events: &[Value]) -> Vec<String> {
 }
 
 fn set_down(scene: &mut Scene) -> Outcome {
-    let mut netlink = Netlink::open_in(&scene.testbed.weir)?;
-    netlink.set_up(LEFT, false)?;
-    await_lines(scene, &["port-down left"])?;
-    Ok(netlink.set_up(LEFT, true)?)
+    leave_down(scene)?;
+    Ok(Netlink::open_in(&scene.testbed.weir)?.set_up(LEFT, true)?)
+}
+
+/// Whether an interface is down once nobody watches it, nobody can say.
+fn a_stop_while_down() -> Outcome {
+    let mut scene = plan(POLICY).deployment(&format!("log = \"{LOG}\"")).prepare()?;
+    scene.start_with(&["--format", "json", "up", "link.toml"])?;
+    leave_down(&mut scene)?;
+    scene.stop()?;
+    let logged = read(&scene.read(LOG)?, &[])?;
+    assert_eq!(lines(&logged), [START, DOWN].concat(), "{logged:?}");
+    check_pairs(&logged);
+    let last = &logged[2];
+    assert_eq!(last["unseen"], true, "{last}");
+    let text = last["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("no longer watched") && !text.contains("again"), "{text}");
+    Ok(())
+}
+
+fn leave_down(scene: &mut Scene) -> Outcome {
+    Netlink::open_in(&scene.testbed.weir)?.set_up(LEFT, false)?;
+    await_lines(scene, &DOWN[..1])
 }
 
 fn unplug(scene: &mut Scene) -> Outcome {
