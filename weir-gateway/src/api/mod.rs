@@ -303,5 +303,6 @@ pub fn exercise(bytes: &[u8]) {
     let contact = Arc::new(ByPath::new(None, Some(gone)));
     let router = Api::new("gone", contact, Site::Local).router();
     let answer = memory::answer(bytes, &router).answer;
-    assert!(bytes.is_empty() || answer.starts_with(b"HTTP/1.1 "), "there is an answer");
+    // Of the version that was asked.
+    assert!(bytes.is_empty() || answer.starts_with(b"HTTP/1."), "there is an answer");
 }

@@ -127,8 +127,10 @@ fn scenarios_have_the_keys_that_the_reader_knows_and_no_others() {
             found(&format!("duration = '1 s'\n{text}"), "source `a`")
         };
         let mut known = source("");
-        if keyword == "ttcp" {
-            known.extend(source("transport = 'udp'\n"));
+        match keyword {
+            "ttcp" => known.extend(source("transport = 'udp'\n")),
+            "video" => known.extend(source("transport = 'tcp'\n")),
+            _ => {}
         }
         // The reader knows these only with others.
         let without: &[&str] = match keyword {
