@@ -260,6 +260,13 @@ impl fmt::Display for Conservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Conservation { holds, offered, sent, dropped, backlog } = self;
         let verdict = if *holds { "holds" } else { "FAILS" };
+        if *offered != sent + dropped + backlog {
+            // A network counts datagrams, fragments and acknowledgements, each where it is.
+            return write!(
+                f,
+                "{verdict}: offered {offered}, received {sent}, dropped {dropped}, inside {backlog}"
+            );
+        }
         write!(
             f,
             "{verdict}: offered {offered} = sent {sent} + dropped {dropped} + backlog {backlog}"

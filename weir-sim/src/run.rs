@@ -828,10 +828,7 @@ fn lane(
         packet,
         headers: source.link_header() + ip_header + UDP_HEADER,
         listens: source.traffic.connects(),
-        datagram: match &source.traffic {
-            Traffic::Scripted(script) => script.datagram(),
-            _ => None,
-        },
+        datagram: source.traffic.datagram(),
     }
 }
 

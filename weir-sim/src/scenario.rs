@@ -6,7 +6,7 @@
 use crate::change::PlanChange;
 use crate::network::plan::{Ends, Network};
 use crate::random::Random;
-use crate::script::{Script, Work};
+use crate::script::{Datagram, Script, Work};
 use std::sync::Arc;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::link::LinkPlan;
@@ -278,6 +278,14 @@ impl Traffic {
     /// Whether it is sent over connections, so that the sender hears from the receiver.
     pub(crate) fn connects(&self) -> bool {
         self.tcp().is_some() || self.quic().is_some()
+    }
+
+    /// Its datagrams, if the sender cuts each into several frames.
+    pub(crate) fn datagram(&self) -> Option<Datagram> {
+        match self {
+            Traffic::Scripted(script) => script.datagram(),
+            _ => None,
+        }
     }
 
     /// The amount to send that the plan of a connection names.

@@ -281,11 +281,11 @@ impl<'a> Engine<'a> {
         let Runner::Open(runner) = &mut self.runners[source as usize] else {
             unreachable!("only open-loop sources have this event")
         };
-        let length = runner.send();
+        let (datagram, length) = (runner.datagram(), runner.send());
         if let Some(next) = runner.next_at() {
             self.events.push(next, Event::Send(source));
         }
-        let parcel = Parcel { length, ..Parcel::of(source, false) };
+        let parcel = Parcel { length, connection: datagram, ..Parcel::of(source, false) };
         self.emit(at, parcel, Content::Nothing);
     }
 
@@ -528,7 +528,10 @@ impl<'a> Engine<'a> {
                 meter.delays.record(at.since(parcel.sent));
                 if !lane.listens {
                     let front = lane.front(false) + UDP_HEADER;
-                    meter.goodput += u64::from(length.saturating_sub(front));
+                    meter.goodput += match lane.datagram {
+                        Some(datagram) => meter.reassembly.add(parcel.connection, datagram),
+                        None => u64::from(length.saturating_sub(front)),
+                    };
                 }
             }
         }

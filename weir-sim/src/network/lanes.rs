@@ -5,6 +5,7 @@ use super::plan::{Ends, Network, OutletId};
 use super::routes::route;
 use crate::run::RunError;
 use crate::scenario::{INTERFACE_NONE, Scenario, Source, link_header};
+use crate::script::Datagram;
 use weir_core::classify::{Classified, Classifier, InterfaceId, Reason, Rule};
 use weir_core::ids::LeafId;
 use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Macs, Ports, Protocol, TcpFlags};
@@ -20,6 +21,8 @@ pub(crate) struct Lane {
     pub ip_headers: [u32; 2],
     /// Whether somebody reads the content of its packets.
     pub listens: bool,
+    /// The datagrams, if the sender cuts each into several packets.
+    pub datagram: Option<Datagram>,
     /// The least MTU of the path, at which the sender cuts IPv6 packets; `None` for IPv4, which
     /// each link cuts by its own MTU.
     pub path_mtu: Option<u32>,
@@ -65,7 +68,8 @@ pub(crate) fn lanes(scenario: &Scenario, network: &Network) -> Result<Vec<Lane>,
 fn lane(source: &Source, network: &Network, route: &[OutletId], back: bool) -> Lane {
     let headers = if back { reversed(&source.headers) } else { source.headers };
     let listens = source.traffic.connects();
-    Lane::new(network, route, (headers, source.interface), listens)
+    let datagram = source.traffic.datagram();
+    Lane { datagram, ..Lane::new(network, route, (headers, source.interface), listens) }
 }
 
 fn hops(network: &Network, route: &[OutletId], first: InterfaceId) -> Vec<Hop> {
@@ -120,6 +124,7 @@ impl Lane {
             link_header: link_header(&headers),
             ip_headers: [ip_header, if six { ip_header + IPV6_FRAGMENT_HEADER } else { ip_header }],
             listens,
+            datagram: None,
             path_mtu: least.filter(|_| six),
         }
     }

@@ -68,6 +68,30 @@ fn chance_loses_and_delays_packets_behind_the_wire_as_written() {
     assert_eq!(sound.source("flow").map(|flow| flow.lost.packets), Some(0));
 }
 
+/// Of a datagram that its sender cuts nothing is goodput unless all of it arrives.
+#[test]
+fn a_datagram_in_pieces_counts_once_all_of_it_is_there() {
+    let goodput = |loss: &str| {
+        let links = line(&[
+            ("1 Gbit/s", "0 s", ""),
+            ("1 Gbit/s", "5 ms", &format!("loss = \"{loss}\"")),
+            ("1 Gbit/s", "0 s", ""),
+        ]);
+        let report = simulate(&format!(
+            "duration = \"10 s\"\n{links}[[source]]\nname = \"flow\"\nfrom = \"n0\"\nto = \"n3\"\n\
+             kind = \"ttcp\"\ntransport = \"udp\"\nbuffers = 5000\nlength = \"8 KiB\"\n\
+             rate = \"100 Mbit/s\"\n"
+        ));
+        report.source("flow").expect("it is declared").goodput_bps as f64 * 10.0 / 8.0 / 8192.0
+    };
+    assert_eq!(goodput("0 %"), 5000.0);
+    for (loss, part) in [("5 %", 0.05), ("50 %", 0.5f64)] {
+        let (found, expected) = (goodput(loss), 5000.0 * (1.0 - part).powi(6));
+        assert!((found - found.round()).abs() < 0.001, "whole datagrams: {found}");
+        assert!((found - expected).abs() < 5.0 * expected.sqrt(), "{loss}: {found}, {expected}");
+    }
+}
+
 /// A receiver of Linux's tells a sender of Linux's of reordering, which learns to wait.
 #[test]
 fn tcp_takes_reordering_for_reordering_and_loss_for_loss() {

@@ -312,8 +312,8 @@ const VOIP: &[Row] = &[
 ];
 const VIDEO: &[Row] = &[
     ("bitrate", RATE, "1 Mbit/s", "The mean, of the pictures without headers."),
-    ("pictures", MANY, "25", "Pictures a second."),
-    ("group", MANY, "12", "Pictures from one first picture to the next."),
+    ("pictures", What::Number(1, 1000), "25", "Pictures a second."),
+    ("group", What::Number(1, 1000), "12", "Pictures from one first picture to the next."),
     ("i_ratio", What::Fraction, "5", "How many times as long the first picture is, 1 to 1000."),
     (
         "distribution",
