@@ -79,17 +79,20 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
     let queued: u64 = ways.iter().map(|way| queued(&way.policy.link, way.pool)).sum();
     let ring = deployment.service.ring.map_or(0, |ring| ring.get());
     let page = deployment.web.map_or((0, 0), |_| page(ring, leaves));
+    let built = built(deployment);
+    let left = (2 * (built + read)).min(CHANGES_LEFT_MAX);
     let mut parts = vec![
         Part { name: "forwarder", bytes: PROGRAM_BYTES },
         Part { name: "keeper", bytes: KEEPER_BYTES },
         Part { name: "frame pools", bytes: pools },
         Part { name: "rings of the ports", bytes: rings },
-        Part { name: "classes", bytes: built(deployment) },
+        Part { name: "classes", bytes: built },
         Part { name: "classes that join", bytes: rehearsals(deployment) },
         Part { name: "queued packets", bytes: queued },
         Part { name: "queues of flows", bytes: ways.iter().map(flows).sum() },
         Part { name: "reading the files", bytes: read },
         Part { name: "texts of changes", bytes: texts(&files) },
+        Part { name: "left by changes", bytes: left },
         Part { name: "status for a reader", bytes: leaves * STATUS_BYTES },
         Part { name: "rates and delays", bytes: ways.iter().map(windows).sum() },
         Part { name: "record kept by `ring`", bytes: History::bytes_for(ring, loops) },
@@ -206,6 +209,9 @@ const SERIES_BYTES: u64 = 3 << 20;
 const SERIES_MAX: u64 = 128 << 20;
 /// A deployment's own text, and the entry of a change beside its texts.
 const DEPLOYMENT_BYTES: u64 = 4096;
+/// What the allocators keep of what changes were made with, at most: with 1000 classes and 120
+/// changes up to 15 MB, and as much again for other machines.
+const CHANGES_LEFT_MAX: u64 = 32 << 20;
 /// Reading a class, once, in the forwarder: its text, the parsed document, findings.
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.
