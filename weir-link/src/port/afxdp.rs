@@ -362,8 +362,13 @@ impl AfXdp {
             // What the kernel did not take must not be sent whenever the cable is back.
             self.close();
         }
-        self.begin(Duration::ZERO).map_err(|error| error.cause)?;
-        Ok(if is_running { PortState::Up } else { PortState::Down })
+        let begun = self.begin(Duration::ZERO);
+        if !is_running {
+            // Its former sockets may still be closing; the next look tries again.
+            return Ok(PortState::Down);
+        }
+        begun.map_err(|error| error.cause)?;
+        Ok(PortState::Up)
     }
 
     /// Has frames come, if they do not and are wanted. Sockets that frames of the MTU no longer fit
