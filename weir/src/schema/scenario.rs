@@ -332,8 +332,8 @@ const FETCHED: &[Row] = &[
         "udp",
         "With `tcp` or `quic`, whose keys hold then, a player fetches it; without `packet`, `rate`.",
     ),
-    ("segment", TIME, "4 s", "With `tcp` or `quic`: what the player asks for at once."),
-    ("buffer", TIME, "30 s", "With `tcp` or `quic`: what the player holds at most."),
+    ("segment", TIME, "4 s", "With `tcp` or `quic`: how much of the film one request fetches."),
+    ("buffer", TIME, "30 s", "With `tcp` or `quic`: how much the player holds at most."),
 ];
 const WEB: &[Row] = &[
     ("pages", MANY, "10", "Pages of a session."),
