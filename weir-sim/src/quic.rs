@@ -180,7 +180,8 @@ impl Connection {
     fn check_confirmed(&mut self, now: Instant) {
         let Some(until) = self.progress.confirmed_by else { return };
         let Some((_, connection)) = &self.hosts[Side::Sender as usize].connection else { return };
-        if !self.progress.is_open && !connection.is_handshaking() {
+        let may_send = !connection.is_handshaking() && !connection.is_closed();
+        if !self.progress.is_open && may_send {
             self.progress.is_open = true;
             self.done.established += 1;
         }

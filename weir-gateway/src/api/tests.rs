@@ -345,7 +345,9 @@ fn a_refused_client_has_a_cause() {
     check(&web, "GET /events HTTP/1.1|Host: evil.example||", Some(Cause::Foreign));
     // The link refuses this one, and tells of it.
     check(&local, "GET /status?limit=100001 HTTP/1.1|Host: a||", None);
-    assert_eq!(scene.refused.lock().expect("no panic").len(), 1);
+    let refused = || scene.refused.lock().expect("no panic");
+    until("the link tells of the refusal", || !refused().is_empty()).expect("it tells");
+    assert_eq!(refused().len(), 1);
 }
 
 #[test]
