@@ -55,6 +55,8 @@ pub enum MapKind {
     Hash,
     /// Keys are indices of four bytes; all entries exist and begin as zeros.
     Array,
+    /// As `Array`, and a process may map its entries into its memory (Linux 5.5).
+    Shared,
     /// Values are AF_XDP sockets, set as descriptors of four bytes; keys are indices.
     Sockets,
 }
@@ -128,13 +130,13 @@ impl Map {
         let attributes = MapCreate {
             map_type: match kind {
                 MapKind::Hash => 1,
-                MapKind::Array => 2,
+                MapKind::Array | MapKind::Shared => 2,
                 MapKind::Sockets => 17,
             },
             key_size: key_len as u32,
             value_size: value_len as u32,
             max_entries: entries as u32,
-            flags: 0,
+            flags: if kind == MapKind::Shared { MAPPABLE } else { 0 },
             inner_map_fd: 0,
             numa_node: 0,
             name: name_bytes(name),
@@ -143,6 +145,15 @@ impl Map {
         let failed = |cause| with_cure(format!("make the BPF map `{name}`"), cause);
         Ok(Self { fd: made.map_err(failed)?, key_len, value_len })
     }
+
+    /// Makes a map of words of four bytes, by index, which a process may map into its memory: they
+    /// are [`Map::SHARED_STRIDE`] bytes apart there.
+    pub fn shared(name: &str, entries: usize) -> Result<Self> {
+        Self::new(MapKind::Shared, name, 4, 4, entries)
+    }
+
+    /// The bytes from one entry of a shared map to the next: the kernel aligns each to eight.
+    pub const SHARED_STRIDE: usize = 8;
 
     /// Makes a map of AF_XDP sockets, by index.
     pub fn sockets(name: &str, entries: usize) -> Result<Self> {
@@ -400,6 +411,8 @@ fn call<T: Attributes>(command: c_long, attributes: &mut T) -> io::Result<i32> {
 /// Only for structures with the layout of a command's part of `union bpf_attr`.
 unsafe trait Attributes {}
 
+/// <linux/bpf.h>, `BPF_F_MMAPABLE`.
+const MAPPABLE: u32 = 1 << 10;
 const MAP_CREATE: c_long = 0;
 const MAP_LOOKUP: c_long = 1;
 const MAP_UPDATE: c_long = 2;

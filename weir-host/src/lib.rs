@@ -28,6 +28,7 @@ pub mod privilege;
 pub mod probe;
 pub mod process;
 pub mod realtime;
+pub mod robust;
 pub mod rsvp;
 pub mod sandbox;
 pub mod signals;

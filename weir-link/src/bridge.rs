@@ -33,6 +33,7 @@ use crate::status::{
 use watch::Watch;
 use weir_host::carrier::CarrierPass;
 use weir_host::error::{Result, SystemError};
+use weir_host::robust::Word;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
 /// The most ports of one bridge.
@@ -199,6 +200,9 @@ pub struct Bridge {
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
     inbox_of_changes: Option<Inbox>,
+    /// What the loop holds while the intake is open, so that the kernel carries frames on as soon
+    /// as it dies.
+    word: Option<Word>,
 }
 
 /// The index of the lane from one port to another.
@@ -257,7 +261,13 @@ impl Bridge {
             followed: None,
             taps: None,
             inbox_of_changes: None,
+            word: None,
         })
+    }
+
+    /// Has the loop hold this word while its intake is open.
+    pub fn hold_while_open(&mut self, word: Word) {
+        self.word = Some(word);
     }
 
     /// Returns what the operator should see to at the interfaces, each with its cure.
@@ -281,6 +291,8 @@ impl Bridge {
             pin_to_cpu(cpu)?;
         }
         set_exact_timers()?;
+        let word = self.word.clone();
+        let _watched = word.as_ref().map(Word::watch).transpose()?;
         let mut descriptors = self.descriptors(wake);
         let mut waiter = Waiter::new(self.wait, &descriptors);
         let mut publisher = Publisher::new(self);
@@ -384,10 +396,13 @@ impl Bridge {
         self.followed = Some(wish);
         self.is_beginning |= wish.open && !self.intake;
         self.intake = wish.open;
+        // Never held while another bridge may take frames.
+        self.word.iter().filter(|_| !wish.open).for_each(Word::release);
         let mut by_all = true;
         for port in &mut self.ports {
             by_all &= port.port.set_intake(wish.open).is_ok();
         }
+        self.word.iter().filter(|_| wish.open).for_each(Word::hold);
         intake.report(Done { number: wish.number, is_open: wish.open, by_all });
         true
     }

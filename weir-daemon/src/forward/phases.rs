@@ -38,6 +38,7 @@ use weir_host::channel::Channel;
 use weir_host::error::{Result, SystemError};
 use weir_host::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_host::realtime;
+use weir_host::robust;
 use weir_host::sandbox::{self, Dropped, Entered, SandboxConfig, User};
 use weir_host::signals::{Asked, Signals};
 use weir_host::watch::{self, Bell};
@@ -166,6 +167,10 @@ impl Unprivileged {
         let through = |config: BridgeConfig| Bridge::open(config.through(&courier));
         let opened: Result<Vec<_>> = configs.into_iter().map(through).collect();
         let mut bridges = opened?;
+        if let Some(deaths) = descriptors.pop() {
+            let words = robust::words(deaths.as_fd())?;
+            bridges.iter_mut().zip(words).for_each(|(bridge, word)| bridge.hold_while_open(word));
+        }
         warnings.extend(bridges.iter().flat_map(Bridge::warnings));
         let (reporter, log) = events::log();
         bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));

@@ -23,8 +23,9 @@ pub enum Command {
     /// The first message: what to read, once privileges are given up. The reply is
     /// [`Report::Read`].
     Read(Box<Task>),
-    /// The second one, if nothing was wrong: the ports may be opened. Its descriptor is the
-    /// listener of the control socket.
+    /// The second one, if nothing was wrong: the ports may be opened. Its last descriptor is the
+    /// listener of the control socket. With `on_exit = "open"` there is one before it, the map of
+    /// the words that the loops hold ([`weir_host::robust`]).
     Open(Box<Opening>),
     /// The claim of an interface, to hold with its descriptors, so that it outlives a keeper that
     /// dies.

@@ -40,7 +40,7 @@ use weir_link::deploy;
 use weir_link::events::{self, Kind};
 use weir_link::port::PortConfig;
 use weir_link::status::Status;
-use weir_policy::deployment::Deployment;
+use weir_policy::deployment::{Deployment, OnExit};
 
 /// What a keeper keeps.
 pub struct Keeper<'a> {
@@ -535,11 +535,15 @@ impl Shell<'_> {
     }
 
     fn open_ports(&mut self, index: usize) -> Result<(), String> {
-        let Keeper { plan, ports, socket, claim, .. } = &mut self.keeper;
+        let Keeper { deployment, plan, ports, socket, claim, .. } = &mut self.keeper;
         let (others, forwarder) = self.forwarders.split_at_mut(index);
         let opening = Opening { history: plan.history.clone() };
         let beside = (ports.clone(), others.last().map(|other| &other.desk));
-        let opened = forwarder[0].open(opening, socket.listener.as_fd(), beside);
+        // What is open as soon as a loop dies must be wished now: a claim may be of former files.
+        let is_wished = deployment.service.on_exit == OnExit::Open;
+        let deaths = claim.deaths().filter(|_| is_wished);
+        let descriptors: Vec<_> = deaths.into_iter().chain([socket.listener.as_fd()]).collect();
+        let opened = forwarder[0].open(opening, &descriptors, beside);
         let opened = opened.and_then(|()| forwarder[0].give_claim(claim));
         opened.map_err(|error| error.to_string())
     }

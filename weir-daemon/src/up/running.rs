@@ -119,14 +119,14 @@ impl Running {
     pub fn open(
         &mut self,
         opening: Opening,
-        listener: BorrowedFd<'_>,
+        descriptors: &[BorrowedFd<'_>],
         (ports, other): (Vec<PortConfig>, Option<&Desk>),
     ) -> Result<()> {
         self.desk = match other {
             Some(other) => Desk::beside(other, ports)?,
             None => Desk::new(ports),
         };
-        self.commands.send(&Command::Open(Box::new(opening)), &[listener])?;
+        self.commands.send(&Command::Open(Box::new(opening)), descriptors)?;
         self.give_spare()
     }
 

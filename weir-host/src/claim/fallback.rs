@@ -6,19 +6,28 @@
 //! while it is open a frame for another machine leaves by the other ports of its bridge, unshaped.
 //! So one write turns all ports over at once, and it works while this process does nothing else.
 //!
+//! The loop of each bridge holds a word ([`crate::robust`]) while its intake is open. When it dies
+//! the kernel marks that, and the program opens for the bridge with the next frame: the keeper,
+//! which hears of the end of a process once its memory and sockets are released, need not act.
+//!
 //! What the kernel's bridge would keep is dropped too: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two
 //! ports the reserved groups but that of spanning trees, so that others still find loops. Nothing
 //! is learned: with more than two ports each frame goes to all of the others.
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use crate::bpf::{Code, Cond, Function, Label, Map, MapKind, Op, Reg, Width};
 use crate::error::Result;
 use crate::netlink::Mac;
+use crate::robust::{OWNER_DIED, WORDS_MAX};
 
 /// Whether the programs of a claim pass frames on; closed at first.
 #[derive(Debug)]
 pub(super) struct Switch {
     map: Map,
+    /// For each bridge whether the loop that forwarded for it died.
+    deaths: Map,
 }
 
 /// Where the frames of one port go while the switch is open.
@@ -28,16 +37,30 @@ pub(super) struct Ways {
     pub(super) to: Vec<u32>,
     /// The addresses of all ports of the bridge.
     pub(super) own: Vec<Mac>,
+    /// The number of the bridge.
+    pub(super) bridge: usize,
 }
 
 impl Switch {
     pub(super) fn new() -> Result<Self> {
-        Ok(Self { map: Map::new(MapKind::Array, "weir_open", 4, 4, 1)? })
+        let map = Map::new(MapKind::Array, "weir_open", 4, 4, 1)?;
+        Ok(Self { map, deaths: Map::shared("weir_deaths", WORDS_MAX)? })
     }
 
-    /// Opens or closes it for all programs at once.
+    /// Opens or closes it for all programs at once; closed, it has forgotten every death.
     pub(super) fn set(&self, is_open: bool) -> Result<()> {
+        if !is_open {
+            let numbers = 0..WORDS_MAX as u32;
+            numbers
+                .map(|number| self.deaths.set(&number.to_ne_bytes(), &[0; 4]))
+                .collect::<Result<()>>()?;
+        }
         self.map.set(&0u32.to_ne_bytes(), &u32::from(is_open).to_ne_bytes())
+    }
+
+    /// Returns the map of the words that a forwarder's loops hold.
+    pub(super) fn deaths(&self) -> BorrowedFd<'_> {
+        self.deaths.as_fd()
     }
 
     /// Returns the program of a port with these ways.
@@ -45,7 +68,7 @@ impl Switch {
         let mut code = Code::new();
         let drop = code.label();
         code.set(Reg::R6, Reg::R1);
-        self.check(&mut code, drop);
+        self.check(&mut code, ways.bridge, drop);
         check_destination(&mut code, ways, drop);
         match ways.to.as_slice() {
             [one] => {
@@ -65,14 +88,24 @@ impl Switch {
         code
     }
 
-    /// Leads to `drop` while the switch is closed.
-    fn check(&self, code: &mut Code, drop: Label) {
-        code.set(Reg::R2, 0).store(Width::Word, Reg::R10, -4, Reg::R2);
-        code.set(Reg::R2, Reg::R10).op(Op::Add, Reg::R2, -4);
-        code.set_map(Reg::R1, &self.map).call(Function::MapLookup);
-        code.jump_if(Reg::R0, Cond::Equal, 0, drop);
-        code.load(Width::Word, Reg::R2, Reg::R0, 0).jump_if(Reg::R2, Cond::Equal, 0, drop);
+    /// Leads to `drop` while the switch is closed and the loop of the bridge lives.
+    fn check(&self, code: &mut Code, bridge: usize, drop: Label) {
+        let open = code.label();
+        look_up(code, &self.map, 0, drop);
+        code.jump_if(Reg::R2, Cond::NotEqual, 0, open);
+        look_up(code, &self.deaths, bridge, drop);
+        code.op(Op::And, Reg::R2, OWNER_DIED as i32).jump_if(Reg::R2, Cond::Equal, 0, drop);
+        code.place(open);
     }
+}
+
+/// Loads a word of a map to R2; leads to `missing` if there is none.
+fn look_up(code: &mut Code, map: &Map, index: usize, missing: Label) {
+    code.set(Reg::R2, index as i32).store(Width::Word, Reg::R10, -4, Reg::R2);
+    code.set(Reg::R2, Reg::R10).op(Op::Add, Reg::R2, -4);
+    code.set_map(Reg::R1, map).call(Function::MapLookup);
+    code.jump_if(Reg::R0, Cond::Equal, 0, missing);
+    code.load(Width::Word, Reg::R2, Reg::R0, 0);
 }
 
 /// Leads frames for a port itself to `drop`, and those of reserved groups on a larger bridge.

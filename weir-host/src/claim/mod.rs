@@ -20,7 +20,7 @@ mod quiet;
 mod refusal;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 use weir_policy::deployment::{Deployment, OnExit, Side};
@@ -226,6 +226,13 @@ impl Claim {
         self.switch.as_ref().map_or(Ok(()), |switch| switch.set(open))
     }
 
+    /// Returns the map of the words ([`crate::robust`]) by which the kernel carries the frames of a
+    /// bridge on as soon as the loop that holds the bridge's word dies; closing the fallback
+    /// empties them. None where `on_exit` is "closed".
+    pub fn deaths(&self) -> Option<BorrowedFd<'_>> {
+        self.switch.as_ref().map(Switch::deaths)
+    }
+
     /// Makes [`Claim::fallback`] able to carry frames on, if the deployment says so now and did not
     /// before.
     ///
@@ -348,6 +355,7 @@ impl Claim {
         Ways {
             to: mates().map(|held| held.index).filter(|it| *it != self.held[at].index).collect(),
             own: mates().filter_map(|held| held.mac).collect(),
+            bridge: self.held[at].bridge,
         }
     }
 }

@@ -20,6 +20,7 @@ use raw::Raw;
 use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_host::netlink::{Mac, VethEnd};
 use weir_host::netns::{self, NetNs};
+use weir_host::robust::{self, Word};
 use weir_host::tap::{Side, Tap};
 use weir_host::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
@@ -32,6 +33,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 const TESTS: &[Test] = &[
     ("traffic_passes_both_ways_only_while_it_is_open", traffic_passes_only_while_open),
+    ("it_opens_as_soon_as_the_loop_of_its_bridge_dies", it_opens_as_soon_as_the_loop_dies),
     ("no_frame_comes_twice_when_it_takes_over_and_hands_back", no_frame_comes_twice),
     ("a_bridge_of_three_ports_is_a_hub", a_bridge_of_three_ports_is_a_hub),
     ("bridges_stay_apart", bridges_stay_apart),
@@ -111,6 +113,38 @@ fn traffic_passes_only_while_open() -> Outcome {
     drop(claim);
     let after = testbed.weir.run(|| programs(LEFT))??;
     if (state, after) == (1, 0) { Ok(()) } else { Err(format!("{state}, then {after}").into()) }
+}
+
+/// Nobody calls [`Claim::fallback`]: the kernel itself marks the word of a thread that ended.
+fn it_opens_as_soon_as_the_loop_dies() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let claim = claim(&testbed, BOTH)?;
+    let words = robust::words(claim.deaths().ok_or("it may open")?)?;
+    let mut probe = Probe::new(ends(&testbed, Host::ip4))?;
+    // Threads of other bridges, and one that let go, open nothing.
+    let dies = |word: &Word| -> Outcome {
+        thread::scope(|scope| {
+            scope
+                .spawn(|| word.watch().map(|watched| (word.hold(), watched)).map(std::mem::forget))
+                .join()
+        })
+        .expect("no panic")?;
+        Ok(())
+    };
+    for round in 0..3 {
+        dies(&words[1])?;
+        thread::scope(|scope| {
+            scope.spawn(|| words[0].watch().map(|_watched| words[0].hold())).join()
+        })
+        .expect("no panic")?;
+        probe.send();
+        dies(&words[0])?;
+        probe.expect(&format!("of those sent after the death, round {round}"))?;
+        claim.fallback(false)?;
+    }
+    probe.send();
+    claim.fallback(true)?;
+    probe.expect("of those sent while it is open: a death that was forgotten let none pass before")
 }
 
 /// Numbered datagrams between two hosts, a hundred each way at a time.

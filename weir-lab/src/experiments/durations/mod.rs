@@ -68,13 +68,13 @@ const CASES: &[Case] = &[
     },
     Case {
         subject: "a killed forwarder, open: the kernel carries frames meanwhile",
-        goal: Some(Duration::from_secs(1)),
+        goal: Some(Duration::from_millis(60)),
         plan: |plan| plan.deployment("on_exit = \"open\""),
         happens: |scene| replaced(scene, "KILL"),
     },
     Case {
         subject: "a killed forwarder, open, and none is to be started",
-        goal: Some(Duration::from_secs(1)),
+        goal: Some(Duration::from_millis(60)),
         plan: |plan| plan.deployment("on_exit = \"open\"\nrestart = \"never\""),
         happens: carried_on,
     },
