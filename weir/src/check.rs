@@ -7,6 +7,8 @@ use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use weir_daemon::keeper::found::Found;
+use weir_daemon::up::api;
+use weir_gateway::site;
 use weir_link::deploy;
 use weir_link::memory::{self, Part};
 use weir_policy::deployment::{Deployment, Direction};
@@ -46,7 +48,7 @@ struct Checked<'a, F> {
     /// What `weir up` needs at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
-    /// Files, and the user, that `weir up` would miss on this machine.
+    /// Files, and the user, that `weir up` would miss or refuse on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<String>,
 }
@@ -162,17 +164,19 @@ fn check_deployment(
     };
     let files = plan.map(deploy::missing).unwrap_or_default();
     let user = plan.and_then(deploy::missing_user);
+    let api = plan.and_then(|plan| api::read(plan, site::check).err());
+    let api = api.map(|why| format!("`weir up` will not start: {why}"));
     if output.format == Format::Json {
         let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
         let memory = Some(memory);
-        let missing = files.into_iter().chain(user).collect();
+        let missing = files.into_iter().chain(user).chain(api).collect();
         output.json(&Checked { memory, missing, ..checked(name, "deployment", outcome, bounds) });
         return Exit::Clean;
     }
     let exit = print_all(output, (name, "deployment"), outcome, rows);
     output.text(&memory.to_string());
     files.iter().for_each(|text| output.text(&format!("note: {text}\n")));
-    user.iter().for_each(|text| output.text(&format!("warning: {text}\n")));
+    user.iter().chain(&api).for_each(|text| output.text(&format!("warning: {text}\n")));
     exit
 }
 

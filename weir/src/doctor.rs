@@ -5,6 +5,8 @@ use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use weir_daemon::up::api;
+use weir_gateway::site;
 use weir_link::doctor::{Facts, Finding, Level, Wakeup, Wanted, examine};
 use weir_link::memory;
 use weir_policy::deployment;
@@ -110,7 +112,9 @@ fn wanted(path: &Path, output: &Output) -> Result<Wanted, Exit> {
         return Err(kind::refuse(output, (&name, &bytes), Kind::Deployment, &outcome));
     }
     let deployment = outcome.plan.expect("without errors there is a plan");
-    Ok(Wanted::of(&deployment, memory::forecast(&deployment, memory::mtu_now).total()))
+    let memory = memory::forecast(&deployment, memory::mtu_now).total();
+    let refused = api::read(&deployment, site::check).err();
+    Ok(Wanted { refused, ..Wanted::of(&deployment, memory) })
 }
 
 /// Prints a finding, and its cure on a line of its own.

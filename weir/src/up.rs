@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weir_daemon::events::write::Form;
 use weir_daemon::keeper::found::Found;
+use weir_daemon::up::api;
 use weir_daemon::up::console::{Console, Start};
 use weir_daemon::up::reading::{Checked, Reading};
 use weir_daemon::up::{self, End, UpConfig};
@@ -18,7 +19,7 @@ use weir_link::status::Status;
 /// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
 /// SIGINT or SIGTERM.
 ///
-/// Exits 1 with findings and starts nothing if the deployment or a policy is wrong. JSON has one
+/// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has one
 /// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
 #[derive(clap::Args)]
 pub struct Up {
@@ -48,12 +49,19 @@ impl Run for Up {
             return kind::refuse_found(output, named, Kind::Deployment, found);
         }
         findings(found, &reading.name, output);
+        let deployment = reading.outline.plan.as_ref().expect("without errors there is a plan");
+        let api = match api::read(deployment, site::check) {
+            Ok(api) => api,
+            // A service that starts again and again would not cure that.
+            Err(why) => return output.fault(&why),
+        };
         let is_json = output.format == Format::Json;
         let config = UpConfig {
             path: self.deployment,
             take: self.take,
             ends_with: self.ends_with,
             form: if is_json { Form::Json } else { Form::Text },
+            api,
             check_api: site::check,
         };
         match up::keep(checked, config, &Printed(output)) {

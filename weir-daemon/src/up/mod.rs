@@ -25,6 +25,7 @@ use reading::Checked;
 use rsvp::Reservations;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use weir_control::gateway::Api;
 use weir_control::places::{Places, PrivateFolder};
 use weir_host::claim::{Claim, ClaimConfig};
 use weir_host::error::SystemError;
@@ -48,7 +49,9 @@ pub struct UpConfig {
     pub ends_with: Option<u32>,
     /// How events are written.
     pub form: Form,
-    /// Checks the files of an API.
+    /// The files of its API, if it has one.
+    pub api: Option<Api>,
+    /// Checks them when they are read again.
     pub check_api: api::Check,
 }
 
@@ -91,7 +94,7 @@ pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result
         keeper: std::process::id(),
         owner: process::user(),
         history,
-        api: api::read(&deployment, config.check_api)?,
+        api: config.api,
     };
     tell_changes(&mut plan, console);
     let socket = match listener {

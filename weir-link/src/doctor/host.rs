@@ -119,7 +119,12 @@ fn files(_facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     let finding = |text: &String| {
         Finding::new(Level::Warning, text).cured("make it, or name another in the deployment")
     };
-    wanted.missing.iter().map(finding).collect()
+    let refused = |why: &String| {
+        let cure = "mend the file, or name another in the deployment";
+        Finding::new(Level::Problem, why).cured(cure)
+    };
+    let missing = wanted.missing.iter().map(finding);
+    missing.chain(wanted.refused.iter().map(refused)).collect()
 }
 
 fn attempt(tried: &Attempt, what: &str, level: Level, cure: &str) -> Vec<Finding> {

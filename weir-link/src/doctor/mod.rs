@@ -79,6 +79,8 @@ pub struct Wanted {
     pub is_real_time: bool,
     /// The files that it needs and that are missing.
     pub missing: Vec<String>,
+    /// Why a file of its API would be refused, with the cure.
+    pub refused: Option<String>,
     /// The user as which the forwarder runs.
     pub user: Option<String>,
 }
@@ -117,6 +119,7 @@ impl Wanted {
             fails_open: deployment.service.on_exit == OnExit::Open,
             is_real_time: deployment.service.priority == Priority::Realtime,
             missing: deploy::missing(deployment),
+            refused: None,
             user: deployment.service.user.clone(),
         }
     }

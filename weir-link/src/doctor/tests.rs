@@ -275,6 +275,8 @@ const ROWS: &[Row] = &[
         check: "interrupts", level: Level::Good, text: "CPU 0-1" },
     Row { files: &[], change: |_, wanted| wanted.missing = vec!["no folder `x`".to_owned()],
         check: "files", level: Level::Warning, text: "no folder" },
+    Row { files: &[], change: |_, wanted| wanted.refused = Some("everybody may read".to_owned()),
+        check: "files", level: Level::Problem, text: "everybody" },
     Row { files: &[("sys/class/net/eth7/queues/rx-0/rps_cpus", "00000000,00000003\n")],
         change: AS_IS, check: "interrupts", level: Level::Note, text: "RPS" },
 ];

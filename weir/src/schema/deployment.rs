@@ -124,7 +124,7 @@ fn service() -> Value {
         "on_exit": described(
             json!({ "enum": ["closed", "open"] }), "closed; open with `host`",
             "What becomes of traffic while the process that forwards is dead: nothing passes, or \
-                the kernel carries it on, unshaped, from about 0.2 s after the death. A stop that \
+                the kernel carries it on, unshaped, from a few milliseconds after the death. A stop that \
                 you ask for ends the traffic all the same. `open` takes Linux 6.6 and root.",
         ),
         "drain": ranged(drain, "200 ms", "0 s to 10 s"),

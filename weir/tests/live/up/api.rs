@@ -104,12 +104,20 @@ fn tokens_have_rights() -> Outcome {
 fn bad_tokens_start_nothing() -> Outcome {
     let scene = scene()?;
     let path = scene.path("token");
+    let refused = |part: &str| -> Outcome {
+        let text = fails(&scene, "link.toml", 1)?.stderr;
+        assert!(text.contains(part), "{part}: {text}");
+        for (verb, status) in [("check", 0), ("doctor", 1)] {
+            let said = scene.weir_inside(&[verb, "link.toml"])?;
+            assert_eq!(said.status.code(), Some(status), "{verb}: {said:?}");
+            assert!(said.stdout.contains(part), "{verb}, {part}: {}", said.stdout);
+        }
+        Ok(())
+    };
     let check = |mode: u32, token: &str, part: &str| -> Outcome {
         fs::write(&path, token)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
-        let text = fails(&scene, "link.toml", 2)?.stderr;
-        assert!(text.contains(part), "{part}: {text}");
-        Ok(())
+        refused(part)
     };
     check(0o644, TOKEN, "everybody may read")?;
     check(0o600, &TOKEN[1..], "at least 32")?;
@@ -118,9 +126,7 @@ fn bad_tokens_start_nothing() -> Outcome {
     fs::remove_file(&path)?;
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)?;
-    let text = fails(&scene, "link.toml", 2)?.stderr;
-    assert!(text.contains("regular file"), "{text}");
-    Ok(())
+    refused("regular file")
 }
 
 /// A gateway that answers nobody while many ask, and then one that is killed: frames pass, the
