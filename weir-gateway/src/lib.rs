@@ -44,7 +44,7 @@ pub fn of_file(path: &Path) -> Result<Arc<dyn Source>, String> {
         return Ok(Arc::new(report::Report::open(path)?));
     }
     Err(format!(
-        "{} is no record and no report: `weir record` and `weir snapshot` write records, `weir sim \
+        "{} is no record and no report: `weir record` writes records, `weir sim \
          SCENARIO --bins 1s --json FILE` writes a report",
         path.display()
     ))

@@ -8,8 +8,10 @@ use weir_control::printable::printable_lines;
 use weir_control::protocol::PCAPNG;
 use weir_gateway::api;
 
-/// Sends one request of the API to a running link over its control socket, and prints the answer;
-/// without a path, the description of all requests (OpenAPI).
+/// Sends one request of the API to a running link, and prints the answer.
+///
+/// It goes over the control socket. Without a path it prints the description of all requests
+/// (OpenAPI).
 ///
 /// docs/api.md describes requests, answers and limits.
 #[derive(clap::Args)]
@@ -33,9 +35,9 @@ impl Run for Api {
         let method = if self.post.is_some() { "POST" } else { "GET" };
         let body = self.post.unwrap_or_default();
         match socket.and_then(|socket| api::ask(&socket, method, &self.path, &body)) {
-            Ok(response) if response.kind == PCAPNG => output.refuse(
-                "the answer is a record; `weir record` and `weir snapshot` write it to a file",
-            ),
+            Ok(response) if response.kind == PCAPNG => {
+                output.refuse("the answer is a record; `weir record` writes it to a file")
+            }
             Ok(response) => {
                 let text = printable_lines(&String::from_utf8_lossy(&response.body));
                 output.text(&format!("{text}\n"));

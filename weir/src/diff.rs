@@ -9,8 +9,10 @@ use weir_policy::diff::{Difference, text};
 use weir_policy::policy::{self, Policy};
 use weir_policy::render;
 
-/// Compares the effects of two policies: which packets go to another class, which guarantees
-/// change, and which other values are written differently.
+/// Compares the effects of two policies.
+///
+/// It says which packets go to another class, which guarantees change, and which other values are
+/// written differently.
 ///
 /// Exits 0 if nothing changes, 1 if something does or a policy has errors, 2 if a file
 /// cannot be read.

@@ -11,8 +11,9 @@ use weir_link::doctor::{Facts, Finding, Level, Wakeup, Wanted, examine};
 use weir_link::memory;
 use weir_policy::deployment;
 
-/// Says what this host allows and what to do about the rest: privileges, kernel, interfaces,
-/// settings, processors, and how late threads wake.
+/// Says what this host lacks for a running link, and what to do about it.
+///
+/// It looks at privileges, kernel, interfaces, settings, processors, and how late threads wake.
 ///
 /// It changes nothing and runs none of the commands that it names; what has to be tried is tried in
 /// a private network. With a deployment it judges what that needs. Takes about a second.

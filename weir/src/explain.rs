@@ -15,8 +15,10 @@ use weir_trace::explain::SLOWEST_MAX;
 use weir_trace::load::{self, Load};
 use weir_trace::remedy::{self, Bounds, Remedies};
 
-/// Explains a record of a running link: why packets waited, who borrowed, what was dropped, and
-/// what single change would have kept a promise that broke.
+/// Explains why packets of a record waited or were dropped, and what would have kept a promise.
+///
+/// It says which class each packet waited for, which borrowed, what was dropped, and what single
+/// change would have kept a promise that broke.
 ///
 /// Of a link, a record is taken first (`weir record`). Promises are the `[[promise]]` tables of the
 /// policy, the `delay` of its classes, the rates that its scheduler guarantees, and those of
@@ -27,7 +29,7 @@ use weir_trace::remedy::{self, Bounds, Remedies};
 #[derive(clap::Args)]
 #[command(override_usage = "weir explain [OPTIONS] <NAME|RECORD>")]
 pub struct Explain {
-    /// A file of `weir record` or `weir snapshot`, or else the name of a running link.
+    /// A file of `weir record`, or else the name of a running link.
     #[arg(value_name = "NAME|RECORD")]
     what: PathBuf,
     /// The control socket of the link, instead of the one found by its name.

@@ -21,7 +21,7 @@ use weir_trace::load::Edit;
 /// record or a value cannot be set. docs/record.md describes the output.
 #[derive(clap::Args)]
 pub struct Fork {
-    /// A file of `weir record` or `weir snapshot`.
+    /// A file of `weir record`.
     #[arg(value_name = "RECORD")]
     record: PathBuf,
     /// The moment, from the beginning of the record: 3s.

@@ -9,7 +9,7 @@ mod change;
 mod kind;
 mod python;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use output::{Exit, Format, Output};
 use std::process::ExitCode;
 use weir_cli::{input, output, picture, whole_file};
@@ -25,71 +25,90 @@ trait Run {
     fn run(self, output: &Output) -> Exit;
 }
 
-/// Declares the verbs: `file::Type,` for each. The help of a verb is the doc comment of its type.
+/// Declares the verbs by groups: `file::Type,` for each. The help of a verb is the doc comment of
+/// its type. A verb that only Weir itself starts is hidden, in whatever group.
 macro_rules! verbs {
-    ($($module:ident::$name:ident,)*) => {
-        $(mod $module;)*
+    ($($group:literal: $($module:ident::$name:ident,)*;)*) => {
+        $($(mod $module;)*)*
 
         /// The verbs, each with its arguments.
         #[derive(clap::Subcommand)]
         enum Verb {
-            $($name($module::$name),)*
+            $($($name($module::$name),)*)*
         }
 
         impl Run for Verb {
             fn run(self, output: &Output) -> Exit {
                 match self {
-                    $(Verb::$name(verb) => verb.run(output),)*
+                    $($(Verb::$name(verb) => verb.run(output),)*)*
                 }
             }
         }
+
+        /// The groups of verbs, in the order of the help.
+        const GROUPS: &[(&str, &[&str])] = &[$(($group, &[$(stringify!($module),)*]),)*];
     };
 }
 
 verbs! {
-    init::Init,
-    check::Check,
-    doctor::Doctor,
-    import::Import,
-    export::Export,
-    convert::Convert,
-    schema::Schema,
-    diff::Diff,
-    test::Test,
-    replay::Replay,
-    explain::Explain,
-    fork::Fork,
-    sim::Sim,
-    up::Up,
-    forward::Forward,
-    gateway::Gateway,
-    rsvp::Rsvp,
-    restart::Restart,
-    set::Set,
-    class::Class,
-    reload::Reload,
-    confirm::Confirm,
-    rollback::Rollback,
-    log::Log,
-    status::Status,
-    top::Top,
-    view::View,
-    api::Api,
-    record::Record,
-    snapshot::Snapshot,
-    send::Send,
-    recv::Recv,
-    reserve::Reserve,
-    measure::Measure,
-    calibrate::Calibrate,
-    bench::Bench,
-    compare::Compare,
-    sweep::Sweep,
-    tune::Tune,
-    lab::Lab,
-    demo::Demo,
-    completions::Completions,
-    man::Man,
+    "Write a policy":
+        init::Init,
+        check::Check,
+        diff::Diff,
+        convert::Convert,
+        import::Import,
+        export::Export,
+        schema::Schema,
+    ;
+    "Try it":
+        demo::Demo,
+        sim::Sim,
+        test::Test,
+        replay::Replay,
+        compare::Compare,
+        sweep::Sweep,
+        tune::Tune,
+    ;
+    "Run it":
+        doctor::Doctor,
+        up::Up,
+        forward::Forward,
+        gateway::Gateway,
+        rsvp::Rsvp,
+        restart::Restart,
+        status::Status,
+        top::Top,
+        view::View,
+        api::Api,
+        reserve::Reserve,
+    ;
+    "Change it":
+        set::Set,
+        reload::Reload,
+        class::Class,
+        log::Log,
+        confirm::Confirm,
+        rollback::Rollback,
+    ;
+    "Look back":
+        record::Record,
+        explain::Explain,
+        fork::Fork,
+    ;
+    "Measure":
+        send::Send,
+        recv::Recv,
+        measure::Measure,
+        calibrate::Calibrate,
+        bench::Bench,
+    ;
+    "Papers":
+        lab::Lab,
+    ;
+    "Weir itself":
+        completions::Completions,
+        man::Man,
+    ;
 }
 
 /// Link sharing that is proved before it is deployed.
@@ -107,13 +126,32 @@ struct Command {
 /// Exits with the verb's code, and 2 on wrong arguments.
 fn main() -> ExitCode {
     weir_host::pages::keep_released();
-    let command = match Command::try_parse() {
+    let matches = grouped(Command::command()).try_get_matches();
+    let command = match matches.and_then(|matches| Command::from_arg_matches(&matches)) {
         Ok(command) => command,
         Err(error) => return weir_cli::usage::explain(&error),
     };
     let output = Output::new(command.format);
     let exit = command.verb.run(&output);
     output.end(exit).into()
+}
+
+/// Has the help list the verbs by groups.
+fn grouped(command: clap::Command) -> clap::Command {
+    let mut text = String::new();
+    for (group, verbs) in GROUPS {
+        text += &format!("\n{group}:\n");
+        for name in *verbs {
+            let verb = command.find_subcommand(name).filter(|verb| !verb.is_hide_set());
+            if let Some(about) = verb.and_then(clap::Command::get_about) {
+                text += &format!("  {name:<12} {about}\n");
+            }
+        }
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{text}\n\
+         Options:\n{{options}}{{after-help}}"
+    ))
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 done, and the input has errors, a promise or claim \

@@ -16,7 +16,7 @@ use weir_control::protocol::Request;
 use weir_host::signals::StopSignal;
 use weir_trace::record::{End, Fate, RecordFault, RecordReader, Step};
 
-/// Records what a running link does, until Ctrl-C or for a time.
+/// Records what a running link does, until Ctrl-C or for a time, or what it did of late.
 ///
 /// The file has every call that the schedulers got and what came of it. `weir replay --record`
 /// makes it again and compares; Wireshark and `weir sim --from` read its frames. It holds the first
@@ -38,13 +38,18 @@ pub struct Record {
     /// Record for so long, in seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
+    /// Write what the link did of late, and end: it must keep that, by `ring = "64 MiB"` in
+    /// `[deployment]`.
+    #[arg(long, conflicts_with = "seconds")]
+    last: bool,
 }
 
 impl Run for Record {
     fn run(self, output: &Output) -> Exit {
         let for_ms = self.seconds.map(|seconds| u64::from(seconds) * 1000);
         let link = Link { name: self.name, control: self.control };
-        save(&link, &Request::Record { for_ms }, &self.output, output)
+        let request = if self.last { Request::Snapshot {} } else { Request::Record { for_ms } };
+        save(&link, &request, &self.output, output)
     }
 }
 

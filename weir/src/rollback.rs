@@ -5,8 +5,9 @@ use crate::change::{self, Options};
 use crate::output::{Exit, Output};
 use weir_control::protocol::Request;
 
-/// Undoes the last change of a running link that still stands, or goes back to the policies after
-/// an older one.
+/// Undoes the last change of a running link, or goes back to what an older one left.
+///
+/// The last change is the last one that still stands.
 #[derive(clap::Args)]
 #[command(override_usage = "weir rollback [OPTIONS] <NAME|--control <SOCKET>> [NUMBER]")]
 pub struct Rollback {

@@ -23,8 +23,9 @@ use weir_link::status::{
 use weir_policy::deployment;
 use weir_policy::table::{Table, millis};
 
-/// Shows the counters of a running link: ports, classes, delays, drops; without a name, which links
-/// run.
+/// Shows the counters of a running link; without a name, which links run.
+///
+/// They are those of ports and classes, with delays and drops.
 ///
 /// Counters and means are since the start, other rates of the last second; docs/status.md describes
 /// each.

@@ -33,8 +33,10 @@ use weir_control::places::Places;
 use weir_control::protocol::{Answer, CLASSES_MAX, Query, Request};
 use weir_host::signals::StopSignal;
 
-/// Shows a running link on one screen, each second: rates against shares and ceilings, borrowing,
-/// losses and delays of every class, and reservations by RSVP where the link takes any.
+/// Shows a running link on one screen, each second.
+///
+/// It has rates against shares and ceilings, borrowing, losses and delays of every class, and
+/// reservations by RSVP where the link takes any.
 ///
 /// Keys move in the tree of classes, fold, sort and filter it; `?` lists them. With NO_COLOR set it
 /// draws without colours.

@@ -16,8 +16,9 @@ use weir_daemon::up::{self, End, UpConfig};
 use weir_gateway::site;
 use weir_link::status::Status;
 
-/// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
-/// SIGINT or SIGTERM.
+/// Runs a deployment: bridges interfaces, or shapes one where it stands.
+///
+/// Each direction has a policy. It runs until SIGINT or SIGTERM.
 ///
 /// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has one
 /// object a line, with `event`: finding, note, warning, started, and stopped with the last status.

@@ -23,8 +23,9 @@ use weir_gateway::site::Web;
 use weir_gateway::source::Source;
 use weir_host::signals::StopSignal;
 
-/// Shows a running link in the browser: its classes, their delays and losses over time, and what
-/// can be tuned; or a record of a link, or a report of a simulation.
+/// Shows a running link, a record of one, or a report of a simulation in the browser.
+///
+/// The page has the classes, their delays and losses over time, and what can be tuned.
 ///
 /// Prints the address of the page with its token, and serves it until Ctrl-C. If the link itself
 /// serves a page (`web` in its deployment), the address of that one is printed instead.
@@ -32,7 +33,7 @@ use weir_host::signals::StopSignal;
 #[derive(clap::Args)]
 #[command(override_usage = "weir view [OPTIONS] <NAME|RECORD|REPORT|--control <SOCKET>>")]
 pub struct View {
-    /// The name of the deployment; or a file of `weir record` or `weir snapshot`, or of
+    /// The name of the deployment; or a file of `weir record`, or of
     /// `weir sim --bins 1s --json FILE`. Needed unless there is a `--control`.
     #[arg(required_unless_present = "control", value_name = "NAME|RECORD|REPORT")]
     shown: Option<String>,

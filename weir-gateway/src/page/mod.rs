@@ -161,7 +161,7 @@ impl Page {
     ) -> Result<Response, Fault> {
         let route = call.and_then(|call| call.route);
         if route.is_some_and(|route| route.follows.is_some()) {
-            let text = "records are not passed on; use `weir record` or `weir snapshot`";
+            let text = "records are not passed on; use `weir record`";
             return Err(Fault::new(404, text));
         }
         expect(call.map_or(Right::Read, |call| call.right), asking)?;

@@ -53,7 +53,7 @@ fn fetch(contact: &dyn Contact) -> Result<Vec<u8>, Fault> {
             409,
             format!(
                 "the ring of the link has more than {} MiB, which the page does not read; make \
-                 `ring` smaller, or use `weir snapshot` and `weir view FILE`",
+                 `ring` smaller, or use `weir record --last` and `weir view FILE`",
                 BYTES_MAX >> 20
             ),
         ));

@@ -160,7 +160,7 @@ fn service() -> Value {
         "ring": ranged(
             quantity(
                 &[Dimension::Bytes],
-                "How much is kept of what the link did of late, for `weir snapshot`; in memory.",
+                "How much is kept of what the link did of late, for `weir record --last`; in memory.",
             ),
             "nothing; 64 MiB with `web`", "8 MiB to 4 GiB",
         ),

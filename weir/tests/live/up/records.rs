@@ -169,7 +169,7 @@ fn a_snapshot_replays() -> Outcome {
     let flood = Flood::start(&scene.testbed, 64)?;
     let offered = |status: &Status| class_at(status, 1).offered.packets;
     scene.await_status("the ring is full", |status| offered(status) > 100_000)?;
-    let arguments = ["snapshot", "--control", "weir.sock", "-o", "r.pcapng"];
+    let arguments = ["record", "--last", "--control", "weir.sock", "-o", "r.pcapng"];
     let (output, saved) = run(&scene, &arguments)?;
     drop(flood);
     assert!(output.status.success(), "{output:?}");
@@ -184,7 +184,7 @@ fn a_snapshot_replays() -> Outcome {
 
 /// A record goes down a pipe as well, and what is said of it goes elsewhere.
 fn to_standard_output(scene: &Scene) -> Outcome {
-    let to_pipe = ["snapshot", "--control", "weir.sock", "-o", "-"];
+    let to_pipe = ["record", "--last", "--control", "weir.sock", "-o", "-"];
     // A record is no text.
     let output = scene.command(&to_pipe).output()?;
     let text = String::from_utf8_lossy(&output.stderr);
