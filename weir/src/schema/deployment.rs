@@ -124,8 +124,8 @@ fn service() -> Value {
         "on_exit": described(
             json!({ "enum": ["closed", "open"] }), "closed; open with `host`",
             "What becomes of traffic while the process that forwards is dead: nothing passes, or \
-                the kernel carries it on, unshaped, from a few milliseconds after the death. A stop that \
-                you ask for ends the traffic all the same. `open` takes Linux 6.6 and root.",
+                the kernel carries it on, unshaped, from a few milliseconds after the death. A \
+                stop that you ask for ends the traffic all the same. `open` takes Linux 6.6 and root.",
         ),
         "drain": ranged(drain, "200 ms", "0 s to 10 s"),
         "restart": word(&["always", "never"], "Whether a forwarder that died is started again."),
@@ -160,7 +160,8 @@ fn service() -> Value {
         "ring": ranged(
             quantity(
                 &[Dimension::Bytes],
-                "How much is kept of what the link did of late, for `weir record --last`; in memory.",
+                "How much is kept of what the link did of late, for `weir record --last`; in \
+                memory.",
             ),
             "nothing; 64 MiB with `web`", "8 MiB to 4 GiB",
         ),
