@@ -22,10 +22,11 @@ TOOLS := fmt clippy
 demo bench: NEEDED := cc:build-essential
 demo bench: TOOLS :=
 # A package is made where dpkg is.
-deb: NEEDED := cc:build-essential objdump:binutils dpkg-deb:dpkg
-deb: TOOLS :=
+deb release: NEEDED := cc:build-essential objdump:binutils dpkg-deb:dpkg
+deb release: TOOLS :=
+release: NEEDED += git:git python3:python3-venv
 
-.PHONY: help test demo bench figures deb setup
+.PHONY: help test demo bench figures deb release setup
 
 help:
 	@echo 'make test    set up what is missing, then every check: style, laws, fuzzing, docs (15 minutes), or STEPS="tidy test"'
@@ -33,6 +34,7 @@ help:
 	@echo 'make bench   cost per packet of every scheduler on this machine'
 	@echo 'make figures every figure of README and docs with its goal and verdict (hours), or PARTS="bench live"'
 	@echo 'make deb     a Debian package with the service and the lab, in target/deb (tested by make test)'
+	@echo 'make release what a user downloads, with sums, in target/release-files: programs, package, Python module, source'
 	@echo 'make setup   only install what is missing; says what it installs'
 
 # `cargo xtask ci --list` names the steps.
@@ -53,6 +55,11 @@ deb: setup
 	@mkdir -p "$${CARGO_TARGET_DIR:-target}/deb"
 	@built="$${CARGO_TARGET_DIR:-target}/release"; \
 	    dist/deb.sh "$$built/weir" "$${CARGO_TARGET_DIR:-target}/deb" "$$built/weir-lab"
+
+release: setup
+	$(CARGO) build --locked --release --package weir --package weir-lab --features weir/full
+	@built="$${CARGO_TARGET_DIR:-target}/release"; \
+	    dist/release.sh "$$built/weir" "$$built/weir-lab" "$${CARGO_TARGET_DIR:-target}/release-files"
 
 # `cargo xtask figures --list` names the parts.
 figures: setup
