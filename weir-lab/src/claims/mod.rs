@@ -14,6 +14,7 @@ mod measured;
 mod run;
 mod sheet;
 mod shelf;
+mod table;
 
 pub use decide::{Decided, Decision, Reading, decide};
 pub use fact::{Fact, FactKind};
