@@ -6,6 +6,7 @@
 //! verdict. So a claim can be read and changed without its code, and no code can change a claim.
 
 mod decide;
+mod extends;
 mod fact;
 mod fifo;
 mod judge;

@@ -298,7 +298,7 @@ impl Sheet {
 }
 
 /// Returns the number of the line in which this byte is.
-fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
