@@ -83,9 +83,8 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When there is no such file, it cannot be extended, or a `$name` is left without a value.
     pub fn filled(&self, file: &str, values: &[(&str, &str)]) -> Result<String, String> {
-        let text = extends::extended(&self.path(file)?, &|path| {
-            Ok(fill(shelf::text_at(path)?, values))
-        })?;
+        let text =
+            extends::extended(&self.path(file)?, &|path| Ok(fill(shelf::text_at(path)?, values)))?;
         match text.find('$') {
             None if self.fifo => Ok(fifo::instead(&text)),
             None => Ok(text),

@@ -1,7 +1,8 @@
 //! Claims as a table: `[[claims]]` gives what its rows share, `columns` names what differs, and
 //! each of `rows` is a claim. `docs/lab-format.md` describes it.
 //!
-//! Texts of the table have columns in braces. A column that none of them has is a key of the claim.
+//! Texts of the table have columns in braces. A column that none of them has is a key of the claim. A
+//! row may end with keys of its own.
 
 use super::sheet::Claim;
 use serde::Deserialize;
@@ -93,7 +94,11 @@ impl Claims {
     }
 
     /// Returns the claim of a row.
-    fn claim(&self, cells: &[Value]) -> Result<Claim, String> {
+    fn claim(&self, row: &[Value]) -> Result<Claim, String> {
+        let (cells, mut claim) = match row.split_last() {
+            Some((Value::Table(own), cells)) => (cells, own.clone()),
+            _ => (row, Table::new()),
+        };
         if cells.len() != self.columns.len() {
             return Err(format!(
                 "the row has {} cells, but `columns` names {}: {}; write a cell for each",
@@ -102,16 +107,21 @@ impl Claims {
                 self.columns.join(", ")
             ));
         }
-        let mut claim = Table::new();
         for (column, cell) in self.columns.iter().zip(cells) {
-            let is_left_out = cell.as_str() == Some("");
-            if self.is_key(column) && !is_left_out {
-                claim.insert(column.clone(), cell.clone());
+            if self.is_key(column) {
+                let twice = claim.insert(column.clone(), cell.clone());
+                if twice.is_some() {
+                    return Err(format!(
+                        "`{column}` is a column and a key of the row; remove one of them"
+                    ));
+                }
             }
         }
         for (key, value) in &self.common {
-            let value = self.fill(value, cells).map_err(|error| format!("`{key}` {error}"))?;
-            claim.insert(key.clone(), value);
+            if !claim.contains_key(key) {
+                let value = self.fill(value, cells).map_err(|error| format!("`{key}` {error}"))?;
+                claim.insert(key.clone(), value);
+            }
         }
         Claim::deserialize(claim.into_deserializer())
             .map_err(|error: toml::de::Error| error.message().to_owned())
@@ -133,7 +143,9 @@ impl Claims {
         let (mut filled, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').ok_or_else(|| {
-                format!("has a `{{` without `}}` in `{text}`; write the name of a column, then `}}`")
+                format!(
+                    "has a `{{` without `}}` in `{text}`; write the name of a column, then `}}`"
+                )
             })?;
             let place = self.columns.iter().position(|column| column == name);
             let cell = &cells[place.ok_or_else(|| {
@@ -238,14 +250,25 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_alone_takes_the_cell_over_and_an_empty_cell_leaves_its_key_out() {
+    fn a_placeholder_alone_takes_the_cell_over() {
         check(
             "id = \"{id}\"\nsays = \"{id}\"\nfigure = \"{id}\"\nat_least = \"{least}\"\n\
-             columns = [\"id\", \"least\", \"at_most\"]\n\
-             rows = [[\"a\", 1, \"\"], [\"b\", \"c\", 2]]",
+             columns = [\"id\", \"least\"]\nrows = [[\"a\", 1], [\"b\", \"c\"]]",
             &[
                 "id = \"a\"\nsays = \"a\"\nfigure = \"a\"\nat_least = 1",
-                "id = \"b\"\nsays = \"b\"\nfigure = \"b\"\nat_least = \"c\"\nat_most = 2",
+                "id = \"b\"\nsays = \"b\"\nfigure = \"b\"\nat_least = \"c\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn keys_of_a_row_are_added_and_go_before_those_of_the_table() {
+        check(
+            "says = \"{id}\"\nfigure = \"a\"\nat_least = 1\nid = \"{id}\"\ncolumns = [\"id\"]\n\
+             rows = [[\"a\", { at_least = 2, at_most = 3 }], [\"b\", { says = \"{\" }]]",
+            &[
+                "id = \"a\"\nsays = \"a\"\nfigure = \"a\"\nat_least = 2\nat_most = 3",
+                "id = \"b\"\nsays = \"{\"\nfigure = \"a\"\nat_least = 1",
             ],
         );
     }
@@ -270,11 +293,8 @@ mod tests {
             )
         };
         let claim = "id = \"b\"\nsays = \"a\"\nfigure = \"a\"\nat_least = 1\n";
-        let text = format!(
-            "{}[[claim]]\n{COMMON}{claim}[[claims]]\n{COMMON}{}",
-            row("c"),
-            row("a")
-        );
+        let text =
+            format!("{}[[claim]]\n{COMMON}{claim}[[claims]]\n{COMMON}{}", row("c"), row("a"));
         let ids = read(&text).map(|sheet| {
             sheet.claims.into_iter().map(|claim| claim.id).collect::<Vec<_>>().join(" ")
         });
@@ -331,8 +351,12 @@ mod tests {
                 "line 13: invalid type: string \"b\", expected f64",
             ),
             (
-                "columns = [\"id\"]\nrows = [[\"a\"],\n[\"\"]]",
+                "columns = [\"times\"]\nrows = [[1, { id = \"a\" }],\n[1]]",
                 "line 14: missing field `id`",
+            ),
+            (
+                "columns = [\"id\"]\nrows = [[\"a\", { id = \"b\" }]]",
+                "line 13: `id` is a column and a key of the row; remove one of them",
             ),
             (
                 "columns = [\"id\"]\nrows = [[\"a\"],\n[\"a\"]]",
