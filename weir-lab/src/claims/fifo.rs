@@ -16,12 +16,11 @@ pub fn instead(text: &str) -> String {
         let key = line.split('=').next().unwrap_or_default().trim();
         let key = key.strip_prefix("class.").unwrap_or(key);
         let is_row = key.starts_with('{');
+        let is_kept = key != scheduler && (!of_class || KEPT.contains(&key));
         if key == "scheduler" {
             scheduler = line.split('"').nth(1).unwrap_or_default().to_owned();
             lines.push("scheduler = \"fifo\"");
-        } else if is_row || !line.contains('=') {
-            lines.push(line);
-        } else if key != scheduler && (!of_class || KEPT.contains(&key)) {
+        } else if is_row || is_kept || !line.contains('=') {
             lines.push(line);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::kind::RowKind;
 use super::table;
+use serde::de::IntoDeserializer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
@@ -274,6 +275,13 @@ impl Sheet {
             starts.into_iter().flatten().map(|claim| claim.span().start).collect();
         let rows = table::take_rows(file.get_mut())
             .map_err(|fault| format!("line {}: {}", line_of(text, fault.at), fault.message))?;
+        let claim = |(at, keys): (usize, toml::Table)| {
+            let claim = Claim::deserialize(keys.into_deserializer());
+            claim.map(|claim| (at, claim)).map_err(|error: toml::de::Error| {
+                format!("line {}: {}", line_of(text, at), error.message())
+            })
+        };
+        let rows = rows.into_iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let mut sheet = Sheet::deserialize(toml::de::Deserializer::from(file)).map_err(told)?;
         let single = starts.into_iter().zip(std::mem::take(&mut sheet.claims));
         let mut placed: Vec<(usize, Claim)> = single.chain(rows).collect();

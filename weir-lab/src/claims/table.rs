@@ -1,12 +1,10 @@
 //! Claims as a table: `[[claims]]` gives what its rows share, `columns` names what differs, and
 //! each of `rows` is a claim. `docs/lab-format.md` describes it.
 //!
-//! Texts of the table have columns in braces. A column that none of them has is a key of the claim. A
-//! row may end with keys of its own.
+//! Texts of the table have columns in braces. A column that none of them has is a key of the claim.
+//! A row may end with keys of its own.
 
-use super::sheet::Claim;
 use serde::Deserialize;
-use serde::de::IntoDeserializer;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
@@ -28,12 +26,12 @@ struct Claims {
     at: usize,
 }
 
-/// Removes the tables of claims from a sheet and returns their rows in order, each with the byte at
-/// which it begins.
+/// Removes the tables of claims from a sheet and returns the keys of each row's claim, in order,
+/// with the byte at which the row begins.
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) fn take_rows(sheet: &mut DeTable<'_>) -> Result<Vec<(usize, Claim)>, Fault> {
+pub(super) fn take_rows(sheet: &mut DeTable<'_>) -> Result<Vec<(usize, Table)>, Fault> {
     let Some(tables) = sheet.remove("claims") else { return Ok(Vec::new()) };
     let at = tables.span().start;
     let DeValue::Array(tables) = tables.into_inner() else {
@@ -93,8 +91,8 @@ impl Claims {
         !self.common.values().any(|value| mentions(value, &part))
     }
 
-    /// Returns the claim of a row.
-    fn claim(&self, row: &[Value]) -> Result<Claim, String> {
+    /// Returns the keys of the claim that a row stands for.
+    fn claim(&self, row: &[Value]) -> Result<Table, String> {
         let (cells, mut claim) = match row.split_last() {
             Some((Value::Table(own), cells)) => (cells, own.clone()),
             _ => (row, Table::new()),
@@ -123,8 +121,7 @@ impl Claims {
                 claim.insert(key.clone(), value);
             }
         }
-        Claim::deserialize(claim.into_deserializer())
-            .map_err(|error: toml::de::Error| error.message().to_owned())
+        Ok(claim)
     }
 
     /// Returns a value of the table with cells in place of columns in braces.
