@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
-    let text = run.filled("scenario.toml", &[])?;
+    let text = run.text("scenario.toml")?;
     let scenario = scenario::parse(text.as_bytes(), "scenario.toml", &run.sheet.id)?;
     let sent = match run.era {
         Era::Historic => network::run(&scenario)?,

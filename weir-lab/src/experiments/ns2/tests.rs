@@ -13,7 +13,7 @@ fn builtin(id: &str) -> Scenario {
     let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
     let sheets = shelf.select(id);
     let run = Run { sheet: sheets[0], era: Era::Historic, seed: 1, fifo: false };
-    let text = run.filled("scenario.toml", &[]).expect("it has one");
+    let text = run.text("scenario.toml").expect("it has one");
     scenario::parse(text.as_bytes(), id, id).expect("it reads")
 }
 
