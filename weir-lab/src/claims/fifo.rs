@@ -7,21 +7,29 @@ pub fn instead(text: &str) -> String {
     let (mut lines, mut of_class, mut scheduler) = (Vec::new(), false, String::new());
     for line in text.lines() {
         if line.starts_with('[') {
-            of_class = line.starts_with("[class.") || line.contains(".class.");
+            let has = |word: &str| {
+                line.starts_with(&format!("[{word}.")) || line.contains(&format!(".{word}."))
+            };
+            of_class = has("class") || has("template");
         }
+        // A template writes the keys of its classes as `class.rate`.
         let key = line.split('=').next().unwrap_or_default().trim();
+        let key = key.strip_prefix("class.").unwrap_or(key);
+        let is_row = key.starts_with('{');
+        let is_kept = key != scheduler && (!of_class || KEPT.contains(&key));
         if key == "scheduler" {
             scheduler = line.split('"').nth(1).unwrap_or_default().to_owned();
             lines.push("scheduler = \"fifo\"");
-        } else if !(line.contains('=') && (key == scheduler || of_class && !KEPT.contains(&key))) {
+        } else if is_row || is_kept || !line.contains('=') {
             lines.push(line);
         }
     }
     lines.join("\n")
 }
 
-/// The keys of a class that say which packets it has and what holds them.
-const KEPT: [&str; 3] = ["match", "default", "queue"];
+/// The keys of a class that say which packets it has and what holds them, and those of a template
+/// that say which classes there are.
+const KEPT: [&str; 6] = ["match", "default", "queue", "list", "name", "join"];
 
 #[cfg(test)]
 mod tests {
@@ -36,5 +44,13 @@ mod tests {
                         [link.policy.class.a]\ndefault = true\n\n[[source]]\n\
                         rate = \"3 Mbit/s\"";
         assert_eq!(instead(text), expected);
+    }
+
+    #[test]
+    fn a_template_keeps_its_list_and_what_says_which_packets_its_classes_have() {
+        let text = "[policy.template.c]\nlist = [\n    { n = \"1\", port = \"11\" },\n]\n\
+                    name = \"c{n}\"\nclass.rate = \"1 Mbit/s\"\n\
+                    class.match = [{ dport = \"{port}\" }]";
+        assert_eq!(instead(text), text.replace("class.rate = \"1 Mbit/s\"\n", ""));
     }
 }

@@ -6,6 +6,7 @@
 //! verdict. So a claim can be read and changed without its code, and no code can change a claim.
 
 mod decide;
+mod extends;
 mod fact;
 mod fifo;
 mod judge;
@@ -14,6 +15,7 @@ mod measured;
 mod run;
 mod sheet;
 mod shelf;
+mod table;
 
 pub use decide::{Decided, Decision, Reading, decide};
 pub use fact::{Fact, FactKind};

@@ -1,5 +1,6 @@
 //! Runs experiments on all cores; the results do not depend on the number of cores.
 
+use super::extends;
 use super::fifo;
 use super::judge::{Judged, judge, judge_on_sound};
 use super::measured::Measured;
@@ -64,29 +65,26 @@ pub struct Outcome<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Returns the text of a file in the experiment's folder.
+    /// Returns the text of a file in the experiment's folder or in its paper's, as it is written.
     ///
     /// # Errors
     /// When there is none.
     pub fn text(&self, file: &str) -> Result<&'static str, String> {
-        shelf::text(&format!("{}/{}", self.sheet.paper, self.sheet.id), file)
+        shelf::text_at(&self.path(file)?)
     }
 
-    /// Returns the text with each `$name` replaced by its value.
+    fn path(&self, file: &str) -> Result<String, String> {
+        let folder = format!("{}/{}", self.sheet.paper, self.sheet.id);
+        shelf::find(&folder, file, &|path| shelf::text_at(path).is_ok())
+    }
+
+    /// Returns the text, with what it extends, and each `$name` replaced by its value.
     ///
     /// # Errors
-    /// When there is no such file, or a `$name` is left without a value.
+    /// When there is no such file, it cannot be extended, or a `$name` is left without a value.
     pub fn filled(&self, file: &str, values: &[(&str, &str)]) -> Result<String, String> {
-        let text = self.text(file)?;
-        // Comments may mention the names that are replaced.
-        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let mut text = lines.collect::<Vec<_>>().join("\n");
-        // Longer names first, so that `$size` does not cut `$size_large`.
-        let mut values = values.to_vec();
-        values.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        for (name, value) in values {
-            text = text.replace(&format!("${name}"), value);
-        }
+        let text =
+            extends::extended(&self.path(file)?, &|path| Ok(fill(shelf::text_at(path)?, values)))?;
         match text.find('$') {
             None if self.fifo => Ok(fifo::instead(&text)),
             None => Ok(text),
@@ -125,6 +123,21 @@ impl<'a> Run<'a> {
         let value = self.sheet.settings.get(key).ok_or_else(|| format!("{place} is missing"))?;
         value.clone().try_into().map_err(|error| format!("{place}: {error}"))
     }
+}
+
+/// Returns the text with each `$name` replaced by its value.
+fn fill(text: &str, values: &[(&str, &str)]) -> String {
+    // Comments may mention the names that are replaced. The lines keep their numbers.
+    let is_comment = |line: &str| line.trim_start().starts_with('#');
+    let lines = text.lines().map(|line| if is_comment(line) { "" } else { line });
+    let mut text = lines.collect::<Vec<_>>().join("\n");
+    // Longer names first, so that `$size` does not cut `$size_large`.
+    let mut values = values.to_vec();
+    values.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    for (name, value) in values {
+        text = text.replace(&format!("${name}"), value);
+    }
+    text
 }
 
 impl Request<'_> {

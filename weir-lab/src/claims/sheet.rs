@@ -1,8 +1,11 @@
 //! The sheet of an experiment, `papers/PAPER/ID/claims.toml`. `docs/lab-format.md` has all keys.
 
 use super::kind::RowKind;
+use super::table;
+use serde::de::IntoDeserializer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use toml::de::DeTable;
 
 /// A paper, as in `papers/PAPER/paper.toml`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -252,24 +255,59 @@ impl Sheet {
     /// When the text is not a valid sheet, or a claim in it cannot be judged: which and why.
     pub fn parse(text: &str, paper: &str, id: &str) -> Result<Self, String> {
         let place = format!("papers/{paper}/{id}/claims.toml");
-        let mut sheet: Sheet = toml::from_str(text)
-            .map_err(|error| format!("{place}: {}", error.to_string().trim_end()))?;
+        let mut sheet = Self::read(text).map_err(|error| format!("{place}: {error}"))?;
         (sheet.id, sheet.paper) = (id.to_owned(), paper.to_owned());
-        let section = sheet.section.clone();
-        for (index, claim) in sheet.claims.iter_mut().enumerate() {
-            if claim.section.is_empty() {
-                claim.section.clone_from(&section);
-            }
-            claim.check().map_err(|fault| format!("{place}: claim {}: {fault}", index + 1))?;
+        if sheet.seeds == 0 {
+            return Err(format!("{place}: `seeds` must be at least 1"));
         }
-        let mut ids: Vec<&str> = sheet.claims.iter().map(|claim| claim.id.as_str()).collect();
-        ids.sort_unstable();
-        match ids.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("{place}: two claims are called `{}`", pair[0])),
-            None if sheet.seeds == 0 => Err(format!("{place}: `seeds` must be at least 1")),
-            None => Ok(sheet),
-        }
+        Ok(sheet)
     }
+
+    /// Reads a sheet with the rows of its tables, in the order of the file.
+    fn read(text: &str) -> Result<Self, String> {
+        let told = |mut error: toml::de::Error| {
+            error.set_input(Some(text));
+            error.to_string().trim_end().to_owned()
+        };
+        let mut file = DeTable::parse(text).map_err(told)?;
+        let starts = file.get_ref().get("claim").and_then(|claims| claims.get_ref().as_array());
+        let starts: Vec<usize> =
+            starts.into_iter().flatten().map(|claim| claim.span().start).collect();
+        let rows = table::take_rows(file.get_mut())
+            .map_err(|fault| format!("line {}: {}", line_of(text, fault.at), fault.message))?;
+        let claim = |(at, keys): (usize, toml::Table)| {
+            let claim = Claim::deserialize(keys.into_deserializer());
+            claim.map(|claim| (at, claim)).map_err(|error: toml::de::Error| {
+                format!("line {}: {}", line_of(text, at), error.message())
+            })
+        };
+        let rows = rows.into_iter().map(claim).collect::<Result<Vec<_>, _>>()?;
+        let mut sheet = Sheet::deserialize(toml::de::Deserializer::from(file)).map_err(told)?;
+        let single = starts.into_iter().zip(std::mem::take(&mut sheet.claims));
+        let mut placed: Vec<(usize, Claim)> = single.chain(rows).collect();
+        placed.sort_by_key(|(at, _)| *at);
+        let mut lines = BTreeMap::new();
+        for (at, mut claim) in placed {
+            let line = line_of(text, at);
+            if claim.section.is_empty() {
+                claim.section.clone_from(&sheet.section);
+            }
+            let Claim { id, .. } = &claim;
+            claim.check().map_err(|fault| format!("line {line}: claim `{id}`: {fault}"))?;
+            if let Some(first) = lines.insert(id.clone(), line) {
+                return Err(format!(
+                    "lines {first} and {line}: two claims are called `{id}`; rename one"
+                ));
+            }
+            sheet.claims.push(claim);
+        }
+        Ok(sheet)
+    }
+}
+
+/// Returns the number of the line in which this byte is.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 impl Claim {

@@ -121,9 +121,42 @@ fn order(id: &str) -> Vec<(String, u64)> {
 /// # Errors
 /// When there is none.
 pub(super) fn text(folder: &str, file: &str) -> Result<&'static str, String> {
-    let path = format!("{folder}/{file}");
-    let found = PAPERS.get_file(&path).and_then(include_dir::File::contents_utf8);
+    text_at(&format!("{folder}/{file}"))
+}
+
+/// Returns the text of the file at this path below `papers/`.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn text_at(path: &str) -> Result<&'static str, String> {
+    let found = PAPERS.get_file(path).and_then(include_dir::File::contents_utf8);
     found.ok_or_else(|| format!("there is no text papers/{path}"))
+}
+
+/// Returns the path below `papers/` of a file that a sheet or a file in `folder` names: in this
+/// folder, or else in the paper's around it; one that begins with `../` is only there.
+///
+/// # Errors
+/// When it `is_there` in neither.
+pub(super) fn find(
+    folder: &str,
+    file: &str,
+    is_there: &dyn Fn(&str) -> bool,
+) -> Result<String, String> {
+    let around = folder.rsplit_once('/').map(|(around, _)| around);
+    let above = |file: &str| around.map(|around| format!("{around}/{file}"));
+    let paths = match file.strip_prefix("../") {
+        Some(file) => Vec::from_iter(above(file)),
+        None => std::iter::once(format!("{folder}/{file}")).chain(above(file)).collect(),
+    };
+    if let Some(path) = paths.iter().find(|path| is_there(path)) {
+        return Ok(path.clone());
+    }
+    let names: Vec<String> = paths.iter().map(|path| format!("papers/{path}")).collect();
+    Err(match names.as_slice() {
+        [first, second] => format!("there is neither {first} nor {second}"),
+        names => format!("there is no {}", names.join("")),
+    })
 }
 
 /// Returns `SHEET/ID` of a row that a sheet names; it may do so for another sheet's.
