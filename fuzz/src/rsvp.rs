@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
-use weir_host::rsvp::ip::Headers;
+use weir_rsvp::ip::{self, Headers};
 use weir_rsvp::node::{
     Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
     Request, Route, Timers,
@@ -41,12 +41,12 @@ fn check_message(bytes: &[u8]) {
 
 /// The message of an IP packet lies within it, and a packet is read as it was written.
 fn check_packet(bytes: &[u8]) {
-    let Some(headers) = weir_host::rsvp::ip::read(bytes) else { return };
+    let Some(headers) = ip::read(bytes) else { return };
     let Headers { source, destination, ttl, alert, message } = headers;
     let (interface, bytes) = (InterfaceId(0), bytes[message].to_vec());
     let packet = Packet { interface, source, destination, ttl, alert, bytes };
-    let written = weir_host::rsvp::ip::write(&packet);
-    let read = weir_host::rsvp::ip::read(&written).expect("what was written can be read");
+    let written = ip::write(&packet);
+    let read = ip::read(&written).expect("what was written can be read");
     assert_eq!(written[read.message.clone()], packet.bytes);
     let message = read.message.clone();
     assert_eq!(read, Headers { source, destination, ttl, alert, message });

@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};
 use weir_core::classify::InterfaceId;
+use weir_rsvp::ip;
 use weir_rsvp::node::{Packet, Route, Routes};
 use weir_rsvp::wire::{Body, Message};
 
 use super::driver::{Network, Received};
-use super::ip;
 use super::routing::HostInterface;
 use crate::error::{Result, SystemError};
 use crate::fanout;

@@ -307,13 +307,7 @@ impl Node {
 
     /// Takes a message that means something only in a session that is known.
     fn take_known(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
-        let session = match &message.body {
-            Body::PathTear(tear) => tear.session,
-            Body::ResvTear(tear) => tear.session,
-            Body::PathErr(error) => error.session,
-            Body::ResvErr(error) => error.session,
-            _ => return,
-        };
+        let Some(session) = message.body.session() else { return };
         if !self.sessions.contains_key(&session) {
             self.out.counts.stray += 1;
             return;

@@ -11,7 +11,7 @@ use super::object::{Carried, HEADER as OBJECT_HEADER, Object, Parsed};
 use super::reader::Reader;
 use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Session, Style};
 use crate::integrity::Integrity;
-use crate::intserv::{Adspec, Flowspec, Tspec};
+use crate::intserv::{Adspec, Flowspec, Service, Tspec};
 
 /// A message.
 #[derive(Clone, PartialEq, Debug)]
@@ -213,6 +213,22 @@ pub const KINDS: [(u8, &str); 13] = [
     (CHALLENGE, "Integrity Challenge"),
     (RESPONSE, "Integrity Response"),
 ];
+
+impl Body {
+    /// Returns the session that it is about, if it is about one.
+    pub const fn session(&self) -> Option<Session> {
+        match self {
+            Body::Path(path) => Some(path.session),
+            Body::Resv(resv) => Some(resv.session),
+            Body::PathErr(error) => Some(error.session),
+            Body::ResvErr(error) => Some(error.session),
+            Body::PathTear(tear) => Some(tear.session),
+            Body::ResvTear(tear) => Some(tear.session),
+            Body::ResvConf(confirmation) => Some(confirmation.session),
+            _ => None,
+        }
+    }
+}
 
 impl Message {
     /// A message with this body and nothing else.
@@ -639,6 +655,20 @@ impl Resv {
 }
 
 impl Reservation {
+    /// Returns the rates of all its flowspecs, in bytes a second.
+    pub fn rate(&self) -> f64 {
+        self.flowspecs().map(|flowspec| f64::from(flowspec.rate())).sum()
+    }
+
+    /// Returns the service, if it has a flowspec.
+    pub fn service(&self) -> Option<Service> {
+        self.flowspecs().next().map(|flowspec| flowspec.service())
+    }
+
+    fn flowspecs(&self) -> impl Iterator<Item = &Flowspec> {
+        self.descriptors.iter().filter_map(|one| one.flowspec.as_ref())
+    }
+
     fn objects(&self, objects: &mut Vec<Object>) {
         objects.push(Object::Style(self.style));
         for descriptor in &self.descriptors {

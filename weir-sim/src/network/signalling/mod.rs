@@ -4,7 +4,7 @@
 //! The engine is the driver of the nodes ([`weir_rsvp::Node`]), as a router's process is of a live
 //! one: it carries messages, tells the time, and changes the classes of an outlet as traffic
 //! control asks. [`plan`] says who reserves what, `host` acts for the applications, `control` keeps
-//! the classes, `carrier` makes packets of messages. Invariant: nothing but messages tells a node
+//! the classes, `carrier` finds their way. Invariant: nothing but messages tells a node
 //! of another.
 
 mod built;
@@ -37,6 +37,7 @@ use weir_core::packet::Headers;
 use weir_core::queue::{Limit, QueuePlan};
 use weir_core::units::{Bytes, Instant, Rate};
 use weir_rsvp::intserv::{Characterization, Terms};
+use weir_rsvp::ip;
 use weir_rsvp::node::{
     Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
 };
@@ -181,9 +182,8 @@ impl<'a> Engine<'a> {
     pub(super) fn hear(&mut self, at: Instant, (node, outlet): (NodeId, OutletId), bytes: &[u8]) {
         let Some(mut signals) = self.signals.take() else { return };
         let interface = signals.ways.interface(outlet);
-        if let Some((header, message)) = carrier::opened(bytes) {
-            let carrier::Header { source, destination, ttl } = header;
-            let arrival = Arrival { interface, source, destination, ttl, bytes: message };
+        if let Some(ip::Headers { source, destination, ttl, message, .. }) = ip::read(bytes) {
+            let arrival = Arrival { interface, source, destination, ttl, bytes: &bytes[message] };
             let routes = signals.ways.at(node);
             signals.speakers[node.0 as usize].node.receive(at, arrival, &routes);
             self.poll(at, &mut signals, node);
@@ -238,7 +238,7 @@ impl<'a> Engine<'a> {
                 row.classify(outlet, &mut self.classifiers[outlet.index()], |interface| interface);
             }
         }
-        let bytes = carrier::packed(&packet);
+        let bytes = ip::write(&packet);
         let length = bytes.len() as u32 + row.link_header;
         let source = self.scenario.sources.len() as u32;
         let parcel = Parcel { source, lane, length, ..Parcel::default() };
