@@ -11,8 +11,8 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 use weir_rsvp::ip::{self, Headers};
 use weir_rsvp::node::{
-    Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
-    Request, Route, Timers,
+    Action, Arrival, Call, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet,
+    Poll, Request, Route, Timers,
 };
 use weir_rsvp::wire::{Cause, Message};
 
@@ -101,7 +101,7 @@ impl Router {
             bytes: &bytes,
         };
         self.poll();
-        self.node.receive(self.now, arrival, &route);
+        self.node.receive(Call::new(self.now, &route), arrival);
         self.poll();
     }
 
@@ -109,7 +109,7 @@ impl Router {
     fn poll(&mut self) {
         let mut actions = 0;
         loop {
-            let action = match self.node.poll(self.now, &route) {
+            let action = match self.node.poll(Call::new(self.now, &route)) {
                 Poll::Action(action) => action,
                 Poll::At(at) => {
                     assert!(at > self.now, "what is due was done");
@@ -134,7 +134,7 @@ impl Router {
                         self.installed.insert(flow, request);
                     }
                     // A flow that is gone by now is removed by a later action.
-                    self.node.answer(self.now, flow, answer, &route);
+                    self.node.answer(Call::new(self.now, &route), flow, answer);
                 }
                 Action::Event(_) => {}
             }

@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use weir_core::units::{Instant, Rate};
+use weir_core::units::Rate;
 
 use crate::intserv::{
     Adspec, Flowspec, LATENCY_UNKNOWN, Rspec, Terms, Tspec, queueing_delay_max, rate_for_delay,
 };
-use crate::node::{Claim, Node, Routes};
+use crate::node::{Call, Claim, Node};
 use crate::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 
 /// What a receiver asks for.
@@ -114,32 +114,27 @@ impl Receiver {
     ///
     /// # Errors
     /// When the path cannot give what is asked for, or the node refuses; the text says why.
-    pub fn claim(
-        &mut self,
-        now: Instant,
-        node: &mut Node,
-        routes: &dyn Routes,
-    ) -> Result<bool, String> {
+    pub fn claim(&mut self, call: Call<'_>, node: &mut Node) -> Result<bool, String> {
         let wanted = self.receiving.wanted(&self.senders)?;
         if wanted == self.asked && !self.lapsed {
             return Ok(false);
         }
         (self.asked, self.lapsed) = (wanted, false);
         let Some(Wanted { reservation, .. }) = self.asked.clone() else {
-            self.end(now, node, routes);
+            self.end(call, node);
             return Ok(true);
         };
         let (session, priority) = (self.session, self.receiving.priority);
         let claim = Claim { session, reservation, confirm: Some(self.own), priority };
-        node.reserve(now, claim, routes).map_err(|error| error.to_string())?;
+        node.reserve(call, claim).map_err(|error| error.to_string())?;
         Ok(true)
     }
 
     /// Reserves no more.
-    pub fn end(&mut self, now: Instant, node: &mut Node, routes: &dyn Routes) {
+    pub fn end(&mut self, call: Call<'_>, node: &mut Node) {
         self.asked = None;
         // What went with its sender need not go.
-        let _gone = node.release(now, self.session, routes);
+        let _gone = node.release(call, self.session);
     }
 }
 

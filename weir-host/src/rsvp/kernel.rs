@@ -35,11 +35,6 @@ impl KernelNetwork {
         Ok(Self { sockets, routing, buffer: vec![0; PACKET_BYTES_MAX], only: None })
     }
 
-    /// Returns the interfaces as they are now.
-    pub fn interfaces(&self) -> &[HostInterface] {
-        self.routing.interfaces()
-    }
-
     /// Shows from now on only messages of this session, and those that name none.
     ///
     /// A raw socket gets every message that comes to this host. Another program's reservation is
@@ -140,9 +135,8 @@ impl Network for KernelNetwork {
         self.routing.look()
     }
 
-    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
-        let interface = self.routing.interfaces().get(usize::from(interface.0));
-        interface.map_or_else(Vec::new, |interface| interface.addresses.clone())
+    fn interfaces(&self) -> &[HostInterface] {
+        self.routing.interfaces()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

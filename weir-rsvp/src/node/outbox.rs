@@ -15,16 +15,15 @@ use weir_core::units::{Duration, Instant};
 use super::action::{Action, Counts, Event, FlowId, Packet, Removal};
 use super::params::{InterfaceParams, NodeParams, Route, Routes};
 use crate::integrity::{Guard, Verdict};
-use crate::wire::{Body, Carried, EPOCH_MAX, Filter, Hop, Identified, Message, MessageId};
-use crate::wire::{Receipt, Session};
+use crate::wire::{Body, Carried, EPOCH_MAX, Identified, Message, MessageId, Receipt, Session};
 
 /// The time of a call, and the routes that hold then.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    pub now: Instant,
-    pub routes: &'a dyn Routes,
+    pub(super) now: Instant,
+    routes: &'a dyn Routes,
     /// Why flows go that go during the call.
-    pub removal: Removal,
+    pub(super) removal: Removal,
 }
 
 impl<'a> Call<'a> {
@@ -34,11 +33,11 @@ impl<'a> Call<'a> {
     }
 
     /// The same call, during which flows go for another reason.
-    pub fn because(self, removal: Removal) -> Self {
+    pub(super) fn because(self, removal: Removal) -> Self {
         Self { removal, ..self }
     }
 
-    pub fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
+    pub(super) fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
         self.routes.route(destination, source)
     }
 }
@@ -55,21 +54,11 @@ pub struct To {
     pub understood: bool,
 }
 
-/// The state that a message told a neighbour of, and whose refresh its identifier is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Owner {
-    /// A Path: the sender, and the interface.
-    Path(Session, Filter, InterfaceId),
-    /// A Resv: the previous hop.
-    Resv(Session, Hop),
-    /// A message that is never refreshed.
-    Once,
-}
-
 /// A message with an identifier.
 #[derive(Clone, Debug)]
 struct Sent {
-    owner: Owner,
+    /// The session whose state its identifier refreshes; none if it is never refreshed.
+    session: Option<Session>,
     /// The message, until it is acknowledged or given up.
     waiting: Option<Waiting>,
     /// The neighbour that acknowledged it.
@@ -260,7 +249,7 @@ impl Outbox {
         now: Instant,
         to: To,
         message: (Body, &[Carried]),
-        owner: Owner,
+        session: Option<Session>,
     ) -> Option<u32> {
         let (body, carried) = message;
         if !to.understood || self.again.len() >= self.params.limits.unacknowledged {
@@ -277,7 +266,7 @@ impl Outbox {
         let wait = self.params.timers.retransmit;
         let at = now.after(wait);
         let waiting = Some(Waiting { to, message, at, wait, attempts: 1 });
-        self.sent.insert(number, Sent { owner, waiting, receiver: None });
+        self.sent.insert(number, Sent { session, waiting, receiver: None });
         self.again.insert((at, number));
         Some(number)
     }
@@ -299,11 +288,11 @@ impl Outbox {
         true
     }
 
-    /// Takes what a neighbour says of this node's messages; returns what has to be told anew.
-    pub fn take_receipts(&mut self, source: IpAddr, receipts: &[Receipt]) -> Vec<Owner> {
+    /// Takes what a neighbour says of this node's messages; returns the sessions and numbers of
+    /// those that have to be told anew.
+    pub fn take_receipts(&mut self, source: IpAddr, receipts: &[Receipt]) -> Vec<(Session, u32)> {
         let mut unknown = Vec::new();
-        for receipt in receipts {
-            let (Receipt::Ack(id) | Receipt::Nack(id)) = *receipt;
+        for Receipt { id, known } in receipts {
             if id.epoch != self.epoch() {
                 continue;
             }
@@ -311,10 +300,10 @@ impl Outbox {
             if let Some(waiting) = sent.waiting.take() {
                 self.again.remove(&(waiting.at, id.number));
             }
-            if let Receipt::Nack(_) = receipt {
-                unknown.push(sent.owner);
+            if !known {
+                unknown.extend(sent.session.map(|session| (session, id.number)));
             }
-            if sent.owner == Owner::Once || matches!(receipt, Receipt::Nack(_)) {
+            if sent.session.is_none() || !known {
                 self.sent.remove(&id.number);
             } else {
                 sent.receiver = Some(source);
@@ -374,7 +363,7 @@ impl Outbox {
             let waiting = sent.waiting.as_mut().expect("a time belongs to a message that waits");
             if waiting.attempts >= attempts_max {
                 sent.waiting = None;
-                if sent.owner == Owner::Once {
+                if sent.session.is_none() {
                     self.sent.remove(&number);
                 }
                 continue;

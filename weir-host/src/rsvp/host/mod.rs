@@ -141,7 +141,7 @@ impl Host {
 
     /// Takes what came and carries out what is due; says what is new. Never waits.
     pub fn turn(&mut self) -> (Vec<Told>, Option<Instant>) {
-        self.driver.call(|node, _, _| node.raise_sequence(realtime_ns()));
+        self.driver.call(|node, _| node.raise_sequence(realtime_ns()));
         let turn = self.driver.turn(&mut AdmitAll);
         let mut deadline = turn.deadline;
         for event in turn.events {
@@ -211,16 +211,16 @@ impl Host {
     /// the neighbour acknowledges messages, it waits until it did, or was told three times.
     pub fn end(mut self) {
         let session = self.session;
-        self.driver.call(|node, now, routes| match &mut self.side {
+        self.driver.call(|node, call| match &mut self.side {
             Side::Sender(sender, _) => {
                 // What is not there need not go.
-                let _gone = node.withdraw(now, session, *sender, routes);
+                let _gone = node.withdraw(call, session, *sender);
             }
-            Side::Receiver(receiver) => receiver.end(now, node, routes),
+            Side::Receiver(receiver) => receiver.end(call, node),
         });
         let until = Self::now().after(LINGER);
         loop {
-            self.driver.call(|node, _, _| node.raise_sequence(realtime_ns()));
+            self.driver.call(|node, _| node.raise_sequence(realtime_ns()));
             let due = self.driver.turn(&mut AdmitAll).deadline;
             if self.driver.node().unacknowledged() == 0 || Self::now() >= until {
                 return;
@@ -250,11 +250,11 @@ impl Host {
                 self.stand(State::Accepted { by: Some(node) });
             }
             (Event::ResvError { error, .. }, Side::Receiver(_)) => {
-                let told::Refusal { by, code, value } = told::Refusal::of(&error);
                 if error.not_guilty {
-                    self.untold.push(Told::OtherRefused { by, code, value });
+                    let Cause { code, value } = error.cause;
+                    self.untold.push(Told::OtherRefused { by: error.node, code, value });
                 } else {
-                    self.stand(State::Refused { by, code, value });
+                    self.stand(State::refused(&error));
                 }
             }
             (Event::Reserved { reservation, .. }, Side::Sender(..)) => {
@@ -266,8 +266,7 @@ impl Host {
                 self.state = state;
             }
             (Event::PathError { error, .. }, Side::Sender(..)) => {
-                let told::Refusal { by, code, value } = told::Refusal::of(&error);
-                self.stand(State::Refused { by, code, value });
+                self.stand(State::refused(&error));
             }
             _ => {}
         }
@@ -284,7 +283,7 @@ impl Host {
     /// A receiver claims what is news. Returns whether a turn has to follow.
     fn claim(&mut self) -> bool {
         let Side::Receiver(receiver) = &mut self.side else { return false };
-        match self.driver.call(|node, now, routes| receiver.claim(now, node, routes)) {
+        match self.driver.call(|node, call| receiver.claim(call, node)) {
             Ok(false) => return false,
             Ok(true) => {
                 let asked = receiver.asked().cloned();
@@ -315,7 +314,7 @@ fn announce(
     tspec.bucket = tspec.bucket.max(tspec.packet_max as f32);
     let adspec = Some(Adspec::at_sender(BANDWIDTH_MAX, mtu));
     let announcement = Announcement { session, sender, tspec, adspec, ttl, police: true };
-    let done = driver.call(|node, now, routes| node.announce(now, announcement, routes));
+    let done = driver.call(|node, call| node.announce(call, announcement));
     done.map_err(|error| host_error("announce the flow", error, &tspec))?;
     Ok(tspec)
 }

@@ -122,16 +122,10 @@ pub enum Told {
     },
 }
 
-/// Who refused, and why.
-pub(super) struct Refusal {
-    pub by: IpAddr,
-    pub code: u8,
-    pub value: u16,
-}
-
-impl Refusal {
-    pub(super) fn of(error: &ErrorSpec) -> Self {
-        Self { by: error.node, code: error.cause.code, value: error.cause.value }
+impl State {
+    pub(super) fn refused(error: &ErrorSpec) -> Self {
+        let ErrorSpec { node: by, cause: Cause { code, value }, .. } = *error;
+        Self::Refused { by, code, value }
     }
 }
 

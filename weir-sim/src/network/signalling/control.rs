@@ -6,6 +6,7 @@
 
 use super::built::Built;
 use super::plan::Signalling;
+use super::report::Counts;
 use std::collections::BTreeMap;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
@@ -45,18 +46,6 @@ pub(super) struct Asked {
     pub steps: Vec<Step>,
     /// The sessions of flows whose place it takes.
     pub preempted: Vec<(FlowId, Session)>,
-}
-
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub added: u64,
-    pub retuned: u64,
-    pub removed: u64,
-    pub refused: u64,
-    pub most: u64,
-    /// Packets that changes lost.
-    pub lost: u64,
 }
 
 /// Whether classes can join the link of a policy one by one.

@@ -8,7 +8,7 @@ use crate::network::route;
 use std::collections::BTreeSet;
 use weir_core::units::{Duration, Instant};
 use weir_rsvp::intserv::Adspec;
-use weir_rsvp::node::{Announcement, Event};
+use weir_rsvp::node::{Announcement, Call, Event};
 use weir_rsvp::receiver::{Receiver, Receiving};
 use weir_rsvp::wire::{ErrorSpec, Style};
 
@@ -88,7 +88,7 @@ impl Signals<'_> {
                 police: true,
             };
             let node = &mut self.speakers[host.0 as usize].node;
-            if let Err(error) = node.announce(at, announcement, &routes) {
+            if let Err(error) = node.announce(Call::new(at, &routes), announcement) {
                 self.applications[index].fail(error.to_string());
             }
         }
@@ -101,12 +101,14 @@ impl Signals<'_> {
         let application = &mut self.applications[index];
         application.end(at);
         let routes = self.ways.at(row.receiver);
-        application.receiver.end(at, &mut self.speakers[row.receiver.0 as usize].node, &routes);
+        application
+            .receiver
+            .end(Call::new(at, &routes), &mut self.speakers[row.receiver.0 as usize].node);
         for (host, sender) in &row.senders {
             let routes = self.ways.at(*host);
             let node = &mut self.speakers[host.0 as usize].node;
             // What is not there needs no end.
-            let _ = node.withdraw(at, row.session, *sender, &routes);
+            let _ = node.withdraw(Call::new(at, &routes), row.session, *sender);
         }
         row.senders.iter().map(|sender| sender.0).chain([row.receiver]).collect()
     }
@@ -151,7 +153,7 @@ impl Signals<'_> {
         }
         let routes = self.ways.at(node);
         let receiver = &mut application.receiver;
-        let done = receiver.claim(at, &mut self.speakers[node.0 as usize].node, &routes);
+        let done = receiver.claim(Call::new(at, &routes), &mut self.speakers[node.0 as usize].node);
         let bound = receiver.asked().and_then(|wanted| wanted.delay_max);
         application.bound = application.bound.into_iter().chain(bound).reduce(f64::max);
         if let Err(why) = done {

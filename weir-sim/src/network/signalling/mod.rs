@@ -16,7 +16,7 @@ mod report;
 
 pub(crate) use built::model;
 pub(crate) use control::joins;
-pub use report::{ReservationReport, ReservingReport, SignallingReport};
+pub use report::{Counts, ReservationReport, ReservingReport, SignallingReport};
 
 use super::engine::{Engine, Event};
 use super::lanes::Lane;
@@ -39,7 +39,7 @@ use weir_core::units::{Bytes, Instant, Rate};
 use weir_rsvp::intserv::{Characterization, Terms};
 use weir_rsvp::ip;
 use weir_rsvp::node::{
-    Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
+    Action, Arrival, Call, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
 };
 use weir_rsvp::wire::{Cause, Session};
 
@@ -185,7 +185,7 @@ impl<'a> Engine<'a> {
         if let Some(ip::Headers { source, destination, ttl, message, .. }) = ip::read(bytes) {
             let arrival = Arrival { interface, source, destination, ttl, bytes: &bytes[message] };
             let routes = signals.ways.at(node);
-            signals.speakers[node.0 as usize].node.receive(at, arrival, &routes);
+            signals.speakers[node.0 as usize].node.receive(Call::new(at, &routes), arrival);
             self.poll(at, &mut signals, node);
         }
         self.signals = Some(signals);
@@ -195,7 +195,7 @@ impl<'a> Engine<'a> {
     fn poll(&mut self, at: Instant, signals: &mut Signals<'a>, node: NodeId) {
         loop {
             let speaker = &mut signals.speakers[node.0 as usize];
-            match speaker.node.poll(at, &signals.ways.at(node)) {
+            match speaker.node.poll(Call::new(at, &signals.ways.at(node))) {
                 Poll::Action(Action::Send(packet)) => self.send_message(at, signals, node, packet),
                 Poll::Action(Action::Control(control)) => {
                     self.control(at, signals, node, control);
@@ -274,14 +274,14 @@ impl<'a> Engine<'a> {
                     signals.installed(at, &session, -1);
                     let routes = signals.ways.at(node);
                     let speaker = &mut signals.speakers[node.0 as usize];
-                    speaker.node.preempt(at, flow, Cause::PREEMPTED, &routes);
+                    speaker.node.preempt(Call::new(at, &routes), flow, Cause::PREEMPTED);
                 }
             }),
         };
         let routes = signals.ways.at(node);
         let speaker = &mut signals.speakers[node.0 as usize];
         // A flow that is gone by now is removed by a later action.
-        speaker.node.answer(at, flow, answer, &routes);
+        speaker.node.answer(Call::new(at, &routes), flow, answer);
     }
 
     fn remove_flow(

@@ -64,6 +64,16 @@ pub struct ReservingReport {
     pub from: String,
     /// The class.
     pub class: String,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The rate that is reserved at the end.
+    pub reserved_bps: u64,
+}
+
+/// What an outlet did for reservations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
     /// Leaves that were added.
     pub added: u64,
     /// Changes of leaves.
@@ -76,8 +86,6 @@ pub struct ReservingReport {
     pub most: u64,
     /// Packets that changes lost, since a limit had no room.
     pub lost: u64,
-    /// The rate that is reserved at the end.
-    pub reserved_bps: u64,
 }
 
 impl Signals<'_> {
@@ -110,12 +118,7 @@ impl Signals<'_> {
                 link: link.to_owned(),
                 from: from.to_owned(),
                 class: class.clone(),
-                added: control.counts.added,
-                retuned: control.counts.retuned,
-                removed: control.counts.removed,
-                refused: control.counts.refused,
-                most: control.counts.most,
-                lost: control.counts.lost,
+                counts: control.counts,
                 reserved_bps: control.reserved(),
             }
         });
@@ -158,8 +161,8 @@ impl fmt::Display for SignallingReport {
             }
         }
         for outlet in &self.outlets {
-            let ReservingReport { link, from, class, added, retuned, removed, refused, .. } =
-                outlet;
+            let ReservingReport { link, from, class, counts, .. } = outlet;
+            let Counts { added, retuned, removed, refused, .. } = counts;
             let rate = outlet.reserved_bps as f64 / 1e6;
             writeln!(
                 f,
