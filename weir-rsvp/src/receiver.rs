@@ -1,8 +1,8 @@
 //! A receiver: what it reserves for the senders that it hears of, and when.
 //!
 //! A live host and a host of the simulator have the same. It claims at its node what follows from
-//! what it asks for and what the senders announced, and anew once something else follows. What the
-//! network refuses it does not ask for again: its node repeats it with each refresh. Invariant: the
+//! what it asks for and what the senders announced, and anew once something else follows. What a
+//! router refuses it does not claim again: its node repeats it with each refresh. Invariant: the
 //! node has what was asked last, unless it refused that, or let it go with its sender (`lapsed`).
 
 use std::collections::BTreeMap;
@@ -70,6 +70,8 @@ pub struct Receiver {
     asked: Option<Wanted>,
     /// The node let go what was asked.
     lapsed: bool,
+    /// The node refused it, and is asked again once a sender tells something else, or goes.
+    refused: bool,
 }
 
 /// Senders and what they announced.
@@ -78,7 +80,8 @@ type Senders = BTreeMap<Filter, (Tspec, Option<Adspec>)>;
 impl Receiver {
     /// A receiver at this address that knows no sender yet.
     pub fn new(session: Session, own: IpAddr, receiving: Receiving) -> Self {
-        Self { session, own, receiving, senders: BTreeMap::new(), asked: None, lapsed: false }
+        let (senders, asked, lapsed, refused) = (BTreeMap::new(), None, false, false);
+        Self { session, own, receiving, senders, asked, lapsed, refused }
     }
 
     /// Returns the senders that it knows, and what they send at most.
@@ -93,6 +96,7 @@ impl Receiver {
 
     /// Takes what a sender announced; returns whether that is new.
     pub fn hear(&mut self, sender: Filter, tspec: Tspec, adspec: Option<Adspec>) -> bool {
+        self.lapsed |= self.refused;
         self.senders.insert(sender, (tspec, adspec)).is_none()
     }
 
@@ -100,13 +104,14 @@ impl Receiver {
     pub fn forget(&mut self, sender: &Filter) {
         self.senders.remove(sender);
         // [rfc2205 §2.4] The node let go with it what was reserved for it, also if it comes back.
-        self.lapsed |= self.asked.as_ref().is_some_and(|asked| {
+        let went = |asked: &Wanted| {
             let mut named = asked.reservation.descriptors.iter().flat_map(|one| &one.filters);
             match asked.reservation.style {
                 Style::Wildcard => self.senders.is_empty(),
                 Style::Fixed | Style::Shared => named.any(|filter| filter == sender),
             }
-        });
+        };
+        self.lapsed |= self.refused || self.asked.as_ref().is_some_and(went);
     }
 
     /// Claims what follows from the senders, if that is news; returns whether it was. It ends what
@@ -119,15 +124,16 @@ impl Receiver {
         if wanted == self.asked && !self.lapsed {
             return Ok(false);
         }
-        (self.asked, self.lapsed) = (wanted, false);
+        (self.asked, self.lapsed, self.refused) = (wanted, false, false);
         let Some(Wanted { reservation, .. }) = self.asked.clone() else {
             self.end(call, node);
             return Ok(true);
         };
         let (session, priority) = (self.session, self.receiving.priority);
         let claim = Claim { session, reservation, confirm: Some(self.own), priority };
-        node.reserve(call, claim).map_err(|error| error.to_string())?;
-        Ok(true)
+        let done = node.reserve(call, claim);
+        self.refused = done.is_err();
+        done.map(|()| true).map_err(|error| error.to_string())
     }
 
     /// Reserves no more.

@@ -225,7 +225,7 @@ fn node_params(
         limits,
         seed: plan.at_ns,
         // Seconds: another number after each start [rfc2961 §4.2].
-        epoch: (plan.at_ns / 1_000_000_000) as u32 & EPOCH_MAX,
+        epoch: (plan.at_ns / 1_000_000_000) as u32,
     })
 }
 
@@ -254,7 +254,6 @@ const SHAPED: InterfaceId = InterfaceId(0);
 /// too much.
 const LATENCY: Option<u32> = Some(0);
 const ETHERNET_HEADER: u32 = 14;
-const EPOCH_MAX: u32 = 0x00ff_ffff;
 const TELL_GAP: Duration = Duration::from_secs(1);
 /// How soon an interface that is gone is noticed.
 const LOOK_GAP: Duration = Duration::from_millis(500);

@@ -107,7 +107,8 @@ impl Node {
             return Poll::Action(action);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
-        let due = timer.into_iter().chain(self.out.due()).min();
+        let again = self.out.again.first().map(|(at, _)| *at);
+        let due = timer.into_iter().chain(again).min();
         due.map_or(Poll::Idle, Poll::At)
     }
 
@@ -194,7 +195,7 @@ impl Node {
     /// Returns how many messages wait for an acknowledgement: before a node ends, those that tear
     /// state should have come.
     pub fn unacknowledged(&self) -> usize {
-        self.out.unacknowledged()
+        self.out.again.len()
     }
 
     /// Returns what the node counted.
@@ -332,16 +333,16 @@ impl Node {
             self.out.receipt(arrival.interface, neighbour, receipt);
         }
         let id = Some(identified.id);
+        let same = |from: Option<Neighbour>, hop| from.is_some_and(|from| from.hop == hop);
         match &message.body {
             Body::Path(path) => self.sessions.get(&path.session).is_some_and(|state| {
                 let sender = state.senders.get(&path.sender.template);
-                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == path.hop);
-                sender.is_some_and(|one| same(one.from) && path::is_older(id, one.came_as))
+                sender
+                    .is_some_and(|one| same(one.from, path.hop) && path::is_older(id, one.came_as))
             }),
             Body::Resv(resv) => self.sessions.get(&resv.session).is_some_and(|state| {
-                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == resv.hop);
                 let mut reservations = state.reservations.iter();
-                reservations.any(|one| same(one.from) && path::is_older(id, one.came_as))
+                reservations.any(|one| same(one.from, resv.hop) && path::is_older(id, one.came_as))
             }),
             Body::Bundle(_) | Body::Srefresh(_) => false,
             _ => self.out.is_repeated(neighbour, identified.id),

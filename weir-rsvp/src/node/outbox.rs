@@ -86,7 +86,8 @@ pub struct Outbox {
     next_id: u32,
     next_flow: u64,
     sent: BTreeMap<u32, Sent>,
-    again: BTreeSet<(Instant, u32)>,
+    /// When messages are sent again that nobody acknowledged.
+    pub again: BTreeSet<(Instant, u32)>,
     receipts: BTreeMap<(InterfaceId, IpAddr), Vec<Receipt>>,
     summaries: BTreeMap<(InterfaceId, IpAddr), Vec<u32>>,
     /// Neighbours that say that they understand identifiers, where that is learned.
@@ -101,6 +102,7 @@ impl Outbox {
     pub fn new(mut params: NodeParams) -> Self {
         // Less would refresh all the time.
         params.timers.period = params.timers.period.max(PERIOD_MIN);
+        params.epoch &= EPOCH_MAX;
         let guards = params.interfaces.iter();
         let guards = guards.map(|interface| interface.security.as_ref().and_then(Guard::new));
         let mut random = Random::new(params.seed, 0);
@@ -190,11 +192,6 @@ impl Outbox {
         false
     }
 
-    /// Returns how many messages wait for an acknowledgement.
-    pub fn unacknowledged(&self) -> usize {
-        self.again.len()
-    }
-
     /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that
     /// nodes do not fall into step.
     ///
@@ -237,9 +234,8 @@ impl Outbox {
 
     /// Sends a message once, without identifier.
     pub fn send(&mut self, to: To, body: Body, carried: &[Carried]) {
-        let mut message = Message::new(to.ttl, body);
-        message.carried = carried.to_vec();
-        self.emit(to, message);
+        let carried = carried.to_vec();
+        self.emit(to, Message { carried, ..Message::new(to.ttl, body) });
     }
 
     /// Sends news: where the interface allows it with an identifier, which is returned, and again
@@ -258,10 +254,9 @@ impl Outbox {
         }
         let number = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        let id = MessageId { epoch: self.epoch(), number };
-        let mut message = Message::new(to.ttl, body);
-        message.carried = carried.to_vec();
-        message.id = Some(Identified { id, acknowledge: true });
+        let id = MessageId { epoch: self.params.epoch, number };
+        let (id, carried) = (Some(Identified { id, acknowledge: true }), carried.to_vec());
+        let message = Message { id, carried, ..Message::new(to.ttl, body) };
         self.emit(to, message.clone());
         let wait = self.params.timers.retransmit;
         let at = now.after(wait);
@@ -281,11 +276,11 @@ impl Outbox {
     /// Refreshes what message `number` told by its identifier alone; returns false if nobody
     /// acknowledged it, so that the message has to be sent.
     pub fn summarise(&mut self, interface: InterfaceId, number: u32) -> bool {
-        let Some(receiver) = self.sent.get(&number).and_then(|sent| sent.receiver) else {
-            return false;
-        };
-        self.summaries.entry((interface, receiver)).or_default().push(number);
-        true
+        let receiver = self.sent.get(&number).and_then(|sent| sent.receiver);
+        if let Some(receiver) = receiver {
+            self.summaries.entry((interface, receiver)).or_default().push(number);
+        }
+        receiver.is_some()
     }
 
     /// Takes what a neighbour says of this node's messages; returns the sessions and numbers of
@@ -293,7 +288,7 @@ impl Outbox {
     pub fn take_receipts(&mut self, source: IpAddr, receipts: &[Receipt]) -> Vec<(Session, u32)> {
         let mut unknown = Vec::new();
         for Receipt { id, known } in receipts {
-            if id.epoch != self.epoch() {
+            if id.epoch != self.params.epoch {
                 continue;
             }
             let Some(sent) = self.sent.get_mut(&id.number) else { continue };
@@ -349,11 +344,6 @@ impl Outbox {
         self.guards.iter_mut().flatten().for_each(|guard| guard.raise(sequence));
     }
 
-    /// The instant at which a message is to be sent again.
-    pub fn due(&self) -> Option<Instant> {
-        self.again.first().map(|(at, _)| *at)
-    }
-
     /// [rfc2961 §6.3] Sends again what was not acknowledged, after twice the wait of before.
     pub fn retransmit(&mut self, now: Instant) {
         while let Some(&(at, number)) = self.again.first().filter(|(at, _)| *at <= now) {
@@ -378,19 +368,14 @@ impl Outbox {
         }
     }
 
-    fn epoch(&self) -> u32 {
-        self.params.epoch & EPOCH_MAX
-    }
-
     /// Turns gathered receipts and refreshes into messages.
     fn flush(&mut self) {
-        let epoch = self.epoch();
+        let epoch = self.params.epoch;
         for ((interface, neighbour), receipts) in std::mem::take(&mut self.receipts) {
             for some in receipts.chunks(RECEIPTS_MAX) {
                 let Some(to) = self.neighbour(interface, neighbour) else { break };
-                let mut message = Message::new(to.ttl, Body::Ack);
-                message.receipts = some.to_vec();
-                self.emit(to, message);
+                let receipts = some.to_vec();
+                self.emit(to, Message { receipts, ..Message::new(to.ttl, Body::Ack) });
             }
         }
         for ((interface, neighbour), numbers) in std::mem::take(&mut self.summaries) {

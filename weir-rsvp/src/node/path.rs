@@ -76,7 +76,7 @@ impl SessionState {
                 adspec: sender.adspec.as_deref().cloned(),
             });
         }
-        self.tell_path(call.now, filter, &mut sender, out);
+        self.tell_path(call.now, filter, (&mut sender, true), out);
         self.senders.insert(filter, Box::new(sender));
     }
 
@@ -218,10 +218,8 @@ impl SessionState {
         let changed = sender.outgoing != old.outgoing || sender.local != old.local;
         if changed {
             self.tear_left_interfaces(call.now, (&filter, &old), &mut sender, out);
-            self.tell_path(call.now, filter, &mut sender, out);
-        } else {
-            self.repeat_path(call.now, filter, &mut sender, out);
         }
+        self.tell_path(call.now, filter, (&mut sender, changed), out);
         self.senders.insert(filter, sender);
         changed
     }
@@ -246,22 +244,19 @@ impl SessionState {
         });
     }
 
-    /// Sends a Path by each interface, as news.
-    fn tell_path(&self, now: Instant, filter: Filter, sender: &mut Sender, out: &mut Outbox) {
-        for (_, number) in std::mem::take(&mut sender.told) {
-            out.forget(number);
-        }
-        for interface in sender.outgoing.clone() {
-            self.send_path(now, (filter, interface), sender, out);
-        }
-    }
-
-    /// Repeats a Path by each interface: as its identifier where the next hop knows it.
-    fn repeat_path(&self, now: Instant, filter: Filter, sender: &mut Sender, out: &mut Outbox) {
+    /// Sends a Path by each interface: if it is no news, as its identifier where the next hop knows
+    /// that.
+    fn tell_path(
+        &self,
+        now: Instant,
+        filter: Filter,
+        (sender, is_news): (&mut Sender, bool),
+        out: &mut Outbox,
+    ) {
         let told = std::mem::take(&mut sender.told);
         for interface in sender.outgoing.clone() {
             let number = told.iter().find(|(on, _)| *on == interface).map(|(_, number)| *number);
-            if let Some(number) = number.filter(|number| out.summarise(interface, *number)) {
+            if let Some(number) = number.filter(|one| !is_news && out.summarise(interface, *one)) {
                 sender.told.push((interface, number));
                 continue;
             }

@@ -159,7 +159,13 @@ impl Object {
                 put_id(bytes, receipt.id, false);
                 (class::MESSAGE_ID_ACK, if receipt.known { 1 } else { 2 })
             }
-            Object::MessageIdList(ids) => list_contents(bytes, ids),
+            Object::MessageIdList(ids) => {
+                put_u32(bytes, ids.first().map_or(0, |id| id.epoch & EPOCH_MAX));
+                for id in ids {
+                    put_u32(bytes, id.number);
+                }
+                (class::MESSAGE_ID_LIST, 1)
+            }
             Object::Challenge(cookie) => (class::CHALLENGE, put_padded(bytes, cookie)),
             Object::Carried(carried) => {
                 put_padded(bytes, &carried.bytes);
@@ -369,14 +375,6 @@ fn filter_contents(bytes: &mut Vec<u8>, filter: &Filter) -> u8 {
             3
         }
     }
-}
-
-fn list_contents(bytes: &mut Vec<u8>, ids: &[MessageId]) -> (u8, u8) {
-    put_u32(bytes, ids.first().map_or(0, |id| id.epoch & EPOCH_MAX));
-    for id in ids {
-        put_u32(bytes, id.number);
-    }
-    (class::MESSAGE_ID_LIST, 1)
 }
 
 /// Bytes of length, class and type.

@@ -425,7 +425,7 @@ fn node_params(plan: &HostPlan, interfaces: &[HostInterface]) -> Result<NodePara
 /// neighbour tells their messages apart by this alone.
 const fn epoch(now_ns: u64, process: u32) -> u32 {
     let millis = (now_ns / 1_000_000) as u32;
-    (millis ^ process.wrapping_mul(SPREAD) >> 8) & weir_rsvp::wire::EPOCH_MAX
+    millis ^ process.wrapping_mul(SPREAD) >> 8
 }
 
 /// Words of a list: `a, b and c`.
