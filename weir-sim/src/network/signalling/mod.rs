@@ -15,8 +15,9 @@ pub mod plan;
 mod report;
 
 pub(crate) use built::model;
+pub use control::Counts;
 pub(crate) use control::joins;
-pub use report::{Counts, ReservationReport, ReservingReport, SignallingReport};
+pub use report::{ReservationReport, ReservingReport, SignallingReport};
 
 use super::engine::{Engine, Event};
 use super::lanes::Lane;

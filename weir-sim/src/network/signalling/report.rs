@@ -1,6 +1,7 @@
 //! What a report says of reservations: each, the outlets that have classes for them, and messages.
 
 use super::Signals;
+use super::control::Counts;
 use super::plan::Signalling;
 use crate::figures::Amount;
 use crate::meter::SourceMeter;
@@ -69,23 +70,6 @@ pub struct ReservingReport {
     pub counts: Counts,
     /// The rate that is reserved at the end.
     pub reserved_bps: u64,
-}
-
-/// What an outlet did for reservations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counts {
-    /// Leaves that were added.
-    pub added: u64,
-    /// Changes of leaves.
-    pub retuned: u64,
-    /// Leaves that were removed.
-    pub removed: u64,
-    /// Requests that were refused.
-    pub refused: u64,
-    /// The most leaves at once.
-    pub most: u64,
-    /// Packets that changes lost, since a limit had no room.
-    pub lost: u64,
 }
 
 impl Signals<'_> {
