@@ -79,7 +79,13 @@ fn talks() -> Vec<(&'static str, Talk)> {
             (2, identified(large(Style::Fixed), 5)),
             (2, identified(large(Style::Fixed), 4)),
             (92, Message::new(1, Body::Srefresh(vec![id(5), id(6)]))),
-            (2, Message { receipts: vec![weir_rsvp::wire::Receipt::Nack(id(1))], ..ack() }),
+            (
+                2,
+                Message {
+                    receipts: vec![weir_rsvp::wire::Receipt { id: id(1), known: false }],
+                    ..ack()
+                },
+            ),
         ],
     ));
     talks.push((

@@ -9,10 +9,10 @@ use std::net::IpAddr;
 
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
-use weir_host::rsvp::ip::Headers;
+use weir_rsvp::ip::{self, Headers};
 use weir_rsvp::node::{
-    Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
-    Request, Route, Timers,
+    Action, Arrival, Call, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet,
+    Poll, Request, Route, Timers,
 };
 use weir_rsvp::wire::{Cause, Message};
 
@@ -41,12 +41,12 @@ fn check_message(bytes: &[u8]) {
 
 /// The message of an IP packet lies within it, and a packet is read as it was written.
 fn check_packet(bytes: &[u8]) {
-    let Some(headers) = weir_host::rsvp::ip::read(bytes) else { return };
+    let Some(headers) = ip::read(bytes) else { return };
     let Headers { source, destination, ttl, alert, message } = headers;
     let (interface, bytes) = (InterfaceId(0), bytes[message].to_vec());
     let packet = Packet { interface, source, destination, ttl, alert, bytes };
-    let written = weir_host::rsvp::ip::write(&packet);
-    let read = weir_host::rsvp::ip::read(&written).expect("what was written can be read");
+    let written = ip::write(&packet);
+    let read = ip::read(&written).expect("what was written can be read");
     assert_eq!(written[read.message.clone()], packet.bytes);
     let message = read.message.clone();
     assert_eq!(read, Headers { source, destination, ttl, alert, message });
@@ -101,7 +101,7 @@ impl Router {
             bytes: &bytes,
         };
         self.poll();
-        self.node.receive(self.now, arrival, &route);
+        self.node.receive(Call::new(self.now, &route), arrival);
         self.poll();
     }
 
@@ -109,7 +109,7 @@ impl Router {
     fn poll(&mut self) {
         let mut actions = 0;
         loop {
-            let action = match self.node.poll(self.now, &route) {
+            let action = match self.node.poll(Call::new(self.now, &route)) {
                 Poll::Action(action) => action,
                 Poll::At(at) => {
                     assert!(at > self.now, "what is due was done");
@@ -134,7 +134,7 @@ impl Router {
                         self.installed.insert(flow, request);
                     }
                     // A flow that is gone by now is removed by a later action.
-                    self.node.answer(self.now, flow, answer, &route);
+                    self.node.answer(Call::new(self.now, &route), flow, answer);
                 }
                 Action::Event(_) => {}
             }

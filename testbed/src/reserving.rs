@@ -15,7 +15,7 @@ use std::time::{Duration as Wait, Instant as Clock};
 use weir_core::units::{Duration, Instant};
 use weir_host::netlink::{Mac, VethEnd};
 use weir_host::netns::NetNs;
-use weir_host::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Role};
+use weir_host::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Network, Role};
 use weir_rsvp::intserv::Flowspec;
 use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeParams, Timers};
 use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
@@ -141,9 +141,7 @@ impl Row {
         let adspec = Some(Adspec::at_sender(1e6, 1500));
         let announcement =
             Announcement { session, sender, tspec: tspec(), adspec, ttl: 64, police: true };
-        let done = self.stations[0]
-            .driver
-            .call(|node, now, routes| node.announce(now, announcement, routes));
+        let done = self.stations[0].driver.call(|node, call| node.announce(call, announcement));
         assert_eq!(done, Ok(()));
     }
 
@@ -168,7 +166,7 @@ impl Row {
         let addresses = last.driver.network().interfaces().iter().flat_map(|one| &one.addresses);
         let own = addresses.copied().find(|one| one.is_ipv4() == v4);
         let claim = Claim { session, reservation, confirm: own, priority };
-        let done = last.driver.call(|node, now, routes| node.reserve(now, claim, routes));
+        let done = last.driver.call(|node, call| node.reserve(call, claim));
         assert_eq!(done, Ok(()));
     }
 }

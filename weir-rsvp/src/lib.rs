@@ -8,6 +8,8 @@
 //! - [`intserv`]: Tspecs, Rspecs, adspecs and their arithmetic [rfc2210, rfc2211, rfc2212].
 //! - [`integrity`]: keyed digests and sequence numbers `[rfc2747]`.
 //! - [`admission`]: which reservations a link takes, and the classes that they become.
+//! - [`receiver`]: what a receiver reserves for the senders that it hears of, and when.
+//! - [`ip`]: the IP packets that carry messages.
 //! - [`node`]: path state, reservation state, merging, admission, timers [rfc2205, rfc2209].
 //!
 //! Floats occur only where the protocol has them: the rates and sizes of [rfc2210 §3] are `f32` on
@@ -16,7 +18,9 @@
 pub mod admission;
 pub mod integrity;
 pub mod intserv;
+pub mod ip;
 pub mod node;
+pub mod receiver;
 pub mod wire;
 
 pub use admission::Admission;

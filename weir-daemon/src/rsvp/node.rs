@@ -8,7 +8,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
-use weir_host::rsvp::{Driver, HostInterface, LinkNetwork, keys};
+use weir_host::rsvp::{Driver, HostInterface, LinkNetwork, Network, keys};
 use weir_link::status::reservations::SESSIONS_MAX;
 use weir_policy::deployment::Rsvp;
 use weir_rsvp::Admission;
@@ -122,7 +122,7 @@ impl Router {
         }
         let losses = self.desk.take_losses();
         for (flow, cause) in &losses {
-            self.driver.call(|node, now, routes| node.preempt(now, *flow, *cause, routes));
+            self.driver.call(|node, call| node.preempt(call, *flow, *cause));
         }
         !losses.is_empty()
     }
@@ -152,7 +152,7 @@ impl Router {
         if sessions.any(|session| session.flows.iter().any(is_it)) {
             // It stood before it was to change, and its class is gone.
             drop(sessions);
-            self.driver.call(|node, now, routes| node.preempt(now, flow, cause, routes));
+            self.driver.call(|node, call| node.preempt(call, flow, cause));
         }
     }
 
@@ -177,7 +177,7 @@ impl Router {
             .filter_map(|flow| Some((flow.id, flow.installed?)))
             .collect();
         self.desk.follow(admission, &read.present, flows.into_iter());
-        self.driver.call(|node, _, _| node.set_offers(SHAPED, offers));
+        self.driver.call(|node, _| node.set_offers(SHAPED, offers));
     }
 
     /// Tells the keeper what happened, once a second of each kind.
@@ -225,7 +225,7 @@ fn node_params(
         limits,
         seed: plan.at_ns,
         // Seconds: another number after each start [rfc2961 §4.2].
-        epoch: (plan.at_ns / 1_000_000_000) as u32 & EPOCH_MAX,
+        epoch: (plan.at_ns / 1_000_000_000) as u32,
     })
 }
 
@@ -254,7 +254,6 @@ const SHAPED: InterfaceId = InterfaceId(0);
 /// too much.
 const LATENCY: Option<u32> = Some(0);
 const ETHERNET_HEADER: u32 = 14;
-const EPOCH_MAX: u32 = 0x00ff_ffff;
 const TELL_GAP: Duration = Duration::from_secs(1);
 /// How soon an interface that is gone is noticed.
 const LOOK_GAP: Duration = Duration::from_millis(500);

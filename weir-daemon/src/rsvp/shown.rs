@@ -4,7 +4,6 @@ use weir_core::units::Instant;
 use weir_link::status::reservations::{
     ReservationStatus, Reservations, SenderStatus, SessionStatus,
 };
-use weir_rsvp::intserv::{Flowspec, Service};
 use weir_rsvp::node::{FlowView, Node, ReservationView, SenderView, SessionView};
 use weir_rsvp::wire::Style;
 
@@ -43,9 +42,9 @@ fn describe_session(view: &SessionView, desk: &Desk, now: Instant) -> SessionSta
         let own = view.flows.iter().find(|flow| is_for(flow, one)).map(|flow| flow.id);
         ReservationStatus {
             by: one.hop.map(|(_, address)| address.to_string()),
-            style: style(one.style).to_owned(),
-            service: service(&one.flowspec).to_owned(),
-            rate: rate(&one.flowspec).into(),
+            style: one.style.to_string(),
+            service: one.flowspec.service().to_string(),
+            rate: one.flowspec.rate().into(),
             bucket: one.flowspec.tspec().bucket.into(),
             senders: one.filters.iter().map(ToString::to_string).collect(),
             admitted: one.admitted,
@@ -69,26 +68,4 @@ fn is_for(flow: &FlowView, one: &ReservationView) -> bool {
     request.interface == interface
         && request.hops.contains(&hop)
         && (one.style == Style::Wildcard || one.filters.iter().any(is_named))
-}
-
-fn rate(flowspec: &Flowspec) -> f32 {
-    match flowspec {
-        Flowspec::ControlledLoad(tspec) => tspec.rate,
-        Flowspec::Guaranteed(_, rspec) => rspec.rate,
-    }
-}
-
-const fn service(flowspec: &Flowspec) -> &'static str {
-    match flowspec.service() {
-        Service::ControlledLoad => "controlled-load",
-        Service::Guaranteed => "guaranteed",
-    }
-}
-
-const fn style(style: Style) -> &'static str {
-    match style {
-        Style::Wildcard => "WF",
-        Style::Fixed => "FF",
-        Style::Shared => "SE",
-    }
 }

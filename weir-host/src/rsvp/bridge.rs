@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};
 use weir_core::classify::InterfaceId;
+use weir_rsvp::ip;
 use weir_rsvp::node::{Packet, Route, Routes};
 use weir_rsvp::wire::{Body, Message};
 
 use super::driver::{Network, Received};
-use super::ip;
 use super::routing::HostInterface;
 use crate::error::{Result, SystemError};
 use crate::fanout;
@@ -127,11 +127,6 @@ impl BridgeNetwork {
         })
     }
 
-    /// Returns the ports.
-    pub fn interfaces(&self) -> &[HostInterface] {
-        &self.interfaces
-    }
-
     /// Returns whether an interface may be gone: it went down, and no frame came since. A socket is
     /// told of the first and not of the second, so this is to be asked again.
     pub fn is_down(&self) -> bool {
@@ -233,9 +228,8 @@ impl Network for BridgeNetwork {
         Ok(())
     }
 
-    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
-        let interface = self.interfaces.get(usize::from(interface.0));
-        interface.map_or_else(Vec::new, |interface| interface.addresses.clone())
+    fn interfaces(&self) -> &[HostInterface] {
+        &self.interfaces
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

@@ -10,11 +10,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 use weir_rsvp::node::{
-    Action, Arrival, Control, Event, FlowId, Node, NodeParams, Packet, Poll, Routes,
+    Action, Arrival, Call, Control, Event, FlowId, Node, NodeParams, Packet, Poll, Routes,
 };
 use weir_rsvp::wire::Cause;
 
-use super::routing::Changes;
+use super::routing::{Changes, HostInterface};
 use crate::wait::monotonic_ns;
 
 /// What came beside a message.
@@ -53,8 +53,8 @@ pub trait Network: Routes {
         Changes::default()
     }
 
-    /// Returns the addresses of an interface.
-    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr>;
+    /// Returns the interfaces as they are now; the first is `InterfaceId(0)`.
+    fn interfaces(&self) -> &[HostInterface];
 
     /// Returns what to wait for.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
@@ -160,17 +160,17 @@ impl<N: Network> Driver<N> {
         &self.failures
     }
 
-    /// Calls the node, as in `driver.call(|node, now, routes| node.announce(now, sender, routes))`.
+    /// Calls the node, as in `driver.call(|node, call| node.announce(call, sender))`.
     /// A turn has to follow.
-    pub fn call<T>(&mut self, call: impl FnOnce(&mut Node, Instant, &dyn Routes) -> T) -> T {
+    pub fn call<T>(&mut self, call: impl FnOnce(&mut Node, Call<'_>) -> T) -> T {
         let now = self.time();
-        call(&mut self.node, now, &self.network)
+        call(&mut self.node, Call::new(now, &self.network))
     }
 
     /// Answers a change of a flow that was not decided at once. Returns whether the node waited for
     /// it. A turn has to follow.
     pub fn answer(&mut self, flow: FlowId, answer: Result<(), Cause>) -> bool {
-        self.call(|node, now, routes| node.answer(now, flow, answer, routes))
+        self.call(|node, call| node.answer(call, flow, answer))
     }
 
     /// Takes what came, and carries out what the node wants. Never waits.
@@ -183,7 +183,7 @@ impl<N: Network> Driver<N> {
             let Some(received) = self.network.receive(&mut message) else { break };
             let Received { interface, source, destination, ttl } = received;
             let arrival = Arrival { interface, source, destination, ttl, bytes: &message };
-            self.node.receive(now, arrival, &self.network);
+            self.node.receive(Call::new(now, &self.network), arrival);
             left -= 1;
         }
         self.message = message;
@@ -198,7 +198,7 @@ impl<N: Network> Driver<N> {
     fn carry_out(&mut self, now: Instant, admission: &mut dyn Admission) -> Turn {
         let mut events = Vec::new();
         for _ in 0..ACTIONS_MAX {
-            match self.node.poll(now, &self.network) {
+            match self.node.poll(Call::new(now, &self.network)) {
                 Poll::Action(Action::Send(packet)) => self.send(&packet),
                 Poll::Action(Action::Event(event)) => events.push(event),
                 Poll::Action(Action::Control(control)) => {
@@ -208,7 +208,7 @@ impl<N: Network> Driver<N> {
                     };
                     let answer = admission.change(now, control);
                     if let (Some(flow), Some(answer)) = (flow, answer) {
-                        self.node.answer(now, flow, answer, &self.network);
+                        self.node.answer(Call::new(now, &self.network), flow, answer);
                     }
                 }
                 Poll::At(at) => return Turn { events, deadline: Some(at) },
@@ -237,7 +237,9 @@ impl<N: Network> Driver<N> {
         self.look_at = now.after(LOOK_GAP);
         let changes = self.network.look();
         for interface in changes.interfaces {
-            self.node.set_addresses(interface, self.network.addresses(interface));
+            let known = self.network.interfaces().get(usize::from(interface.0));
+            let addresses = known.map_or_else(Vec::new, |known| known.addresses.clone());
+            self.node.set_addresses(interface, addresses);
         }
         if !changes.destinations.is_empty() {
             let is_hit = |address| changes.destinations.contains(&address);

@@ -10,6 +10,8 @@
 
 use std::net::Ipv4Addr;
 
+use weir_rsvp::ip;
+
 /// The program of a ring: all frames but RSVP's.
 pub(crate) fn withholding(own: Ipv4Addr) -> Vec<libc::sock_filter> {
     program(own, Verdicts { message: REFUSE, request: TAKE, other: TAKE })
@@ -44,13 +46,13 @@ fn program(own: Ipv4Addr, verdicts: Verdicts) -> Vec<libc::sock_filter> {
     code.plain(LOAD_LEN, 0).jump(AT_LEAST, FRAME_MIN, (2, OTHER));
     code.plain(LOAD_WORD, VLAN_TAG_PRESENT).jump(EQUAL, 0, (4, OTHER));
     code.plain(LOAD_HALF, 12).jump(EQUAL, ARP_TYPE, (ARP, 6)).jump(EQUAL, IPV4_TYPE, (7, OTHER));
-    code.plain(LOAD_BYTE, IP + 9).jump(EQUAL, super::ip::PROTOCOL.into(), (9, OTHER));
+    code.plain(LOAD_BYTE, IP + 9).jump(EQUAL, ip::PROTOCOL.into(), (9, OTHER));
     code.plain(LOAD_HALF, IP + 6).jump(ANY_BIT, FRAGMENT, (OTHER, 11));
     code.plain(LOAD_WORD, IP + 16).jump(EQUAL, own, (MESSAGE, 13));
     // Behind a header of five words come options; senders write this one first.
     code.plain(LOAD_BYTE, IP).plain(AND, 0xf).jump(ABOVE, 5, (16, OTHER));
     code.plain(LOAD_BYTE, IP + 20);
-    code.jump(EQUAL, super::ip::ALERT_V4[0].into(), (MESSAGE, OTHER));
+    code.jump(EQUAL, ip::ALERT_V4[0].into(), (MESSAGE, OTHER));
     assert_eq!(code.0.len(), ARP, "jumps lead to where they should");
     code.plain(LOAD_HALF, 20).jump(EQUAL, ARP_REQUEST, (ARP + 2, OTHER));
     code.plain(LOAD_WORD, 38).jump(EQUAL, own, (REQUEST, OTHER));
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn each_frame_is_forwarded_or_handled_and_requests_are_both() {
         let other = [10, 0, 0, 2];
-        let alert = &super::super::ip::ALERT_V4[..];
+        let alert = &ip::ALERT_V4[..];
         let mut fragment = frame(46, alert, other);
         fragment[20] = 0x20;
         let mut dont = frame(46, alert, other);

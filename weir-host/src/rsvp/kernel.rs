@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weir_core::classify::InterfaceId;
+use weir_rsvp::ip;
 use weir_rsvp::node::{Packet, Route, Routes};
+use weir_rsvp::wire::{Message, Session};
 
 use super::datagram::{self, Beside};
 use super::driver::{Network, Received};
-use super::ip;
 use super::open::{Descriptors, Sockets, member};
 use super::routing::{Changes, HostInterface, Routing};
 use crate::error::{Result, SystemError};
@@ -19,6 +20,8 @@ pub struct KernelNetwork {
     sockets: Sockets,
     routing: Routing,
     buffer: Vec<u8>,
+    /// See [`KernelNetwork::show_only`].
+    only: Option<Session>,
 }
 
 impl KernelNetwork {
@@ -29,12 +32,20 @@ impl KernelNetwork {
     pub fn new(descriptors: Descriptors, interfaces: &[String]) -> Result<Self> {
         let Descriptors { routes, notices, sockets } = descriptors;
         let routing = Routing::new(routes, notices, interfaces)?;
-        Ok(Self { sockets, routing, buffer: vec![0; PACKET_BYTES_MAX] })
+        Ok(Self { sockets, routing, buffer: vec![0; PACKET_BYTES_MAX], only: None })
     }
 
-    /// Returns the interfaces as they are now.
-    pub fn interfaces(&self) -> &[HostInterface] {
-        self.routing.interfaces()
+    /// Shows from now on only messages of this session, and those that name none.
+    ///
+    /// A raw socket gets every message that comes to this host. Another program's reservation is
+    /// not this node's to refuse, and it would: it has no path state of it.
+    pub fn show_only(&mut self, session: Session) {
+        self.only = Some(session);
+    }
+
+    fn shows(&self, message: &[u8]) -> bool {
+        let named = || Message::parse(message).ok()?.body.session();
+        self.only.is_none_or(|only| named().is_none_or(|session| session == only))
     }
 
     /// Receives a multicast group on an interface, or does so no more.
@@ -96,7 +107,7 @@ impl Network for KernelNetwork {
                 BARE => self.bare(beside, message),
                 _ => self.whole(beside, message),
             };
-            if received.is_some() {
+            if received.is_some() && self.shows(message) {
                 return received;
             }
         }
@@ -124,9 +135,8 @@ impl Network for KernelNetwork {
         self.routing.look()
     }
 
-    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
-        let interface = self.routing.interfaces().get(usize::from(interface.0));
-        interface.map_or_else(Vec::new, |interface| interface.addresses.clone())
+    fn interfaces(&self) -> &[HostInterface] {
+        self.routing.interfaces()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
@@ -143,6 +153,6 @@ impl Routes for KernelNetwork {
 /// The longest packet of either family.
 const PACKET_BYTES_MAX: usize = 65_536 + 40;
 /// Packets in a row that are no messages for this node.
-const STRAYS_MAX: usize = 64;
+const STRAYS_MAX: usize = 1024;
 /// The socket that gives messages without their headers, in the order of `receive`.
 const BARE: usize = 2;

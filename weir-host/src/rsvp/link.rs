@@ -4,7 +4,6 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use weir_core::classify::InterfaceId;
 use weir_rsvp::node::{Packet, Route, Routes};
 
 use super::bridge::BridgeNetwork;
@@ -21,14 +20,6 @@ pub enum LinkNetwork {
 }
 
 impl LinkNetwork {
-    /// Returns the interfaces as they are now; the first is `InterfaceId(0)`.
-    pub fn interfaces(&self) -> &[HostInterface] {
-        match self {
-            Self::Router(network) => network.interfaces(),
-            Self::Bridge(network) => network.interfaces(),
-        }
-    }
-
     /// Returns whether [`LinkNetwork::lost`] is to be asked again, though nothing comes.
     pub fn is_down(&self) -> bool {
         matches!(self, Self::Bridge(network) if network.is_down())
@@ -74,8 +65,8 @@ impl Network for LinkNetwork {
         self.network_mut().look()
     }
 
-    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
-        self.network().addresses(interface)
+    fn interfaces(&self) -> &[HostInterface] {
+        self.network().interfaces()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

@@ -28,7 +28,6 @@ mod datagram;
 mod driver;
 pub(crate) mod filter;
 pub mod host;
-pub mod ip;
 mod kernel;
 pub mod keys;
 mod link;

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use super::ip::{ALERT_RSVP, ALERT_V4, ALERT_V6, PROTOCOL, TRAFFIC_CLASS};
 use crate::error::{Result, SystemError};
 use crate::socket;
+use weir_rsvp::ip::{ALERT_RSVP, ALERT_V4, ALERT_V6, PROTOCOL, TRAFFIC_CLASS};
 
 /// What a node is to the packets of others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

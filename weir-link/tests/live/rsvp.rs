@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_core::classify::InterfaceId;
 use weir_host::netns::NetNs;
-use weir_host::rsvp::{Descriptors, KernelNetwork, Role};
+use weir_host::rsvp::{Descriptors, KernelNetwork, Network, Role};
 use weir_rsvp::Tspec;
 use weir_rsvp::integrity::{Hash, Key, Security};
 use weir_rsvp::node::{Claim, Counts, Event};
@@ -92,9 +92,7 @@ fn reserved(v4: bool, setting: Setting) -> Outcome {
         assert_eq!((counts.malformed, counts.insecure), (0, before.insecure), "{counts:?}");
         assert!(station.driver.failures().is_empty(), "{:?}", station.driver.failures());
     }
-    let withdrawn = row.stations[0]
-        .driver
-        .call(|node, now, routes| node.withdraw(now, session, sender, routes));
+    let withdrawn = row.stations[0].driver.call(|node, call| node.withdraw(call, session, sender));
     assert_eq!(withdrawn, Ok(()));
     Ok(row.until("a PathTear", |stations| {
         stations[1..].iter().all(|station| station.driver.node().sessions().next().is_none())
@@ -209,7 +207,7 @@ fn receivers_of_a_group_are_merged() -> Outcome {
     let wanted = [(1, address(true, 1, 2)), (2, address(true, 2, 3))];
     assert_eq!(hops, wanted.map(|(port, address)| (InterfaceId(port), address)));
     let driver = &mut row.stations[3].driver;
-    assert_eq!(driver.call(|node, now, routes| node.release(now, session, routes)), Ok(()));
+    assert_eq!(driver.call(|node, call| node.release(call, session)), Ok(()));
     row.until("the smaller one is left", |stations| {
         reserved_rate(&stations[0]) == Some(less.rate)
     })?;
@@ -227,7 +225,7 @@ fn reserve_wildcard(row: &mut Row, (station, session): (usize, Session), tspec: 
     let reservation = Reservation { style: Style::Wildcard, descriptors };
     let claim = Claim { session, reservation, confirm: None, priority: None };
     let driver = &mut row.stations[station].driver;
-    assert_eq!(driver.call(|node, now, routes| node.reserve(now, claim, routes)), Ok(()));
+    assert_eq!(driver.call(|node, call| node.reserve(call, claim)), Ok(()));
 }
 
 /// The rate that the sender was told last.
@@ -270,7 +268,7 @@ fn reserve_each(row: &mut Row, session: Session, senders: &[Filter]) {
     let reservation = Reservation { style: Style::Fixed, descriptors };
     let claim = Claim { session, reservation, confirm: None, priority: None };
     let driver = &mut row.stations[2].driver;
-    let done = driver.call(|node, now, routes| node.reserve(now, claim, routes));
+    let done = driver.call(|node, call| node.reserve(call, claim));
     assert_eq!(done, Ok(()));
 }
 

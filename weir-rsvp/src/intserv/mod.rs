@@ -11,5 +11,5 @@ mod spec;
 
 pub use adspec::{Adspec, Characterization, ControlledLoadPath, General, GuaranteedPath, Terms};
 pub use adspec::{LATENCY_UNKNOWN, OtherService, Overrides};
-pub use delay::{buffer, delay_max, queueing_delay_max, rate_for_delay, slack_spent};
+pub use delay::{queueing_delay_max, rate_for_delay};
 pub use spec::{Flowspec, Rspec, Service, Tspec};

@@ -105,6 +105,15 @@ impl Tspec {
     }
 }
 
+impl std::fmt::Display for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Service::ControlledLoad => "controlled-load",
+            Service::Guaranteed => "guaranteed",
+        })
+    }
+}
+
 impl Rspec {
     /// [rfc2212 Ordering and Merging] Promises at least as much: no smaller rate and no more slack.
     pub fn at_least(&self, other: &Rspec) -> bool {
@@ -127,6 +136,14 @@ impl Flowspec {
     pub const fn tspec(&self) -> &Tspec {
         match self {
             Flowspec::ControlledLoad(tspec) | Flowspec::Guaranteed(tspec, _) => tspec,
+        }
+    }
+
+    /// The rate in bytes a second: the service rate R, or the token rate.
+    pub const fn rate(&self) -> f32 {
+        match self {
+            Flowspec::ControlledLoad(tspec) => tspec.rate,
+            Flowspec::Guaranteed(_, rspec) => rspec.rate,
         }
     }
 

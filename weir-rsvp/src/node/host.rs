@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::action::{Event, HostError};
+use super::action::HostError;
 use super::outbox::{Call, Outbox};
 use super::state::{Reserved, Sender, SessionState, Wanted};
 use crate::intserv::{Adspec, Tspec};
@@ -161,17 +161,5 @@ impl SessionState {
         }
         self.reconcile(call, out);
         Ok(())
-    }
-
-    /// Tells an application that begins to listen of the senders that are there.
-    pub fn listen(&self, out: &mut Outbox) {
-        for (filter, sender) in self.senders.iter().filter(|(_, sender)| sender.local) {
-            out.event(Event::Path {
-                session: self.key,
-                sender: *filter,
-                tspec: sender.tspec,
-                adspec: sender.adspec.as_deref().cloned(),
-            });
-        }
     }
 }

@@ -32,13 +32,14 @@ pub use action::{
 };
 pub use host::{Announcement, Claim};
 pub use merge::merged;
+pub use outbox::Call;
 pub use params::{InterfaceParams, Limits, NodeParams, Route, Routes, Timers};
 pub use view::{FlowView, ReservationView, SenderView, SessionView};
 
 use crate::wire::{
     Body, Cause, Confirmation, Filter, Hello, Hop, Message, MessageId, Receipt, Session,
 };
-use outbox::{Call, Outbox, Owner};
+use outbox::Outbox;
 use state::{Neighbour, SessionState};
 
 /// A node.
@@ -64,8 +65,7 @@ impl Node {
     }
 
     /// Takes a message. What is wrong with it is counted, and answered where the protocol says so.
-    pub fn receive(&mut self, now: Instant, arrival: Arrival<'_>, routes: &dyn Routes) {
-        let call = Call::new(now, routes);
+    pub fn receive(&mut self, call: Call<'_>, arrival: Arrival<'_>) {
         self.out.counts.received += 1;
         if self.out.interface(arrival.interface).is_none() {
             self.out.counts.stray += 1;
@@ -81,8 +81,9 @@ impl Node {
             return;
         }
         self.out.learn(arrival.interface, neighbour, message.capable);
-        let receipts = self.out.take_receipts(arrival.source, &message.receipts);
-        receipts.into_iter().for_each(|owner| self.tell_anew(call, owner));
+        for (session, number) in self.out.take_receipts(arrival.source, &message.receipts) {
+            self.on_session(session, |state, out| state.tell_anew(call, number, out));
+        }
         match message.body {
             Body::Bundle(messages) => {
                 messages.iter().for_each(|message| self.take(call, &arrival, message));
@@ -92,10 +93,9 @@ impl Node {
     }
 
     /// Returns the next action, or the instant of the next call.
-    pub fn poll(&mut self, now: Instant, routes: &dyn Routes) -> Poll {
-        let call = Call::new(now, routes);
-        self.out.retransmit(now);
-        while let Some(&(_, session)) = self.timers.first().filter(|(at, _)| *at <= now) {
+    pub fn poll(&mut self, call: Call<'_>) -> Poll {
+        self.out.retransmit(call.now);
+        while let Some(&(_, session)) = self.timers.first().filter(|(at, _)| *at <= call.now) {
             self.on_session(session, |state, out| {
                 if let Some(removal) = state.refresh_senders(call, out) {
                     state.reconcile(call.because(removal), out);
@@ -107,34 +107,21 @@ impl Node {
             return Poll::Action(action);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
-        let due = timer.into_iter().chain(self.out.due()).min();
+        let again = self.out.again.first().map(|(at, _)| *at);
+        let due = timer.into_iter().chain(again).min();
         due.map_or(Poll::Idle, Poll::At)
     }
 
     /// Traffic control answers a `Control::Add` or `Control::Modify`. Returns false if nothing is
     /// waiting for the answer: the flow has gone meanwhile, and a `Control::Remove` of it follows.
-    pub fn answer(
-        &mut self,
-        now: Instant,
-        flow: FlowId,
-        answer: Result<(), Cause>,
-        routes: &dyn Routes,
-    ) -> bool {
-        let call = Call::new(now, routes);
+    pub fn answer(&mut self, call: Call<'_>, flow: FlowId, answer: Result<(), Cause>) -> bool {
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.answer(call, flow, answer, out))
     }
 
     /// Traffic control takes back a flow that it admitted: the next hops are told why. Returns
     /// whether there was such a flow.
-    pub fn preempt(
-        &mut self,
-        now: Instant,
-        flow: FlowId,
-        cause: Cause,
-        routes: &dyn Routes,
-    ) -> bool {
-        let call = Call::new(now, routes);
+    pub fn preempt(&mut self, call: Call<'_>, flow: FlowId, cause: Cause) -> bool {
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.preempt(call, flow, cause, out))
     }
@@ -157,11 +144,9 @@ impl Node {
     /// A sender of this host begins, or changes what it sends.
     pub fn announce(
         &mut self,
-        now: Instant,
+        call: Call<'_>,
         announcement: Announcement,
-        routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call::new(now, routes);
         if self.out.own_address(announcement.session.destination).is_none() {
             return Err(HostError::Family);
         }
@@ -175,43 +160,21 @@ impl Node {
     /// A sender of this host ends.
     pub fn withdraw(
         &mut self,
-        now: Instant,
+        call: Call<'_>,
         session: Session,
         sender: Filter,
-        routes: &dyn Routes,
     ) -> Result<(), HostError> {
-        let call = Call::new(now, routes);
         self.on_session(session, |state, out| state.withdraw(call, &sender, out))
     }
 
     /// A receiver of this host reserves, in place of what it reserved in the session before.
-    pub fn reserve(
-        &mut self,
-        now: Instant,
-        claim: Claim,
-        routes: &dyn Routes,
-    ) -> Result<(), HostError> {
-        let call = Call::new(now, routes);
+    pub fn reserve(&mut self, call: Call<'_>, claim: Claim) -> Result<(), HostError> {
         self.on_session(claim.session, |state, out| state.claim(call, claim, out))
     }
 
     /// A receiver of this host reserves no more.
-    pub fn release(
-        &mut self,
-        now: Instant,
-        session: Session,
-        routes: &dyn Routes,
-    ) -> Result<(), HostError> {
-        let call = Call::new(now, routes);
+    pub fn release(&mut self, call: Call<'_>, session: Session) -> Result<(), HostError> {
         self.on_session(session, |state, out| state.release(call, out))
-    }
-
-    /// An application of this host begins to listen to a session: it is told of the senders that
-    /// are known, and hears of others as they come.
-    pub fn listen(&mut self, session: Session) {
-        if let Some(state) = self.sessions.get(&session) {
-            state.listen(&mut self.out);
-        }
     }
 
     /// Returns the sessions in order.
@@ -232,7 +195,7 @@ impl Node {
     /// Returns how many messages wait for an acknowledgement: before a node ends, those that tear
     /// state should have come.
     pub fn unacknowledged(&self) -> usize {
-        self.out.unacknowledged()
+        self.out.again.len()
     }
 
     /// Returns what the node counted.
@@ -307,13 +270,7 @@ impl Node {
 
     /// Takes a message that means something only in a session that is known.
     fn take_known(&mut self, call: Call<'_>, arrival: &Arrival<'_>, message: &Message) {
-        let session = match &message.body {
-            Body::PathTear(tear) => tear.session,
-            Body::ResvTear(tear) => tear.session,
-            Body::PathErr(error) => error.session,
-            Body::ResvErr(error) => error.session,
-            _ => return,
-        };
+        let Some(session) = message.body.session() else { return };
         if !self.sessions.contains_key(&session) {
             self.out.counts.stray += 1;
             return;
@@ -372,20 +329,20 @@ impl Node {
     fn acknowledge(&mut self, arrival: &Arrival<'_>, message: &Message, neighbour: IpAddr) -> bool {
         let Some(identified) = message.id else { return false };
         if identified.acknowledge {
-            let receipt = Receipt::Ack(identified.id);
+            let receipt = Receipt { id: identified.id, known: true };
             self.out.receipt(arrival.interface, neighbour, receipt);
         }
         let id = Some(identified.id);
+        let same = |from: Option<Neighbour>, hop| from.is_some_and(|from| from.hop == hop);
         match &message.body {
             Body::Path(path) => self.sessions.get(&path.session).is_some_and(|state| {
                 let sender = state.senders.get(&path.sender.template);
-                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == path.hop);
-                sender.is_some_and(|one| same(one.from) && path::is_older(id, one.came_as))
+                sender
+                    .is_some_and(|one| same(one.from, path.hop) && path::is_older(id, one.came_as))
             }),
             Body::Resv(resv) => self.sessions.get(&resv.session).is_some_and(|state| {
-                let same = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == resv.hop);
                 let mut reservations = state.reservations.iter();
-                reservations.any(|one| same(one.from) && path::is_older(id, one.came_as))
+                reservations.any(|one| same(one.from, resv.hop) && path::is_older(id, one.came_as))
             }),
             Body::Bundle(_) | Body::Srefresh(_) => false,
             _ => self.out.is_repeated(neighbour, identified.id),
@@ -395,16 +352,17 @@ impl Node {
     /// Remembers the session that a message identifier stands for, as long as its state lives.
     fn remember(&mut self, neighbour: IpAddr, message: &Message, session: Session) {
         let Some(id) = message.id.map(|id| id.id) else { return };
-        let Some(state) = self.sessions.get(&session) else { return };
-        if came_as(state, neighbour, id) {
+        let Some(state) = self.sessions.get_mut(&session) else { return };
+        if came_as(state, neighbour, id).next().is_some() {
             self.told.insert((neighbour, id), session);
         }
         // Bounded: whatever is no longer the identifier of some state is swept out.
         let state_max = self.sessions.len() * TOLD_PER_SESSION + TOLD_SPARE;
         if self.told.len() > state_max {
-            let sessions = &self.sessions;
+            let sessions = &mut self.sessions;
             self.told.retain(|(neighbour, id), session| {
-                sessions.get(session).is_some_and(|state| came_as(state, *neighbour, *id))
+                let state = sessions.get_mut(session);
+                state.is_some_and(|state| came_as(state, *neighbour, *id).next().is_some())
             });
         }
     }
@@ -417,24 +375,18 @@ impl Node {
             let known = session.is_some_and(|session| {
                 let lifetime = self.out.params.timers.lifetime(self.out.params.timers.period);
                 let expires = call.now.after(lifetime);
-                self.on_session(session, |state, _| renew(state, arrival.source, *id, expires))
+                self.on_session(session, |state, _| {
+                    let mut found = false;
+                    for life in came_as(state, arrival.source, *id) {
+                        (*life, found) = (Some(expires), true);
+                    }
+                    found
+                })
             });
             if !known {
-                self.out.receipt(arrival.interface, arrival.source, Receipt::Nack(*id));
+                let receipt = Receipt { id: *id, known: false };
+                self.out.receipt(arrival.interface, arrival.source, receipt);
             }
-        }
-    }
-
-    /// Tells what a neighbour does not know, though a refresh named it.
-    fn tell_anew(&mut self, call: Call<'_>, owner: Owner) {
-        match owner {
-            Owner::Path(session, sender, interface) => self.on_session(session, |state, out| {
-                state.retell_path(call.now, sender, interface, out);
-            }),
-            Owner::Resv(session, hop) => {
-                self.on_session(session, |state, out| state.retell_upstream(call, hop, out));
-            }
-            Owner::Once => {}
         }
     }
 
@@ -531,30 +483,19 @@ fn is_mixed(message: &Message) -> bool {
     }
 }
 
-/// Returns whether some state came from the neighbour with this identifier.
-fn came_as(state: &SessionState, neighbour: IpAddr, id: MessageId) -> bool {
-    let sent = |from: Option<Neighbour>| from.is_some_and(|from| from.hop.address == neighbour);
-    let mut senders = state.senders.values();
-    let mut reservations = state.reservations.iter();
-    senders.any(|sender| sent(sender.from) && sender.came_as == Some(id))
-        || reservations.any(|reserved| sent(reserved.from) && reserved.came_as == Some(id))
-}
-
-/// Lets the state live on that came with this identifier; returns whether there is some.
-fn renew(state: &mut SessionState, neighbour: IpAddr, id: MessageId, expires: Instant) -> bool {
-    let sent = |from: Option<Neighbour>| from.is_some_and(|from| from.hop.address == neighbour);
-    let mut found = false;
-    for sender in state.senders.values_mut() {
-        if sent(sender.from) && sender.came_as == Some(id) {
-            (sender.expires, found) = (Some(expires), true);
-        }
-    }
-    for reserved in &mut state.reservations {
-        if sent(reserved.from) && reserved.came_as == Some(id) {
-            (reserved.expires, found) = (Some(expires), true);
-        }
-    }
-    found
+/// When the state expires that came from the neighbour with this identifier.
+fn came_as(
+    state: &mut SessionState,
+    neighbour: IpAddr,
+    id: MessageId,
+) -> impl Iterator<Item = &mut Option<Instant>> {
+    let is_it = move |from: Option<Neighbour>, came_as: Option<MessageId>| {
+        from.is_some_and(|from| from.hop.address == neighbour) && came_as == Some(id)
+    };
+    let senders = state.senders.values_mut().filter(move |one| is_it(one.from, one.came_as));
+    let reservations =
+        state.reservations.iter_mut().filter(move |one| is_it(one.from, one.came_as));
+    senders.map(|one| &mut one.expires).chain(reservations.map(|one| &mut one.expires))
 }
 
 /// Identifiers of neighbours that are kept for a session on average, and beside that.

@@ -15,16 +15,15 @@ use weir_core::units::{Duration, Instant};
 use super::action::{Action, Counts, Event, FlowId, Packet, Removal};
 use super::params::{InterfaceParams, NodeParams, Route, Routes};
 use crate::integrity::{Guard, Verdict};
-use crate::wire::{Body, Carried, EPOCH_MAX, Filter, Hop, Identified, Message, MessageId};
-use crate::wire::{Receipt, Session};
+use crate::wire::{Body, Carried, EPOCH_MAX, Identified, Message, MessageId, Receipt, Session};
 
 /// The time of a call, and the routes that hold then.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    pub now: Instant,
-    pub routes: &'a dyn Routes,
+    pub(super) now: Instant,
+    routes: &'a dyn Routes,
     /// Why flows go that go during the call.
-    pub removal: Removal,
+    pub(super) removal: Removal,
 }
 
 impl<'a> Call<'a> {
@@ -34,11 +33,11 @@ impl<'a> Call<'a> {
     }
 
     /// The same call, during which flows go for another reason.
-    pub fn because(self, removal: Removal) -> Self {
+    pub(super) fn because(self, removal: Removal) -> Self {
         Self { removal, ..self }
     }
 
-    pub fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
+    pub(super) fn route(&self, destination: IpAddr, source: IpAddr) -> Route {
         self.routes.route(destination, source)
     }
 }
@@ -55,21 +54,11 @@ pub struct To {
     pub understood: bool,
 }
 
-/// The state that a message told a neighbour of, and whose refresh its identifier is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Owner {
-    /// A Path: the sender, and the interface.
-    Path(Session, Filter, InterfaceId),
-    /// A Resv: the previous hop.
-    Resv(Session, Hop),
-    /// A message that is never refreshed.
-    Once,
-}
-
 /// A message with an identifier.
 #[derive(Clone, Debug)]
 struct Sent {
-    owner: Owner,
+    /// The session whose state its identifier refreshes; none if it is never refreshed.
+    session: Option<Session>,
     /// The message, until it is acknowledged or given up.
     waiting: Option<Waiting>,
     /// The neighbour that acknowledged it.
@@ -97,7 +86,8 @@ pub struct Outbox {
     next_id: u32,
     next_flow: u64,
     sent: BTreeMap<u32, Sent>,
-    again: BTreeSet<(Instant, u32)>,
+    /// When messages are sent again that nobody acknowledged.
+    pub again: BTreeSet<(Instant, u32)>,
     receipts: BTreeMap<(InterfaceId, IpAddr), Vec<Receipt>>,
     summaries: BTreeMap<(InterfaceId, IpAddr), Vec<u32>>,
     /// Neighbours that say that they understand identifiers, where that is learned.
@@ -112,6 +102,7 @@ impl Outbox {
     pub fn new(mut params: NodeParams) -> Self {
         // Less would refresh all the time.
         params.timers.period = params.timers.period.max(PERIOD_MIN);
+        params.epoch &= EPOCH_MAX;
         let guards = params.interfaces.iter();
         let guards = guards.map(|interface| interface.security.as_ref().and_then(Guard::new));
         let mut random = Random::new(params.seed, 0);
@@ -201,11 +192,6 @@ impl Outbox {
         false
     }
 
-    /// Returns how many messages wait for an acknowledgement.
-    pub fn unacknowledged(&self) -> usize {
-        self.again.len()
-    }
-
     /// [rfc2205 §3.7] An instant between half and one and a half refresh periods away, so that
     /// nodes do not fall into step.
     ///
@@ -248,9 +234,8 @@ impl Outbox {
 
     /// Sends a message once, without identifier.
     pub fn send(&mut self, to: To, body: Body, carried: &[Carried]) {
-        let mut message = Message::new(to.ttl, body);
-        message.carried = carried.to_vec();
-        self.emit(to, message);
+        let carried = carried.to_vec();
+        self.emit(to, Message { carried, ..Message::new(to.ttl, body) });
     }
 
     /// Sends news: where the interface allows it with an identifier, which is returned, and again
@@ -260,7 +245,7 @@ impl Outbox {
         now: Instant,
         to: To,
         message: (Body, &[Carried]),
-        owner: Owner,
+        session: Option<Session>,
     ) -> Option<u32> {
         let (body, carried) = message;
         if !to.understood || self.again.len() >= self.params.limits.unacknowledged {
@@ -269,15 +254,14 @@ impl Outbox {
         }
         let number = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        let id = MessageId { epoch: self.epoch(), number };
-        let mut message = Message::new(to.ttl, body);
-        message.carried = carried.to_vec();
-        message.id = Some(Identified { id, acknowledge: true });
+        let id = MessageId { epoch: self.params.epoch, number };
+        let (id, carried) = (Some(Identified { id, acknowledge: true }), carried.to_vec());
+        let message = Message { id, carried, ..Message::new(to.ttl, body) };
         self.emit(to, message.clone());
         let wait = self.params.timers.retransmit;
         let at = now.after(wait);
         let waiting = Some(Waiting { to, message, at, wait, attempts: 1 });
-        self.sent.insert(number, Sent { owner, waiting, receiver: None });
+        self.sent.insert(number, Sent { session, waiting, receiver: None });
         self.again.insert((at, number));
         Some(number)
     }
@@ -292,29 +276,29 @@ impl Outbox {
     /// Refreshes what message `number` told by its identifier alone; returns false if nobody
     /// acknowledged it, so that the message has to be sent.
     pub fn summarise(&mut self, interface: InterfaceId, number: u32) -> bool {
-        let Some(receiver) = self.sent.get(&number).and_then(|sent| sent.receiver) else {
-            return false;
-        };
-        self.summaries.entry((interface, receiver)).or_default().push(number);
-        true
+        let receiver = self.sent.get(&number).and_then(|sent| sent.receiver);
+        if let Some(receiver) = receiver {
+            self.summaries.entry((interface, receiver)).or_default().push(number);
+        }
+        receiver.is_some()
     }
 
-    /// Takes what a neighbour says of this node's messages; returns what has to be told anew.
-    pub fn take_receipts(&mut self, source: IpAddr, receipts: &[Receipt]) -> Vec<Owner> {
+    /// Takes what a neighbour says of this node's messages; returns the sessions and numbers of
+    /// those that have to be told anew.
+    pub fn take_receipts(&mut self, source: IpAddr, receipts: &[Receipt]) -> Vec<(Session, u32)> {
         let mut unknown = Vec::new();
-        for receipt in receipts {
-            let (Receipt::Ack(id) | Receipt::Nack(id)) = *receipt;
-            if id.epoch != self.epoch() {
+        for Receipt { id, known } in receipts {
+            if id.epoch != self.params.epoch {
                 continue;
             }
             let Some(sent) = self.sent.get_mut(&id.number) else { continue };
             if let Some(waiting) = sent.waiting.take() {
                 self.again.remove(&(waiting.at, id.number));
             }
-            if let Receipt::Nack(_) = receipt {
-                unknown.push(sent.owner);
+            if !known {
+                unknown.extend(sent.session.map(|session| (session, id.number)));
             }
-            if sent.owner == Owner::Once || matches!(receipt, Receipt::Nack(_)) {
+            if sent.session.is_none() || !known {
                 self.sent.remove(&id.number);
             } else {
                 sent.receiver = Some(source);
@@ -360,11 +344,6 @@ impl Outbox {
         self.guards.iter_mut().flatten().for_each(|guard| guard.raise(sequence));
     }
 
-    /// The instant at which a message is to be sent again.
-    pub fn due(&self) -> Option<Instant> {
-        self.again.first().map(|(at, _)| *at)
-    }
-
     /// [rfc2961 §6.3] Sends again what was not acknowledged, after twice the wait of before.
     pub fn retransmit(&mut self, now: Instant) {
         while let Some(&(at, number)) = self.again.first().filter(|(at, _)| *at <= now) {
@@ -374,7 +353,7 @@ impl Outbox {
             let waiting = sent.waiting.as_mut().expect("a time belongs to a message that waits");
             if waiting.attempts >= attempts_max {
                 sent.waiting = None;
-                if sent.owner == Owner::Once {
+                if sent.session.is_none() {
                     self.sent.remove(&number);
                 }
                 continue;
@@ -389,19 +368,14 @@ impl Outbox {
         }
     }
 
-    fn epoch(&self) -> u32 {
-        self.params.epoch & EPOCH_MAX
-    }
-
     /// Turns gathered receipts and refreshes into messages.
     fn flush(&mut self) {
-        let epoch = self.epoch();
+        let epoch = self.params.epoch;
         for ((interface, neighbour), receipts) in std::mem::take(&mut self.receipts) {
             for some in receipts.chunks(RECEIPTS_MAX) {
                 let Some(to) = self.neighbour(interface, neighbour) else { break };
-                let mut message = Message::new(to.ttl, Body::Ack);
-                message.receipts = some.to_vec();
-                self.emit(to, message);
+                let receipts = some.to_vec();
+                self.emit(to, Message { receipts, ..Message::new(to.ttl, Body::Ack) });
             }
         }
         for ((interface, neighbour), numbers) in std::mem::take(&mut self.summaries) {

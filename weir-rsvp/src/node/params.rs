@@ -19,8 +19,8 @@ pub struct NodeParams {
     pub limits: Limits,
     /// The seed of its random numbers.
     pub seed: u64,
-    /// The number of this life of the node in message identifiers: 24 bits, another one after each
-    /// start [rfc2961 §4.2].
+    /// The number of this life of the node in message identifiers: another one after each start
+    /// [rfc2961 §4.2]. 24 bits of it count.
     pub epoch: u32,
 }
 

@@ -4,7 +4,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 
 use super::action::{Arrival, Event, Removal};
-use super::outbox::{Call, Outbox, Owner, To};
+use super::outbox::{Call, Outbox, To};
 use super::params::Route;
 use super::state::{Neighbour, Sender, SessionState};
 use crate::wire::{Body, Carried, Cause, ErrorSpec, Filter, Hop, Message, MessageId};
@@ -76,7 +76,7 @@ impl SessionState {
                 adspec: sender.adspec.as_deref().cloned(),
             });
         }
-        self.tell_path(call.now, filter, &mut sender, out);
+        self.tell_path(call.now, filter, (&mut sender, true), out);
         self.senders.insert(filter, Box::new(sender));
     }
 
@@ -120,31 +120,29 @@ impl SessionState {
     ) {
         let named = tear.sender.as_ref().map(|sender| sender.template);
         // [rfc2961 §4.6] A tear that comes again may be older than the state.
+        let is_it = |from: Neighbour| {
+            from.hop.address == tear.hop.address && from.interface == arrival.interface
+        };
         let goes = |filter: &Filter, sender: &Sender| {
             named.is_none_or(|named| named == *filter)
                 && !is_older(id, sender.came_as)
-                && sender.from.is_some_and(|from| {
-                    from.hop.address == tear.hop.address && from.interface == arrival.interface
-                })
+                && sender.from.is_some_and(is_it)
         };
-        for (_, sender) in self.senders.iter_mut() {
-            let is_former = |(from, _): &(Neighbour, Instant)| {
-                from.hop.address == tear.hop.address && from.interface == arrival.interface
-            };
-            sender.former = sender.former.filter(|former| !is_former(former));
+        for sender in self.senders.values_mut() {
+            sender.former = sender.former.filter(|(from, _)| !is_it(*from));
         }
-        let gone: Vec<Filter> = self
-            .senders
-            .iter()
-            .filter(|(filter, sender)| goes(filter, sender))
-            .map(|(filter, _)| *filter)
-            .collect();
+        let gone = self.senders_that(goes);
         if gone.is_empty() {
             out.counts.stray += 1;
             return;
         }
         gone.iter().for_each(|filter| self.remove_sender(call.now, filter, out));
         self.reconcile(call, out);
+    }
+
+    fn senders_that(&self, are: impl Fn(&Filter, &Sender) -> bool) -> Vec<Filter> {
+        let senders = self.senders.iter().filter(|(filter, sender)| are(filter, sender));
+        senders.map(|(filter, _)| *filter).collect()
     }
 
     /// Forgets a sender and says so downstream, as after a PathTear or in time [rfc2205 §2.4].
@@ -186,7 +184,7 @@ impl SessionState {
             return;
         };
         if let Some(to) = out.neighbour(from.interface, from.hop.address) {
-            out.send_news(now, to, (Body::PathErr(error.clone()), carried), Owner::Once);
+            out.send_news(now, to, (Body::PathErr(error.clone()), carried), None);
         }
     }
 
@@ -194,22 +192,12 @@ impl SessionState {
     /// flows go if something changed.
     pub fn refresh_senders(&mut self, call: Call<'_>, out: &mut Outbox) -> Option<Removal> {
         let now = call.now;
-        let expired = |sender: &Sender| sender.expires.is_some_and(|expires| expires <= now);
-        let gone: Vec<Filter> = self
-            .senders
-            .iter()
-            .filter(|(_, sender)| expired(sender))
-            .map(|(filter, _)| *filter)
-            .collect();
+        let is_expired =
+            |_: &Filter, sender: &Sender| sender.expires.is_some_and(|expires| expires <= now);
+        let gone = self.senders_that(is_expired);
         gone.iter().for_each(|filter| self.remove_sender(now, filter, out));
-        let due: Vec<Filter> = self
-            .senders
-            .iter()
-            .filter(|(_, sender)| sender.refresh_at <= now)
-            .map(|(filter, _)| *filter)
-            .collect();
         let mut is_rerouted = false;
-        for filter in due {
+        for filter in self.senders_that(|_, sender| sender.refresh_at <= now) {
             is_rerouted |= self.refresh_sender(call, filter, out);
         }
         match (gone.is_empty(), is_rerouted) {
@@ -230,10 +218,8 @@ impl SessionState {
         let changed = sender.outgoing != old.outgoing || sender.local != old.local;
         if changed {
             self.tear_left_interfaces(call.now, (&filter, &old), &mut sender, out);
-            self.tell_path(call.now, filter, &mut sender, out);
-        } else {
-            self.repeat_path(call.now, filter, &mut sender, out);
         }
+        self.tell_path(call.now, filter, (&mut sender, changed), out);
         self.senders.insert(filter, sender);
         changed
     }
@@ -258,56 +244,52 @@ impl SessionState {
         });
     }
 
-    /// Sends a Path by each interface, as news.
-    fn tell_path(&self, now: Instant, filter: Filter, sender: &mut Sender, out: &mut Outbox) {
-        for (_, number) in std::mem::take(&mut sender.told) {
-            out.forget(number);
-        }
-        for interface in sender.outgoing.clone() {
-            let Some((to, path)) = self.path_message(filter, sender, interface, out) else {
-                continue;
-            };
-            let owner = Owner::Path(self.key, filter, interface);
-            let number = out.send_news(now, to, (path, &sender.carried), owner);
-            sender.told.extend(number.map(|number| (interface, number)));
-        }
-    }
-
-    /// Repeats a Path by each interface: as its identifier where the next hop knows it.
-    fn repeat_path(&self, now: Instant, filter: Filter, sender: &mut Sender, out: &mut Outbox) {
+    /// Sends a Path by each interface: if it is no news, as its identifier where the next hop knows
+    /// that.
+    fn tell_path(
+        &self,
+        now: Instant,
+        filter: Filter,
+        (sender, is_news): (&mut Sender, bool),
+        out: &mut Outbox,
+    ) {
         let told = std::mem::take(&mut sender.told);
         for interface in sender.outgoing.clone() {
             let number = told.iter().find(|(on, _)| *on == interface).map(|(_, number)| *number);
-            if let Some(number) = number.filter(|number| out.summarise(interface, *number)) {
+            if let Some(number) = number.filter(|one| !is_news && out.summarise(interface, *one)) {
                 sender.told.push((interface, number));
                 continue;
             }
             number.iter().for_each(|number| out.forget(*number));
-            let Some((to, path)) = self.path_message(filter, sender, interface, out) else {
-                continue;
-            };
-            let owner = Owner::Path(self.key, filter, interface);
-            let number = out.send_news(now, to, (path, &sender.carried), owner);
-            sender.told.extend(number.map(|number| (interface, number)));
+            self.send_path(now, (filter, interface), sender, out);
         }
     }
 
-    /// Tells a Path anew by one interface, whose neighbour does not know its identifier.
-    pub fn retell_path(
-        &mut self,
+    /// Tells anew what a neighbour does not know, though a refresh had its number.
+    pub fn tell_anew(&mut self, call: Call<'_>, number: u32, out: &mut Outbox) {
+        if let Some(at) = self.upstreams.iter().position(|one| one.id == Some(number)) {
+            return self.tell_upstream(call, at, out);
+        }
+        let has = |told: &Vec<(InterfaceId, u32)>| told.iter().position(|one| one.1 == number);
+        for filter in self.senders_that(|_, sender| has(&sender.told).is_some()) {
+            let mut sender = self.senders.remove(&filter).expect("it was found");
+            let (interface, _) = sender.told.remove(has(&sender.told).expect("it was found"));
+            self.send_path(call.now, (filter, interface), &mut sender, out);
+            self.senders.insert(filter, sender);
+        }
+    }
+
+    /// Sends a Path by an interface, as news.
+    fn send_path(
+        &self,
         now: Instant,
-        filter: Filter,
-        interface: InterfaceId,
+        (filter, interface): (Filter, InterfaceId),
+        sender: &mut Sender,
         out: &mut Outbox,
     ) {
-        let Some(mut sender) = self.senders.remove(&filter) else { return };
-        sender.told.retain(|(on, _)| *on != interface);
-        if let Some((to, path)) = self.path_message(filter, &sender, interface, out) {
-            let owner = Owner::Path(self.key, filter, interface);
-            let number = out.send_news(now, to, (path, &sender.carried), owner);
-            sender.told.extend(number.map(|number| (interface, number)));
-        }
-        self.senders.insert(filter, sender);
+        let Some((to, path)) = self.path_message(filter, sender, interface, out) else { return };
+        let number = out.send_news(now, to, (path, &sender.carried), Some(self.key));
+        sender.told.extend(number.map(|number| (interface, number)));
     }
 
     /// The Path for an interface [rfc2209 §2 "PATH REFRESH"]; none if it may go no further.
@@ -349,7 +331,7 @@ impl SessionState {
         let descriptor =
             SenderDescriptor { template: *filter, tspec: Some(sender.tspec), adspec: None };
         let tear = PathTear { session: self.key, hop, sender: Some(descriptor) };
-        out.send_news(now, to, (Body::PathTear(tear), &[]), Owner::Once);
+        out.send_news(now, to, (Body::PathTear(tear), &[]), None);
     }
 
     /// Returns whether there are next hops on an interface and all understand identifiers. Only a
@@ -452,7 +434,7 @@ pub fn refuse_path(
     let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
     let sender = Some(path.sender.clone());
     let error = PathError { session: path.session, error, policies: Vec::new(), sender };
-    out.send_news(now, to, (Body::PathErr(error), &[]), Owner::Once);
+    out.send_news(now, to, (Body::PathErr(error), &[]), None);
 }
 
 /// This node as the previous hop of what leaves by an interface.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_core::units::Instant;
 
 use super::action::{Arrival, Event};
-use super::outbox::{Call, Outbox, Owner, To};
+use super::outbox::{Call, Outbox, To};
 use super::params::Limits;
 use super::path::{is_older, millis, period};
 use super::state::{Blockade, Luggage, Neighbour, Reserved, SessionState, Upstream, Wanted};
@@ -59,16 +59,28 @@ impl SessionState {
     ) {
         let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
         let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
-        let hop = Hop { address: to.source, handle: from.hop.handle };
         let style = resv.reservation.style;
         for descriptor in &resv.reservation.descriptors {
             out.counts.refused += 1;
-            let (scope, policies) = (resv.scope.clone(), Vec::new());
             let reservation = Reservation { style, descriptors: vec![descriptor.clone()] };
-            let session = self.key;
-            let error = ResvError { session, hop, error, scope, policies, reservation };
-            out.send_news(now, to, (Body::ResvErr(error), &[]), Owner::Once);
+            self.send_error(now, from, error, (reservation, &resv.scope), out);
         }
+    }
+
+    /// Sends a ResvErr to a next hop.
+    fn send_error(
+        &self,
+        now: Instant,
+        from: Neighbour,
+        error: ErrorSpec,
+        (reservation, scope): (Reservation, &[IpAddr]),
+        out: &mut Outbox,
+    ) {
+        let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
+        let hop = Hop { address: to.source, handle: from.hop.handle };
+        let (session, scope, policies) = (self.key, scope.to_vec(), Vec::new());
+        let error = ResvError { session, hop, error, scope, policies, reservation };
+        out.send_news(now, to, (Body::ResvErr(error), &[]), None);
     }
 
     /// What holds for the whole message.
@@ -181,15 +193,10 @@ impl SessionState {
         let descriptors = vec![Descriptor { flowspec: Some(failed.flowspec), filters }];
         let reservation = Reservation { style: reserved.style, descriptors };
         let session = self.key;
-        let Some(from) = reserved.from else {
-            out.event(Event::ResvError { session, error, reservation });
-            return;
-        };
-        let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
-        let hop = Hop { address: to.source, handle: from.hop.handle };
-        let (scope, policies) = (failed.scope.clone(), Vec::new());
-        let error = ResvError { session, hop, error, scope, policies, reservation };
-        out.send_news(now, to, (Body::ResvErr(error), &[]), Owner::Once);
+        match reserved.from {
+            None => out.event(Event::ResvError { session, error, reservation }),
+            Some(from) => self.send_error(now, from, error, (reservation, &failed.scope), out),
+        }
     }
 
     /// Takes a ResvTear: what it names goes.
@@ -425,7 +432,7 @@ pub fn send_confirmation(
     let Some(mut to) = out.neighbour(*interface, receiver) else { return };
     to.alert = true;
     let body = Body::ResvConf(confirmation.clone());
-    out.send_news(call.now, to, (body, carried), Owner::Once);
+    out.send_news(call.now, to, (body, carried), None);
 }
 
 impl SessionState {
@@ -483,11 +490,11 @@ impl SessionState {
         let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
         let hop = Hop { address: to.source, handle: from.hop.handle };
         let tear = ResvTear { session: self.key, hop, scope, reservation };
-        out.send_news(call.now, to, (Body::ResvTear(tear), &[]), Owner::Once);
+        out.send_news(call.now, to, (Body::ResvTear(tear), &[]), None);
     }
 
     /// Tells a previous hop, or the senders of this host, what is reserved.
-    fn tell_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
+    pub fn tell_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
         let refresh_at = out.next_refresh(call.now);
         let upstream = &mut self.upstreams[at];
         upstream.refresh_at = refresh_at;
@@ -498,19 +505,9 @@ impl SessionState {
         };
         upstream.id.take().iter().for_each(|number| out.forget(*number));
         let Some((to, resv)) = self.resv_message(at, from, out) else { return };
-        let owner = Owner::Resv(self.key, from.hop);
         let carried = &self.upstreams[at].luggage.carried;
-        let id = out.send_news(call.now, to, (resv, carried), owner);
+        let id = out.send_news(call.now, to, (resv, carried), Some(self.key));
         self.upstreams[at].id = id;
-    }
-
-    /// Tells a previous hop anew that does not know the identifier of its Resv.
-    pub fn retell_upstream(&mut self, call: Call<'_>, hop: Hop, out: &mut Outbox) {
-        let told = |from: Option<Neighbour>| from.is_some_and(|from| from.hop == hop);
-        let at = self.upstreams.iter().position(|upstream| told(upstream.from));
-        if let Some(at) = at {
-            self.tell_upstream(call, at, out);
-        }
     }
 
     fn refresh_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {

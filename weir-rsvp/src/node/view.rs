@@ -6,7 +6,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::Instant;
 
 use super::action::{FlowId, Request};
-use super::state::{Neighbour, Sender, SessionState};
+use super::state::{Neighbour, SessionState};
 use crate::intserv::{Flowspec, Tspec};
 use crate::wire::{Filter, Reservation, Session, Style};
 
@@ -75,6 +75,14 @@ pub struct FlowView {
 impl SessionState {
     /// Returns what there is to see.
     pub fn view(&self) -> SessionView {
+        let senders = self.senders.iter().map(|(filter, sender)| SenderView {
+            sender: *filter,
+            hop: sender.from.map(|from| (from.interface, from.hop.address)),
+            tspec: sender.tspec,
+            outgoing: sender.outgoing.clone(),
+            local: sender.local,
+            expires: sender.expires,
+        });
         let reservations = self.reservations.iter().map(|reserved| ReservationView {
             hop: reserved.from.map(|from| (from.interface, from.hop.address)),
             style: reserved.style,
@@ -93,7 +101,7 @@ impl SessionState {
         let blockades = self.blockades.iter();
         SessionView {
             session: self.key,
-            senders: self.sender_views(),
+            senders: senders.collect(),
             reservations: reservations.collect(),
             flows: flows.collect(),
             upstream: upstream.collect(),
@@ -101,17 +109,5 @@ impl SessionState {
                 .map(|one| (one.from.hop.address, one.flowspec, one.until))
                 .collect(),
         }
-    }
-
-    fn sender_views(&self) -> Vec<SenderView> {
-        let view = |(filter, sender): (&Filter, &Sender)| SenderView {
-            sender: *filter,
-            hop: sender.from.map(|from| (from.interface, from.hop.address)),
-            tspec: sender.tspec,
-            outgoing: sender.outgoing.clone(),
-            local: sender.local,
-            expires: sender.expires,
-        };
-        self.senders.iter().map(|(filter, sender)| view((filter, sender))).collect()
     }
 }

@@ -11,7 +11,7 @@ use super::object::{Carried, HEADER as OBJECT_HEADER, Object, Parsed};
 use super::reader::Reader;
 use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Session, Style};
 use crate::integrity::Integrity;
-use crate::intserv::{Adspec, Flowspec, Tspec};
+use crate::intserv::{Adspec, Flowspec, Service, Tspec};
 
 /// A message.
 #[derive(Clone, PartialEq, Debug)]
@@ -214,6 +214,22 @@ pub const KINDS: [(u8, &str); 13] = [
     (RESPONSE, "Integrity Response"),
 ];
 
+impl Body {
+    /// Returns the session that it is about, if it is about one.
+    pub const fn session(&self) -> Option<Session> {
+        match self {
+            Body::Path(path) => Some(path.session),
+            Body::Resv(resv) => Some(resv.session),
+            Body::PathErr(error) => Some(error.session),
+            Body::ResvErr(error) => Some(error.session),
+            Body::PathTear(tear) => Some(tear.session),
+            Body::ResvTear(tear) => Some(tear.session),
+            Body::ResvConf(confirmation) => Some(confirmation.session),
+            _ => None,
+        }
+    }
+}
+
 impl Message {
     /// A message with this body and nothing else.
     pub fn new(ttl: u8, body: Body) -> Self {
@@ -315,18 +331,23 @@ pub fn checksum(message: &[u8]) -> u16 {
 }
 
 /// Parses a message, or one inside a bundle, where no other bundle may be.
+///
+/// [rfc2961 §3.1] A bundle holds whole messages, behind an optional INTEGRITY and receipts. The
+/// length of such an object has a first byte of 0, where a message has its version.
 fn parse(bytes: &[u8], bundles: bool) -> Result<Message, WireError> {
     let whole = |fault| WireError { offset: 0, fault };
     let mut reader = Reader::new(bytes);
     let (kind, mut message) = parse_header(&mut reader, bytes).map_err(whole)?;
-    if kind == BUNDLE && bundles {
-        return bundle(bytes, message);
-    }
+    let is_bundle = kind == BUNDLE && bundles;
     let mut objects = Vec::new();
-    while !reader.is_empty() {
-        let offset = bytes.len() - reader.len();
+    let mut offset = HEADER;
+    while offset < bytes.len() && !(is_bundle && bytes[offset] != 0) {
         let parsed = next_object(&mut reader).map_err(|fault| WireError { offset, fault })?;
+        let in_front = matches!(parsed, Parsed::Object(Object::Integrity(_) | Object::Receipt(_)));
         match parsed {
+            _ if is_bundle && !in_front => {
+                return Err(WireError { offset, fault: Fault::Misplaced("object of a bundle") });
+            }
             Parsed::Object(object) if objects.len() < OBJECTS_MAX => objects.push(object),
             Parsed::Object(_) => {
                 let fault = Fault::TooMany { what: "objects", limit: OBJECTS_MAX };
@@ -335,10 +356,14 @@ fn parse(bytes: &[u8], bundles: bool) -> Result<Message, WireError> {
             Parsed::Ignored => {}
             Parsed::Refused(cause) => message.refused = message.refused.or(Some(cause)),
         }
+        offset = bytes.len() - reader.len();
     }
     let mut parts = Parts::default();
     objects.into_iter().try_for_each(|object| parts.put(object, &mut message)).map_err(whole)?;
-    message.body = parts.body(kind).map_err(whole)?;
+    message.body = match is_bundle {
+        true => Body::Bundle(messages(bytes, offset)?),
+        false => parts.body(kind).map_err(whole)?,
+    };
     Ok(message)
 }
 
@@ -373,24 +398,9 @@ fn next_object(reader: &mut Reader<'_>) -> Result<Parsed, Fault> {
     Object::parse(class, kind, contents)
 }
 
-/// [rfc2961 §3.1] A bundle holds whole messages, behind an optional INTEGRITY and receipts.
-///
-/// The length of such an object has a first byte of 0, where a message has its version.
-fn bundle(bytes: &[u8], mut message: Message) -> Result<Message, WireError> {
+/// The messages of a bundle from this byte on.
+fn messages(bytes: &[u8], mut at: usize) -> Result<Vec<Message>, WireError> {
     let mut messages = Vec::new();
-    let mut at = HEADER;
-    let mut parts = Parts::default();
-    while at < bytes.len() && bytes[at] == 0 {
-        let within = |fault| WireError { offset: at, fault };
-        let mut reader = Reader::new(&bytes[at..]);
-        match next_object(&mut reader).map_err(within)? {
-            Parsed::Object(object @ (Object::Integrity(_) | Object::Receipt(_))) => {
-                parts.put(object, &mut message).map_err(within)?;
-            }
-            _ => return Err(within(Fault::Misplaced("object of a bundle"))),
-        }
-        at = bytes.len() - reader.len();
-    }
     while at < bytes.len() {
         let within = |fault| WireError { offset: at, fault };
         let rest = &bytes[at..];
@@ -408,8 +418,7 @@ fn bundle(bytes: &[u8], mut message: Message) -> Result<Message, WireError> {
         messages.push(inner.map_err(outer)?);
         at += length;
     }
-    message.body = Body::Bundle(messages);
-    Ok(message)
+    Ok(messages)
 }
 
 /// Objects by class, each class once, before they become a body.
@@ -436,46 +445,31 @@ impl Parts {
     /// Takes an object; those that any message may have go to `message`.
     fn put(&mut self, object: Object, message: &mut Message) -> Result<(), Fault> {
         match object {
-            Object::Session(session, police) => once(&mut self.session, (session, police)),
-            Object::Hop(hop) => once(&mut self.hop, hop),
-            Object::Integrity(integrity) => once(&mut message.integrity, integrity),
-            Object::TimeValues(period) => once(&mut self.period, period),
-            Object::ErrorSpec(error) => once(&mut self.error, error),
-            Object::Scope(senders) => {
-                self.scope.extend(senders);
-                Ok(())
-            }
-            Object::Style(style) => once(&mut self.style, style),
+            Object::Session(session, police) => once(&mut self.session, (session, police))?,
+            Object::Hop(hop) => once(&mut self.hop, hop)?,
+            Object::Integrity(integrity) => once(&mut message.integrity, integrity)?,
+            Object::TimeValues(period) => once(&mut self.period, period)?,
+            Object::ErrorSpec(error) => once(&mut self.error, error)?,
+            Object::Scope(senders) => self.scope.extend(senders),
+            Object::Style(style) => once(&mut self.style, style)?,
             Object::Flowspec(flowspec) => {
                 let filters = Vec::new();
                 self.descriptors.push(Descriptor { flowspec: Some(flowspec), filters });
-                Ok(())
             }
-            Object::FilterSpec(filter) => self.put_filter(filter),
-            Object::SenderTemplate(sender) => once(&mut self.template, sender),
-            Object::SenderTspec(tspec) => once(&mut self.tspec, tspec),
-            Object::Adspec(adspec) => once(&mut self.adspec, adspec),
-            Object::PolicyData(data) => {
-                self.policies.push(data);
-                Ok(())
-            }
-            Object::ResvConfirm(receiver) => once(&mut self.confirm, receiver),
-            Object::Hello(hello) => once(&mut self.hello, hello),
-            Object::MessageId(id) => once(&mut message.id, id),
-            Object::Receipt(receipt) => {
-                message.receipts.push(receipt);
-                Ok(())
-            }
-            Object::MessageIdList(ids) => {
-                self.ids.extend(ids);
-                Ok(())
-            }
-            Object::Challenge(cookie) => once(&mut self.cookie, cookie),
-            Object::Carried(carried) => {
-                message.carried.push(carried);
-                Ok(())
-            }
+            Object::FilterSpec(filter) => self.put_filter(filter)?,
+            Object::SenderTemplate(sender) => once(&mut self.template, sender)?,
+            Object::SenderTspec(tspec) => once(&mut self.tspec, tspec)?,
+            Object::Adspec(adspec) => once(&mut self.adspec, adspec)?,
+            Object::PolicyData(data) => self.policies.push(data),
+            Object::ResvConfirm(receiver) => once(&mut self.confirm, receiver)?,
+            Object::Hello(hello) => once(&mut self.hello, hello)?,
+            Object::MessageId(id) => once(&mut message.id, id)?,
+            Object::Receipt(receipt) => message.receipts.push(receipt),
+            Object::MessageIdList(ids) => self.ids.extend(ids),
+            Object::Challenge(cookie) => once(&mut self.cookie, cookie)?,
+            Object::Carried(carried) => message.carried.push(carried),
         }
+        Ok(())
     }
 
     /// [rfc2205 §3.1.4] A filter belongs to the flowspec before it; FF may leave out a flowspec
@@ -639,6 +633,20 @@ impl Resv {
 }
 
 impl Reservation {
+    /// Returns the rates of all its flowspecs, in bytes a second.
+    pub fn rate(&self) -> f64 {
+        self.flowspecs().map(|flowspec| f64::from(flowspec.rate())).sum()
+    }
+
+    /// Returns the service, if it has a flowspec.
+    pub fn service(&self) -> Option<Service> {
+        self.flowspecs().next().map(|flowspec| flowspec.service())
+    }
+
+    fn flowspecs(&self) -> impl Iterator<Item = &Flowspec> {
+        self.descriptors.iter().filter_map(|one| one.flowspec.as_ref())
+    }
+
     fn objects(&self, objects: &mut Vec<Object>) {
         objects.push(Object::Style(self.style));
         for descriptor in &self.descriptors {

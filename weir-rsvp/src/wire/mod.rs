@@ -16,7 +16,8 @@ pub use message::{
     Body, Confirmation, Descriptor, KINDS, Message, Path, PathError, PathTear, Reservation, Resv,
     ResvError, ResvTear, SenderDescriptor, checksum,
 };
-pub use object::{Carried, Object, Parsed, class};
+pub use object::Carried;
+pub(crate) use object::class;
 pub use priority::Priority;
 pub(crate) use reader::Reader;
 pub use types::{

@@ -17,43 +17,25 @@ use crate::intserv::{Adspec, Flowspec, Tspec, format};
 pub mod class {
     /// Padding; its contents mean nothing.
     pub const NULL: u8 = 0;
-    /// SESSION.
     pub const SESSION: u8 = 1;
-    /// RSVP_HOP.
     pub const HOP: u8 = 3;
-    /// INTEGRITY.
     pub const INTEGRITY: u8 = 4;
-    /// TIME_VALUES.
     pub const TIME_VALUES: u8 = 5;
-    /// ERROR_SPEC.
     pub const ERROR_SPEC: u8 = 6;
-    /// SCOPE.
     pub const SCOPE: u8 = 7;
-    /// STYLE.
     pub const STYLE: u8 = 8;
-    /// FLOWSPEC.
     pub const FLOWSPEC: u8 = 9;
-    /// FILTER_SPEC.
     pub const FILTER_SPEC: u8 = 10;
-    /// SENDER_TEMPLATE.
     pub const SENDER_TEMPLATE: u8 = 11;
-    /// SENDER_TSPEC.
     pub const SENDER_TSPEC: u8 = 12;
-    /// ADSPEC.
     pub const ADSPEC: u8 = 13;
-    /// POLICY_DATA.
     pub const POLICY_DATA: u8 = 14;
-    /// RESV_CONFIRM.
     pub const RESV_CONFIRM: u8 = 15;
-    /// HELLO.
     pub const HELLO: u8 = 22;
-    /// MESSAGE_ID.
     pub const MESSAGE_ID: u8 = 23;
     /// MESSAGE_ID_ACK and MESSAGE_ID_NACK.
     pub const MESSAGE_ID_ACK: u8 = 24;
-    /// MESSAGE_ID LIST.
     pub const MESSAGE_ID_LIST: u8 = 25;
-    /// CHALLENGE.
     pub const CHALLENGE: u8 = 64;
 }
 
@@ -62,39 +44,27 @@ pub mod class {
 pub enum Object {
     /// SESSION, with its flag `E_Police`.
     Session(Session, bool),
-    /// RSVP_HOP.
     Hop(Hop),
-    /// INTEGRITY.
     Integrity(Integrity),
     /// TIME_VALUES: the refresh period in milliseconds.
     TimeValues(u32),
-    /// ERROR_SPEC.
     ErrorSpec(ErrorSpec),
     /// SCOPE: addresses of senders, of one family.
     Scope(Vec<IpAddr>),
-    /// STYLE.
     Style(Style),
-    /// FLOWSPEC.
     Flowspec(Flowspec),
-    /// FILTER_SPEC.
     FilterSpec(Filter),
-    /// SENDER_TEMPLATE.
     SenderTemplate(Filter),
-    /// SENDER_TSPEC.
     SenderTspec(Tspec),
-    /// ADSPEC.
     Adspec(Adspec),
     /// POLICY_DATA, which this node carries and does not read.
     PolicyData(Vec<u8>),
     /// RESV_CONFIRM: the receiver that wants to know.
     ResvConfirm(IpAddr),
-    /// HELLO.
     Hello(Hello),
-    /// MESSAGE_ID.
     MessageId(Identified),
     /// MESSAGE_ID_ACK or MESSAGE_ID_NACK.
     Receipt(Receipt),
-    /// MESSAGE_ID LIST.
     MessageIdList(Vec<MessageId>),
     /// CHALLENGE: the cookie.
     Challenge(Vec<u8>),
@@ -185,8 +155,17 @@ impl Object {
                 put_id(bytes, identified.id, identified.acknowledge);
                 (class::MESSAGE_ID, 1)
             }
-            Object::Receipt(receipt) => receipt_contents(bytes, *receipt),
-            Object::MessageIdList(ids) => list_contents(bytes, ids),
+            Object::Receipt(receipt) => {
+                put_id(bytes, receipt.id, false);
+                (class::MESSAGE_ID_ACK, if receipt.known { 1 } else { 2 })
+            }
+            Object::MessageIdList(ids) => {
+                put_u32(bytes, ids.first().map_or(0, |id| id.epoch & EPOCH_MAX));
+                for id in ids {
+                    put_u32(bytes, id.number);
+                }
+                (class::MESSAGE_ID_LIST, 1)
+            }
             Object::Challenge(cookie) => (class::CHALLENGE, put_padded(bytes, cookie)),
             Object::Carried(carried) => {
                 put_padded(bytes, &carried.bytes);
@@ -224,7 +203,7 @@ fn parse_known(class: u8, kind: u8, reader: &mut Reader<'_>) -> Result<Option<Pa
         (class::INTEGRITY, 1) => Object::Integrity(parse_integrity(reader)?),
         (class::TIME_VALUES, 1) => Object::TimeValues(reader.u32()?),
         (class::ERROR_SPEC, 1 | 2) => parse_error(kind, reader)?,
-        (class::SCOPE, 1 | 2) => parse_scope(kind, reader)?,
+        (class::SCOPE, 1 | 2) => Object::Scope(entries(reader, |reader| address(kind, reader))?),
         (class::STYLE, 1) => match Style::of_bits(reader.u32()?) {
             Some(style) => Object::Style(style),
             None => return Ok(Some(Parsed::Refused(Cause::STYLE_UNKNOWN))),
@@ -244,9 +223,14 @@ fn parse_known(class: u8, kind: u8, reader: &mut Reader<'_>) -> Result<Option<Pa
             Object::Hello(Hello { answers: kind == 2, source, destination })
         }
         (class::MESSAGE_ID, 1) => Object::MessageId(parse_id(reader)?),
-        (class::MESSAGE_ID_ACK, 1) => Object::Receipt(Receipt::Ack(parse_id(reader)?.id)),
-        (class::MESSAGE_ID_ACK, 2) => Object::Receipt(Receipt::Nack(parse_id(reader)?.id)),
-        (class::MESSAGE_ID_LIST, 1) => parse_list(reader)?,
+        (class::MESSAGE_ID_ACK, 1 | 2) => {
+            Object::Receipt(Receipt { id: parse_id(reader)?.id, known: kind == 1 })
+        }
+        (class::MESSAGE_ID_LIST, 1) => {
+            let epoch = reader.u32()? & EPOCH_MAX;
+            let id = |reader: &mut Reader<'_>| Ok(MessageId { epoch, number: reader.u32()? });
+            Object::MessageIdList(entries(reader, id)?)
+        }
         (class::CHALLENGE, 1) => Object::Challenge(reader.rest().to_vec()),
         _ => return Ok(None),
     };
@@ -282,15 +266,16 @@ fn parse_error(kind: u8, reader: &mut Reader<'_>) -> Result<Object, Fault> {
     Ok(Object::ErrorSpec(ErrorSpec { node, in_place, not_guilty, cause }))
 }
 
-fn parse_scope(kind: u8, reader: &mut Reader<'_>) -> Result<Object, Fault> {
-    let mut senders = Vec::new();
+/// Reads what is left, at least one entry.
+fn entries<'a, T>(
+    reader: &mut Reader<'a>,
+    read: impl Fn(&mut Reader<'a>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let mut entries = vec![read(reader)?];
     while !reader.is_empty() {
-        senders.push(address(kind, reader)?);
+        entries.push(read(reader)?);
     }
-    if senders.is_empty() {
-        return Err(Fault::Short { have: 0, need: if kind == 1 { 4 } else { 16 } });
-    }
-    Ok(Object::Scope(senders))
+    Ok(entries)
 }
 
 fn parse_filter(kind: u8, reader: &mut Reader<'_>) -> Result<Filter, Fault> {
@@ -308,18 +293,6 @@ fn parse_id(reader: &mut Reader<'_>) -> Result<Identified, Fault> {
     let acknowledge = word >> 24 & u32::from(ACK_DESIRED) != 0;
     let id = MessageId { epoch: word & EPOCH_MAX, number: reader.u32()? };
     Ok(Identified { id, acknowledge })
-}
-
-fn parse_list(reader: &mut Reader<'_>) -> Result<Object, Fault> {
-    let epoch = reader.u32()? & EPOCH_MAX;
-    let mut ids = Vec::new();
-    while !reader.is_empty() {
-        ids.push(MessageId { epoch, number: reader.u32()? });
-    }
-    if ids.is_empty() {
-        return Err(Fault::Short { have: 0, need: 4 });
-    }
-    Ok(Object::MessageIdList(ids))
 }
 
 fn put_u32(bytes: &mut Vec<u8>, number: u32) -> u8 {
@@ -402,23 +375,6 @@ fn filter_contents(bytes: &mut Vec<u8>, filter: &Filter) -> u8 {
             3
         }
     }
-}
-
-fn receipt_contents(bytes: &mut Vec<u8>, receipt: Receipt) -> (u8, u8) {
-    let (id, kind) = match receipt {
-        Receipt::Ack(id) => (id, 1),
-        Receipt::Nack(id) => (id, 2),
-    };
-    put_id(bytes, id, false);
-    (class::MESSAGE_ID_ACK, kind)
-}
-
-fn list_contents(bytes: &mut Vec<u8>, ids: &[MessageId]) -> (u8, u8) {
-    put_u32(bytes, ids.first().map_or(0, |id| id.epoch & EPOCH_MAX));
-    for id in ids {
-        put_u32(bytes, id.number);
-    }
-    (class::MESSAGE_ID_LIST, 1)
 }
 
 /// Bytes of length, class and type.

@@ -164,9 +164,10 @@ pub struct Identified {
 
 /// What a neighbour says of an identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Receipt {
-    /// The message arrived (MESSAGE_ID_ACK).
-    Ack(MessageId),
-    /// A refresh named it, and it is unknown there (MESSAGE_ID_NACK).
-    Nack(MessageId),
+pub struct Receipt {
+    /// The identifier.
+    pub id: MessageId,
+    /// The message arrived (MESSAGE_ID_ACK); else a refresh named it, and it is unknown there
+    /// (MESSAGE_ID_NACK).
+    pub known: bool,
 }

@@ -8,8 +8,8 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::Instant;
 use weir_rsvp::intserv::{Flowspec, Tspec};
 use weir_rsvp::node::{
-    Action, Arrival, Control, InterfaceParams, Limits, Node, NodeParams, Poll, Request, Route,
-    Timers,
+    Action, Arrival, Call, Control, InterfaceParams, Limits, Node, NodeParams, Poll, Request,
+    Route, Timers,
 };
 use weir_rsvp::wire::{
     Body, Cause, Descriptor, Filter, Hop, Message, Path, Reservation, Resv, SenderDescriptor,
@@ -75,8 +75,8 @@ impl Router {
         let (interface, destination) = (InterfaceId(interface), group().destination);
         let bytes = Message::new(9, body).build();
         let arrival = Arrival { interface, source, destination, ttl: 9, bytes: &bytes };
-        self.node.receive(self.now, arrival, &routes);
-        while let Poll::Action(action) = self.node.poll(self.now, &routes) {
+        self.node.receive(Call::new(self.now, &routes), arrival);
+        while let Poll::Action(action) = self.node.poll(Call::new(self.now, &routes)) {
             let control = match action {
                 Action::Control(control) => control,
                 Action::Send(packet) => {
@@ -88,7 +88,10 @@ impl Router {
             match control {
                 Control::Add(flow, request) | Control::Modify(flow, request) => {
                     self.installed.insert(flow.0, request);
-                    assert!(self.node.answer(self.now, flow, Ok(()), &routes), "it was asked");
+                    assert!(
+                        self.node.answer(Call::new(self.now, &routes), flow, Ok(())),
+                        "it was asked"
+                    );
                 }
                 Control::Remove(flow, _) => drop(self.installed.remove(&flow.0)),
             }

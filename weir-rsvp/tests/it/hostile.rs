@@ -7,7 +7,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
 use weir_rsvp::intserv::{Flowspec, Tspec};
 use weir_rsvp::node::{
-    Action, Arrival, Control, InterfaceParams, Limits, Node, NodeParams, Poll, Route, Routes,
+    Action, Arrival, Call, Control, InterfaceParams, Limits, Node, NodeParams, Poll, Route, Routes,
     Timers,
 };
 use weir_rsvp::wire::{
@@ -53,19 +53,19 @@ impl Router {
             ttl: 64,
             bytes: &bytes,
         };
-        self.node.receive(self.now, arrival, &Straight);
+        self.node.receive(Call::new(self.now, &Straight), arrival);
         self.act();
     }
 
     fn act(&mut self) {
-        while let Poll::Action(action) = self.node.poll(self.now, &Straight) {
+        while let Poll::Action(action) = self.node.poll(Call::new(self.now, &Straight)) {
             match action {
                 Action::Send(packet) => {
                     assert!(packet.bytes.len() < 65_536 - 60, "it fits a packet");
                     self.sent.push(Message::parse(&packet.bytes).expect("it is a message"));
                 }
                 Action::Control(Control::Add(flow, _) | Control::Modify(flow, _)) => {
-                    self.node.answer(self.now, flow, Ok(()), &Straight);
+                    self.node.answer(Call::new(self.now, &Straight), flow, Ok(()));
                 }
                 _ => {}
             }

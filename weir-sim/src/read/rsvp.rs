@@ -5,7 +5,7 @@ use super::{Times, bounded, codes, network};
 use crate::change::PlanChange;
 use crate::network::plan::OutletId;
 use crate::network::signalling::plan::{
-    RESERVATIONS_MAX, RETUNES_MAX, Reservation, SENDERS_MAX, Signalling, Wanted,
+    RESERVATIONS_MAX, RETUNES_MAX, Reservation, SENDERS_MAX, Signalling,
 };
 use crate::network::signalling::{joins, model};
 use crate::scenario::Source;
@@ -20,6 +20,7 @@ use weir_policy::policy::Policy;
 use weir_policy::reader::{Node, Table, list, suggest};
 use weir_rsvp::intserv::{Rspec, Tspec};
 use weir_rsvp::node::Timers;
+use weir_rsvp::receiver::Asked;
 use weir_rsvp::wire::{Filter, Session, Style};
 
 /// Reads the signalling of a network, if it has any, and gives the outlets that have the class for
@@ -325,20 +326,22 @@ fn tspec(table: &mut Table<'_>, before: Option<&Tspec>, report: &mut Report) -> 
 }
 
 /// Reads the service: controlled load, or guaranteed with a rate or a delay.
-fn service(table: &mut Table<'_>, report: &mut Report) -> Option<Wanted> {
+fn service(table: &mut Table<'_>, report: &mut Report) -> Option<Asked> {
     let words = ["controlled-load", "guaranteed"];
     let service = table.field("service").map(|node| node.choice(&words, report));
     let (delay, rate) = (table.field("delay"), table.field("service_rate"));
     let slack = table.field("slack");
     let is_guaranteed = service.unwrap_or(Some(words[0]))? == words[1];
     match (is_guaranteed, delay, rate) {
-        (false, None, None) if slack.is_none() => Some(Wanted::ControlledLoad),
-        (true, Some(delay), None) if slack.is_none() => bounded(&delay, report).map(Wanted::Within),
+        (false, None, None) if slack.is_none() => Some(Asked::ControlledLoad),
+        (true, Some(delay), None) if slack.is_none() => {
+            bounded(&delay, report).map(|delay| Asked::Queueing(delay.as_nanos() as f64 / 1e3))
+        }
         (true, None, Some(rate)) => {
             let slack = read_or(slack, Duration::ZERO, report, bounded)?;
             let rate = rate.rate(report)?.bits_per_second() as f32 / 8.0;
             let slack = u32::try_from(slack.as_nanos() / 1000).unwrap_or(u32::MAX);
-            Some(Wanted::Guaranteed(Rspec { rate, slack }))
+            Some(Asked::Rspec(Rspec { rate, slack }))
         }
         (false, ..) => {
             let message = format!("{}: controlled load has no delay and no rate", table.name());

@@ -71,7 +71,13 @@ fn a_reservation_gives_its_flow_a_class_at_every_router() {
     assert!((4000.0..20_000.0).contains(&setup), "{setup}");
     assert!(row.confirmed_us.expect("the receiver is told") >= setup);
     for outlet in &signalling.outlets {
-        let counts = (outlet.added, outlet.removed, outlet.refused, outlet.most, outlet.lost);
+        let counts = (
+            outlet.counts.added,
+            outlet.counts.removed,
+            outlet.counts.refused,
+            outlet.counts.most,
+            outlet.counts.lost,
+        );
         let forward = (outlet.from == "r1" && outlet.link == "middle") || outlet.link == "far";
         let forward = forward && outlet.from != "other";
         assert_eq!(counts, if forward { (1, 1, 0, 1, 0) } else { (0, 0, 0, 0, 0) }, "{outlet:?}");
@@ -106,9 +112,9 @@ fn a_changed_tspec_retunes_the_class() {
         );
     let (report, signalling) = simulate(&(base + &asked));
     let counts = |outlet: &weir_sim::network::signalling::ReservingReport| {
-        (outlet.added, outlet.retuned, outlet.removed, outlet.lost)
+        (outlet.counts.added, outlet.counts.retuned, outlet.counts.removed, outlet.counts.lost)
     };
-    let used: Vec<_> = signalling.outlets.iter().filter(|outlet| outlet.added > 0).collect();
+    let used: Vec<_> = signalling.outlets.iter().filter(|outlet| outlet.counts.added > 0).collect();
     assert_eq!(used.len(), 2);
     used.iter().for_each(|outlet| assert_eq!(counts(outlet), (1, 1, 0, 0), "{outlet:?}"));
     assert!(used[0].reserved_bps > 3_000_000, "{:?}", used[0]);
@@ -127,7 +133,7 @@ fn flows_that_share_have_one_class_and_flows_with_ff_one_each() {
         let (_, signalling) = simulate(&(base + &asked));
         let row = only(&signalling);
         assert!(row.stands && row.in_place > 0.99, "{style}: {row:?}");
-        let most: Vec<_> = signalling.outlets.iter().map(|outlet| outlet.most).collect();
+        let most: Vec<_> = signalling.outlets.iter().map(|outlet| outlet.counts.most).collect();
         assert_eq!(most, [leaves, leaves], "{style}");
     }
 }
@@ -281,11 +287,15 @@ fn a_thousand_reservations_come_and_go_without_a_lost_packet() {
         asked += &reservation(&name, &format!("{tspec}\n{span}"));
     }
     let (_, signalling) = simulate(&(text + &asked));
-    let used: Vec<_> = signalling.outlets.iter().filter(|outlet| outlet.added > 0).collect();
+    let used: Vec<_> = signalling.outlets.iter().filter(|outlet| outlet.counts.added > 0).collect();
     assert_eq!(used.len(), 2);
     for outlet in used {
-        assert_eq!((outlet.lost, outlet.reserved_bps), (0, 0), "{outlet:?}");
-        assert_eq!((outlet.added, outlet.removed, outlet.refused), (1000, 1000, 0), "{outlet:?}");
-        assert!(outlet.most > 50, "{outlet:?}");
+        assert_eq!((outlet.counts.lost, outlet.reserved_bps), (0, 0), "{outlet:?}");
+        assert_eq!(
+            (outlet.counts.added, outlet.counts.removed, outlet.counts.refused),
+            (1000, 1000, 0),
+            "{outlet:?}"
+        );
+        assert!(outlet.counts.most > 50, "{outlet:?}");
     }
 }

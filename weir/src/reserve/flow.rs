@@ -3,7 +3,7 @@
 use crate::output::{Exit, Format, Output};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use weir_host::rsvp::host::{self, Host, HostPlan, Role, State, Told};
+use weir_host::rsvp::host::{self, Host, HostPlan, Role, State, Told, Wish};
 use weir_host::signals::StopSignal;
 
 /// When it ends, if nobody ends it.
@@ -30,7 +30,8 @@ pub fn run(plan: HostPlan, ending: &Ending, output: &Output) -> Exit {
 
 fn prepare(plan: HostPlan) -> Result<(Host, StopSignal), String> {
     let session = plan.session;
-    let role = if plan.wish.style().is_some() { Role::Receiver } else { Role::Sender };
+    let is_receiver = matches!(plan.wish, Wish::Receive(_));
+    let role = if is_receiver { Role::Receiver } else { Role::Sender };
     let running = host::list().map_err(|error| error.to_string())?;
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
     let host = Host::open(plan).map_err(|error| error.to_string())?;

@@ -249,7 +249,7 @@ fn a_reservation_is_a_class() -> Outcome {
         assert!(text.contains(CLASS) && text.contains("FF"), "{text}");
     }
     packets_cross(&mut scene)?;
-    scene.hosts.stations[1].driver.call(|node, now, routes| node.release(now, session, routes))?;
+    scene.hosts.stations[1].driver.call(|node, call| node.release(call, session))?;
     scene.await_classes("it is released", &[])?;
     let text = scene.await_event(1, "reservation-released")?;
     assert!(text.contains(CLASS) && text.contains("tore it down"), "{text}");

@@ -335,11 +335,6 @@ pub const CIRCLES: &[Circle] = &[
         reason: "the host is kept quiet by the fallback's program, which drops with quiet's verdict",
     },
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
-    Circle {
-        first: "weir-host/src/rsvp/host/claim.rs",
-        files: 2,
-        reason: "what is claimed and what is told of it have one form",
-    },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-import/src/import/altq.rs", files: 18, reason: FOLDER },
     Circle {

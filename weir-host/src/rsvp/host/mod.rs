@@ -2,17 +2,14 @@
 //!
 //! [`Host::open`] needs CAP_NET_RAW. [`Host::turn`] never waits, and says in [`Told`] what became
 //! of the flow; [`Host::wait`] waits until the next turn is due. Other programs of this kind may
-//! run beside it: each sees only the messages of its own session (`own.rs`), and `door.rs` lets
+//! run beside it: each sees only the messages of its own session, and `door.rs` lets
 //! others on the machine list it and end it. Without refreshes the network forgets, so a process
 //! that dies reserves no more after some refresh periods.
 
-mod claim;
 mod door;
 mod kept;
-mod own;
 mod told;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,12 +20,13 @@ use weir_rsvp::intserv::{Adspec, Characterization, Terms, Tspec};
 use weir_rsvp::node::{
     Announcement, Event, HostError, InterfaceParams, Limits, NodeParams, Timers,
 };
-use weir_rsvp::wire::{Cause, Filter, Session, Style};
+use weir_rsvp::receiver::Receiver;
+use weir_rsvp::wire::{Cause, Filter, Reservation, Session};
 
-pub use claim::{Asked, Receiving, Wanted};
 pub use door::{end, list};
 pub use kept::Kept;
-pub use told::{HostStatus, Role, State, Told, protocol_name, rate_text};
+pub use told::{HostStatus, Role, State, Told, protocol_name};
+pub use weir_rsvp::receiver::{Asked, Receiving, rate_text};
 
 use super::driver::{AdmitAll, Driver};
 use super::kernel::KernelNetwork;
@@ -38,7 +36,6 @@ use super::routing::{HostInterface, host_interfaces};
 use crate::error::{Result, SystemError};
 use crate::wait::realtime_ns;
 use door::Door;
-use own::OwnSession;
 
 /// What a host is to do.
 #[derive(Clone, Debug)]
@@ -79,20 +76,21 @@ pub struct Sending {
 
 /// A host at work in one session.
 pub struct Host {
-    driver: Driver<OwnSession>,
+    driver: Driver<KernelNetwork>,
     door: Door,
     session: Session,
-    wish: Wish,
-    /// The address by which this host is named in the session.
-    own: IpAddr,
-    /// Senders: that of this host, or those that were announced.
-    senders: BTreeMap<Filter, (Tspec, Option<Adspec>)>,
-    /// What was reserved last.
-    asked: Option<Wanted>,
+    side: Side,
     state: State,
     begun: Instant,
     /// What is told with the next turn.
     untold: Vec<Told>,
+}
+
+/// What the host is in its session.
+enum Side {
+    /// A sender, named so, which sends this at most.
+    Sender(Filter, Tspec),
+    Receiver(Receiver),
 }
 
 impl Host {
@@ -113,39 +111,44 @@ impl Host {
                 .try_for_each(|at| network.join(group, InterfaceId(at), true))?;
         }
         let params = node_params(&plan, &interfaces)?;
-        let driver = Driver::new(params, OwnSession::new(network, plan.session));
+        network.show_only(plan.session);
+        let mut driver = Driver::new(params, network);
         let door = Door::open()?;
         let HostPlan { session, wish, .. } = plan;
-        let begun = Driver::<OwnSession>::now();
-        let (senders, state, untold) = (BTreeMap::new(), State::Waiting, Vec::new());
-        let asked = None;
-        let mut host =
-            Self { driver, door, session, wish, own, senders, asked, state, begun, untold };
-        match host.wish {
-            Wish::Send(sending) => host.announce(sending, &interfaces)?,
-            Wish::Receive(_) => host.untold.push(Told::Listening(host.session)),
-        }
-        Ok(host)
+        let begun = Driver::<KernelNetwork>::now();
+        let (side, first) = match wish {
+            Wish::Send(sending) => {
+                let at = interfaces.iter().find(|one| one.addresses.contains(&own));
+                let mtu = at.map_or(MTU_UNKNOWN, |one| one.mtu);
+                let sender = Filter::new(own, sending.port);
+                let tspec = announce(&mut driver, (session, sender), sending, mtu)?;
+                let first = Told::Announced { sender: told::place(&sender), tspec };
+                (Side::Sender(sender, tspec), first)
+            }
+            Wish::Receive(receiving) => {
+                let receiver = Receiver::new(session, own, receiving);
+                (Side::Receiver(receiver), Told::Listening(session))
+            }
+        };
+        let (state, untold) = (State::Waiting, vec![first]);
+        Ok(Self { driver, door, session, side, state, begun, untold })
     }
 
     /// Returns the time of its clock.
     pub fn now() -> Instant {
-        Driver::<OwnSession>::now()
+        Driver::<KernelNetwork>::now()
     }
 
     /// Takes what came and carries out what is due; says what is new. Never waits.
     pub fn turn(&mut self) -> (Vec<Told>, Option<Instant>) {
-        self.driver.call(|node, _, _| node.raise_sequence(realtime_ns()));
+        self.driver.call(|node, _| node.raise_sequence(realtime_ns()));
         let turn = self.driver.turn(&mut AdmitAll);
         let mut deadline = turn.deadline;
         for event in turn.events {
             self.hear(event);
         }
-        if let Wish::Receive(receiving) = &self.wish {
-            let wanted = Wanted::of(receiving, &self.senders);
-            if self.claim(wanted) {
-                deadline = Some(Driver::<OwnSession>::now());
-            }
+        if self.claim() {
+            deadline = Some(Driver::<KernelNetwork>::now());
         }
         self.door.serve(&self.status());
         (std::mem::take(&mut self.untold), deadline)
@@ -167,21 +170,27 @@ impl Host {
 
     /// Returns what there is to see.
     pub fn status(&self) -> HostStatus {
-        let role = if matches!(self.wish, Wish::Send(_)) { Role::Sender } else { Role::Receiver };
-        let rate = match &self.asked {
-            Some(wanted) => wanted.rate(),
-            None => self.senders.values().map(|(tspec, _)| tspec.rate.into()).fold(0.0, f64::max),
+        let (role, senders, asked) = match &self.side {
+            Side::Sender(sender, tspec) => (Role::Sender, vec![(sender, tspec)], None),
+            Side::Receiver(receiver) => {
+                (Role::Receiver, receiver.senders().collect(), receiver.asked())
+            }
         };
-        let age = Driver::<OwnSession>::now().as_nanos().saturating_sub(self.begun.as_nanos());
+        let asked = asked.map(|wanted| &wanted.reservation);
+        let rate = match asked {
+            Some(reservation) => reservation.rate(),
+            None => senders.iter().map(|(_, tspec)| tspec.rate.into()).fold(0.0, f64::max),
+        };
+        let age = Driver::<KernelNetwork>::now().as_nanos().saturating_sub(self.begun.as_nanos());
         HostStatus {
             process: std::process::id(),
             role,
             destination: self.session.destination,
             protocol: self.session.protocol,
             port: self.session.port,
-            senders: self.senders.keys().map(told::place).collect(),
-            style: self.asked.as_ref().map(|wanted| wanted.style.to_string()),
-            service: self.asked.as_ref().and_then(Wanted::service).map(str::to_owned),
+            senders: senders.iter().map(|(sender, _)| told::place(sender)).collect(),
+            style: asked.map(|reservation| reservation.style.to_string()),
+            service: asked.and_then(Reservation::service).map(|service| service.to_string()),
             rate,
             state: self.state.clone(),
             seconds: age / 1_000_000_000,
@@ -202,19 +211,16 @@ impl Host {
     /// the neighbour acknowledges messages, it waits until it did, or was told three times.
     pub fn end(mut self) {
         let session = self.session;
-        let own: Vec<Filter> = self.senders.keys().copied().collect();
-        self.driver.call(|node, now, routes| match self.wish {
-            // What is not there need not go.
-            Wish::Send(_) => own.iter().for_each(|sender| {
-                let _gone = node.withdraw(now, session, *sender, routes);
-            }),
-            Wish::Receive(_) => {
-                let _gone = node.release(now, session, routes);
+        self.driver.call(|node, call| match &mut self.side {
+            Side::Sender(sender, _) => {
+                // What is not there need not go.
+                let _gone = node.withdraw(call, session, *sender);
             }
+            Side::Receiver(receiver) => receiver.end(call, node),
         });
         let until = Self::now().after(LINGER);
         loop {
-            self.driver.call(|node, _, _| node.raise_sequence(realtime_ns()));
+            self.driver.call(|node, _| node.raise_sequence(realtime_ns()));
             let due = self.driver.turn(&mut AdmitAll).deadline;
             if self.driver.node().unacknowledged() == 0 || Self::now() >= until {
                 return;
@@ -225,52 +231,33 @@ impl Host {
         }
     }
 
-    fn announce(&mut self, sending: Sending, interfaces: &[HostInterface]) -> Result<()> {
-        let at = interfaces.iter().find(|one| one.addresses.contains(&self.own));
-        let mtu = at.map_or(MTU_UNKNOWN, |one| one.mtu);
-        let mut tspec = sending.tspec;
-        if tspec.packet_max == 0 {
-            tspec.packet_max = mtu;
-            tspec.packet_min = tspec.packet_min.min(mtu);
-        }
-        tspec.bucket = tspec.bucket.max(tspec.packet_max as f32);
-        let (session, sender) = (self.session, Filter::new(self.own, sending.port));
-        let adspec = Some(Adspec::at_sender(BANDWIDTH_MAX, mtu));
-        let ttl = sending.ttl;
-        let announcement =
-            Announcement { session, sender, tspec, adspec: adspec.clone(), ttl, police: true };
-        let done = self.driver.call(|node, now, routes| node.announce(now, announcement, routes));
-        done.map_err(|error| host_error("announce the flow", error, &tspec))?;
-        self.senders.insert(sender, (tspec, adspec));
-        self.untold.push(Told::Announced { sender: told::place(&sender), tspec });
-        Ok(())
-    }
-
     /// Notes what the node says.
     fn hear(&mut self, event: Event) {
-        match (event, &self.wish) {
-            (Event::Path { sender, tspec, adspec, .. }, Wish::Receive(_)) => {
+        match (event, &mut self.side) {
+            (Event::Path { sender, tspec, adspec, .. }, Side::Receiver(receiver)) => {
                 let broken = adspec.as_ref().is_some_and(|path| path.general.broken);
-                if self.senders.insert(sender, (tspec, adspec)).is_none() {
+                if receiver.hear(sender, tspec, adspec) {
                     self.untold.push(Told::Sender { sender: told::place(&sender), tspec, broken });
                 }
             }
-            (Event::PathGone { sender, .. }, Wish::Receive(_)) => {
-                self.senders.remove(&sender);
+            (Event::PathGone { sender, .. }, Side::Receiver(receiver)) => {
+                receiver.forget(&sender);
                 self.untold.push(Told::SenderGone { sender: told::place(&sender) });
             }
-            (Event::Confirmed { node, .. }, Wish::Receive(_)) if self.asked.is_some() => {
+            (Event::Confirmed { node, .. }, Side::Receiver(receiver))
+                if receiver.asked().is_some() =>
+            {
                 self.stand(State::Accepted { by: Some(node) });
             }
-            (Event::ResvError { error, .. }, Wish::Receive(_)) => {
-                let told::Refusal { by, code, value } = told::Refusal::of(&error);
+            (Event::ResvError { error, .. }, Side::Receiver(_)) => {
                 if error.not_guilty {
-                    self.untold.push(Told::OtherRefused { by, code, value });
+                    let Cause { code, value } = error.cause;
+                    self.untold.push(Told::OtherRefused { by: error.node, code, value });
                 } else {
-                    self.stand(State::Refused { by, code, value });
+                    self.stand(State::refused(&error));
                 }
             }
-            (Event::Reserved { reservation, .. }, Wish::Send(_)) => {
+            (Event::Reserved { reservation, .. }, Side::Sender(..)) => {
                 let state = match &reservation {
                     Some(_) => State::Accepted { by: None },
                     None => State::Waiting,
@@ -278,9 +265,8 @@ impl Host {
                 self.untold.push(Told::Reserved { reservation });
                 self.state = state;
             }
-            (Event::PathError { error, .. }, Wish::Send(_)) => {
-                let told::Refusal { by, code, value } = told::Refusal::of(&error);
-                self.stand(State::Refused { by, code, value });
+            (Event::PathError { error, .. }, Side::Sender(..)) => {
+                self.stand(State::refused(&error));
             }
             _ => {}
         }
@@ -294,38 +280,43 @@ impl Host {
         }
     }
 
-    /// Reserves what is wanted, if that is news. Returns whether a turn has to follow.
-    fn claim(&mut self, wanted: std::result::Result<Option<Wanted>, String>) -> bool {
-        let wanted = match wanted {
-            Ok(wanted) => wanted,
+    /// A receiver claims what is news. Returns whether a turn has to follow.
+    fn claim(&mut self) -> bool {
+        let Side::Receiver(receiver) = &mut self.side else { return false };
+        match self.driver.call(|node, call| receiver.claim(call, node)) {
+            Ok(false) => return false,
+            Ok(true) => {
+                let asked = receiver.asked().cloned();
+                self.state = if asked.is_some() { State::Asked } else { State::Waiting };
+                self.untold.extend(asked.map(Told::Asked));
+            }
             Err(why) => {
                 self.stand(State::Impossible { why });
                 return false;
             }
-        };
-        if wanted == self.asked {
-            return false;
         }
-        let session = self.session;
-        let Some(wanted) = wanted else {
-            self.asked = None;
-            self.state = State::Waiting;
-            // The node lets it go with its sender.
-            let _gone = self.driver.call(|node, now, routes| node.release(now, session, routes));
-            return true;
-        };
-        let claim = wanted.claim(session, self.own);
-        let done = self.driver.call(|node, now, routes| node.reserve(now, claim, routes));
-        match done {
-            Ok(()) => {
-                self.untold.push(Told::Asked(wanted.clone()));
-                self.state = State::Asked;
-            }
-            Err(error) => self.stand(State::Impossible { why: error.to_string() }),
-        }
-        self.asked = Some(wanted);
         true
     }
+}
+
+/// Announces a flow from an interface of this MTU; returns what it sends at most.
+fn announce(
+    driver: &mut Driver<KernelNetwork>,
+    (session, sender): (Session, Filter),
+    sending: Sending,
+    mtu: u32,
+) -> Result<Tspec> {
+    let Sending { mut tspec, ttl, .. } = sending;
+    if tspec.packet_max == 0 {
+        tspec.packet_max = mtu;
+        tspec.packet_min = tspec.packet_min.min(mtu);
+    }
+    tspec.bucket = tspec.bucket.max(tspec.packet_max as f32);
+    let adspec = Some(Adspec::at_sender(BANDWIDTH_MAX, mtu));
+    let announcement = Announcement { session, sender, tspec, adspec, ttl, police: true };
+    let done = driver.call(|node, call| node.announce(call, announcement));
+    done.map_err(|error| host_error("announce the flow", error, &tspec))?;
+    Ok(tspec)
 }
 
 fn host_error(action: &str, error: HostError, tspec: &Tspec) -> SystemError {
@@ -434,7 +425,7 @@ fn node_params(plan: &HostPlan, interfaces: &[HostInterface]) -> Result<NodePara
 /// neighbour tells their messages apart by this alone.
 const fn epoch(now_ns: u64, process: u32) -> u32 {
     let millis = (now_ns / 1_000_000) as u32;
-    (millis ^ process.wrapping_mul(SPREAD) >> 8) & weir_rsvp::wire::EPOCH_MAX
+    millis ^ process.wrapping_mul(SPREAD) >> 8
 }
 
 /// Words of a list: `a, b and c`.
@@ -443,16 +434,6 @@ fn listed(words: &[&str]) -> String {
         [] => "none".to_owned(),
         [one] => (*one).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-impl Wish {
-    /// Returns the style of a reservation.
-    pub fn style(&self) -> Option<Style> {
-        match self {
-            Wish::Receive(receiving) => Some(receiving.style),
-            Wish::Send(_) => None,
-        }
     }
 }
 

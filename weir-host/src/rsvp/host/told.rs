@@ -5,11 +5,9 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use weir_core::units::Rate;
-use weir_rsvp::intserv::{Flowspec, Tspec};
+use weir_rsvp::intserv::{Service, Tspec};
+use weir_rsvp::receiver::{Wanted, rate_text};
 use weir_rsvp::wire::{Cause, ErrorSpec, Filter, Reservation, Select, Session};
-
-use super::Wanted;
 
 /// How a flow stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -124,16 +122,10 @@ pub enum Told {
     },
 }
 
-/// Who refused, and why.
-pub(super) struct Refusal {
-    pub by: IpAddr,
-    pub code: u8,
-    pub value: u16,
-}
-
-impl Refusal {
-    pub(super) fn of(error: &ErrorSpec) -> Self {
-        Self { by: error.node, code: error.cause.code, value: error.cause.value }
+impl State {
+    pub(super) fn refused(error: &ErrorSpec) -> Self {
+        let ErrorSpec { node: by, cause: Cause { code, value }, .. } = *error;
+        Self::Refused { by, code, value }
     }
 }
 
@@ -152,12 +144,6 @@ pub fn protocol_name(protocol: u8) -> String {
         6 => "TCP".to_owned(),
         other => format!("protocol {other}"),
     }
-}
-
-/// A rate in bytes a second, in bit/s.
-pub fn rate_text(rate: f64) -> String {
-    let bits = (rate * 8.0).round() as u64;
-    Rate::new(bits).map_or_else(|| "0 bit/s".to_owned(), |rate| rate.to_string())
 }
 
 fn sender_text((address, port): &(IpAddr, u16)) -> String {
@@ -224,9 +210,7 @@ impl fmt::Display for Told {
             }
             Told::SenderGone { sender } => write!(f, "{} sends no more", sender_text(sender)),
             Told::Asked(wanted) => {
-                let service = words(wanted.service().unwrap_or_default());
-                let rate = rate_text(wanted.rate());
-                write!(f, "asking for {rate} of {service}, style {}", wanted.style)?;
+                write!(f, "asking for {}", reserved_text(&wanted.reservation))?;
                 match wanted.delay_max {
                     Some(delay) => write!(f, ", no packet later than {:.3} ms", delay / 1e3),
                     None => Ok(()),
@@ -240,36 +224,28 @@ impl fmt::Display for Told {
                 Cause::new(*code, *value)
             ),
             Told::Reserved { reservation: Some(reservation) } => {
-                let rates: f64 = reserved(reservation).map(|(_, rate)| rate).sum();
-                let service = reserved(reservation).next().map_or("", |(service, _)| service);
-                let service = words(service);
-                write!(
-                    f,
-                    "reserved: {} of {service}, style {}",
-                    rate_text(rates),
-                    reservation.style
-                )
+                write!(f, "reserved: {}", reserved_text(reservation))
             }
             Told::Reserved { reservation: None } => f.write_str("no longer reserved"),
         }
     }
 }
 
-/// The name of a service in a sentence.
-fn words(service: &str) -> &str {
-    match service {
-        "guaranteed" => "guaranteed service",
-        "controlled-load" => "controlled load",
-        other => other,
-    }
+fn reserved_text(reservation: &Reservation) -> String {
+    let service = match reservation.service() {
+        Some(Service::Guaranteed) => "guaranteed service",
+        Some(Service::ControlledLoad) => "controlled load",
+        None => "",
+    };
+    format!("{} of {service}, style {}", rate_text(reservation.rate()), reservation.style)
 }
 
-/// Service and rate of each descriptor.
-fn reserved(reservation: &Reservation) -> impl Iterator<Item = (&'static str, f64)> {
-    let specs = reservation.descriptors.iter().filter_map(|one| one.flowspec);
-    specs.map(|flowspec| match flowspec {
-        Flowspec::ControlledLoad(tspec) => ("controlled-load", tspec.rate.into()),
-        Flowspec::Guaranteed(_, rspec) => ("guaranteed", rspec.rate.into()),
+/// The style, service and rate of a reservation.
+fn reserved_json(event: &str, reservation: &Reservation) -> Value {
+    json!({
+        "event": event, "style": reservation.style.to_string(),
+        "service": reservation.service().map(|service| service.to_string()),
+        "rate": reservation.rate(),
     })
 }
 
@@ -289,10 +265,11 @@ impl Told {
                 "event": "sender", "sender": sender, "tspec": tspec_json(tspec), "broken": broken,
             }),
             Told::SenderGone { sender } => json!({ "event": "sender-gone", "sender": sender }),
-            Told::Asked(wanted) => json!({
-                "event": "asked", "style": wanted.style.to_string(), "service": wanted.service(),
-                "rate": wanted.rate(), "delay_us": wanted.delay_max,
-            }),
+            Told::Asked(wanted) => {
+                let mut value = reserved_json("asked", &wanted.reservation);
+                value["delay_us"] = json!(wanted.delay_max);
+                value
+            }
             Told::State(state) => {
                 let mut value = json!(state);
                 value["event"] = value["state"].take();
@@ -302,11 +279,7 @@ impl Told {
                 json!({ "event": "other-refused", "by": by, "code": code, "value": value })
             }
             Told::Reserved { reservation: None } => json!({ "event": "not-reserved" }),
-            Told::Reserved { reservation: Some(one) } => json!({
-                "event": "reserved", "style": one.style.to_string(),
-                "service": reserved(one).next().map(|(service, _)| service),
-                "rate": reserved(one).map(|(_, rate)| rate).sum::<f64>(),
-            }),
+            Told::Reserved { reservation: Some(one) } => reserved_json("reserved", one),
         };
         value["says"] = json!(self.to_string());
         if let Some(object) = value.as_object_mut() {

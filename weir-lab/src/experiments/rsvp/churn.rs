@@ -17,8 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_host::wait::monotonic_ns;
-use weir_rsvp::intserv::delay_max;
-use weir_rsvp::intserv::{Adspec, Flowspec, Rspec};
+use weir_rsvp::intserv::{Adspec, Flowspec, Rspec, queueing_delay_max};
 use weir_rsvp::node::Event;
 use weir_rsvp::{Session, Tspec};
 use weir_traffic::mark::{Clock, Kind, MARK_BYTES, Mark};
@@ -141,7 +140,8 @@ fn bound_of(adspec: &Adspec) -> Result<f64, String> {
     let path = adspec.guaranteed.filter(|path| !path.broken && !adspec.general.broken);
     let why = || format!("a router offers no guaranteed service: {adspec:?}");
     let path = path.ok_or_else(why)?;
-    Ok(delay_max(&BURSTS, BURSTS.rate, path.total, adspec.general.latency))
+    let queueing = queueing_delay_max(&BURSTS, BURSTS.rate, path.total);
+    Ok(queueing + f64::from(adspec.general.latency))
 }
 
 /// Lets reservations come and go until then; returns how many did both. One has come once its

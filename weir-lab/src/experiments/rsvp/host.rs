@@ -4,10 +4,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use weir_core::classify::InterfaceId;
 use weir_core::random::Random;
 use weir_host::rsvp::{
-    Admission, AdmitAll, Changes, Descriptors, Driver, KernelNetwork, Network, Received, Role,
+    Admission, AdmitAll, Changes, Descriptors, Driver, HostInterface, KernelNetwork, Network,
+    Received, Role,
 };
 use weir_rsvp::Tspec;
 use weir_rsvp::intserv::{Adspec, Flowspec, Terms};
@@ -47,7 +47,7 @@ impl Host {
         let adspec = Some(Adspec::at_sender(BANDWIDTH, 1500));
         let sender = Filter::new(self.address, 0);
         let announcement = Announcement { session, sender, tspec, adspec, ttl: 64, police: true };
-        self.driver.call(|node, now, routes| node.announce(now, announcement, routes)).map_err(text)
+        self.driver.call(|node, call| node.announce(call, announcement)).map_err(text)
     }
 
     /// Reserves for all senders of a session that this host receives.
@@ -55,13 +55,13 @@ impl Host {
         let descriptor = Descriptor { flowspec: Some(flowspec), filters: Vec::new() };
         let reservation = Reservation { style: Style::Wildcard, descriptors: vec![descriptor] };
         let claim = Claim { session, reservation, confirm: Some(self.address), priority: None };
-        self.driver.call(|node, now, routes| node.reserve(now, claim, routes)).map_err(text)
+        self.driver.call(|node, call| node.reserve(call, claim)).map_err(text)
     }
 
     /// Reserves for a session no more.
     pub fn release(&mut self, session: Session) {
         // Without a reservation nothing is to be released.
-        let _none = self.driver.call(|node, now, routes| node.release(now, session, routes));
+        let _none = self.driver.call(|node, call| node.release(call, session));
     }
 
     /// Loses so many of 1000 messages from now on, of those that come and of those that leave.
@@ -121,8 +121,8 @@ impl Network for Lossy {
         self.kernel.look()
     }
 
-    fn addresses(&self, interface: InterfaceId) -> Vec<IpAddr> {
-        self.kernel.addresses(interface)
+    fn interfaces(&self) -> &[HostInterface] {
+        self.kernel.interfaces()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

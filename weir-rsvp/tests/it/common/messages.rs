@@ -262,7 +262,7 @@ impl Draw {
     fn receipt(&mut self) -> Receipt {
         let epoch = self.below(EPOCH_MAX);
         let id = self.id(epoch);
-        if self.one_in(2) { Receipt::Ack(id) } else { Receipt::Nack(id) }
+        Receipt { id, known: self.one_in(2) }
     }
 
     fn id(&mut self, epoch: u32) -> MessageId {

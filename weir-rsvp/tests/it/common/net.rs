@@ -10,7 +10,7 @@ use weir_core::units::{Duration, Instant};
 use weir_rsvp::integrity::Security;
 use weir_rsvp::intserv::{Adspec, Flowspec, Terms, Tspec};
 use weir_rsvp::node::{
-    Action, Announcement, Arrival, Claim, Control, Event, FlowId, HostError, InterfaceParams,
+    Action, Announcement, Arrival, Call, Claim, Control, Event, FlowId, HostError, InterfaceParams,
     Limits, Node, NodeParams, Packet, Poll, Removal, Request, Route, Routes, Timers,
 };
 use weir_rsvp::wire::{Cause, Descriptor, Filter, Reservation, Session, Style};
@@ -206,12 +206,12 @@ impl Net {
             police: true,
         };
         let routes = At(&self.map, node);
-        self.nodes[node].announce(self.now, announcement, &routes)
+        self.nodes[node].announce(Call::new(self.now, &routes), announcement)
     }
 
     pub fn withdraw(&mut self, node: usize, session: Session, sender: Filter) {
         let routes = At(&self.map, node);
-        let withdrawn = self.nodes[node].withdraw(self.now, session, sender, &routes);
+        let withdrawn = self.nodes[node].withdraw(Call::new(self.now, &routes), session, sender);
         assert_eq!(withdrawn, Ok(()), "the test withdraws what it announced");
     }
 
@@ -224,9 +224,8 @@ impl Net {
         let confirm = Some(self.home(node));
         let routes = At(&self.map, node);
         self.nodes[node].reserve(
-            self.now,
+            Call::new(self.now, &routes),
             Claim { session, reservation, confirm, priority: None },
-            &routes,
         )
     }
 
@@ -236,7 +235,8 @@ impl Net {
             self.installed.keys().filter(|(at, _)| *at == node).map(|(_, flow)| *flow).collect();
         for flow in flows {
             let routes = At(&self.map, node);
-            let known = self.nodes[node].preempt(self.now, flow, Cause::PREEMPTED, &routes);
+            let known =
+                self.nodes[node].preempt(Call::new(self.now, &routes), flow, Cause::PREEMPTED);
             assert!(known, "an installed flow can be taken back");
             self.installed.remove(&(node, flow));
         }
@@ -244,7 +244,7 @@ impl Net {
 
     pub fn release(&mut self, node: usize, session: Session) {
         let routes = At(&self.map, node);
-        let released = self.nodes[node].release(self.now, session, &routes);
+        let released = self.nodes[node].release(Call::new(self.now, &routes), session);
         assert_eq!(released, Ok(()), "the test releases what it reserved");
     }
 
@@ -285,7 +285,7 @@ impl Net {
         }
         loop {
             let routes = At(&self.map, node);
-            match self.nodes[node].poll(self.now, &routes) {
+            match self.nodes[node].poll(Call::new(self.now, &routes)) {
                 Poll::Action(Action::Send(packet)) => self.send(node, packet),
                 Poll::Action(Action::Control(control)) => self.control(node, control),
                 Poll::Action(Action::Event(event)) => self.events.push((self.now, node, event)),
@@ -322,7 +322,7 @@ impl Net {
                 bytes,
             };
             let routes = At(&self.map, node);
-            self.nodes[node].receive(self.now, arrival, &routes);
+            self.nodes[node].receive(Call::new(self.now, &routes), arrival);
         }
     }
 
@@ -363,7 +363,7 @@ impl Net {
         };
         let routes = At(&self.map, node);
         // A flow that is gone by now is removed by a later action.
-        self.nodes[node].answer(self.now, flow, answer, &routes);
+        self.nodes[node].answer(Call::new(self.now, &routes), flow, answer);
     }
 
     /// The rates installed at a node, in the order of its flows.

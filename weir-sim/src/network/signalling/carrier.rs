@@ -1,4 +1,4 @@
-//! Messages as IP packets, and the way that they take.
+//! The way that messages take as IP packets.
 //!
 //! A packet goes to its destination, or with router alert to the next node on the way there
 //! [rfc2205 §3.3]; every node speaks RSVP. Invariant: a lane exists for each pair of addresses and
@@ -9,11 +9,11 @@ use crate::network::lanes::Lane;
 use crate::network::plan::{Ends, Network, NodeId, OutletId};
 use crate::network::routes::{neighbours, route, towards};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_rsvp::ip::{ALERT_V4, ALERT_V6, PROTOCOL, TRAFFIC_CLASS};
 use weir_rsvp::node::{Packet, Route, Routes};
-use weir_rsvp::wire::checksum;
 
 /// Where nodes are, and where packets to them go.
 pub(super) struct Ways {
@@ -132,110 +132,9 @@ fn headers(packet: &Packet) -> Option<Headers> {
     };
     let none = Ports { source: 0, destination: 0 };
     let headers = Headers::of_flow(addresses, Protocol(PROTOCOL), none);
-    Some(Headers { ports: None, traffic_class: Some(NETWORK_CONTROL), ..headers })
+    Some(Headers { ports: None, traffic_class: Some(TRAFFIC_CLASS), ..headers })
 }
 
 fn alert_bytes(packet: &Packet) -> u32 {
     if packet.destination.is_ipv4() { ALERT_V4.len() as u32 } else { ALERT_V6.len() as u32 }
-}
-
-/// What the IP header of a message says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Header {
-    pub source: IpAddr,
-    pub destination: IpAddr,
-    pub ttl: u8,
-}
-
-/// Returns the IP packet of a message.
-pub(super) fn packed(packet: &Packet) -> Vec<u8> {
-    match (packet.source, packet.destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => packed_v4(packet, source, destination),
-        (IpAddr::V6(source), IpAddr::V6(destination)) => packed_v6(packet, source, destination),
-        _ => Vec::new(),
-    }
-}
-
-fn packed_v4(packet: &Packet, source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8> {
-    let options: &[u8] = if packet.alert { &ALERT_V4 } else { &[] };
-    let front = 20 + options.len();
-    let length = (front + packet.bytes.len()) as u16;
-    let mut bytes = vec![0x40 | (front / 4) as u8, NETWORK_CONTROL];
-    bytes.extend(length.to_be_bytes());
-    bytes.extend([0, 0, 0, 0, packet.ttl, PROTOCOL, 0, 0]);
-    bytes.extend(source.octets());
-    bytes.extend(destination.octets());
-    bytes.extend(options);
-    let sum = checksum(&bytes);
-    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-    bytes.extend(&packet.bytes);
-    bytes
-}
-
-fn packed_v6(packet: &Packet, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
-    let options: &[u8] = if packet.alert { &ALERT_V6 } else { &[] };
-    let next = if packet.alert { HOP_BY_HOP } else { PROTOCOL };
-    let class = u32::from(NETWORK_CONTROL);
-    let mut bytes = (6 << 28 | class << 20).to_be_bytes().to_vec();
-    bytes.extend(((options.len() + packet.bytes.len()) as u16).to_be_bytes());
-    bytes.extend([next, packet.ttl]);
-    bytes.extend(source.octets());
-    bytes.extend(destination.octets());
-    bytes.extend(options);
-    bytes.extend(&packet.bytes);
-    bytes
-}
-
-/// Returns the header and the message of a packet that was packed here.
-pub(super) fn opened(bytes: &[u8]) -> Option<(Header, &[u8])> {
-    if bytes.first()? >> 4 == 4 {
-        let front = usize::from(bytes[0] & 15) * 4;
-        let address = |at: usize| {
-            let octets: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
-            Some(IpAddr::from(octets))
-        };
-        let header = Header { source: address(12)?, destination: address(16)?, ttl: bytes[8] };
-        return Some((header, bytes.get(front..)?));
-    }
-    let address = |at: usize| {
-        let octets: [u8; 16] = bytes.get(at..at + 16)?.try_into().ok()?;
-        Some(IpAddr::from(octets))
-    };
-    let header = Header { source: address(8)?, destination: address(24)?, ttl: bytes[7] };
-    let front = if bytes[6] == HOP_BY_HOP { 40 + ALERT_V6.len() } else { 40 };
-    Some((header, bytes.get(front..)?))
-}
-
-/// IP's number for RSVP.
-const PROTOCOL: u8 = 46;
-/// DSCP CS6, network control.
-const NETWORK_CONTROL: u8 = 0xc0;
-/// The option that makes routers read a packet `[rfc2113]`.
-const ALERT_V4: [u8; 4] = [0x94, 4, 0, 0];
-/// The same in a header of hop-by-hop options, padded; value 1 is RSVP `[rfc2711]`.
-const ALERT_V6: [u8; 8] = [PROTOCOL, 0, 5, 2, 0, 1, 1, 0];
-const HOP_BY_HOP: u8 = 0;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_packet_that_is_opened_has_the_message_and_its_addresses() {
-        let four = ["10.0.0.1", "10.0.0.2"];
-        let six = ["2001:db8::1", "2001:db8::2"];
-        for (addresses, alert, front) in
-            [(four, false, 20), (four, true, 24), (six, false, 40), (six, true, 48)]
-        {
-            let [source, destination] = addresses.map(|text| text.parse().expect("an address"));
-            let (interface, ttl, bytes) = (InterfaceId(0), 63, vec![1, 2, 3]);
-            let packet = Packet { interface, source, destination, ttl, alert, bytes };
-            let packed = packed(&packet);
-            assert_eq!(packed.len(), front + 3);
-            let header = Header { source, destination, ttl };
-            assert_eq!(opened(&packed), Some((header, &[1, 2, 3][..])));
-        }
-        assert_eq!(opened(&[]), None);
-        assert_eq!(opened(&[0x45, 0]), None);
-    }
 }

@@ -6,6 +6,7 @@
 
 use super::built::Built;
 use super::plan::Signalling;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
@@ -47,15 +48,20 @@ pub(super) struct Asked {
     pub preempted: Vec<(FlowId, Session)>,
 }
 
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+/// What an outlet did for reservations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Leaves that were added.
     pub added: u64,
+    /// Changes of leaves.
     pub retuned: u64,
+    /// Leaves that were removed.
     pub removed: u64,
+    /// Requests that were refused.
     pub refused: u64,
+    /// The most leaves at once.
     pub most: u64,
-    /// Packets that changes lost.
+    /// Packets that changes lost, since a limit had no room.
     pub lost: u64,
 }
 

@@ -1,18 +1,16 @@
 //! What applications of the hosts do: senders announce, the receiver reserves for those that it
-//! hears of, and both end.
-//!
-//! Invariant: a receiver claims what follows from the senders that it knows; it claims anew when
-//! these change, and after its reservation ended with the path state.
+//! hears of, as a live one does ([`weir_rsvp::receiver`]), and both end.
 
 use super::Signals;
 use super::plan::{Reservation, Signalling};
 use crate::network::plan::{Ends, Network, NodeId};
 use crate::network::route;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use weir_core::units::{Duration, Instant};
-use weir_rsvp::intserv::{Adspec, Flowspec, LATENCY_UNKNOWN, Terms, Tspec, delay_max};
-use weir_rsvp::node::{Announcement, Claim, Event};
-use weir_rsvp::wire::{Descriptor, ErrorSpec, Filter, Reservation as Reserved, Style};
+use weir_rsvp::intserv::Adspec;
+use weir_rsvp::node::{Announcement, Call, Event};
+use weir_rsvp::receiver::{Receiver, Receiving};
+use weir_rsvp::wire::{ErrorSpec, Style};
 
 /// The applications of one reservation.
 pub(super) struct Application {
@@ -20,9 +18,7 @@ pub(super) struct Application {
     pub wants: bool,
     began: Instant,
     ended: Option<Instant>,
-    /// The senders that the receiver knows, with what they send and what the path offers.
-    known: BTreeMap<Filter, (Tspec, Option<Adspec>)>,
-    claimed: Option<Reserved>,
+    receiver: Receiver,
     /// The names of the leaves that it had.
     pub classes: BTreeSet<String>,
     /// When the receiver first learned that the reservation stands.
@@ -55,12 +51,12 @@ pub(super) fn applications(network: &Network, plan: &Signalling) -> Vec<Applicat
             let all: BTreeSet<_> = outlets.into_iter().collect();
             outlets = all.into_iter().collect();
         }
+        let asks = Receiving::all(row.style, row.service);
         Application {
             wants: false,
             began: row.start,
             ended: None,
-            known: BTreeMap::new(),
-            claimed: None,
+            receiver: Receiver::new(row.session, plan.addresses[row.receiver.0 as usize], asks),
             classes: BTreeSet::new(),
             confirmed: None,
             errors: 0,
@@ -92,7 +88,7 @@ impl Signals<'_> {
                 police: true,
             };
             let node = &mut self.speakers[host.0 as usize].node;
-            if let Err(error) = node.announce(at, announcement, &routes) {
+            if let Err(error) = node.announce(Call::new(at, &routes), announcement) {
                 self.applications[index].fail(error.to_string());
             }
         }
@@ -104,14 +100,15 @@ impl Signals<'_> {
         let row = &self.plan.reservations[index];
         let application = &mut self.applications[index];
         application.end(at);
-        // What is not there needs no end.
         let routes = self.ways.at(row.receiver);
-        let receiver = &mut self.speakers[row.receiver.0 as usize].node;
-        let _ = receiver.release(at, row.session, &routes);
+        application
+            .receiver
+            .end(Call::new(at, &routes), &mut self.speakers[row.receiver.0 as usize].node);
         for (host, sender) in &row.senders {
             let routes = self.ways.at(*host);
             let node = &mut self.speakers[host.0 as usize].node;
-            let _ = node.withdraw(at, row.session, *sender, &routes);
+            // What is not there needs no end.
+            let _ = node.withdraw(Call::new(at, &routes), row.session, *sender);
         }
         row.senders.iter().map(|sender| sender.0).chain([row.receiver]).collect()
     }
@@ -130,13 +127,11 @@ impl Signals<'_> {
         let application = &mut self.applications[index];
         match event {
             Event::Path { sender, tspec, adspec, .. } => {
-                application.known.insert(sender, (tspec, adspec));
+                application.receiver.hear(sender, tspec, adspec);
                 self.claim(at, index, node);
             }
             Event::PathGone { sender, .. } => {
-                application.known.remove(&sender);
-                // The node ended what was reserved for it.
-                application.claimed = None;
+                application.receiver.forget(&sender);
                 self.claim(at, index, node);
             }
             Event::PathError { error, .. } | Event::ResvError { error, .. } => {
@@ -149,66 +144,25 @@ impl Signals<'_> {
         }
     }
 
-    /// The receiver reserves for the senders that it knows, if that is not what it has reserved.
+    /// The receiver reserves for the senders that it knows, if that is news.
     fn claim(&mut self, at: Instant, index: usize, node: NodeId) {
         let row = &self.plan.reservations[index];
         let application = &mut self.applications[index];
         if !application.wants || node != row.receiver {
             return;
         }
-        let Some(reservation) = application.wanted(row) else { return };
-        if application.claimed.as_ref() == Some(&reservation) {
-            return;
-        }
-        let confirm = Some(self.plan.addresses[node.0 as usize]);
-        let claim = Claim {
-            session: row.session,
-            reservation: reservation.clone(),
-            confirm,
-            priority: None,
-        };
         let routes = self.ways.at(node);
-        let receiver = &mut self.speakers[node.0 as usize].node;
-        match receiver.reserve(at, claim, &routes) {
-            Ok(()) => application.claimed = Some(reservation),
-            Err(error) => application.fail(error.to_string()),
+        let receiver = &mut application.receiver;
+        let done = receiver.claim(Call::new(at, &routes), &mut self.speakers[node.0 as usize].node);
+        let bound = receiver.asked().and_then(|wanted| wanted.delay_max);
+        application.bound = application.bound.into_iter().chain(bound).reduce(f64::max);
+        if let Err(why) = done {
+            application.fail(why);
         }
     }
 }
 
 impl Application {
-    /// What the receiver is to reserve; nothing without senders, or while the path cannot give it.
-    fn wanted(&mut self, row: &Reservation) -> Option<Reserved> {
-        let mut descriptors = Vec::new();
-        for (sender, (tspec, adspec)) in &self.known {
-            let path = adspec.as_ref().and_then(|adspec| adspec.guaranteed);
-            let terms = path.filter(|path| !path.broken).map(|path| path.total);
-            let Some(flowspec) = row.service.flowspec(*tspec, terms) else {
-                self.fail(match terms {
-                    Some(_) => "no rate keeps the delay that is wanted".to_owned(),
-                    None => "a router on the way offers no guaranteed service".to_owned(),
-                });
-                return None;
-            };
-            let latency = adspec.as_ref().map(|adspec| adspec.general.latency);
-            let more = bound(&flowspec, terms, latency);
-            self.bound = self.bound.into_iter().chain(more).reduce(f64::max);
-            descriptors.push(Descriptor { flowspec: Some(flowspec), filters: vec![*sender] });
-        }
-        let style = row.style;
-        if style != Style::Fixed {
-            let first = descriptors.first()?.flowspec?;
-            let upper = |one: Flowspec, other: &Descriptor| {
-                other.flowspec.and_then(|other| one.upper(&other)).unwrap_or(one)
-            };
-            let flowspec = Some(descriptors.iter().fold(first, upper));
-            let named = style == Style::Shared;
-            let filters = self.known.keys().copied().filter(|_| named).collect();
-            descriptors = vec![Descriptor { flowspec, filters }];
-        }
-        (!descriptors.is_empty()).then_some(Reserved { style, descriptors })
-    }
-
     fn refused(&mut self, error: &ErrorSpec) {
         self.fail(format!("{} at {}", error.cause, error.node));
     }
@@ -231,7 +185,6 @@ impl Application {
         self.pass(at);
         self.ended = Some(at);
         self.wants = false;
-        self.claimed = None;
     }
 
     fn is_complete(&self) -> bool {
@@ -261,14 +214,6 @@ impl Application {
     pub fn stands(&self) -> bool {
         self.wants && self.is_complete()
     }
-}
-
-/// The bound on the delay from end to end that guaranteed service gives, in microseconds.
-fn bound(flowspec: &Flowspec, terms: Option<Terms>, latency: Option<u32>) -> Option<f64> {
-    let Flowspec::Guaranteed(tspec, rspec) = flowspec else { return None };
-    let latency = latency.filter(|latency| *latency != LATENCY_UNKNOWN)?;
-    let slack = f64::from(rspec.slack);
-    Some(delay_max(tspec, rspec.rate, terms?, latency) + slack)
 }
 
 /// Of packets of applications; more than any way has links in most networks.

@@ -4,7 +4,7 @@
 //! The engine is the driver of the nodes ([`weir_rsvp::Node`]), as a router's process is of a live
 //! one: it carries messages, tells the time, and changes the classes of an outlet as traffic
 //! control asks. [`plan`] says who reserves what, `host` acts for the applications, `control` keeps
-//! the classes, `carrier` makes packets of messages. Invariant: nothing but messages tells a node
+//! the classes, `carrier` finds their way. Invariant: nothing but messages tells a node
 //! of another.
 
 mod built;
@@ -15,6 +15,7 @@ pub mod plan;
 mod report;
 
 pub(crate) use built::model;
+pub use control::Counts;
 pub(crate) use control::joins;
 pub use report::{ReservationReport, ReservingReport, SignallingReport};
 
@@ -37,8 +38,9 @@ use weir_core::packet::Headers;
 use weir_core::queue::{Limit, QueuePlan};
 use weir_core::units::{Bytes, Instant, Rate};
 use weir_rsvp::intserv::{Characterization, Terms};
+use weir_rsvp::ip;
 use weir_rsvp::node::{
-    Action, Arrival, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
+    Action, Arrival, Call, Control, FlowId, InterfaceParams, Limits, Node, NodeParams, Packet, Poll,
 };
 use weir_rsvp::wire::{Cause, Session};
 
@@ -181,11 +183,10 @@ impl<'a> Engine<'a> {
     pub(super) fn hear(&mut self, at: Instant, (node, outlet): (NodeId, OutletId), bytes: &[u8]) {
         let Some(mut signals) = self.signals.take() else { return };
         let interface = signals.ways.interface(outlet);
-        if let Some((header, message)) = carrier::opened(bytes) {
-            let carrier::Header { source, destination, ttl } = header;
-            let arrival = Arrival { interface, source, destination, ttl, bytes: message };
+        if let Some(ip::Headers { source, destination, ttl, message, .. }) = ip::read(bytes) {
+            let arrival = Arrival { interface, source, destination, ttl, bytes: &bytes[message] };
             let routes = signals.ways.at(node);
-            signals.speakers[node.0 as usize].node.receive(at, arrival, &routes);
+            signals.speakers[node.0 as usize].node.receive(Call::new(at, &routes), arrival);
             self.poll(at, &mut signals, node);
         }
         self.signals = Some(signals);
@@ -195,7 +196,7 @@ impl<'a> Engine<'a> {
     fn poll(&mut self, at: Instant, signals: &mut Signals<'a>, node: NodeId) {
         loop {
             let speaker = &mut signals.speakers[node.0 as usize];
-            match speaker.node.poll(at, &signals.ways.at(node)) {
+            match speaker.node.poll(Call::new(at, &signals.ways.at(node))) {
                 Poll::Action(Action::Send(packet)) => self.send_message(at, signals, node, packet),
                 Poll::Action(Action::Control(control)) => {
                     self.control(at, signals, node, control);
@@ -238,7 +239,7 @@ impl<'a> Engine<'a> {
                 row.classify(outlet, &mut self.classifiers[outlet.index()], |interface| interface);
             }
         }
-        let bytes = carrier::packed(&packet);
+        let bytes = ip::write(&packet);
         let length = bytes.len() as u32 + row.link_header;
         let source = self.scenario.sources.len() as u32;
         let parcel = Parcel { source, lane, length, ..Parcel::default() };
@@ -274,14 +275,14 @@ impl<'a> Engine<'a> {
                     signals.installed(at, &session, -1);
                     let routes = signals.ways.at(node);
                     let speaker = &mut signals.speakers[node.0 as usize];
-                    speaker.node.preempt(at, flow, Cause::PREEMPTED, &routes);
+                    speaker.node.preempt(Call::new(at, &routes), flow, Cause::PREEMPTED);
                 }
             }),
         };
         let routes = signals.ways.at(node);
         let speaker = &mut signals.speakers[node.0 as usize];
         // A flow that is gone by now is removed by a later action.
-        speaker.node.answer(at, flow, answer, &routes);
+        speaker.node.answer(Call::new(at, &routes), flow, answer);
     }
 
     fn remove_flow(

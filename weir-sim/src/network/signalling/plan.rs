@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use weir_core::units::{Duration, Instant, Share};
 use weir_policy::Policy;
 use weir_policy::deployment::Excess;
-use weir_rsvp::intserv::{Flowspec, Rspec, Tspec};
+use weir_rsvp::intserv::Tspec;
 use weir_rsvp::node::Timers;
+use weir_rsvp::receiver::Asked;
 use weir_rsvp::wire::{Filter, Session, Style};
 
 /// How a network signals, and its reservations.
@@ -52,25 +53,13 @@ pub struct Reservation {
     /// What each sender sends at most, which is reserved, too.
     pub tspec: Tspec,
     /// The service that is asked for.
-    pub service: Wanted,
+    pub service: Asked,
     /// When senders announce and the receiver begins to reserve.
     pub start: Instant,
     /// When both give up.
     pub stop: Option<Instant>,
     /// Later Tspecs, in the order of time.
     pub retunes: Vec<(Instant, Tspec)>,
-}
-
-/// The service that a reservation asks for.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Wanted {
-    /// Controlled load.
-    ControlledLoad,
-    /// Guaranteed service with this Rspec.
-    Guaranteed(Rspec),
-    /// Guaranteed service by which packets queue no longer than this from end to end: the receiver
-    /// computes the rate from what the path offers.
-    Within(Duration),
 }
 
 impl Reservation {
@@ -83,28 +72,8 @@ impl Reservation {
     /// The word for its service in reports.
     pub(crate) const fn service_word(&self) -> &'static str {
         match self.service {
-            Wanted::ControlledLoad => "controlled-load",
-            Wanted::Guaranteed(_) | Wanted::Within(_) => "guaranteed",
-        }
-    }
-}
-
-impl Wanted {
-    /// Returns what to reserve for a flow where the path has these terms; `None` while it offers no
-    /// rate that is enough.
-    pub(crate) fn flowspec(
-        self,
-        tspec: Tspec,
-        terms: Option<weir_rsvp::intserv::Terms>,
-    ) -> Option<Flowspec> {
-        match self {
-            Wanted::ControlledLoad => Some(Flowspec::ControlledLoad(tspec)),
-            Wanted::Guaranteed(rspec) => Some(Flowspec::Guaranteed(tspec, rspec)),
-            Wanted::Within(delay) => {
-                let micros = delay.as_nanos() as f64 / 1e3;
-                let rate = weir_rsvp::intserv::rate_for_delay(&tspec, terms?, micros)?;
-                Some(Flowspec::Guaranteed(tspec, Rspec { rate, slack: 0 }))
-            }
+            Asked::ControlledLoad => "controlled-load",
+            _ => "guaranteed",
         }
     }
 }

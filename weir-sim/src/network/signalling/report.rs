@@ -1,6 +1,7 @@
 //! What a report says of reservations: each, the outlets that have classes for them, and messages.
 
 use super::Signals;
+use super::control::Counts;
 use super::plan::Signalling;
 use crate::figures::Amount;
 use crate::meter::SourceMeter;
@@ -64,18 +65,9 @@ pub struct ReservingReport {
     pub from: String,
     /// The class.
     pub class: String,
-    /// Leaves that were added.
-    pub added: u64,
-    /// Changes of leaves.
-    pub retuned: u64,
-    /// Leaves that were removed.
-    pub removed: u64,
-    /// Requests that were refused.
-    pub refused: u64,
-    /// The most leaves at once.
-    pub most: u64,
-    /// Packets that changes lost, since a limit had no room.
-    pub lost: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// The rate that is reserved at the end.
     pub reserved_bps: u64,
 }
@@ -110,12 +102,7 @@ impl Signals<'_> {
                 link: link.to_owned(),
                 from: from.to_owned(),
                 class: class.clone(),
-                added: control.counts.added,
-                retuned: control.counts.retuned,
-                removed: control.counts.removed,
-                refused: control.counts.refused,
-                most: control.counts.most,
-                lost: control.counts.lost,
+                counts: control.counts,
                 reserved_bps: control.reserved(),
             }
         });
@@ -158,8 +145,8 @@ impl fmt::Display for SignallingReport {
             }
         }
         for outlet in &self.outlets {
-            let ReservingReport { link, from, class, added, retuned, removed, refused, .. } =
-                outlet;
+            let ReservingReport { link, from, class, counts, .. } = outlet;
+            let Counts { added, retuned, removed, refused, .. } = counts;
             let rate = outlet.reserved_bps as f64 / 1e6;
             writeln!(
                 f,

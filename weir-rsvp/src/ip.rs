@@ -2,12 +2,13 @@
 //! routers on the way are to read it [rfc2113 §2.1, rfc2711 §2.1].
 //!
 //! The kernel writes and removes these headers for sockets, except where it hands over a packet in
-//! transit. A bridge, which takes packets out of frames and puts them in, does all of it here.
+//! transit. A bridge, which takes packets out of frames and puts them in, does all of it here, and
+//! so do the nodes of the simulator.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use weir_rsvp::node::Packet;
+use crate::node::Packet;
 
 /// The IP protocol of RSVP [rfc2205 §3].
 pub const PROTOCOL: u8 = 46;
@@ -169,14 +170,14 @@ fn ones_sum(header: &[u8]) -> u16 {
 }
 
 /// The option of IPv4 that asks routers to read a packet.
-pub(super) const ALERT_V4: [u8; 4] = [0x94, 4, 0, 0];
+pub const ALERT_V4: [u8; 4] = [0x94, 4, 0, 0];
 /// The hop-by-hop header of IPv6 with that option for RSVP, padded to 8 bytes; its first byte is the
 /// protocol behind it.
-pub(super) const ALERT_V6: [u8; 8] = [0, 0, 5, 2, 0, ALERT_RSVP, 1, 0];
+pub const ALERT_V6: [u8; 8] = [0, 0, 5, 2, 0, ALERT_RSVP, 1, 0];
 /// The number of RSVP in the option of IPv6.
-pub(super) const ALERT_RSVP: u8 = 1;
+pub const ALERT_RSVP: u8 = 1;
 /// Network control: class selector 6, as routing protocols have it.
-pub(super) const TRAFFIC_CLASS: u8 = 0xc0;
+pub const TRAFFIC_CLASS: u8 = 0xc0;
 
 const V4_HEADER: usize = 20;
 const V6_HEADER: usize = 40;
