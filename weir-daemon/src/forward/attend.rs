@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use weir_host::error::SystemError;
 use weir_host::signals::{Asked, Signals};
 use weir_host::wait::realtime_ns;
-use weir_host::watch::{self, Bell};
+use weir_host::watch::{self, Waker};
 use weir_link::events::Event;
 use weir_link::status::Status;
 
@@ -45,8 +45,8 @@ pub struct ForwarderLoop {
 impl ForwarderLoop {
     /// Waits for up to a beat and does what the keeper, a signal or a client asks for; returns
     /// whether it goes on.
-    pub fn turn(&mut self, bell: &Bell) -> bool {
-        self.wait(bell);
+    pub fn turn(&mut self, waker: &Waker) -> bool {
+        self.wait(waker);
         let now = Instant::now();
         for asked in self.signals.take() {
             match asked {
@@ -71,8 +71,8 @@ impl ForwarderLoop {
         self.keeper.is_kept() || self.intake.was_set()
     }
 
-    fn wait(&self, bell: &Bell) {
-        let own = [bell.as_fd(), self.signals.as_fd()];
+    fn wait(&self, waker: &Waker) {
+        let own = [waker.as_fd(), self.signals.as_fd()];
         let watched: Vec<BorrowedFd<'_>> =
             own.into_iter().chain(self.keeper.descriptor()).collect();
         let interval = self.intake.interval().unwrap_or(self.health.interval());
@@ -80,7 +80,7 @@ impl ForwarderLoop {
             // Never without a pause.
             std::thread::sleep(interval);
         }
-        bell.quiet();
+        waker.reset();
     }
 
     /// Does what the keeper says; returns false if that is to end.

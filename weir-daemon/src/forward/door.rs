@@ -15,7 +15,7 @@ use weir_control::protocol::{Answer, OWNER_REQUEST_MAX, Request};
 use weir_control::server::Server;
 use weir_control::service::{Act, Refused, Reply, Service, Tail};
 use weir_host::error::SystemError;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::alarm::Alarms;
 use weir_link::change::history::Texts;
 use weir_link::events::{Kind, Reporter};
@@ -80,20 +80,20 @@ impl Door {
     }
 }
 
-/// Returns what the server of the control socket is given; `bell` wakes the thread that takes
+/// Returns what the server of the control socket is given; `waker` wakes the thread that takes
 /// wishes.
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
     (policies, recorder, questions): (Arc<Policies>, Arc<Recorder>, Arc<Questions>),
-    (wishes, bell, reporter): (Sender<Wish>, Arc<Bell>, Reporter),
+    (wishes, waker, reporter): (Sender<Wish>, Arc<Waker>, Reporter),
 ) -> Service {
     let act: Act = Box::new(move |request, peer| match request {
-        Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
+        Request::Restart {} => match ask(&wishes, &waker, Wish::Restart, RESTART_PATIENCE) {
             Ok(_) => Answer::Done.into(),
             Err(why) => Reply::error(why),
         },
-        Request::HandOver {} => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
+        Request::HandOver {} => match ask(&wishes, &waker, Wish::HandOver, HAND_OVER_PATIENCE) {
             Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
             Err(why) => Reply::error(why),
         },
@@ -139,14 +139,14 @@ fn follow(tail: Result<Tail, String>) -> Reply {
 /// When it is not granted, or not in time.
 pub fn ask<T>(
     wishes: &Sender<Wish>,
-    bell: &Bell,
+    waker: &Waker,
     wish: fn(Sender<Result<T, String>>) -> Wish,
     patience: Duration,
 ) -> Result<T, String> {
     let (reply, outcome) = mpsc::channel();
     let stopping = "the link is stopping";
     wishes.send(wish(reply)).map_err(|_| stopping)?;
-    bell.ring();
+    waker.wake();
     outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
 }
 

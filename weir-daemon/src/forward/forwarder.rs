@@ -21,7 +21,7 @@ use weir_host::error::{Result, SystemError};
 use weir_host::realtime;
 use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::alarm::Alarms;
 use weir_link::authority::Courier;
 use weir_link::bridge::Bridge;
@@ -41,7 +41,7 @@ pub(super) struct Link {
     /// The loops, as changes see them.
     pub offices: Vec<Office>,
     /// For each bridge, and for the first thread.
-    pub bells: Vec<Arc<Bell>>,
+    pub wakers: Vec<Arc<Waker>>,
     pub reporter: Reporter,
     pub warnings: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Forwarder {
     bridges: Vec<Bridge>,
     boards: Vec<Arc<Board>>,
     /// For each bridge, and for the first thread.
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<Waker>>,
     state: State,
     alarms: Alarms,
     recorder: Arc<Recorder>,
@@ -74,7 +74,7 @@ pub(super) struct Forwarder {
 impl Forwarder {
     /// Prepares to go on with the last change, if one is in force that the files do not have.
     pub fn new(link: Link) -> Self {
-        let Link { mut bridges, bells, reporter, mut warnings, .. } = link;
+        let Link { mut bridges, wakers, reporter, mut warnings, .. } = link;
         let mut alarms = Alarms::watch(&link.deployment, &mut bridges, reporter.clone());
         let mut state = State {
             since_ns: vec![realtime_ns(); link.deployment.directions.len()],
@@ -92,15 +92,15 @@ impl Forwarder {
         let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
         let of = (&state.deployment, &state.texts);
         let recorder = Arc::new(Recorder::new(of, boards.clone(), reporter.clone()));
-        Self { bridges, boards, bells, state, alarms, recorder, reporter, warnings }
+        Self { bridges, boards, wakers, state, alarms, recorder, reporter, warnings }
     }
 
     /// Forwards until the keeper or a signal ends it.
     pub fn run(self, outside: Outside, keeper: Channel) -> Result<()> {
-        let Self { mut bridges, boards, bells, state, recorder, reporter, warnings, .. } = self;
+        let Self { mut bridges, boards, wakers, state, recorder, reporter, warnings, .. } = self;
         let (name, service) = (state.deployment.name.clone(), state.deployment.service.clone());
         let (wishes, arriving) = mpsc::channel();
-        let speakers = (wishes.clone(), bells.clone(), reporter.clone());
+        let speakers = (wishes.clone(), wakers.clone(), reporter.clone());
         let courier = outside.courier.clone();
         let policies = Policies::new(state, Arc::clone(&recorder), courier, speakers);
         let (questions, feed) = (Arc::<Questions>::default(), Arc::<Feed>::default());
@@ -109,7 +109,7 @@ impl Forwarder {
             boards.clone(),
             outside.owner,
             (Arc::clone(&policies), Arc::clone(&recorder), Arc::clone(&questions)),
-            (wishes, Arc::clone(&bells[bridges.len()]), reporter.clone()),
+            (wishes, Arc::clone(&wakers[bridges.len()]), reporter.clone()),
         );
         let answers = Service {
             feed: Arc::clone(&feed),
@@ -128,13 +128,13 @@ impl Forwarder {
             keeper: KeeperLink::new(keeper, name.clone(), kept_by, estate),
             requests: Requests::new(door, arriving, (policies, questions), reporter.clone()),
             health: Health::new(watched, service.watchdog.map(nanos), events, reporter),
-            intake: IntakeOfAll::new(boards.clone(), bells.clone()),
+            intake: IntakeOfAll::new(boards.clone(), wakers.clone()),
             signals: outside.signals,
             drain: nanos(service.drain),
         };
         let kept = recorder.keep_history();
         kept.map_err(|cause| SystemError::new("start the thread of the ring", cause))?;
-        let ran = forward(&mut bridges, &boards, &bells, &mut attendant);
+        let ran = forward(&mut bridges, &boards, &wakers, &mut attendant);
         recorder.wait_for_clients();
         let status = bridges.iter_mut().map(Bridge::status).reduce(Status::join);
         attendant.finish(ran.as_ref().err(), status.unwrap_or_default());
@@ -146,23 +146,23 @@ impl Forwarder {
 fn forward(
     bridges: &mut [Bridge],
     boards: &[Arc<Board>],
-    bells: &[Arc<Bell>],
+    wakers: &[Arc<Waker>],
     attendant: &mut ForwarderLoop,
 ) -> Result<()> {
     let (stop, drain_ns) = (AtomicBool::new(false), AtomicU64::new(0));
-    let wake = &bells[bells.len() - 1];
+    let wake = &wakers[wakers.len() - 1];
     std::thread::scope(|scope| {
-        let run = |bridge: &mut Bridge, board: &Board, bell: &Bell| {
-            let ran = bridge.run(&stop, &[bell.as_fd().as_raw_fd()], board);
+        let run = |bridge: &mut Bridge, board: &Board, waker: &Waker| {
+            let ran = bridge.run(&stop, &[waker.as_fd().as_raw_fd()], board);
             // If one bridge ends, all do.
             stop.store(true, Ordering::Relaxed);
-            bells.iter().for_each(|bell| bell.ring());
+            wakers.iter().for_each(|waker| waker.wake());
             let drain = units::Duration::from_nanos(drain_ns.load(Ordering::Relaxed));
             ran.and_then(|()| bridge.drain(drain))
         };
-        let each = bridges.iter_mut().zip(boards).zip(bells);
+        let each = bridges.iter_mut().zip(boards).zip(wakers);
         let threads: Vec<_> = each
-            .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
+            .map(|((bridge, board), waker)| scope.spawn(move || run(bridge, board, waker)))
             .collect();
         // This thread, and those of clients, have time: only the loops are real-time threads. One
         // that stays in the class is no fault of the link.
@@ -174,7 +174,7 @@ fn forward(
         }
         drain_ns.store(attendant.drain.as_nanos() as u64, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
-        bells.iter().for_each(|bell| bell.ring());
+        wakers.iter().for_each(|waker| waker.wake());
         let ended = threads.into_iter().map(|thread| match thread.join() {
             Ok(ran) => ran,
             Err(panic) => std::panic::resume_unwind(panic),

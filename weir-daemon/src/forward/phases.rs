@@ -41,7 +41,7 @@ use weir_host::realtime;
 use weir_host::robust;
 use weir_host::sandbox::{self, Dropped, Entered, SandboxConfig, User};
 use weir_host::signals::{Asked, Signals};
-use weir_host::watch::{self, Bell};
+use weir_host::watch::{self, Waker};
 use weir_link::authority::Courier;
 use weir_link::bridge::{Bridge, BridgeConfig};
 use weir_link::change::history::Texts;
@@ -175,12 +175,13 @@ impl Unprivileged {
         let (reporter, log) = events::log();
         bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));
         let offices = bridges.iter_mut().map(Bridge::take_changes).collect();
-        let bells: Result<Vec<_>> =
-            (0..=bridges.len()).map(|_| Bell::new().map(Arc::new)).collect();
-        let bells = bells?;
+        let wakers: Result<Vec<_>> =
+            (0..=bridges.len()).map(|_| Waker::new().map(Arc::new)).collect();
+        let wakers = wakers?;
         let (keeper, owner) = (task.keeper, task.owner);
         let outside = Outside { listener, courier, signals, log, keeper, owner };
-        let link = Link { bridges, deployment, texts, history, offices, bells, reporter, warnings };
+        let link =
+            Link { bridges, deployment, texts, history, offices, wakers, reporter, warnings };
         Ok(Opened { link, outside, dropped })
     }
 

@@ -20,7 +20,7 @@ use weir_control::protocol::{
 use weir_control::service::{Peer, Reply};
 use weir_control::texts;
 use weir_host::wait::realtime_ns;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::alarm::{Alarms, Guards};
 use weir_link::authority::Courier;
 use weir_link::bridge::Bridge;
@@ -42,7 +42,7 @@ pub struct Policies {
     courier: Courier,
     wishes: Sender<Wish>,
     /// For each bridge, and for the first thread.
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<Waker>>,
     reporter: Reporter,
     /// Whether another process is about to take over, which would not know of a change.
     is_leaving: AtomicBool,
@@ -121,15 +121,15 @@ struct Checked {
 
 impl Policies {
     /// The policies of a forwarder, of which its recorder is told: who reads files, where wishes
-    /// go, bells for each loop and for the thread that takes wishes, and where events go.
+    /// go, wakers for each loop and for the thread that takes wishes, and where events go.
     pub fn new(
         state: State,
         recorder: Arc<Recorder>,
         courier: Courier,
-        (wishes, bells, reporter): (Sender<Wish>, Vec<Arc<Bell>>, Reporter),
+        (wishes, wakers, reporter): (Sender<Wish>, Vec<Arc<Waker>>, Reporter),
     ) -> Arc<Self> {
         let (state, is_leaving) = (Mutex::new(state), AtomicBool::new(false));
-        Arc::new(Self { state, recorder, courier, wishes, bells, reporter, is_leaving })
+        Arc::new(Self { state, recorder, courier, wishes, wakers, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -244,8 +244,8 @@ impl Policies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn first_bell(&self) -> &Bell {
-        self.bells.last().expect("the first thread has one")
+    fn first_waker(&self) -> &Waker {
+        self.wakers.last().expect("the first thread has one")
     }
 
     /// Returns the name of the deployment.
@@ -255,7 +255,7 @@ impl Policies {
 
     /// Returns what the file of the deployment contains now.
     fn read_anew(&self) -> Result<Texts, String> {
-        door::ask(&self.wishes, self.first_bell(), Wish::ReadAnew, READ_PATIENCE)
+        door::ask(&self.wishes, self.first_waker(), Wish::ReadAnew, READ_PATIENCE)
     }
 
     /// Checks a deployment that the keeper read, which reads its files, too.
@@ -271,7 +271,7 @@ impl Policies {
     fn wish(&self, wish: Wish) {
         // Without it, the process ends.
         let _ending = self.wishes.send(wish);
-        self.first_bell().ring();
+        self.first_waker().wake();
     }
 
     /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed
@@ -353,7 +353,7 @@ impl Policies {
         transaction.note(&deployment, (&wanted.texts.whole_files(), &by, &terms.reason));
         state.rehearsals.clear();
         let held = self.recorder.hold();
-        let wake = || self.bells.iter().for_each(|bell| bell.ring());
+        let wake = || self.wakers.iter().for_each(|waker| waker.wake());
         let (alarms, guards, made) =
             transaction.put_in_force(&mut state.offices, wake, LOOP_PATIENCE);
         held.follow(&deployment, &wanted.texts);
@@ -587,8 +587,8 @@ pub(super) mod tests {
             rehearsals: Vec::new(),
         };
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
-        let bell = Arc::new(Bell::new().expect("there are descriptors"));
-        let speakers = (wishes, vec![bell], reporter);
+        let waker = Arc::new(Waker::new().expect("there are descriptors"));
+        let speakers = (wishes, vec![waker], reporter);
         Policies::new(state, Arc::new(recorder), Courier::new(authority), speakers)
     }
 }

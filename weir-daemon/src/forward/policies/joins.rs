@@ -86,7 +86,7 @@ impl Policies {
         let joined = wanted.joined();
         joins.note(&wanted.note(&joined));
         let held = self.recorder.hold();
-        let wake = || self.bells.iter().for_each(|bell| bell.ring());
+        let wake = || self.wakers.iter().for_each(|waker| waker.wake());
         let made = joins.put_in_force((offices, rehearsals), wake, LOOP_PATIENCE);
         state.follow(wanted, &joined);
         held.follow_joined(&joined);
