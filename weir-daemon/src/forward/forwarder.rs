@@ -25,7 +25,7 @@ use weir_host::watch::Waker;
 use weir_link::alarm::Alarms;
 use weir_link::authority::Courier;
 use weir_link::bridge::Bridge;
-use weir_link::change::Office;
+use weir_link::change::ChangeHandle;
 use weir_link::change::history::{History, Texts};
 use weir_link::events::feed::Feed;
 use weir_link::events::{EventLog, Reporter};
@@ -39,7 +39,7 @@ pub(super) struct Link {
     pub texts: Texts,
     pub history: History,
     /// The loops, as changes see them.
-    pub offices: Vec<Office>,
+    pub handles: Vec<ChangeHandle>,
     /// For each bridge, and for the first thread.
     pub wakers: Vec<Arc<Waker>>,
     pub reporter: Reporter,
@@ -80,7 +80,7 @@ impl Forwarder {
             since_ns: vec![realtime_ns(); link.deployment.directions.len()],
             deployment: link.deployment,
             texts: link.texts,
-            offices: link.offices,
+            handles: link.handles,
             history: link.history,
             trial: None,
             rehearsals: Vec::new(),

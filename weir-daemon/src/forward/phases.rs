@@ -174,14 +174,14 @@ impl Unprivileged {
         warnings.extend(bridges.iter().flat_map(Bridge::warnings));
         let (reporter, log) = events::log();
         bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));
-        let offices = bridges.iter_mut().map(Bridge::take_changes).collect();
+        let handles = bridges.iter_mut().map(Bridge::take_changes).collect();
         let wakers: Result<Vec<_>> =
             (0..=bridges.len()).map(|_| Waker::new().map(Arc::new)).collect();
         let wakers = wakers?;
         let (keeper, owner) = (task.keeper, task.owner);
         let outside = Outside { listener, courier, signals, log, keeper, owner };
         let link =
-            Link { bridges, deployment, texts, history, offices, wakers, reporter, warnings };
+            Link { bridges, deployment, texts, history, handles, wakers, reporter, warnings };
         Ok(Opened { link, outside, dropped })
     }
 

@@ -26,7 +26,7 @@ use weir_link::authority::Courier;
 use weir_link::bridge::Bridge;
 use weir_link::change::history::{Entry, History, Origin, Texts};
 use weir_link::change::join::Rehearsal;
-use weir_link::change::{self, Office, Transaction};
+use weir_link::change::{self, ChangeHandle, Transaction};
 use weir_link::events::{Kind, Reporter};
 use weir_policy::Severity;
 use weir_policy::deployment::Deployment;
@@ -57,7 +57,7 @@ pub struct State {
     /// Since when each direction has its policy in this process, in nanoseconds of CLOCK_REALTIME.
     pub since_ns: Vec<u64>,
     /// The loops.
-    pub offices: Vec<Office>,
+    pub handles: Vec<ChangeHandle>,
     /// What was in force.
     pub history: History,
     /// The last change, if it may still return.
@@ -185,7 +185,7 @@ impl Policies {
             // A change is being made.
             Err(TryLockError::WouldBlock) => return,
         };
-        state.offices.iter_mut().for_each(Office::tidy);
+        state.handles.iter_mut().for_each(ChangeHandle::tidy);
         let Some(trial) = state.trial.as_mut() else { return };
         if !trial.is_due(now) {
             return;
@@ -325,7 +325,7 @@ impl Policies {
         };
         changed.what = what(&state.deployment, &deployment);
         let both = (&state.deployment, &deployment);
-        let transaction = Transaction::prepare(both, &terms.guards, &state.offices, &self.reporter);
+        let transaction = Transaction::prepare(both, &terms.guards, &state.handles, &self.reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         if terms.dry_run {
             // Without the places that no class has.
@@ -355,7 +355,7 @@ impl Policies {
         let held = self.recorder.hold();
         let wake = || self.wakers.iter().for_each(|waker| waker.wake());
         let (alarms, guards, made) =
-            transaction.put_in_force(&mut state.offices, wake, LOOP_PATIENCE);
+            transaction.put_in_force(&mut state.handles, wake, LOOP_PATIENCE);
         held.follow(&deployment, &wanted.texts);
         if wanted.origin == Origin::Reload {
             changed.replaced = state.history.set_since_files();
@@ -415,9 +415,9 @@ impl State {
         let outcome = texts::of_link(&texts);
         let deployment = outcome.plan.ok_or("the policies that were in force have errors now")?;
         let both = (&self.deployment, &deployment);
-        let transaction = Transaction::prepare(both, &[], &self.offices, reporter);
+        let transaction = Transaction::prepare(both, &[], &self.handles, reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
-        let alarms = transaction.put_into(bridges, &mut self.offices);
+        let alarms = transaction.put_into(bridges, &mut self.handles);
         (self.deployment, self.texts) = (deployment, texts);
         Ok(Some(alarms))
     }
@@ -456,7 +456,7 @@ impl State {
 
     /// Returns whether a change may be made now.
     fn check(&mut self, origin: Origin) -> Result<(), String> {
-        if change::is_busy(&mut self.offices) {
+        if change::is_busy(&mut self.handles) {
             return Err("a loop of the link hangs, and has not made the last change yet".to_owned());
         }
         if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload | Origin::Class) {
@@ -581,7 +581,7 @@ pub(super) mod tests {
             deployment,
             texts,
             since_ns: Vec::new(),
-            offices: Vec::new(),
+            handles: Vec::new(),
             history: History::default(),
             trial: None,
             rehearsals: Vec::new(),

@@ -21,7 +21,7 @@ pub(crate) enum Offer {
 }
 
 /// The side of the thread that changes policies.
-pub struct Office {
+pub struct ChangeHandle {
     offers: SyncSender<Offer>,
     returned: Receiver<Offer>,
     /// What the loop has now.
@@ -45,15 +45,15 @@ pub(crate) struct Inbox {
 pub struct NotTaken;
 
 /// Makes the two sides for a bridge with these labels.
-pub(crate) fn mailbox(labels: Arc<Labels>) -> (Office, Inbox) {
+pub(crate) fn mailbox(labels: Arc<Labels>) -> (ChangeHandle, Inbox) {
     let (offers, offered) = sync_channel(1);
     let (back, returned) = sync_channel(1);
-    let office =
-        Office { offers, returned, labels, replaced: None, joined: None, is_offered: false };
-    (office, Inbox { offers: offered, returned: back })
+    let handle =
+        ChangeHandle { offers, returned, labels, replaced: None, joined: None, is_offered: false };
+    (handle, Inbox { offers: offered, returned: back })
 }
 
-impl Office {
+impl ChangeHandle {
     /// Offers a change; the loop makes it between two turns: wake it.
     ///
     /// # Panics

@@ -72,9 +72,9 @@ impl Policies {
         mut changed: Changed,
         dry_run: bool,
     ) -> Result<Changed, String> {
-        let State { deployment, offices, rehearsals, .. } = &mut *state;
+        let State { deployment, handles, rehearsals, .. } = &mut *state;
         let (seatings, ways) = (wanted.seatings.as_slice(), wanted.ways.as_slice());
-        let joins = Joins::prepare(deployment, (seatings, ways), rehearsals, offices);
+        let joins = Joins::prepare(deployment, (seatings, ways), rehearsals, handles);
         let mut joins = joins.map_err(|why| {
             format!("{why}; write it to the file of the policy and use `weir reload`")
         })?;
@@ -87,7 +87,7 @@ impl Policies {
         joins.note(&wanted.note(&joined));
         let held = self.recorder.hold();
         let wake = || self.wakers.iter().for_each(|waker| waker.wake());
-        let made = joins.put_in_force((offices, rehearsals), wake, LOOP_PATIENCE);
+        let made = joins.put_in_force((handles, rehearsals), wake, LOOP_PATIENCE);
         state.follow(wanted, &joined);
         held.follow_joined(&joined);
         let entry = Entry {
@@ -157,7 +157,7 @@ impl State {
                 }
             }
         }
-        tell_identities(&self.deployment, &wanted.ways, &self.offices);
+        tell_identities(&self.deployment, &wanted.ways, &self.handles);
         self.texts.follow(joined);
     }
 }
