@@ -7,7 +7,7 @@
 //! everything goes on.
 
 mod attend;
-mod door;
+mod control_listener;
 mod forwarder;
 pub mod phases;
 mod policies;

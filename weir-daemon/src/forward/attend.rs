@@ -112,7 +112,7 @@ impl ForwarderLoop {
     /// Says once that every loop has opened or closed its intake.
     fn follow_intake(&mut self) {
         let Some(is_open) = self.intake.followed() else { return };
-        if is_open && let Err(error) = self.requests.open_door() {
+        if is_open && let Err(error) = self.requests.open_listener() {
             // Traffic matters more than its figures.
             self.health.refuse_clients(&error);
         }
@@ -121,7 +121,7 @@ impl ForwarderLoop {
 
     /// Tells the keeper how it ended: with this error, if there was one, and with this status.
     pub fn finish(&mut self, error: Option<&SystemError>, status: Status) {
-        self.requests.close_door();
+        self.requests.close_listener();
         self.health.tell_last_events(&self.keeper);
         if let Some(error) = error {
             self.keeper.tell(&Report::Failed(error.to_string()));

@@ -5,7 +5,7 @@ use super::attend::health::{Events, Health};
 use super::attend::intake::IntakeOfAll;
 use super::attend::keeper::{Estate, KeeperLink};
 use super::attend::requests::Requests;
-use super::door::{self, Door};
+use super::control_listener::{self, ControlListener};
 use super::policies::{Policies, State};
 use super::questions::Questions;
 use super::recording::Recorder;
@@ -99,17 +99,17 @@ impl Forwarder {
     pub fn run(self, outside: Outside, keeper: Channel) -> Result<()> {
         let Self { mut bridges, boards, wakers, state, recorder, reporter, warnings, .. } = self;
         let (name, service) = (state.deployment.name.clone(), state.deployment.service.clone());
-        let (wishes, arriving) = mpsc::channel();
-        let speakers = (wishes.clone(), wakers.clone(), reporter.clone());
+        let (requests, arriving) = mpsc::channel();
+        let speakers = (requests.clone(), wakers.clone(), reporter.clone());
         let courier = outside.courier.clone();
         let policies = Policies::new(state, Arc::clone(&recorder), courier, speakers);
         let (questions, feed) = (Arc::<Questions>::default(), Arc::<Feed>::default());
         let kept_by = Arc::new(AtomicU32::new(outside.keeper));
-        let answers = door::prepare(
+        let answers = control_listener::prepare(
             boards.clone(),
             outside.owner,
             (Arc::clone(&policies), Arc::clone(&recorder), Arc::clone(&questions)),
-            (wishes, Arc::clone(&wakers[bridges.len()]), reporter.clone()),
+            (requests, Arc::clone(&wakers[bridges.len()]), reporter.clone()),
         );
         let answers = Service {
             feed: Arc::clone(&feed),
@@ -117,7 +117,7 @@ impl Forwarder {
             keeper: Some(Arc::clone(&kept_by)),
             ..answers
         };
-        let door = Door::closed(&outside.listener, answers)?;
+        let listener = ControlListener::closed(&outside.listener, answers)?;
         let notes = bridges.iter().flat_map(Bridge::notes).collect();
         keeper.send(&Report::Ready { warnings, notes }, &[])?;
         outside.courier.hurry();
@@ -126,7 +126,7 @@ impl Forwarder {
         let watched = (name.clone(), boards.clone());
         let mut attendant = ForwarderLoop {
             keeper: KeeperLink::new(keeper, name.clone(), kept_by, estate),
-            requests: Requests::new(door, arriving, (policies, questions), reporter.clone()),
+            requests: Requests::new(listener, arriving, (policies, questions), reporter.clone()),
             health: Health::new(watched, service.watchdog.map(nanos), events, reporter),
             intake: IntakeOfAll::new(boards.clone(), wakers.clone()),
             signals: outside.signals,

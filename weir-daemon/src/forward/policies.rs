@@ -6,7 +6,7 @@
 
 mod joins;
 
-use super::door::{self, Wish};
+use super::control_listener::{self, ForwarderRequest};
 use super::recording::Recorder;
 use super::tell::tell;
 use crate::keeper::messages::Report;
@@ -40,7 +40,7 @@ pub struct Policies {
     recorder: Arc<Recorder>,
     /// The way to the keeper, which reads files.
     courier: Courier,
-    wishes: Sender<Wish>,
+    requests: Sender<ForwarderRequest>,
     /// For each bridge, and for the first thread.
     wakers: Vec<Arc<Waker>>,
     reporter: Reporter,
@@ -120,16 +120,16 @@ struct Checked {
 }
 
 impl Policies {
-    /// The policies of a forwarder, of which its recorder is told: who reads files, where wishes
-    /// go, wakers for each loop and for the thread that takes wishes, and where events go.
+    /// The policies of a forwarder, of which its recorder is told: who reads files, where requests
+    /// go, wakers for each loop and for the thread that takes requests, and where events go.
     pub fn new(
         state: State,
         recorder: Arc<Recorder>,
         courier: Courier,
-        (wishes, wakers, reporter): (Sender<Wish>, Vec<Arc<Waker>>, Reporter),
+        (requests, wakers, reporter): (Sender<ForwarderRequest>, Vec<Arc<Waker>>, Reporter),
     ) -> Arc<Self> {
         let (state, is_leaving) = (Mutex::new(state), AtomicBool::new(false));
-        Arc::new(Self { state, recorder, courier, wishes, wakers, reporter, is_leaving })
+        Arc::new(Self { state, recorder, courier, requests, wakers, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -193,8 +193,8 @@ impl Policies {
         if trial.why.is_none() && !trial.needs_confirmation {
             // It cannot fail: there is one.
             let _stays = self.keep(&mut state, None);
-            // Not waited for: this thread takes wishes.
-            self.wish(Wish::Tell(Box::new(Report::Confirmed), mpsc::channel().0));
+            // Not waited for: this thread takes requests.
+            self.send(ForwarderRequest::Report(Box::new(Report::Confirmed), mpsc::channel().0));
             return;
         }
         trial.is_returning = true;
@@ -255,7 +255,12 @@ impl Policies {
 
     /// Returns what the file of the deployment contains now.
     fn read_anew(&self) -> Result<Texts, String> {
-        door::ask(&self.wishes, self.first_waker(), Wish::ReadAnew, READ_PATIENCE)
+        control_listener::ask(
+            &self.requests,
+            self.first_waker(),
+            ForwarderRequest::ReadAnew,
+            READ_PATIENCE,
+        )
     }
 
     /// Checks a deployment that the keeper read, which reads its files, too.
@@ -268,17 +273,17 @@ impl Policies {
     }
 
     /// Lets the first thread do something.
-    fn wish(&self, wish: Wish) {
+    fn send(&self, request: ForwarderRequest) {
         // Without it, the process ends.
-        let _ending = self.wishes.send(wish);
+        let _ending = self.requests.send(request);
         self.first_waker().wake();
     }
 
     /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed
-    /// by one that knows it. Not on the thread that takes wishes.
+    /// by one that knows it. Not on the thread that takes requests.
     fn tell_keeper(&self, report: Report) {
         let (told, done) = mpsc::channel();
-        self.wish(Wish::Tell(Box::new(report), told));
+        self.send(ForwarderRequest::Report(Box::new(report), told));
         // A thread that does not come to it ends, or hangs.
         let _in_vain = done.recv_timeout(LOOP_PATIENCE);
     }
@@ -380,7 +385,7 @@ impl Policies {
             .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
         (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
         self.tell_change(&state.deployment.name, &entry);
-        self.wish(Wish::Alarms(Box::new(alarms)));
+        self.send(ForwarderRequest::Alarms(Box::new(alarms)));
         self.tell_keeper(Report::Changed(Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
@@ -571,7 +576,7 @@ pub(super) mod tests {
     use weir_host::channel::Channel;
 
     /// The policies of a link without directions and without bridges.
-    pub fn policies(wishes: Sender<Wish>, reporter: Reporter) -> Arc<Policies> {
+    pub fn policies(requests: Sender<ForwarderRequest>, reporter: Reporter) -> Arc<Policies> {
         let text = "[deployment]\nname = 'd'\nports = { a = 'a0', b = 'b0' }\n".to_owned();
         let deployment = weir_link::change::history::File { name: "d.toml".to_owned(), text };
         let texts = Texts { deployment, ..Texts::default() };
@@ -588,7 +593,7 @@ pub(super) mod tests {
         };
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
         let waker = Arc::new(Waker::new().expect("there are descriptors"));
-        let speakers = (wishes, vec![waker], reporter);
+        let speakers = (requests, vec![waker], reporter);
         Policies::new(state, Arc::new(recorder), Courier::new(authority), speakers)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::health::Health;
 use super::keeper::KeeperLink;
-use crate::forward::door::{Door, Wish};
+use crate::forward::control_listener::{ControlListener, ForwarderRequest};
 use crate::forward::policies::Policies;
 use crate::forward::questions::Questions;
 use crate::forward::tell::tell;
@@ -20,9 +20,9 @@ use weir_link::events::{Kind, Reporter};
 /// See the module.
 pub struct Requests {
     /// The control socket.
-    door: Door,
+    listener: ControlListener,
     /// What clients of it ask for.
-    wishes: Receiver<Wish>,
+    incoming: Receiver<ForwarderRequest>,
     policies: Arc<Policies>,
     questions: Arc<Questions>,
     /// Those who wait for what the deployment contains.
@@ -35,46 +35,51 @@ pub struct Requests {
 impl Requests {
     /// Requests that come by a control socket, which is closed as yet.
     pub fn new(
-        door: Door,
-        wishes: Receiver<Wish>,
+        listener: ControlListener,
+        incoming: Receiver<ForwarderRequest>,
         (policies, questions): (Arc<Policies>, Arc<Questions>),
         reporter: Reporter,
     ) -> Self {
         let (readers, restarter) = (Vec::new(), None);
-        Self { door, wishes, policies, questions, readers, restarter, reporter }
+        Self { listener, incoming, policies, questions, readers, restarter, reporter }
     }
 
     /// Does what clients ask for, and what is due with changes on trial.
     pub fn handle(&mut self, now: Instant, keeper: &mut KeeperLink, health: &mut Health) {
-        while let Ok(wish) = self.wishes.try_recv() {
-            self.grant(wish, keeper, health);
+        while let Ok(request) = self.incoming.try_recv() {
+            self.carry_out(request, keeper, health);
         }
         self.policies.look(now);
     }
 
-    fn grant(&mut self, wish: Wish, keeper: &mut KeeperLink, health: &mut Health) {
-        match wish {
-            Wish::Restart(reply) => {
+    fn carry_out(
+        &mut self,
+        request: ForwarderRequest,
+        keeper: &mut KeeperLink,
+        health: &mut Health,
+    ) {
+        match request {
+            ForwarderRequest::Restart(reply) => {
                 if let Err(why) = self.restart(&reply, keeper) {
                     // The client may have gone; so below.
                     let _gone = reply.send(Err(why.to_owned()));
                 }
             }
-            Wish::ReadAnew(reply) if !keeper.is_kept() => {
+            ForwarderRequest::ReadAnew(reply) if !keeper.is_kept() => {
                 let why = "its keeper is gone, which reads its files; name the deployment";
                 let _gone = reply.send(Err(why.to_owned()));
             }
-            Wish::ReadAnew(reply) => {
+            ForwarderRequest::ReadAnew(reply) => {
                 self.readers.push(reply);
                 keeper.tell(&Report::ReadAnew);
             }
-            Wish::Tell(report, told) => {
+            ForwarderRequest::Report(report, told) => {
                 keeper.tell(&report);
                 // Nobody may wait.
                 let _unheard = told.send(());
             }
-            Wish::Alarms(alarms) => health.watch(*alarms),
-            Wish::HandOver(reply) => {
+            ForwarderRequest::Alarms(alarms) => health.watch(*alarms),
+            ForwarderRequest::HandOver(reply) => {
                 // A client that is gone by now closes the channels, which is a keeper's end.
                 let _gone = reply.send(self.hand_over(keeper, health));
             }
@@ -116,7 +121,7 @@ impl Requests {
         self.policies.set_leaving(outcome.is_ok());
         if outcome.is_ok() {
             // Before the client knows, who may ask again at once.
-            self.door.finish();
+            self.listener.finish();
         }
         if let Some(reply) = self.restarter.take() {
             let _gone = reply.send(outcome);
@@ -159,13 +164,13 @@ impl Requests {
     ///
     /// # Errors
     /// When the system has no descriptor or no thread left.
-    pub fn open_door(&mut self) -> Result<(), SystemError> {
-        self.door.open()
+    pub fn open_listener(&mut self) -> Result<(), SystemError> {
+        self.listener.open()
     }
 
     /// Serves no more clients.
-    pub fn close_door(&mut self) {
-        self.door = Door::Gone;
+    pub fn close_listener(&mut self) {
+        self.listener = ControlListener::Gone;
     }
 }
 
@@ -185,21 +190,21 @@ mod tests {
         requests: Requests,
         keeper: KeeperLink,
         health: Health,
-        wishes: Sender<Wish>,
+        sender: Sender<ForwarderRequest>,
         /// The keeper's end.
         other: Option<Channel>,
     }
 
     impl World {
         fn new() -> Self {
-            let (wishes, arriving) = mpsc::channel();
+            let (sender, incoming) = mpsc::channel();
             let (reporter, log) = events::log();
-            let policies = policies::tests::policies(wishes.clone(), reporter.clone());
+            let policies = policies::tests::policies(sender.clone(), reporter.clone());
             let parts = (policies, Arc::default());
-            let requests = Requests::new(Door::Gone, arriving, parts, reporter.clone());
+            let requests = Requests::new(ControlListener::Gone, incoming, parts, reporter.clone());
             let (keeper, other) = link();
             let health = health::tests::health(reporter, log);
-            Self { requests, keeper, health, wishes, other: Some(other) }
+            Self { requests, keeper, health, sender, other: Some(other) }
         }
 
         fn turn(&mut self) {
@@ -215,10 +220,10 @@ mod tests {
         /// Asks for something; returns where the outcome comes.
         fn ask<T>(
             &mut self,
-            wish: fn(Sender<Result<T, String>>) -> Wish,
+            request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
         ) -> Receiver<Result<T, String>> {
             let (reply, outcome) = mpsc::channel();
-            self.wishes.send(wish(reply)).expect("it is heard");
+            self.sender.send(request(reply)).expect("it is heard");
             self.turn();
             outcome
         }
@@ -253,13 +258,13 @@ mod tests {
     #[test]
     fn one_restart_is_asked_for_at_a_time() {
         let mut world = World::new();
-        let first = world.ask(Wish::Restart);
+        let first = world.ask(ForwarderRequest::Restart);
         assert_eq!(world.told(), ["Restart"]);
-        assert!(refusal(&world.ask(Wish::Restart)).contains("on its way"));
+        assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("on its way"));
         assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
         world.requests.restarted(Err("the file is wrong".to_owned()));
         assert_eq!(refusal(&first), "the file is wrong");
-        let second = world.ask(Wish::Restart);
+        let second = world.ask(ForwarderRequest::Restart);
         world.requests.restarted(Ok("process 7".to_owned()));
         assert_eq!(second.try_recv(), Ok(Ok("process 7".to_owned())));
     }
@@ -267,7 +272,8 @@ mod tests {
     #[test]
     fn every_client_that_asked_gets_what_the_deployment_contains() {
         let mut world = World::new();
-        let readers = [world.ask(Wish::ReadAnew), world.ask(Wish::ReadAnew)];
+        let readers =
+            [world.ask(ForwarderRequest::ReadAnew), world.ask(ForwarderRequest::ReadAnew)];
         assert_eq!(world.told(), ["ReadAnew", "ReadAnew"]);
         world.requests.take_texts(Ok(Texts::default()));
         for reader in readers {
@@ -278,13 +284,14 @@ mod tests {
     #[test]
     fn who_waits_for_a_keeper_that_ends_is_told() {
         let mut world = World::new();
-        let (restart, reader) = (world.ask(Wish::Restart), world.ask(Wish::ReadAnew));
+        let (restart, reader) =
+            (world.ask(ForwarderRequest::Restart), world.ask(ForwarderRequest::ReadAnew));
         world.lose_keeper();
         assert!(refusal(&restart).contains("its keeper ended before"));
         assert_eq!(reader.try_recv(), Err(TryRecvError::Disconnected));
-        assert!(refusal(&world.ask(Wish::Restart)).contains("takes the link over"));
-        assert!(refusal(&world.ask(Wish::ReadAnew)).contains("name the deployment"));
-        assert!(refusal(&world.ask(Wish::HandOver)).contains("no channels"));
+        assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("takes the link over"));
+        assert!(refusal(&world.ask(ForwarderRequest::ReadAnew)).contains("name the deployment"));
+        assert!(refusal(&world.ask(ForwarderRequest::HandOver)).contains("no channels"));
     }
 
     #[test]
@@ -292,7 +299,7 @@ mod tests {
         let mut world = World::new();
         let changes = |world: &World| world.refuses_change().contains("has places");
         assert!(changes(&world), "{}", world.refuses_change());
-        let _outcome = world.ask(Wish::Restart);
+        let _outcome = world.ask(ForwarderRequest::Restart);
         assert!(world.refuses_change().contains("the link restarts"));
         world.requests.restarted(Err("the file is wrong".to_owned()));
         assert!(changes(&world));
@@ -300,7 +307,7 @@ mod tests {
         assert!(world.keeper.handle(1).is_none());
         world.lose_keeper();
         assert!(changes(&world));
-        let next = world.ask(Wish::HandOver).recv().expect("there is an outcome");
+        let next = world.ask(ForwarderRequest::HandOver).recv().expect("there is an outcome");
         let next = next.expect("it has channels");
         assert!(world.refuses_change().contains("the link restarts"));
         drop(next);
@@ -313,11 +320,16 @@ mod tests {
     fn the_keeper_is_told_before_the_client_goes_on() {
         let mut world = World::new();
         let (told, done) = mpsc::channel();
-        world.wishes.send(Wish::Tell(Box::new(Report::Confirmed), told)).expect("it is heard");
+        world
+            .sender
+            .send(ForwarderRequest::Report(Box::new(Report::Confirmed), told))
+            .expect("it is heard");
         assert_eq!(done.try_recv(), Err(TryRecvError::Empty));
         world.turn();
         assert_eq!(done.try_recv(), Ok(()));
         assert_eq!(world.told(), ["Confirmed"]);
-        assert!(refusal(&world.ask(Wish::HandOver)).contains("its keeper, process 7, runs"));
+        assert!(
+            refusal(&world.ask(ForwarderRequest::HandOver)).contains("its keeper, process 7, runs")
+        );
     }
 }

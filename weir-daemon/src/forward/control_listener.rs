@@ -22,7 +22,7 @@ use weir_link::events::{Kind, Reporter};
 use weir_link::status::Board;
 
 /// What a client asks for, and where the outcome goes.
-pub enum Wish {
+pub enum ForwarderRequest {
     /// To restart the link from its file.
     Restart(Sender<Result<String, String>>),
     /// To be its keeper from now on, with these descriptors.
@@ -30,14 +30,14 @@ pub enum Wish {
     /// What the file of the deployment contains now.
     ReadAnew(Sender<Result<Texts, String>>),
     /// That the keeper is told this, and whoever waits for it that this was done.
-    Tell(Box<Report>, Sender<()>),
+    Report(Box<Report>, Sender<()>),
     /// That these alarms are watched from now on.
     Alarms(Box<Alarms>),
 }
 
 /// The control socket. Clients wait in front of it until it is opened: another forwarder may serve
 /// the same socket as long as this one takes no frames.
-pub enum Door {
+pub enum ControlListener {
     /// With what will answer.
     Closed(UnixListener, Box<Service>),
     /// Clients are served.
@@ -46,7 +46,7 @@ pub enum Door {
     Gone,
 }
 
-impl Door {
+impl ControlListener {
     /// Returns one that is closed as yet.
     ///
     /// # Errors
@@ -81,22 +81,26 @@ impl Door {
 }
 
 /// Returns what the server of the control socket is given; `waker` wakes the thread that takes
-/// wishes.
+/// requests.
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
     (policies, recorder, questions): (Arc<Policies>, Arc<Recorder>, Arc<Questions>),
-    (wishes, waker, reporter): (Sender<Wish>, Arc<Waker>, Reporter),
+    (requests, waker, reporter): (Sender<ForwarderRequest>, Arc<Waker>, Reporter),
 ) -> Service {
     let act: Act = Box::new(move |request, peer| match request {
-        Request::Restart {} => match ask(&wishes, &waker, Wish::Restart, RESTART_PATIENCE) {
-            Ok(_) => Answer::Done.into(),
-            Err(why) => Reply::error(why),
-        },
-        Request::HandOver {} => match ask(&wishes, &waker, Wish::HandOver, HAND_OVER_PATIENCE) {
-            Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
-            Err(why) => Reply::error(why),
-        },
+        Request::Restart {} => {
+            match ask(&requests, &waker, ForwarderRequest::Restart, RESTART_PATIENCE) {
+                Ok(_) => Answer::Done.into(),
+                Err(why) => Reply::error(why),
+            }
+        }
+        Request::HandOver {} => {
+            match ask(&requests, &waker, ForwarderRequest::HandOver, HAND_OVER_PATIENCE) {
+                Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
+                Err(why) => Reply::error(why),
+            }
+        }
         Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
         Request::Snapshot {} => follow(recorder.snapshot()),
         Request::Reservations { limit } => match questions.ask(*limit) {
@@ -133,19 +137,19 @@ fn follow(tail: Result<Tail, String>) -> Reply {
     }
 }
 
-/// Has a wish granted by the first thread.
+/// Has a request granted by the first thread.
 ///
 /// # Errors
 /// When it is not granted, or not in time.
 pub fn ask<T>(
-    wishes: &Sender<Wish>,
+    requests: &Sender<ForwarderRequest>,
     waker: &Waker,
-    wish: fn(Sender<Result<T, String>>) -> Wish,
+    request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
     patience: Duration,
 ) -> Result<T, String> {
     let (reply, outcome) = mpsc::channel();
     let stopping = "the link is stopping";
-    wishes.send(wish(reply)).map_err(|_| stopping)?;
+    requests.send(request(reply)).map_err(|_| stopping)?;
     waker.wake();
     outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
 }
