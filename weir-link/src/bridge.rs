@@ -18,7 +18,7 @@ use weir_core::units::{Duration, Instant};
 
 use crate::authority::Courier;
 use crate::change::Inbox;
-use crate::intake::{Done, Intake, Wish};
+use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
 use crate::pool::FramePool;
@@ -194,8 +194,8 @@ pub struct Bridge {
     polling_ns: u64,
     watch: Watch,
     intake: bool,
-    /// The last wish about the intake that was followed.
-    followed: Option<Wish>,
+    /// The last request about the intake that was followed.
+    followed: Option<IntakeRequest>,
     /// Who gets the steps of the lanes.
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
@@ -391,19 +391,19 @@ impl Bridge {
     /// says so by its state, and tries again when it is refreshed. Returns whether it did
     /// something, which may take long.
     fn follow_intake(&mut self, intake: &Intake) -> bool {
-        let wish = intake.wanted();
-        let Some(wish) = wish.filter(|_| wish != self.followed) else { return false };
-        self.followed = Some(wish);
-        self.is_beginning |= wish.open && !self.intake;
-        self.intake = wish.open;
+        let request = intake.wanted();
+        let Some(request) = request.filter(|_| request != self.followed) else { return false };
+        self.followed = Some(request);
+        self.is_beginning |= request.open && !self.intake;
+        self.intake = request.open;
         // Never held while another bridge may take frames.
-        self.word.iter().filter(|_| !wish.open).for_each(Word::release);
+        self.word.iter().filter(|_| !request.open).for_each(Word::release);
         let mut by_all = true;
         for port in &mut self.ports {
-            by_all &= port.port.set_intake(wish.open).is_ok();
+            by_all &= port.port.set_intake(request.open).is_ok();
         }
-        self.word.iter().filter(|_| wish.open).for_each(Word::hold);
-        intake.report(Done { number: wish.number, is_open: wish.open, by_all });
+        self.word.iter().filter(|_| request.open).for_each(Word::hold);
+        intake.report(Done { number: request.number, is_open: request.open, by_all });
         true
     }
 

@@ -539,9 +539,9 @@ impl Shell<'_> {
         let (others, forwarder) = self.forwarders.split_at_mut(index);
         let opening = Opening { history: plan.history.clone() };
         let beside = (ports.clone(), others.last().map(|other| &other.desk));
-        // What is open as soon as a loop dies must be wished now: a claim may be of former files.
-        let is_wished = deployment.service.on_exit == OnExit::Open;
-        let deaths = claim.deaths().filter(|_| is_wished);
+        // What is open as soon as a loop dies must be wanted now: a claim may be of former files.
+        let is_wanted = deployment.service.on_exit == OnExit::Open;
+        let deaths = claim.deaths().filter(|_| is_wanted);
         let descriptors: Vec<_> = deaths.into_iter().chain([socket.listener.as_fd()]).collect();
         let opened = forwarder[0].open(opening, &descriptors, beside);
         let opened = opened.and_then(|()| forwarder[0].give_claim(claim));

@@ -2,7 +2,7 @@
 //! other classes is built anew.
 //!
 //! A thread that does not forward keeps a [`Rehearsal`] of each direction: its plan, a link of that
-//! plan in which no packet waits, and a classifier. What is wished is done there first; what could
+//! plan in which no packet waits, and a classifier. What is requested is done there first; what could
 //! fail fails there. The plan is then lent to the loop, which does the same to its own link and
 //! gives the plan back. Invariant: the loop neither allocates nor frees for it, and never waits.
 
@@ -152,7 +152,7 @@ impl Joins {
                     continue;
                 }
                 let policy = &deployment.directions[*way].policy;
-                // After an error it is made anew at the next wish.
+                // After an error it is made anew at the next request.
                 let mut rehearsal = match rehearsals[*way].take() {
                     Some(rehearsal) => rehearsal,
                     None => Rehearsal::of(policy)?,

@@ -99,8 +99,8 @@ mod tests {
                 }),
                 number => {
                     let board = &boards[number.parse::<usize>().expect("a loop")];
-                    let wish = board.intake.wanted().expect("something is wanted");
-                    let (number, is_open) = (wish.number, wish.open);
+                    let request = board.intake.wanted().expect("something is wanted");
+                    let (number, is_open) = (request.number, request.open);
                     board.intake.report(Done { number, is_open, by_all: true });
                 }
             }
