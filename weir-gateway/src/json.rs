@@ -256,7 +256,7 @@ pub struct Knob {
 /// A setting and its new value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wish {
+pub struct SettingChange {
     /// The direction, where policies differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
@@ -274,7 +274,7 @@ pub struct Predict {
     #[serde(default)]
     pub direction: Option<String>,
     /// The settings.
-    pub settings: Vec<Wish>,
+    pub settings: Vec<SettingChange>,
 }
 
 /// What a change would lead to.
@@ -370,7 +370,7 @@ pub struct ForkQuery {
     pub at: f64,
     /// What is set there.
     #[serde(default)]
-    pub settings: Vec<Wish>,
+    pub settings: Vec<SettingChange>,
     /// For how long it goes on.
     pub seconds: f64,
     /// The card that takes the packets from there on; without one the line does, as it did.

@@ -234,12 +234,12 @@ fn serve(
     listener: std::net::TcpListener,
     patience: crate::http::talk::Patience,
 ) -> crate::http::serve::Server {
-    use crate::http::serve::{Door, Server, listener as ready, runtime};
+    use crate::http::serve::{Endpoint, Server, listener as ready, runtime};
     let (web, contact) = (web(), Arc::clone(&scene.contact));
     let router = Api::new("home", contact, Site::Web(Arc::clone(&web))).router();
     let listener = ready(listener.into()).expect("it is a socket");
-    let door = Door { listener, web, router, clients_max: 2, patience, refused: None };
-    Server::start(runtime().expect("descriptors"), vec![door]).expect("a thread")
+    let endpoint = Endpoint { listener, web, router, clients_max: 2, patience, refused: None };
+    Server::start(runtime().expect("descriptors"), vec![endpoint]).expect("a thread")
 }
 
 #[test]
