@@ -16,7 +16,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
-use crate::authority::Courier;
+use crate::authority::AuthorityClient;
 use crate::change::Inbox;
 use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
@@ -99,10 +99,10 @@ pub enum PortSource {
 impl BridgeConfig {
     /// Has the ports ask the keeper of their deployment for what needs privilege, and begin with a
     /// closed intake, until the keeper says that it is their turn.
-    pub fn through(mut self, courier: &Courier) -> Self {
+    pub fn through(mut self, client: &AuthorityClient) -> Self {
         for port in &mut self.ports {
             if let PortSource::Config(config) = &mut port.source {
-                config.through = Some(courier.for_port(usize::from(port.number.0)));
+                config.through = Some(client.for_port(usize::from(port.number.0)));
             }
         }
         Self { intake: false, ..self }

@@ -23,7 +23,7 @@ use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
 use weir_host::watch::Waker;
 use weir_link::alarm::Alarms;
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::bridge::Bridge;
 use weir_link::change::ChangeHandle;
 use weir_link::change::history::{History, Texts};
@@ -49,7 +49,7 @@ pub(super) struct Link {
 /// What is around it.
 pub(super) struct Outside {
     pub listener: OwnedFd,
-    pub courier: Courier,
+    pub authority: AuthorityClient,
     pub signals: Signals,
     pub log: EventLog,
     /// The process of the keeper.
@@ -101,8 +101,8 @@ impl Forwarder {
         let (name, service) = (state.deployment.name.clone(), state.deployment.service.clone());
         let (requests, arriving) = mpsc::channel();
         let speakers = (requests.clone(), wakers.clone(), reporter.clone());
-        let courier = outside.courier.clone();
-        let policies = Policies::new(state, Arc::clone(&recorder), courier, speakers);
+        let authority = outside.authority.clone();
+        let policies = Policies::new(state, Arc::clone(&recorder), authority, speakers);
         let (questions, feed) = (Arc::<Questions>::default(), Arc::<Feed>::default());
         let kept_by = Arc::new(AtomicU32::new(outside.keeper));
         let answers = control_listener::prepare(
@@ -120,8 +120,8 @@ impl Forwarder {
         let listener = ControlListener::closed(&outside.listener, answers)?;
         let notes = bridges.iter().flat_map(Bridge::notes).collect();
         keeper.send(&Report::Ready { warnings, notes }, &[])?;
-        outside.courier.hurry();
-        let estate = Estate { listener: outside.listener, courier: outside.courier };
+        outside.authority.hurry();
+        let estate = Estate { listener: outside.listener, authority: outside.authority };
         let events = Events { log: outside.log, feed, alarms: self.alarms };
         let watched = (name.clone(), boards.clone());
         let mut attendant = ForwarderLoop {

@@ -42,7 +42,7 @@ use weir_host::robust;
 use weir_host::sandbox::{self, Dropped, Entered, SandboxConfig, User};
 use weir_host::signals::{Asked, Signals};
 use weir_host::watch::{self, Waker};
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::bridge::{Bridge, BridgeConfig};
 use weir_link::change::history::Texts;
 use weir_link::deploy;
@@ -73,20 +73,20 @@ impl From<&str> for Stop {
 
 /// A process as its keeper started it: it can do what its keeper can.
 pub struct Inherited {
-    courier: Courier,
+    authority: AuthorityClient,
     signals: Signals,
 }
 
 /// A process that knows what to read, and as what.
 pub struct Planned {
-    courier: Courier,
+    authority: AuthorityClient,
     signals: Signals,
     task: Task,
 }
 
 /// A process that has no privilege any more, and has read nothing that was written by others.
 pub struct Unprivileged {
-    courier: Courier,
+    authority: AuthorityClient,
     signals: Signals,
     task: Task,
     dropped: Dropped,
@@ -117,7 +117,7 @@ impl Inherited {
     /// # Errors
     /// When signals cannot be taken.
     pub fn new(authority: Channel) -> std::result::Result<Self, Stop> {
-        Ok(Self { courier: Courier::new(authority), signals: Signals::install()? })
+        Ok(Self { authority: AuthorityClient::new(authority), signals: Signals::install()? })
     }
 
     /// Receives what to read.
@@ -128,7 +128,7 @@ impl Inherited {
         let Some((Command::Read(task), _none)) = keeper.receive(TASK_PATIENCE)? else {
             return Err("the keeper does not say what to read".into());
         };
-        Ok(Planned { courier: self.courier, signals: self.signals, task: *task })
+        Ok(Planned { authority: self.authority, signals: self.signals, task: *task })
     }
 }
 
@@ -138,7 +138,7 @@ impl Planned {
     /// # Errors
     /// When one would stay.
     pub fn give_up(self) -> std::result::Result<Unprivileged, Stop> {
-        let Self { courier, signals, task } = self;
+        let Self { authority, signals, task } = self;
         let mut warnings = Vec::new();
         go_first(&task.standing, &mut warnings);
         let user = match &task.standing.user {
@@ -146,7 +146,7 @@ impl Planned {
             None => User::OfLink(task.keeper),
         };
         let dropped = sandbox::drop_capabilities(user, true)?;
-        Ok(Unprivileged { courier, signals, task, dropped, warnings })
+        Ok(Unprivileged { authority, signals, task, dropped, warnings })
     }
 }
 
@@ -158,13 +158,13 @@ impl Unprivileged {
     /// When something is wrong in the files, or the ports cannot be opened.
     pub fn open(mut self, keeper: &Channel) -> std::result::Result<Opened, Stop> {
         let Policies { deployment, texts, plans } = self.read(keeper)?;
-        let Self { courier, mut signals, task, dropped, mut warnings } = self;
+        let Self { authority, mut signals, task, dropped, mut warnings } = self;
         // Links are built while the keeper claims the interfaces.
         let configs = deploy::bridges_sorted(&deployment, &plans)?;
         let (opening, mut descriptors) = await_opening(keeper, &mut signals)?;
         let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
         let Opening { history } = opening;
-        let through = |config: BridgeConfig| Bridge::open(config.through(&courier));
+        let through = |config: BridgeConfig| Bridge::open(config.through(&authority));
         let opened: Result<Vec<_>> = configs.into_iter().map(through).collect();
         let mut bridges = opened?;
         if let Some(deaths) = descriptors.pop() {
@@ -179,7 +179,7 @@ impl Unprivileged {
             (0..=bridges.len()).map(|_| Waker::new().map(Arc::new)).collect();
         let wakers = wakers?;
         let (keeper, owner) = (task.keeper, task.owner);
-        let outside = Outside { listener, courier, signals, log, keeper, owner };
+        let outside = Outside { listener, authority, signals, log, keeper, owner };
         let link =
             Link { bridges, deployment, texts, history, handles, wakers, reporter, warnings };
         Ok(Opened { link, outside, dropped })
@@ -188,9 +188,9 @@ impl Unprivileged {
     /// Reads the deployment and its policies. Classes that had joined and do not fit its files any
     /// more are left out.
     fn read(&mut self, keeper: &Channel) -> std::result::Result<Policies, Stop> {
-        let Self { courier, task, warnings, .. } = self;
+        let Self { authority, task, warnings, .. } = self;
         let mut texts = std::mem::take(&mut task.texts);
-        let ask = |path: &Path| courier.read(path);
+        let ask = |path: &Path| authority.read(path);
         let mut outcome = texts::complete(&mut texts, &ask).0;
         let leaves_joined = outcome.failed() && !texts.added.is_empty();
         if leaves_joined {

@@ -22,7 +22,7 @@ use weir_control::texts;
 use weir_host::wait::realtime_ns;
 use weir_host::watch::Waker;
 use weir_link::alarm::{Alarms, Guards};
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::bridge::Bridge;
 use weir_link::change::history::{Entry, History, Origin, Texts};
 use weir_link::change::join::Rehearsal;
@@ -39,7 +39,7 @@ pub struct Policies {
     state: Mutex<State>,
     recorder: Arc<Recorder>,
     /// The way to the keeper, which reads files.
-    courier: Courier,
+    authority: AuthorityClient,
     requests: Sender<ForwarderRequest>,
     /// For each bridge, and for the first thread.
     wakers: Vec<Arc<Waker>>,
@@ -125,11 +125,11 @@ impl Policies {
     pub fn new(
         state: State,
         recorder: Arc<Recorder>,
-        courier: Courier,
+        authority: AuthorityClient,
         (requests, wakers, reporter): (Sender<ForwarderRequest>, Vec<Arc<Waker>>, Reporter),
     ) -> Arc<Self> {
         let (state, is_leaving) = (Mutex::new(state), AtomicBool::new(false));
-        Arc::new(Self { state, recorder, courier, requests, wakers, reporter, is_leaving })
+        Arc::new(Self { state, recorder, authority, requests, wakers, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -266,7 +266,7 @@ impl Policies {
     /// Checks a deployment that the keeper read, which reads its files, too.
     fn complete(&self, state: &State, texts: Texts) -> Result<Read, String> {
         let mut texts = state.with_joined(texts);
-        let (outcome, read) = texts::complete(&mut texts, &|path| self.courier.read(path));
+        let (outcome, read) = texts::complete(&mut texts, &|path| self.authority.read(path));
         let name = &texts.deployment.name;
         read.map_err(|why| format!("cannot read {name}: {why}"))?;
         Ok(Read { texts, outcome: outcome.map(Deployment::with_places) })
@@ -594,6 +594,6 @@ pub(super) mod tests {
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
         let waker = Arc::new(Waker::new().expect("there are descriptors"));
         let speakers = (requests, vec![waker], reporter);
-        Policies::new(state, Arc::new(recorder), Courier::new(authority), speakers)
+        Policies::new(state, Arc::new(recorder), AuthorityClient::new(authority), speakers)
     }
 }

@@ -34,7 +34,7 @@ use weir_host::process;
 use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
-use weir_link::authority::Files as DeskFiles;
+use weir_link::authority::Files as AuthorityFiles;
 use weir_link::change::history::Texts;
 use weir_link::deploy;
 use weir_link::events::{self, Kind};
@@ -450,7 +450,8 @@ impl Shell<'_> {
             (Edition::InForce, Some(reader)) => (reader, true),
             (Edition::InForce, None) => {
                 let task = reading::again(plan, deployment);
-                let started = Running::read(process::same_program(), task, DeskFiles::default());
+                let started =
+                    Running::read(process::same_program(), task, AuthorityFiles::default());
                 (started.map_err(|error| error.to_string())?, false)
             }
         };
@@ -486,7 +487,7 @@ impl Shell<'_> {
         let read = Reading::anew(path).map_err(|error| error.to_string());
         let texts = read.and_then(|reading| reading.texts());
         if let Ok(texts) = &texts {
-            self.forwarders[index].desk.files.follow(&texts.deployment);
+            self.forwarders[index].authority_server.files.follow(&texts.deployment);
         }
         let texts = texts.map_err(|why| format!("cannot read {}: {why}", path.display()));
         self.forwarders[index].tell(&Command::Texts(texts));
@@ -517,7 +518,7 @@ impl Shell<'_> {
             return self.open_ports(index).map(|()| None);
         };
         let Next { reading, keeps_joined, .. } = next;
-        let mut texts = self.forwarders[index].desk.files.texts().clone();
+        let mut texts = self.forwarders[index].authority_server.files.texts().clone();
         // One may have joined while they were read: the history that it gets has that.
         texts.added.clear();
         if keeps_joined {
@@ -538,7 +539,7 @@ impl Shell<'_> {
         let Keeper { deployment, plan, ports, socket, claim, .. } = &mut self.keeper;
         let (others, forwarder) = self.forwarders.split_at_mut(index);
         let opening = Opening { history: plan.history.clone() };
-        let beside = (ports.clone(), others.last().map(|other| &other.desk));
+        let beside = (ports.clone(), others.last().map(|other| &other.authority_server));
         // What is open as soon as a loop dies must be wanted now: a claim may be of former files.
         let is_wanted = deployment.service.on_exit == OnExit::Open;
         let deaths = claim.deaths().filter(|_| is_wanted);

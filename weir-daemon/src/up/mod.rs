@@ -90,7 +90,7 @@ pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result
     claim.take_notes().iter().for_each(|note| console.tell("warning", note));
     found.notes.iter().for_each(|note| console.tell("note", note));
     let mut plan = Plan {
-        texts: forwarder.desk.files.texts().clone(),
+        texts: forwarder.authority_server.files.texts().clone(),
         keeper: std::process::id(),
         owner: process::user(),
         history,

@@ -14,7 +14,7 @@ use weir_host::channel::Channel;
 use weir_host::claim::ClaimPart;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
-use weir_link::authority::Desk;
+use weir_link::authority::AuthorityServer;
 use weir_link::change::history::{File, History};
 use weir_link::port::PortConfig;
 use weir_policy::deployment;
@@ -96,8 +96,9 @@ impl Orphan {
                         return Err(refused("it gives no control socket"));
                     };
                     let process = Process::adopt(number, process);
-                    let desk = Desk::new(ports.to_vec());
-                    let forwarder = Running::adopt(process, (authority, commands), desk)?;
+                    let authority_server = AuthorityServer::new(ports.to_vec());
+                    let forwarder =
+                        Running::adopt(process, (authority, commands), authority_server)?;
                     let listener = listener.into();
                     return Ok(Self { forwarder, listener, claim, history });
                 }

@@ -13,7 +13,7 @@ use weir_host::claim::Claim;
 use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
 use weir_host::watch;
-use weir_link::authority::{Desk, Files};
+use weir_link::authority::{AuthorityServer, Files};
 use weir_link::events::{Event, Role};
 use weir_link::port::PortConfig;
 
@@ -26,7 +26,7 @@ pub struct Running {
     commands: Channel,
     authority: Channel,
     /// What acts on what it asks for.
-    pub desk: Desk,
+    pub authority_server: AuthorityServer,
     /// Whether it closed its end of the commands, after its last words.
     is_silent: bool,
     /// Whether it closed its end of the authority, and asks for nothing more.
@@ -57,7 +57,7 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
-        let running = Self::new(process, (authority, commands), Desk::of_files(files));
+        let running = Self::new(process, (authority, commands), AuthorityServer::of_files(files));
         running.commands.send(&Command::Read(Box::new(task)), &[])?;
         Ok(running)
     }
@@ -111,7 +111,7 @@ impl Running {
         found
     }
 
-    /// Lets it open its ports, with a closed intake; beside another one, which has this desk, it
+    /// Lets it open its ports, with a closed intake; beside another one, which has this server, it
     /// shares what can exist only once. It serves the control socket of this listener.
     ///
     /// # Errors
@@ -120,11 +120,11 @@ impl Running {
         &mut self,
         opening: Opening,
         descriptors: &[BorrowedFd<'_>],
-        (ports, other): (Vec<PortConfig>, Option<&Desk>),
+        (ports, other): (Vec<PortConfig>, Option<&AuthorityServer>),
     ) -> Result<()> {
-        self.desk = match other {
-            Some(other) => Desk::beside(other, ports)?,
-            None => Desk::new(ports),
+        self.authority_server = match other {
+            Some(other) => AuthorityServer::beside(other, ports)?,
+            None => AuthorityServer::new(ports),
         };
         self.commands.send(&Command::Open(Box::new(opening)), descriptors)?;
         self.give_spare()
@@ -134,15 +134,23 @@ impl Running {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn adopt(process: Process, channels: (Channel, Channel), desk: Desk) -> Result<Self> {
-        let running = Self::new(process, channels, desk);
+    pub fn adopt(
+        process: Process,
+        channels: (Channel, Channel),
+        authority_server: AuthorityServer,
+    ) -> Result<Self> {
+        let running = Self::new(process, channels, authority_server);
         running.give_spare()?;
         Ok(running)
     }
 
-    fn new(process: Process, (authority, commands): (Channel, Channel), desk: Desk) -> Self {
+    fn new(
+        process: Process,
+        (authority, commands): (Channel, Channel),
+        authority_server: AuthorityServer,
+    ) -> Self {
         let (faults, is_silent, is_content) = (Vec::new(), false, false);
-        Self { process, faults, commands, authority, desk, is_silent, is_content }
+        Self { process, faults, commands, authority, authority_server, is_silent, is_content }
     }
 
     /// Returns the number of its process.
@@ -187,7 +195,7 @@ impl Running {
             if self.is_content {
                 return None;
             }
-            match self.desk.serve(&self.authority) {
+            match self.authority_server.serve(&self.authority) {
                 Ok(true) => {}
                 Ok(false) => return None,
                 // Its last words may still wait on the other channel.

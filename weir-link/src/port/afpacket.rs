@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Ask, Authority, Granted, Parcel, Reply, RingShape, misfit};
+use crate::authority::{Authority, Parcel, PortReply, PortRequest, Reply, RingShape, misfit};
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
@@ -82,7 +82,7 @@ const KEYWORD: &str = "afpacket";
 
 impl AfPacket {
     fn open(config: PortConfig, mut authority: Box<dyn Authority>) -> Result<Self> {
-        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        let granted = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
         Ok(Self::with(config, authority, granted)?.0)
     }
 
@@ -90,7 +90,7 @@ impl AfPacket {
     pub(super) fn with(
         config: PortConfig,
         authority: Box<dyn Authority>,
-        granted: Granted,
+        granted: PortReply,
     ) -> Result<(Self, Vec<OwnedFd>)> {
         let name = config.interface.clone();
         let Reply::Packet(parts) = granted.reply else { return Err(misfit(&name)) };
@@ -159,7 +159,7 @@ impl AfPacket {
         let (intake, anew) = (self.intake, self.receivers.len() > 1);
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = [self.tx.as_fd()].into_iter().chain(receiving.filter(|_| !anew));
-        let granted = self.authority.ask(Ask::Bind { intake, anew }, copies(passed)?)?;
+        let granted = self.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
         let Reply::Packet(parts) = granted.reply else { return Err(misfit(name)) };
         if anew {
             let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
@@ -179,7 +179,7 @@ impl AfPacket {
     fn start_sorting(&mut self) -> Result<()> {
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = copies(receiving)?;
-        self.authority.ask(Ask::Sort { intake: self.intake }, passed).map(drop)
+        self.authority.ask(PortRequest::Sort { intake: self.intake }, passed).map(drop)
     }
 
     /// Counts the frames that the rings had no room for, and, where the rings go, those in them.
@@ -354,7 +354,7 @@ impl Port for AfPacket {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
+        let set = self.authority.ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use libc::xdp_desc;
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
+use crate::authority::{Area, Authority, Parcel, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
@@ -201,7 +201,7 @@ impl AfXdp {
         mut authority: Box<dyn Authority>,
         keyword: &'static str,
     ) -> Result<Self> {
-        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
+        let granted = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
         let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&config.interface)) };
         let mut parcel = Parcel::new(granted.descriptors, &config.interface);
         let interface = Interface::of(parcel.next()?, &config.interface);
@@ -287,7 +287,7 @@ impl AfXdp {
         let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
         let file = shared.memory.file().map(|file| file.try_clone_to_owned()).transpose();
         let passed = file.map_err(failed)?.into_iter().collect();
-        let sockets = self.authority.ask(Ask::Sockets(area), passed)?.descriptors;
+        let sockets = self.authority.ask(PortRequest::Sockets(area), passed)?.descriptors;
         let config = queue_config(&self.config);
         if sockets.len() != config.ring_entries.len() {
             return Err(misfit(&self.config.interface));
@@ -301,7 +301,7 @@ impl AfXdp {
     fn bind(&mut self, patience: Duration) -> Result<()> {
         let start = Instant::now();
         loop {
-            let ask = Ask::Bind { intake: self.intake, anew: false };
+            let ask = PortRequest::Bind { intake: self.intake, anew: false };
             match self.authority.ask(ask, Vec::new()) {
                 Err(error) if error.errno() == Some(libc::EBUSY) && start.elapsed() < patience => {
                     thread::sleep(RETRY_AFTER);
@@ -313,7 +313,7 @@ impl AfXdp {
 
     /// Has frames come to the sockets.
     fn attach_program(&mut self) -> Result<()> {
-        let granted = self.authority.ask(Ask::Attach, Vec::new())?;
+        let granted = self.authority.ask(PortRequest::Attach, Vec::new())?;
         let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&self.config.interface)) };
         let link = Parcel::new(granted.descriptors, &self.config.interface).next()?;
         self.parts = parts;
@@ -749,7 +749,7 @@ impl Port for AfXdp {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
+        let set = self.authority.ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }

@@ -9,7 +9,7 @@
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
-use crate::authority::{Authority, Courier};
+use crate::authority::{Authority, AuthorityClient};
 use crate::pool::{FrameId, FramePool};
 pub use crate::sorter::RINGS_MAX;
 use crate::sorter::Sorting;
@@ -220,7 +220,7 @@ fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
     };
     let impairment = config.impairment;
     let authority = match &config.through {
-        Some(courier) => courier.authority(kind.keyword, config.sorting.clone()),
+        Some(client) => client.authority(kind.keyword, config.sorting.clone()),
         None => (kind.authority)(&config)?,
     };
     let port = (kind.open)(config, authority)?;
@@ -233,7 +233,7 @@ fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     for kind in BEST_FIRST {
         let open = || {
             match (&config.through, kind.suits) {
-                (Some(courier), _) => courier.suits(kind.keyword)?,
+                (Some(client), _) => client.suits(kind.keyword)?,
                 (None, Some(suits)) => suits(&config.interface)?,
                 (None, None) => return Err(NEVER_CHOSEN.to_owned()),
             }
@@ -285,7 +285,7 @@ pub struct PortConfig {
     /// in: [`weir_host::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
     pub withheld: Option<Ipv4Addr>,
     /// The way to the port's authority; without it, the authority is in this process.
-    pub through: Option<Courier>,
+    pub through: Option<AuthorityClient>,
 }
 
 impl PortConfig {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_host::channel::Channel;
 use weir_host::claim::ClaimPart;
 use weir_host::error::SystemError;
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::change::history::{History, Texts};
 use weir_link::events::{About, Event, Kind};
 
@@ -36,8 +36,8 @@ pub struct KeeperLink {
 pub struct Estate {
     /// The control socket.
     pub listener: OwnedFd,
-    /// The way to the keeper's desk.
-    pub courier: Courier,
+    /// The client of the keeper's authority server.
+    pub authority: AuthorityClient,
 }
 
 /// What the forwarder is to do.
@@ -153,7 +153,7 @@ impl KeeperLink {
         let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
             return Err("it has no channels for another keeper; stop it and start anew".to_owned());
         };
-        self.estate.courier.reconnect(Channel::from(own_authority));
+        self.estate.authority.reconnect(Channel::from(own_authority));
         self.channel = Channel::from(own_commands);
         self.is_kept = true;
         for (part, copies) in &self.claim {
@@ -183,7 +183,8 @@ pub(super) mod tests {
         let (own, keeper) = Channel::pair().expect("there are descriptors");
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
         let (listener, _other) = Channel::pair().expect("there are descriptors");
-        let estate = Estate { listener: listener.into(), courier: Courier::new(authority) };
+        let estate =
+            Estate { listener: listener.into(), authority: AuthorityClient::new(authority) };
         let kept_by = Arc::new(AtomicU32::new(7));
         (KeeperLink::new(own, "d".to_owned(), kept_by, estate), keeper)
     }
