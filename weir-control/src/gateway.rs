@@ -65,7 +65,7 @@ pub enum FromGateway {
 
 impl FromGateway {
     /// Makes it fit for a keeper, which prints what it is told: a gateway may have been taken over.
-    pub fn tame(mut self) -> Self {
+    pub fn sanitise(mut self) -> Self {
         if let Self::Failed(why) = &mut self {
             let cut = why.char_indices().nth(TEXT_MAX).map(|(end, _)| end);
             why.truncate(cut.unwrap_or(why.len()));

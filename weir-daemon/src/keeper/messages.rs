@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_control::gateway::Api;
 
 use super::found::Found;
-use super::tame::{NOTES_MAX, TEXT_MAX, tame_text};
+use super::sanitise::{NOTES_MAX, TEXT_MAX, sanitise_text};
 use crate::events::write::Form;
 use weir_host::claim::ClaimPart;
 use weir_link::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
@@ -179,24 +179,24 @@ impl Report {
     /// Makes it fit for a keeper, which prints what it is told and writes it down: a forwarder may
     /// have been taken over. Texts lose what controls a terminal and are cut to [`TEXT_MAX`], lists
     /// to [`NOTES_MAX`].
-    pub fn tame(mut self) -> Self {
+    pub fn sanitise(mut self) -> Self {
         match &mut self {
-            Self::Read(found) => found.tame(),
+            Self::Read(found) => found.sanitise(),
             Self::Ready { warnings, notes } => {
                 for texts in [warnings, notes] {
                     texts.truncate(NOTES_MAX);
-                    texts.iter_mut().for_each(tame_text);
+                    texts.iter_mut().for_each(sanitise_text);
                 }
             }
             Self::Event(event) => {
                 let Event { subject, class, detail, measured, .. } = event.as_mut();
                 let measured = measured.iter_mut().flat_map(|it| [&mut it.value, &mut it.limit]);
-                [subject, class, detail].into_iter().chain(measured).for_each(tame_text);
+                [subject, class, detail].into_iter().chain(measured).for_each(sanitise_text);
             }
-            Self::Failed(why) => tame_text(why),
-            Self::Ended(status) => status.each_text(&mut tame_text),
-            Self::Changed(entry) | Self::Joined(_, entry) => tame_entry(entry),
-            Self::History(history) => history.entries_mut().for_each(tame_entry),
+            Self::Failed(why) => sanitise_text(why),
+            Self::Ended(status) => status.each_text(&mut sanitise_text),
+            Self::Changed(entry) | Self::Joined(_, entry) => sanitise_entry(entry),
+            Self::History(history) => history.entries_mut().for_each(sanitise_entry),
             Self::Intake(_)
             | Self::Beat
             | Self::Restart
@@ -210,8 +210,8 @@ impl Report {
 }
 
 /// Its policies are checked when they are read.
-fn tame_entry(entry: &mut Entry) {
-    [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
+fn sanitise_entry(entry: &mut Entry) {
+    [&mut entry.reason, &mut entry.what].into_iter().for_each(sanitise_text);
 }
 
 /// Reads bytes as a report, as a keeper reads it, and tries what a keeper then does with it. For a
@@ -221,10 +221,10 @@ fn tame_entry(entry: &mut Entry) {
 /// When a report would harm its keeper.
 pub fn exercise(bytes: &[u8]) {
     let Ok(report) = serde_json::from_slice::<Report>(bytes) else { return };
-    let report = report.tame();
+    let report = report.sanitise();
     let text = serde_json::to_string(&report).expect("a report is JSON");
     let again: Report = serde_json::from_str(&text).expect("it is read as it was written");
-    assert_eq!(serde_json::to_string(&again.tame()).ok().as_ref(), Some(&text), "it is tame");
+    assert_eq!(serde_json::to_string(&again.sanitise()).ok().as_ref(), Some(&text), "it is tame");
     match report {
         Report::Event(event) => {
             for form in [Form::Text, Form::Journal, Form::Json] {
@@ -281,9 +281,12 @@ mod tests {
         for report in rows {
             let text = serde_json::to_string(&report).expect("a report is JSON");
             exercise(text.as_bytes());
-            let tame = serde_json::to_string(&report.tame()).expect("a report is JSON");
-            assert!(tame.len() < 5 << 20, "{} bytes", tame.len());
-            assert!(!tame.contains("\\u001b") && !tame.contains('\u{202e}'), "{tame:.200}");
+            let sanitised = serde_json::to_string(&report.sanitise()).expect("a report is JSON");
+            assert!(sanitised.len() < 5 << 20, "{} bytes", sanitised.len());
+            assert!(
+                !sanitised.contains("\\u001b") && !sanitised.contains('\u{202e}'),
+                "{sanitised:.200}"
+            );
         }
     }
 }

@@ -220,7 +220,7 @@ impl Running {
         }
         match self.commands.receive::<Report>(Duration::ZERO) {
             Ok(None) => Heard::Nothing,
-            Ok(Some((report, _none))) => Heard::Report(report.tame()),
+            Ok(Some((report, _none))) => Heard::Report(report.sanitise()),
             Err(error) => {
                 self.is_silent = true;
                 garbled(&error).map_or(Heard::Nothing, Heard::Garbled)
