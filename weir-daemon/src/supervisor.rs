@@ -375,7 +375,7 @@ impl Supervisor {
         if !self.has_forwarded {
             self.push(Action::Service(Progress::Ready));
         }
-        self.ask(Question::Follow(Companion::Page));
+        self.ask(Question::Follow(Companion::Gateway));
         self.ask(Question::Follow(Companion::Reservations));
         self.push(Action::Introduce(pid));
         self.has_forwarded = true;
@@ -669,7 +669,7 @@ impl Supervisor {
     }
 }
 
-/// The page and reservations.
+/// The gateway and reservations.
 impl Supervisor {
     fn on_companion(&mut self, now: Instant, companion: Companion, event: CompanionEvent) {
         if !self.is_stopping() {

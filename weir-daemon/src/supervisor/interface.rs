@@ -20,7 +20,7 @@ impl fmt::Display for Pid {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Companion {
     /// The gateway: it serves page and API.
-    Page,
+    Gateway,
     /// It speaks RSVP.
     Reservations,
 }
@@ -160,8 +160,8 @@ pub enum Action {
     Note(String),
     /// Print what is joined, and that this forwarder carries the traffic.
     Announce(Pid),
-    /// Print where the page is.
-    AnnouncePage,
+    /// Print where the gateway serves the page.
+    AnnounceGateway,
     /// Print the last status of the link.
     PrintLast,
     /// Tell the service manager.

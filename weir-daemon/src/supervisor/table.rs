@@ -11,7 +11,7 @@ use weir_link::events::Kind;
 pub struct Table {
     /// Forwarders.
     pub forwarder: RestartPolicy,
-    page: Row,
+    gateway: Row,
     reservations: Row,
 }
 
@@ -20,7 +20,7 @@ impl Table {
     pub fn new() -> Self {
         Self {
             forwarder: RestartPolicy::forwarder(),
-            page: Row::page(),
+            gateway: Row::gateway(),
             reservations: Row::reservations(),
         }
     }
@@ -28,14 +28,14 @@ impl Table {
     /// Returns the row of a companion.
     pub fn row(&mut self, companion: Companion) -> &mut Row {
         match companion {
-            Companion::Page => &mut self.page,
+            Companion::Gateway => &mut self.gateway,
             Companion::Reservations => &mut self.reservations,
         }
     }
 
     /// Returns the rows of all companions.
     pub fn rows(&mut self) -> [&mut Row; 2] {
-        [&mut self.page, &mut self.reservations]
+        [&mut self.gateway, &mut self.reservations]
     }
 }
 
@@ -100,9 +100,9 @@ enum Stage {
 }
 
 impl Row {
-    fn page() -> Self {
+    fn gateway() -> Self {
         Self {
-            companion: Companion::Page,
+            companion: Companion::Gateway,
             policy: RestartPolicy::companion(),
             retries: false,
             stage: Stage::Absent,
@@ -155,7 +155,7 @@ impl Row {
     fn on_started(&mut self, carrier: Option<Pid>) -> Option<Action> {
         let before = std::mem::replace(&mut self.stage, Stage::Running);
         match (self.companion, before) {
-            (Companion::Page, Stage::Starting) => Some(Action::AnnouncePage),
+            (Companion::Gateway, Stage::Starting) => Some(Action::AnnounceGateway),
             // At the first start this follows anyway.
             (Companion::Reservations, Stage::Restarting) => carrier.map(Action::Introduce),
             _ => None,

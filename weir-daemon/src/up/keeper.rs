@@ -8,7 +8,7 @@ use super::absence;
 use super::api;
 use super::console::{self, Console, Start};
 use super::journal::Journal;
-use super::page::Page;
+use super::gateway::Gateway;
 use super::reading::{self, Reading};
 use super::rsvp::Reservations;
 use super::running::{Heard, REPORTS_MAX, Running};
@@ -62,8 +62,8 @@ pub struct Keeper<'a> {
     pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
-    /// Its page and its API, if there are any.
-    pub page: Page,
+    /// The process that serves its page and its API, if there are any.
+    pub gateway: Gateway,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
     /// Its signals.
@@ -180,7 +180,7 @@ impl Shell<'_> {
     fn wait(&self) -> Result<(), SystemError> {
         let mut watched = vec![self.keeper.signals.as_fd()];
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
-        watched.extend(self.keeper.page.descriptors());
+        watched.extend(self.keeper.gateway.descriptors());
         watched.extend(self.keeper.reservations.descriptors());
         if self.forwarders.is_empty() {
             watched.push(self.keeper.socket.listener.as_fd());
@@ -291,12 +291,12 @@ impl Shell<'_> {
         }
     }
 
-    /// Gives page and reservations what they ask for.
+    /// Gives gateway and reservations what they ask for.
     fn serve_companions(&mut self) -> ControlFlow<Outcome> {
         let died =
             |companion, (pid, why)| Event::Companion(companion, CompanionEvent::Exited(pid, why));
-        if let Some(how) = self.keeper.page.serve() {
-            self.handle(died(Companion::Page, how))?;
+        if let Some(how) = self.keeper.gateway.serve() {
+            self.handle(died(Companion::Gateway, how))?;
         }
         let news = self.keeper.reservations.serve();
         for (kind, detail) in news.happened {
@@ -346,14 +346,14 @@ impl Shell<'_> {
 /// What the supervisor wants.
 impl Shell<'_> {
     fn act(&mut self, action: Action) {
-        let Keeper { deployment, plan, page, reservations, journal, console, service, .. } =
+        let Keeper { deployment, plan, gateway, reservations, journal, console, service, .. } =
             &mut self.keeper;
         match action {
             Action::Ask(question) => {
                 let answer = self.answer(question);
                 self.supervisor.handle(Instant::now(), answer);
             }
-            Action::Stop(Companion::Page) => page.stop(),
+            Action::Stop(Companion::Gateway) => gateway.stop(),
             Action::Stop(Companion::Reservations) => reservations.stop(),
             Action::Tell(pid, order) => self.tell(pid, order),
             Action::Kill(pid) => self.forwarder(pid).process.kill(),
@@ -386,7 +386,7 @@ impl Shell<'_> {
             Action::Warn(text) => console.tell("warning", &text),
             Action::Note(text) => console.tell("note", &text),
             Action::Announce(pid) => self.announce(pid),
-            Action::AnnouncePage => page.tell_address(*console),
+            Action::AnnounceGateway => gateway.tell_address(*console),
             Action::PrintLast => {
                 // Nothing else waits now.
                 console.wait_at_most(LAST_PATIENCE);
@@ -403,7 +403,7 @@ impl Shell<'_> {
     }
 
     fn answer(&mut self, question: Question) -> Event {
-        let Keeper { page, reservations, deployment, plan, claim, .. } = &mut self.keeper;
+        let Keeper { gateway, reservations, deployment, plan, claim, .. } = &mut self.keeper;
         match question {
             Question::StartForwarder(edition) => {
                 self.start(edition).unwrap_or_else(Event::NotStarted)
@@ -411,7 +411,7 @@ impl Shell<'_> {
             Question::OpenPorts(pid) => Event::PortsOpening(pid, self.go_on_from(pid)),
             Question::Start(companion) => {
                 let started = match companion {
-                    Companion::Page => page.start(),
+                    Companion::Gateway => gateway.start(),
                     Companion::Reservations => reservations.start(),
                 };
                 let failed = |error: SystemError| CompanionEvent::NotStarted(error.to_string());
@@ -420,7 +420,7 @@ impl Shell<'_> {
             }
             Question::Follow(companion) => {
                 let followed = match companion {
-                    Companion::Page => page.follow(deployment, plan.api.as_ref()),
+                    Companion::Gateway => gateway.follow(deployment, plan.api.as_ref()),
                     Companion::Reservations => reservations.follow(deployment),
                 };
                 Event::Companion(companion, CompanionEvent::Followed(followed))
@@ -562,7 +562,7 @@ impl Shell<'_> {
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
         let api = api::read(&deployment, self.keeper.check_api)?;
-        self.keeper.page.check(&deployment, api.as_ref())?;
+        self.keeper.gateway.check(&deployment, api.as_ref())?;
         self.adapt(&deployment)?;
         let Plan { keeper, owner, history, .. } = self.keeper.plan.clone();
         let mut plan = Plan { texts, keeper, owner, history, api };

@@ -7,7 +7,7 @@ pub mod console;
 mod journal;
 mod keeper;
 mod orphan;
-mod page;
+mod gateway;
 pub mod reading;
 mod rsvp;
 mod running;
@@ -20,7 +20,7 @@ use journal::Journal;
 pub use keeper::End;
 use keeper::Keeper;
 use orphan::Orphan;
-use page::Page;
+use gateway::Gateway;
 use reading::Checked;
 use rsvp::Reservations;
 use std::path::PathBuf;
@@ -101,11 +101,11 @@ pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result
         Some(listener) => keeper::adopt(&path, listener)?,
         None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
     };
-    let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
+    let gateway = Gateway::prepare(&deployment, plan.api.as_ref(), &path)?;
     let reservations = Reservations::prepare(&deployment, &path)?;
     let keeper = Keeper {
         socket,
-        page,
+        gateway,
         reservations,
         orphan,
         reader: Some(forwarder),

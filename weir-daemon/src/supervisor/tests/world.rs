@@ -31,7 +31,7 @@ pub struct World {
     companion_fault: Option<String>,
     fallback_fault: Option<String>,
     missing: Vec<String>,
-    page: Result<Followed, String>,
+    gateway: Result<Followed, String>,
     reservations: Result<Followed, String>,
     /// What was wanted since it was taken last.
     told: Vec<String>,
@@ -135,7 +135,7 @@ impl World {
             companion_fault: None,
             fallback_fault: None,
             missing: Vec::new(),
-            page: Ok(Followed::Unwanted),
+            gateway: Ok(Followed::Unwanted),
             reservations: Ok(Followed::Unwanted),
             told: Vec::new(),
         }
@@ -157,7 +157,7 @@ impl World {
             Outcome::Failed(why) => format!("end: {why}"),
         }));
         // Most of the time companions are of no interest.
-        wanted.join("; ").replace("follow page; follow rsvp", "follow both")
+        wanted.join("; ").replace("follow gateway; follow rsvp", "follow both")
     }
 
     /// Lets happen what a line says, or sets how the shell answers from now on.
@@ -186,7 +186,7 @@ impl World {
                 self.handle(Event::Signal(Asked::Stop(number)));
             }
             ["happened"] => self.handle(Event::Happened(Kind::ReservationAdmitted, text)),
-            ["exit", "page", pid] => self.exit_companion(Companion::Page, pid, text),
+            ["exit", "gateway", pid] => self.exit_companion(Companion::Gateway, pid, text),
             ["exit", "rsvp", pid] => self.exit_companion(Companion::Reservations, pid, text),
             ["exit", pid] => self.handle(Event::Exited(number(pid), text)),
             ["garbled", pid] => self.handle(Event::Garbled(number(pid), text)),
@@ -219,7 +219,7 @@ impl World {
             "files" => self.files = Ok(settings(&text)),
             "wrong" => self.files = Err(text.replace('|', "\n")),
             "missing" => self.missing = text.split_whitespace().map(str::to_owned).collect(),
-            "page" => self.page = followed(&text),
+            "gateway" => self.gateway = followed(&text),
             "rsvp" => self.reservations = followed(&text),
             _ => panic!("nothing is answered for {what}"),
         }
@@ -271,7 +271,7 @@ impl World {
             }
             Question::Follow(companion) => {
                 let followed = match companion {
-                    Companion::Page => self.page.clone(),
+                    Companion::Gateway => self.gateway.clone(),
                     Companion::Reservations => self.reservations.clone(),
                 };
                 let answer = Event::Companion(companion, CompanionEvent::Followed(followed));
@@ -350,7 +350,7 @@ fn said_as(word: &str, text: String) -> Said {
 
 fn name(companion: Companion) -> &'static str {
     match companion {
-        Companion::Page => "page",
+        Companion::Gateway => "gateway",
         Companion::Reservations => "rsvp",
     }
 }
@@ -392,7 +392,7 @@ fn text(action: Action) -> String {
         Action::Warn(text) => format!("warning {text}"),
         Action::Note(text) => format!("note {text}"),
         Action::Announce(pid) => format!("announce {pid}"),
-        Action::AnnouncePage => "announce page".to_owned(),
+        Action::AnnounceGateway => "announce gateway".to_owned(),
         Action::PrintLast => "print last".to_owned(),
         Action::Service(Progress::Ready) => "service ready".to_owned(),
         Action::Service(Progress::Absent) => "service absent".to_owned(),

@@ -20,7 +20,7 @@ use weir_host::process::{self, Process};
 use weir_policy::deployment::Deployment;
 
 /// The gateway of a link, if its deployment has a page or an API.
-pub struct Page {
+pub struct Gateway {
     /// The control socket.
     control: PathBuf,
     shown: Option<Shown>,
@@ -45,10 +45,10 @@ struct Running {
     failure: Option<String>,
 }
 
-/// The file of a token, which goes with the page.
+/// The file of a token, which goes with the gateway.
 struct TokenFile(PathBuf);
 
-impl Page {
+impl Gateway {
     /// The gateway that a deployment wants; it does not run yet.
     ///
     /// # Errors
@@ -60,16 +60,16 @@ impl Page {
         control: &Path,
     ) -> Result<Self, String> {
         let control = control.to_owned();
-        let mut page = Self { control, shown: None, running: None };
-        page.show(deployment, api)?;
-        Ok(page)
+        let mut gateway = Self { control, shown: None, running: None };
+        gateway.show(deployment, api)?;
+        Ok(gateway)
     }
 
     /// Has the gateway follow a deployment that was read anew; one that the deployment does not
     /// want is ended.
     ///
     /// # Errors
-    /// As [`Page::prepare`].
+    /// As [`Gateway::prepare`].
     pub fn follow(
         &mut self,
         deployment: &Deployment,
@@ -199,7 +199,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
     }
