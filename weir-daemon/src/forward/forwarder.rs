@@ -3,7 +3,7 @@
 use super::attend::ForwarderLoop;
 use super::attend::health::{Events, Health};
 use super::attend::intake::IntakeOfAll;
-use super::attend::keeper::{Estate, KeeperLink};
+use super::attend::keeper::{KeeperHandles, KeeperLink};
 use super::attend::requests::Requests;
 use super::control_listener::{self, ControlListener};
 use super::policies::{Policies, State};
@@ -121,11 +121,11 @@ impl Forwarder {
         let notes = bridges.iter().flat_map(Bridge::notes).collect();
         keeper.send(&Report::Ready { warnings, notes }, &[])?;
         outside.authority.hurry();
-        let estate = Estate { listener: outside.listener, authority: outside.authority };
+        let handles = KeeperHandles { listener: outside.listener, authority: outside.authority };
         let events = Events { log: outside.log, feed, alarms: self.alarms };
         let watched = (name.clone(), boards.clone());
         let mut attendant = ForwarderLoop {
-            keeper: KeeperLink::new(keeper, name.clone(), kept_by, estate),
+            keeper: KeeperLink::new(keeper, name.clone(), kept_by, handles),
             requests: Requests::new(listener, arriving, (policies, questions), reporter.clone()),
             health: Health::new(watched, service.watchdog.map(nanos), events, reporter),
             intake: IntakeOfAll::new(boards.clone(), wakers.clone()),

@@ -29,11 +29,11 @@ pub struct KeeperLink {
     claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// Channels and a descriptor of this process, for the next keeper.
     spare: Vec<OwnedFd>,
-    estate: Estate,
+    handles: KeeperHandles,
 }
 
 /// What belongs to a keeper, and goes to the next one.
-pub struct Estate {
+pub struct KeeperHandles {
     /// The control socket.
     pub listener: OwnedFd,
     /// The client of the keeper's authority server.
@@ -63,9 +63,14 @@ pub enum Order {
 
 impl KeeperLink {
     /// The link of the deployment `name` to a keeper, the process `kept_by`.
-    pub fn new(channel: Channel, name: String, kept_by: Arc<AtomicU32>, estate: Estate) -> Self {
+    pub fn new(
+        channel: Channel,
+        name: String,
+        kept_by: Arc<AtomicU32>,
+        handles: KeeperHandles,
+    ) -> Self {
         let (claim, spare) = (Vec::new(), Vec::new());
-        Self { channel, is_kept: true, kept_by, name, loss: None, claim, spare, estate }
+        Self { channel, is_kept: true, kept_by, name, loss: None, claim, spare, handles }
     }
 
     /// Returns whether there is a keeper.
@@ -153,7 +158,7 @@ impl KeeperLink {
         let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
             return Err("it has no channels for another keeper; stop it and start anew".to_owned());
         };
-        self.estate.authority.reconnect(Channel::from(own_authority));
+        self.handles.authority.reconnect(Channel::from(own_authority));
         self.channel = Channel::from(own_commands);
         self.is_kept = true;
         for (part, copies) in &self.claim {
@@ -161,7 +166,7 @@ impl KeeperLink {
             self.give(&Report::Held(part.clone()), &copies);
         }
         self.give(&Report::History(Box::new(history)), &[]);
-        let kept = [process.as_fd(), self.estate.listener.as_fd()];
+        let kept = [process.as_fd(), self.handles.listener.as_fd()];
         self.give(&Report::Kept(std::process::id()), &kept);
         Ok((vec![authority, commands], self.loss.take()))
     }
@@ -183,10 +188,10 @@ pub(super) mod tests {
         let (own, keeper) = Channel::pair().expect("there are descriptors");
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
         let (listener, _other) = Channel::pair().expect("there are descriptors");
-        let estate =
-            Estate { listener: listener.into(), authority: AuthorityClient::new(authority) };
+        let handles =
+            KeeperHandles { listener: listener.into(), authority: AuthorityClient::new(authority) };
         let kept_by = Arc::new(AtomicU32::new(7));
-        (KeeperLink::new(own, "d".to_owned(), kept_by, estate), keeper)
+        (KeeperLink::new(own, "d".to_owned(), kept_by, handles), keeper)
     }
 
     /// Returns everything that the keeper was told.
