@@ -19,7 +19,7 @@ pub struct Denial {
     pub count: u64,
 }
 
-/// What was refused since the last look.
+/// Counts the refused system calls that were not yet reported.
 #[derive(Debug)]
 pub struct Denials {
     seen: [u64; NUMBERS],
