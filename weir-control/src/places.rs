@@ -27,7 +27,7 @@ pub struct Places {
     outside: u32,
     /// `$XDG_RUNTIME_DIR`.
     runtime: Option<PathBuf>,
-    /// What stands for `/`.
+    /// Stands for `/`.
     top: PathBuf,
 }
 
@@ -503,7 +503,8 @@ mod tests {
         assert!(is_told, "{error}");
     }
 
-    /// What is there, as (path, is stale); the name; what is found, or a part of the error.
+    /// Sockets that are there, as (path, is stale); the name; the path that is found, or a part of
+    /// the error.
     type Row<'a> = (&'a [(&'a str, bool)], Result<&'a str, &'a str>);
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the server answers itself, and what it hands on.
+//! Requests that the server answers itself, and those that it hands on.
 
 use super::{Large, Refusal, STREAMS_MAX, Shared};
 use crate::protocol::{Answer, CLASSES_DEFAULT, Events, News, Query, Request, Since};
@@ -20,7 +20,6 @@ pub(crate) struct Met<'a> {
 }
 
 impl Shared {
-    /// Meets a request.
     pub(crate) fn meet(&self, peer: &Peer, request: &Request) -> Result<Met<'_>, Refusal> {
         let service = &self.service;
         if !request.reads() {

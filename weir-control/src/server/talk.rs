@@ -78,7 +78,6 @@ fn unheard(error: &io::Error) -> String {
     }
 }
 
-/// Reads a request.
 pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
     serde_json::from_slice(line).map_err(|error| {
         // The error may quote what was sent.
