@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is shown: `GET /view/about`.
+/// The answer to `GET /view/about`: the link, record or report on view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// `live`, `record` or `report`.
@@ -26,13 +26,13 @@ pub struct About {
     pub step_ms: u32,
     /// Requests that the server could not answer because of a fault of its own.
     pub panics: u64,
-    /// What can be done.
+    /// The actions that it allows.
     pub abilities: Abilities,
     /// The directions.
     pub directions: Vec<Direction>,
 }
 
-/// What the token of a request can do with what is shown.
+/// The rights of a request's token on what is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Abilities {
     /// Change the policy of a link.
@@ -79,7 +79,7 @@ pub struct Class {
     pub parent: Option<usize>,
     /// Whether packets wait in it, and not in classes below it.
     pub leaf: bool,
-    /// What it gets while all classes want more than they get.
+    /// Its rate in bit/s while all classes want more than they get.
     pub share_bps: Option<f64>,
     /// The most that it may have.
     pub ceiling_bps: Option<f64>,
@@ -87,7 +87,7 @@ pub struct Class {
     pub parameters: Vec<(String, String)>,
 }
 
-/// What is asked of the history: `GET /view/history`.
+/// The query of `GET /view/history`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
@@ -117,11 +117,11 @@ pub struct History {
 /// A class over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What left.
+    /// Bits a second that left.
     pub sent_bps: Vec<Option<f64>>,
-    /// What came.
+    /// Bits a second that arrived, before drops.
     pub offered_bps: Vec<Option<f64>>,
-    /// What waited at the end of the interval.
+    /// Bytes that waited at the end of the interval.
     pub backlog_bytes: Vec<Option<f64>>,
     /// The median delay of what left.
     pub p50_us: Vec<Option<f64>>,
@@ -129,7 +129,7 @@ pub struct Series {
     pub p99_us: Vec<Option<f64>>,
     /// Packets dropped or lost, a second.
     pub dropped_pps: Vec<Option<f64>>,
-    /// What of `sent_bps` was on the account of other classes.
+    /// The part of `sent_bps` on the account of other classes.
     pub borrowed_bps: Vec<Option<f64>>,
 }
 
@@ -146,7 +146,7 @@ pub struct LoanAt {
     pub bps: f64,
 }
 
-/// What is asked of delays: `GET /view/heat`.
+/// The query of `GET /view/heat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeatQuery {
@@ -183,11 +183,12 @@ pub struct Sample {
     pub loans: Vec<(usize, i64, f64)>,
 }
 
-/// What a class does now: what left, what came, what waits, the median delay, the delay that 99 in
-/// 100 packets did not exceed, packets dropped a second, and what it borrowed.
+/// A class at an instant: bits a second that left and that arrived, bytes that wait, the median
+/// delay, the delay that 99 in 100 packets did not exceed, packets dropped a second, and bits a
+/// second borrowed.
 pub type Now = (f64, f64, f64, Option<f64>, Option<f64>, f64, f64);
 
-/// What is asked of the stream.
+/// The query of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StreamQuery {
@@ -218,7 +219,7 @@ pub struct Mark {
     pub level: String,
 }
 
-/// What is asked of settings: `GET /view/knobs`.
+/// The query of `GET /view/knobs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KnobsQuery {
@@ -235,11 +236,11 @@ pub struct Knob {
     pub class: Option<String>,
     /// The name of the parameter.
     pub parameter: String,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub summary: String,
     /// The unit of the numbers: `bit/s`, `bytes`, `packets`, `s`, `1` for a share of one, or none.
     pub unit: String,
-    /// What the policy says, as it writes it; `None` where it says nothing.
+    /// Its value as the policy writes it; `None` where the policy has none.
     pub value: Option<String>,
     /// The value in force, in the unit.
     pub number: Option<f64>,
@@ -249,7 +250,7 @@ pub struct Knob {
     pub max: Option<f64>,
     /// The words that it takes, if it takes words.
     pub choices: Option<Vec<String>>,
-    /// What holds where the policy says nothing.
+    /// The value where the policy has none.
     pub default: String,
 }
 
@@ -266,7 +267,7 @@ pub struct SettingChange {
     pub value: String,
 }
 
-/// What would change: `POST /view/predict`.
+/// The body of `POST /view/predict`: settings to try.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predict {
@@ -277,14 +278,14 @@ pub struct Predict {
     pub settings: Vec<SettingChange>,
 }
 
-/// What a change would lead to.
+/// The answer to `POST /view/predict`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The number of errors; with one, nothing can be changed so.
     pub errors: usize,
     /// The findings, as `weir check --format json` prints them.
     pub findings: Vec<Value>,
-    /// What changes, as `weir diff` prints it.
+    /// The changes, as `weir diff` prints them.
     pub difference: String,
     /// The classes.
     pub classes: Vec<Predicted>,
@@ -295,7 +296,7 @@ pub struct Prediction {
 pub struct Predicted {
     /// Its name.
     pub name: String,
-    /// What it gets while all classes want more than they get.
+    /// Its rates in bit/s while all classes want more than they get, before and after.
     pub share_bps: (Option<f64>, Option<f64>),
     /// The longest delay, where the policy says what its class sends.
     pub delay_bound_us: Option<(Option<f64>, Option<f64>)>,
@@ -368,7 +369,7 @@ pub struct ForkQuery {
     pub direction: Option<String>,
     /// The moment.
     pub at: f64,
-    /// What is set there.
+    /// The settings from there on.
     #[serde(default)]
     pub settings: Vec<SettingChange>,
     /// For how long it goes on.
@@ -388,7 +389,7 @@ pub enum Card {
     Packet,
 }
 
-/// What a class did in a whole future.
+/// The totals of a class over a whole future.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Packets that left.
@@ -419,9 +420,9 @@ pub struct Fork {
     pub recorded: BTreeMap<String, Series>,
     /// The classes with other settings.
     pub forked: BTreeMap<String, Series>,
-    /// What each class did in all.
+    /// The totals of each class in the record.
     pub recorded_totals: BTreeMap<String, Totals>,
-    /// What each class would have done in all.
+    /// The totals of each class in the fork.
     pub forked_totals: BTreeMap<String, Totals>,
     /// How often the card asked the scheduler for a packet; `null` without a card.
     pub runs: Option<CardRuns>,
@@ -435,7 +436,7 @@ pub struct Fork {
     pub open_loop: bool,
 }
 
-/// What is asked of the simulation beside a live run: `GET /view/beside`.
+/// The query of `GET /view/beside`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BesideQuery {
@@ -454,6 +455,6 @@ pub struct Beside {
     pub live: BTreeMap<String, Series>,
     /// The classes of the simulation; what waited and what was borrowed is not known.
     pub simulated: BTreeMap<String, Series>,
-    /// What is compared, in a sentence.
+    /// The compared quantities, in a sentence.
     pub about: String,
 }

@@ -84,7 +84,7 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     Ok(Prepared { plan: *plan, api, page, runtime })
 }
 
-/// What serves; it ends when it is dropped.
+/// The running server; it ends when this is dropped.
 struct Serving {
     _server: Server,
 }

@@ -61,7 +61,6 @@ fn error() -> Value {
     })
 }
 
-/// Describes a request.
 fn operation(call: &Call, requests: &Value, answers: &Value) -> Value {
     let mut content = match call.route.and_then(|route| route.follows) {
         Some(kind) => json!({ kind: { "schema": { "type": "string", "format": "binary" } } }),

@@ -29,7 +29,7 @@ impl Fault {
         Self { status, text: text.into(), header, is_told: false }
     }
 
-    /// What was sent is no request.
+    /// The bytes are no request.
     pub fn bad(text: impl Into<String>) -> Self {
         Self::new(400, text)
     }

@@ -1,7 +1,7 @@
 //! The server: one thread on which all clients of all endpoints are served.
 //!
-//! Invariant: whatever clients do, a endpoint serves at most so many at once, each for a bounded time
-//! between requests and for an answer, and each takes a bounded amount of memory.
+//! Invariant: whatever clients do, an endpoint serves at most so many at once, each for a bounded
+//! time between requests and for an answer, and each takes a bounded amount of memory.
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,7 @@ pub struct Endpoint {
     pub listener: StdListener,
     /// Who may come, and its TLS.
     pub web: Arc<Web>,
-    /// What meets requests.
+    /// Routes requests to their handlers.
     pub router: Router,
     /// The most clients at once; further ones are told to try again.
     pub clients_max: usize,
@@ -108,7 +108,7 @@ async fn serve(endpoints: Vec<Endpoint>, mut ending: watch::Receiver<bool>) {
     tokio::time::sleep(LAST_ANSWERS).await;
 }
 
-/// Accepts clients at a endpoint until the end.
+/// Accepts clients at an endpoint until the end.
 async fn accept(endpoint: Endpoint, mut ending: watch::Receiver<bool>) {
     let listener = endpoint.listener.try_clone().and_then(TcpListener::from_std);
     let Ok(listener) = listener else { return };
@@ -153,7 +153,8 @@ async fn turn_away(endpoint: &Endpoint, socket: TcpStream, talk: Arc<Talk>) {
     }
 }
 
-/// Serves a client until it disconnects or is refused, within TLS if the endpoint has a certificate.
+/// Serves a client until it disconnects or is refused, within TLS if the endpoint has a
+/// certificate.
 async fn attend(endpoint: &Endpoint, socket: TcpStream, talk: Arc<Talk>) {
     let ended = match &endpoint.web.tls {
         None => converse(Wire::new(socket, Arc::clone(&talk)), &talk, &endpoint.router).await,
@@ -206,7 +207,6 @@ where
     ended
 }
 
-/// Meets a request.
 async fn meet(
     talk: Arc<Talk>,
     mut router: Router,
@@ -255,7 +255,7 @@ pub struct Answer {
     _held: Option<Held>,
 }
 
-/// What is held until the client has the answer, such as a place among few.
+/// A value that is held until the client has the answer, such as a place among few.
 #[derive(Clone)]
 pub struct Held(pub Arc<dyn Any + Send + Sync>);
 

@@ -1,4 +1,4 @@
-//! What is known of a connection beside its bytes: what was read of its requests, and whether one
+//! The state of a connection beside its bytes: how much was read of its requests, and whether one
 //! is being answered.
 
 use super::Fault;

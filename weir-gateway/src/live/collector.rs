@@ -73,7 +73,7 @@ struct Work {
     clock: Clock,
 }
 
-/// What the wall clock said when the link's ports were opened, in milliseconds since 1970.
+/// The wall clock when the link's ports were opened, in milliseconds since 1970.
 #[derive(Default)]
 struct Clock(Option<f64>);
 
@@ -309,7 +309,7 @@ const WINDOW: f64 = 1.1;
 const TALLIES_MAX: usize = 16;
 /// How often classes are chosen anew, where there are too many to show all.
 const CHOICE: Duration = Duration::from_secs(60);
-/// What differs more in milliseconds is no answer that took long.
+/// A greater difference in milliseconds means that the clock was set; no answer takes so long.
 const SET_MS: f64 = 1000.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can be set in the policies of a link, and what a change would lead to, computed from their
+//! The settings that the policies of a link have, and the effect of a change, computed from their
 //! texts.
 
 use crate::http::Fault;
@@ -100,7 +100,7 @@ fn way<'a>(deployment: &'a Deployment, name: Option<&str>) -> Result<&'a Directi
     })
 }
 
-/// What a class may expect.
+/// The bounds of a class that follow from its policy alone.
 #[derive(Clone, Copy, Default)]
 struct Expected {
     share_bps: Option<f64>,

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
-/// What a family's value is.
+/// The type of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number that only grows.
@@ -12,7 +12,7 @@ pub enum Kind {
     Gauge,
     /// Quantiles.
     Summary,
-    /// What does not change, as labels.
+    /// A constant 1, with facts that do not change as labels.
     Info,
     /// Counts of values up to bounds.
     Histogram,
@@ -121,7 +121,7 @@ impl<'a> Samples<'a> {
         Ok(Self { out, name, labels: String::new(), lines, written: Ok(()) })
     }
 
-    /// What follows are samples of the one with these labels.
+    /// Samples from here on have these labels.
     pub fn of(&mut self, labels: &Labels) {
         self.labels.clone_from(&labels.0);
     }

@@ -1,4 +1,4 @@
-//! What happens now, for all who read the stream.
+//! The present state, for all readers of the stream.
 //!
 //! Invariant: the feed holds the last sample of each direction and the last `EVENTS_MAX` events,
 //! however many read it and however slowly. A reader keeps numbers of what it has read; what was
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What happens now.
+/// Sends the present state to all readers, from one thread.
 #[derive(Default)]
 pub struct Feed {
     latest: Mutex<Latest>,
@@ -42,7 +42,7 @@ pub struct Place {
     events: u64,
 }
 
-/// What a reader gets: names of events of the stream, each with its data.
+/// The next message for a reader: names of events of the stream, each with its data.
 #[derive(Debug, Default)]
 pub struct News {
     /// The events of the stream.

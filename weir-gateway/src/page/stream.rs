@@ -1,4 +1,4 @@
-//! What happens now, as server-sent events [html-living §9.2].
+//! The present state, as server-sent events [html-living §9.2].
 
 use super::feed::News;
 use super::{Page, STREAMS_MAX, place, route};

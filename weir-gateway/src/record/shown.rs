@@ -1,4 +1,4 @@
-//! What a replay found, as the data of the page.
+//! The results of a replay, as the data of the page.
 
 use super::tape::CLASSES_MAX;
 use crate::json::{

@@ -383,7 +383,6 @@ const MARKS_MAX: usize = 1024;
 /// Packets of an answer, unless it is said, and at most.
 const PACKETS_DEFAULT: u32 = 100;
 const PACKETS_MAX: u32 = 1000;
-/// The longest futures.
 const SECONDS_MAX: f64 = 3600.0;
 /// The most characters of a name that come back.
 const NAME_SHOWN: usize = 100;

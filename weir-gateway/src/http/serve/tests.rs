@@ -1,4 +1,4 @@
-//! Tests of a endpoint with TLS, by a client of the same library.
+//! Tests of an endpoint with TLS, by a client of the same library.
 
 use super::*;
 use axum::routing::get;
@@ -15,7 +15,7 @@ use weir_testbed::PATIENCE;
 /// A certificate of `localhost` until the year 2126, and its key.
 const PEM: &str = include_str!("localhost.pem");
 
-/// A endpoint with TLS, with so many places, and what it tells of refused clients.
+/// An endpoint with TLS, with so many places, and what it tells of refused clients.
 fn scene(clients_max: usize, patience: Patience) -> (Server, SocketAddr, mpsc::Receiver<Refusal>) {
     let listener = StdListener::bind("127.0.0.1:0").expect("it can be bound");
     let address = listener.local_addr().expect("it has one");
