@@ -1,4 +1,4 @@
-//! What an alarm starts: a program, and a message to a webhook. For a process that is allowed to.
+//! Runs the programs and sends the webhook messages of alarms, for a process that is allowed to.
 //!
 //! Each alarm has a thread of its own that does one thing after another, so that a program that
 //! hangs delays nothing else. Nothing is given to a shell. Invariant: for each alarm at most one
@@ -17,7 +17,7 @@ use weir_policy::deployment::{Alarm, Webhook};
 
 use weir_link::events::{About, Event, Kind, rfc3339};
 
-/// What the alarms of a deployment start.
+/// The programs and webhooks of a deployment's alarms, each on a thread of its own.
 #[derive(Debug)]
 pub struct Actions {
     workers: Vec<(String, SyncSender<Event>)>,

@@ -33,9 +33,9 @@ pub struct Supervisor {
     /// Every forwarder that has not ended, the oldest first. Those that `state` does not name are
     /// about to end.
     forwarders: Vec<Forwarder>,
-    /// What the deployment says.
+    /// The settings of the deployment in force.
     settings: Settings,
-    /// What it said before its files were read anew, until a forwarder of the new ones forwards.
+    /// The settings before the files were read anew, until a forwarder of the new ones forwards.
     former: Option<Settings>,
     table: Table,
     /// The forwarder that asked for a restart when others had not ended.
@@ -46,12 +46,12 @@ pub struct Supervisor {
     faults: Vec<Fault>,
     /// Whether a forwarder has forwarded, of this keeper or of the one before.
     has_forwarded: bool,
-    /// Whether it was printed which forwarder carries the traffic.
+    /// Whether the start message has been printed.
     is_announced: bool,
     actions: VecDeque<Action>,
 }
 
-/// What the link does.
+/// The state of a link, by the forwarders that it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum State {
     /// A forwarder is being started; beside one that takes frames, if one does.
@@ -680,7 +680,7 @@ impl Supervisor {
     }
 }
 
-/// What is asked and done all over.
+/// Queries and actions that every part above uses.
 impl Supervisor {
     fn place(&self, pid: Pid) -> usize {
         let place = self.forwarders.iter().position(|one| one.pid == pid);

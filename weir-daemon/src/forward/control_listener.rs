@@ -21,13 +21,13 @@ use weir_link::change::history::Texts;
 use weir_link::events::{Kind, Reporter};
 use weir_link::status::Board;
 
-/// What a client asks for, and where the outcome goes.
+/// A client's request to the first thread, and where the outcome goes.
 pub enum ForwarderRequest {
     /// To restart the link from its file.
     Restart(Sender<Result<String, String>>),
     /// To be its keeper from now on, with these descriptors.
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
-    /// What the file of the deployment contains now.
+    /// To read the file of the deployment again.
     ReadAnew(Sender<Result<Texts, String>>),
     /// That the keeper is told this, and whoever waits for it that this was done.
     Report(Box<Report>, Sender<()>),

@@ -32,7 +32,7 @@ use weir_link::events::{EventLog, Reporter};
 use weir_link::status::{Board, Status};
 use weir_policy::deployment::Deployment;
 
-/// What forwards.
+/// The bridges of a link, and everything that changes with its policies.
 pub(super) struct Link {
     pub bridges: Vec<Bridge>,
     pub deployment: Deployment,
@@ -46,7 +46,7 @@ pub(super) struct Link {
     pub warnings: Vec<String>,
 }
 
-/// What is around it.
+/// The channels and sockets of a forwarder that do not depend on its policies.
 pub(super) struct Outside {
     pub listener: OwnedFd,
     pub authority: AuthorityClient,
@@ -58,7 +58,7 @@ pub(super) struct Outside {
     pub owner: u32,
 }
 
-/// What forwards, once nothing can be opened any more.
+/// A forwarder whose files and ports are open, before its loops start.
 pub(super) struct Forwarder {
     bridges: Vec<Bridge>,
     boards: Vec<Arc<Board>>,

@@ -1,5 +1,4 @@
-//! What a process goes through before it forwards: each phase is a type, and only the last one can
-//! run.
+//! The phases of a process before it forwards: each phase is a type, and only the last one can run.
 //!
 //! ```text
 //! Inherited ──> Planned ──> Unprivileged ──> Opened ──> Sandboxed ──> it runs
@@ -93,7 +92,7 @@ pub struct Unprivileged {
     warnings: Vec<String>,
 }
 
-/// What such a process has read.
+/// The deployment and the texts that an unprivileged process has read.
 struct Policies {
     deployment: Deployment,
     texts: Texts,

@@ -48,17 +48,17 @@ pub struct Policies {
     is_leaving: AtomicBool,
 }
 
-/// What is in force.
+/// The deployment that is in force, and its history.
 pub struct State {
     /// The deployment with its policies.
     pub deployment: Deployment,
-    /// What it was read from.
+    /// The texts of `deployment`.
     pub texts: Texts,
     /// Since when each direction has its policy in this process, in nanoseconds of CLOCK_REALTIME.
     pub since_ns: Vec<u64>,
     /// The loops.
     pub handles: Vec<ChangeHandle>,
-    /// What was in force.
+    /// All changes since the start, which the keeper has as well.
     pub history: History,
     /// The last change, if it may still return.
     pub trial: Option<Trial>,
@@ -72,7 +72,7 @@ pub struct Trial {
     guards: Guards,
     /// Without it, the change stays when the time is over.
     needs_confirmation: bool,
-    /// What was in force before.
+    /// The texts to return to.
     before: Texts,
     /// Why the change is to return, once that is decided.
     why: Option<String>,
@@ -99,7 +99,7 @@ impl Trial {
     }
 }
 
-/// What a change leads to, and who wants it.
+/// The texts that a change leads to, where it came from, and the user who asked for it.
 struct Wanted {
     texts: Texts,
     origin: Origin,
@@ -112,7 +112,7 @@ struct Read {
     outcome: Outcome<Deployment>,
 }
 
-/// What a change is made of, once it was checked.
+/// A change that was checked, with everything to put it in force.
 struct Checked {
     deployment: Deployment,
     transaction: Transaction,
@@ -567,7 +567,6 @@ const LOOP_PATIENCE: Duration = Duration::from_secs(5);
 const RETURN_PAUSE: Duration = Duration::from_secs(1);
 /// How long guards are watched where no confirmation is asked for.
 const GUARD_TIME: Duration = Duration::from_secs(60);
-/// The longest trial.
 const TRIAL_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[cfg(test)]

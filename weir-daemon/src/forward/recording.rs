@@ -17,14 +17,14 @@ use weir_link::status::Board;
 use weir_policy::deployment::Deployment;
 use weir_trace::record::{End, Head, RecordWriter};
 
-/// What records of a link are made of.
+/// Makes records of a link.
 pub struct Recorder {
-    /// What a record begins with, for the policies in force.
+    /// The first part of each record: the policies in force.
     head: Mutex<Beginning>,
     boards: Vec<Arc<Board>>,
     /// The lanes of each board's loop.
     lanes: Vec<usize>,
-    /// What happened of late, if the deployment says that it is kept.
+    /// The record of the last seconds, if the deployment keeps one.
     history: Option<Arc<History>>,
     /// Records under way.
     running: AtomicUsize,
@@ -208,7 +208,7 @@ impl Held<'_> {
     }
 }
 
-/// What a record begins with, its policies as texts that classes can join.
+/// The first part of a record, with its policies as texts that classes can join.
 struct Beginning {
     head: Head,
     texts: Texts,

@@ -1,5 +1,5 @@
-//! What a forwarder found in the files of its link, as its keeper prints it: a keeper reads no
-//! policy.
+//! The findings of a forwarder on the files of its link, as its keeper prints them: a keeper reads
+//! no policy.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub struct Found {
     pub summary: String,
     /// All of them, in the form that they have in JSON.
     pub findings: Vec<Value>,
-    /// What the kernel cannot keep apart, if there is no error.
+    /// Classes that the kernel cannot keep apart, if there is no error.
     pub notes: Vec<String>,
     /// Whether the classes that had joined the link do not fit its files any more, and were left
     /// out.

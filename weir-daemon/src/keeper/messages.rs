@@ -1,4 +1,4 @@
-//! What keeper and forwarder tell each other, each a value on the channel of commands.
+//! The messages between keeper and forwarder, each a value on the channel of commands.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use weir_policy::deployment::{Deployment, Priority};
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 3;
 
-/// What the keeper tells the forwarder.
+/// A message from the keeper to the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
     /// The first message: what to read, once privileges are given up. The reply is
@@ -48,18 +48,18 @@ pub enum Command {
     Mark,
     /// Closes the intake, sends what waits for up to this time, and ends.
     Drain(Duration),
-    /// What became of [`Report::Restart`].
+    /// The outcome of [`Report::Restart`].
     Restarted(std::result::Result<String, String>),
     /// The descriptor is the end of a channel by which to ask for the sessions of reservations.
     Reservations,
-    /// What the file of the deployment contains now: the reply to [`Report::ReadAnew`], or unasked
-    /// after a SIGHUP. Files that it names are asked for.
+    /// The present contents of the deployment's file: the reply to [`Report::ReadAnew`], or unasked
+    /// after a SIGHUP. The forwarder asks for the files that it names.
     Texts(std::result::Result<Texts, String>),
     /// Something happened outside the forwarder, which its clients read there like its own events.
     Told(Box<Event>),
 }
 
-/// What a forwarder reads, and as what.
+/// The files that a forwarder reads, and the rights and priority with which it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// The deployment, and what is known already of the files that it names.
@@ -99,23 +99,23 @@ impl Standing {
     }
 }
 
-/// What a forwarder that has read its files goes on with.
+/// A forwarder's permission to open its ports, once it has read its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
-    /// What was changed before; the last entry is in force.
+    /// Earlier changes; the last entry is in force.
     pub history: History,
 }
 
-/// What a link runs.
+/// The keeper's record of what a link runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What was read from files: ports, and rings at them, are as this says.
+    /// The contents of the files: ports, and rings at them, are as this says.
     pub texts: Texts,
     /// The process of the keeper.
     pub keeper: u32,
     /// The user who started it: this one and root may change the link and take it over.
     pub owner: u32,
-    /// What was changed since; the last entry is in force.
+    /// Changes since the start; the last entry is in force.
     pub history: History,
     /// The API on a TCP address, if the deployment has one: for the gateway. A forwarder is not
     /// told its tokens.
@@ -134,16 +134,16 @@ impl Plan {
     }
 }
 
-/// What the forwarder tells the keeper.
+/// A message from the forwarder to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
     /// It has read its files, with these findings; with errors among them it ends.
     Read(Box<Found>),
     /// Its ports are open, with a closed intake.
     Ready {
-        /// What the operator should see to at them.
+        /// Warnings about the ports, for the operator.
         warnings: Vec<String>,
-        /// What is worth knowing of them.
+        /// Notes on the ports that need no action.
         notes: Vec<String>,
     },
     /// Every port's intake is open now, or closed.

@@ -1,4 +1,4 @@
-//! What a service manager is told: `READY=1`, a status, and that the keeper still runs.
+//! Messages to a service manager: `READY=1`, a status, and that the keeper still runs.
 //!
 //! Without the variables that a service manager sets (`NOTIFY_SOCKET`, `WATCHDOG_USEC`) nothing is
 //! told. systemd-notify(1), sd_notify(3).

@@ -48,7 +48,7 @@ pub enum Phase {
     Aborting,
 }
 
-/// What becomes of a forwarder that is overdue.
+/// The end of a forwarder that is overdue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Overdue {
     /// It is killed. If it did not read its files or open its ports, that is why.

@@ -1,4 +1,4 @@
-//! What goes into a supervisor and what comes out of it.
+//! The events that go into a supervisor, and the actions that come out of it.
 
 use super::settings::Settings;
 use std::fmt;
@@ -76,16 +76,16 @@ pub enum Event {
     },
 }
 
-/// What a forwarder says.
+/// A report of a forwarder, without what only the shell keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
     /// It has read its policies: there are no errors in them, or these; then it ends.
     Read(Result<(), String>),
     /// Its ports are open, with a closed intake.
     Ready {
-        /// What the operator should see to at them.
+        /// Warnings about the ports, for the operator.
         warnings: Vec<String>,
-        /// What is worth knowing of them.
+        /// Notes on the ports that need no action.
         notes: Vec<String>,
     },
     /// Every port's intake is open now, or closed.
@@ -114,7 +114,7 @@ pub enum CompanionEvent {
     Exited(Pid, String),
 }
 
-/// What a deployment that was read says of a companion.
+/// Whether a deployment that was read wants a companion, and whether it differs from before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Followed {
     /// There is to be none; if one ran, it has been ended.
@@ -125,7 +125,7 @@ pub enum Followed {
     Other,
 }
 
-/// What the shell is to do, in this order.
+/// An action for the shell. The shell carries actions out in their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Do this, and pass the answer to the supervisor before anything else.
@@ -138,9 +138,9 @@ pub enum Action {
     Kill(Pid),
     /// End a forwarder at once, with a dump of its memory where the system keeps one.
     Abort(Pid),
-    /// What was in force before the files were read is in force again.
+    /// Put the deployment in force again that was in force before the files were read.
     ReturnToFormerFiles,
-    /// What was in force before the files were read is not needed any more.
+    /// Forget the deployment that was in force before the files were read.
     DropFormerFiles,
     /// A change of the policy that is on trial is taken back, for this reason; the journal says so.
     GiveUpTrial(&'static str),
@@ -168,7 +168,7 @@ pub enum Action {
     Service(Progress),
 }
 
-/// What the shell is to do or to find out, and to answer.
+/// An action whose outcome the supervisor needs before it goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
     /// Start a forwarder of these files, beside those that run, which reads its policies. The
@@ -189,18 +189,18 @@ pub enum Question {
     Fallback(bool),
 }
 
-/// What a forwarder is told.
+/// An order to a forwarder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     /// To open the intake of every port, or to close it. It says when that is so.
     Intake(bool),
     /// To send for up to this time what it holds, and to end.
     Drain(Duration),
-    /// What became of the restart that it asked for.
+    /// The outcome of the restart that it asked for.
     Restarted(Result<String, String>),
     /// To measure delays anew.
     Mark,
-    /// What the files contain now.
+    /// The present contents of the files.
     Texts,
 }
 
@@ -213,7 +213,7 @@ pub enum Fault {
     Fallback,
 }
 
-/// What a service manager is told.
+/// A notice to the service manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// Frames pass.

@@ -44,7 +44,7 @@ impl Table {
 pub struct RestartPolicy {
     /// The pause before one that died is started again.
     pause: Duration,
-    /// What can be done once it was started too often.
+    /// The advice to the operator, once it was started too often; begins with a semicolon.
     cure: &'static str,
     restarts: Restarts,
 }
@@ -78,9 +78,9 @@ pub struct Row {
     /// Whether one that could not be started again is tried again later.
     retries: bool,
     stage: Stage,
-    /// What is written of its end.
+    /// The event of its end.
     died: Kind,
-    /// What is printed if a deployment wants it and it cannot be.
+    /// The warning if a deployment wants it and it cannot run.
     absent: &'static str,
 }
 
@@ -207,7 +207,7 @@ impl Row {
         Action::Warn(format!("{}: {why}", self.absent))
     }
 
-    /// What happens to reservations, clients of the link are told, too.
+    /// Clients of the link are told of the end of reservations as well, through the forwarder.
     fn tell_death(&self, detail: String, carrier: Option<Pid>) -> Action {
         let reader = carrier.filter(|_| self.companion == Companion::Reservations);
         Action::Journal(self.died, detail, reader)

@@ -1,4 +1,4 @@
-//! What a supervisor does, as scripts: what happens to a link, and the actions that must follow.
+//! The supervisor's decisions as scripts: events of a link, and the actions that must follow.
 //! `tests/world.rs` says how events and actions are written.
 
 mod deaths;

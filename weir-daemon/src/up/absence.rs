@@ -1,4 +1,4 @@
-//! What clients of the control socket are told while no forwarder runs.
+//! The answers to clients of the control socket while no forwarder runs.
 //!
 //! The keeper answers then, and reads nothing of what they send: each gets the same line.
 

@@ -1,4 +1,4 @@
-//! What a keeper says to whoever started it, and what is joined in words.
+//! The keeper's output to whoever started it, and the names of the joined interfaces.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub trait Console {
 pub struct Start<'a> {
     /// The name of its deployment.
     pub name: &'a str,
-    /// What is joined, in words.
+    /// The joined interfaces, in words.
     pub joined: String,
     /// Its control socket.
     pub control: &'a Path,

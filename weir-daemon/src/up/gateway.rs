@@ -21,13 +21,12 @@ use weir_policy::deployment::Deployment;
 
 /// The gateway of a link, if its deployment has a page or an API.
 pub struct Gateway {
-    /// The control socket.
     control: PathBuf,
     shown: Option<Shown>,
     running: Option<Running>,
 }
 
-/// What is served, and where.
+/// The plan of a gateway, with the sockets that it listens on.
 struct Shown {
     plan: GatewayPlan,
     /// Of the API, and of the page.
@@ -36,7 +35,6 @@ struct Shown {
     file: Option<TokenFile>,
 }
 
-/// The process.
 struct Running {
     process: Process,
     channel: Channel,

@@ -17,7 +17,7 @@ pub struct Journal {
     printed: Printed,
     /// The file, if the deployment names one.
     log: Option<(PathBuf, Apart)>,
-    /// What alarms start.
+    /// The programs and webhooks of alarms.
     actions: Actions,
 }
 

@@ -7,8 +7,8 @@
 use super::absence;
 use super::api;
 use super::console::{self, Console, Start};
-use super::journal::Journal;
 use super::gateway::Gateway;
+use super::journal::Journal;
 use super::reading::{self, Reading};
 use super::rsvp::Reservations;
 use super::running::{Heard, REPORTS_MAX, Running};
@@ -42,11 +42,11 @@ use weir_link::port::PortConfig;
 use weir_link::status::Status;
 use weir_policy::deployment::{Deployment, OnExit};
 
-/// What a keeper keeps.
+/// A keeper with a sound deployment, before it starts forwarders.
 pub struct Keeper<'a> {
     /// The deployment, without its policies.
     pub deployment: Deployment,
-    /// What a forwarder gets.
+    /// The texts and the history for each forwarder.
     pub plan: Plan,
     /// Its ports.
     pub ports: Vec<PortConfig>,
@@ -68,7 +68,7 @@ pub struct Keeper<'a> {
     pub reservations: Reservations,
     /// Its signals.
     pub signals: Signals,
-    /// What prints what it says.
+    /// Where its warnings and notes are printed.
     pub console: &'a dyn Console,
     /// Where events are written.
     pub journal: Journal,
@@ -142,7 +142,7 @@ struct Shell<'a> {
     death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<events::Event>,
-    /// What was read before, while a forwarder of files that were read anew begins.
+    /// The deployment before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
     /// The deployment that was read anew, until it is in force.
     next: Option<Next>,
@@ -156,7 +156,7 @@ struct Next {
     keeps_joined: bool,
 }
 
-/// What was read from files.
+/// A deployment as it was read, with what follows from it.
 struct Files {
     deployment: Deployment,
     plan: Plan,
@@ -343,7 +343,7 @@ impl Shell<'_> {
     }
 }
 
-/// What the supervisor wants.
+/// The actions of the supervisor, and its questions.
 impl Shell<'_> {
     fn act(&mut self, action: Action) {
         let Keeper { deployment, plan, gateway, reservations, journal, console, service, .. } =
@@ -577,7 +577,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// What was in force before the files were read anew is in force again.
+    /// Puts the deployment in force again that was in force before the files were read anew.
     fn return_to_former_files(&mut self) {
         let Some(Files { deployment, plan, ports }) = self.before.take() else { return };
         // The threads of alarms are there already.

@@ -25,7 +25,7 @@ pub struct Orphan {
     pub forwarder: Running,
     /// Its control socket.
     pub listener: UnixListener,
-    /// What it holds of the claim of its interfaces.
+    /// Its share of the claim of its interfaces, with the descriptors that hold it.
     pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// The policies that it had.
     pub history: History,

@@ -25,7 +25,7 @@ pub struct Running {
     faults: Vec<Event>,
     commands: Channel,
     authority: Channel,
-    /// What acts on what it asks for.
+    /// Serves its requests that need a privilege.
     pub authority_server: AuthorityServer,
     /// Whether it closed its end of the commands, after its last words.
     is_silent: bool,
@@ -33,13 +33,13 @@ pub struct Running {
     is_content: bool,
 }
 
-/// What a forwarder may have said.
+/// The outcome of a look at a forwarder's channel.
 pub enum Heard {
     /// Nothing more as yet, or for good.
     Nothing,
     /// This.
     Report(Report),
-    /// What a forwarder does not say, as this text tells.
+    /// No report, for this reason: the forwarder was taken over, or speaks another version.
     Garbled(String),
 }
 
@@ -244,7 +244,7 @@ impl Running {
         }
     }
 
-    /// Returns the ends of the faults that nobody sees any more once it has ended.
+    /// Returns an end event for each fault that this forwarder still reported when it ended.
     pub fn take_ends(&mut self) -> impl Iterator<Item = Event> + use<> {
         std::mem::take(&mut self.faults).into_iter().map(|fault| fault.end_unseen())
     }

@@ -35,11 +35,11 @@ pub struct Health {
 
 /// Where events come from, and where clients read them.
 pub struct Events {
-    /// What threads report.
+    /// Where threads put their events.
     pub log: EventLog,
     /// Events for clients.
     pub feed: Arc<Feed>,
-    /// What is watched.
+    /// The alarms that are watched.
     pub alarms: Alarms,
 }
 

@@ -80,8 +80,8 @@ mod tests {
     use super::*;
     use weir_link::intake::Done;
 
-    /// What two loops do, one after the other: `open`, `close` and `?` are the first thread's, with
-    /// what it is told; `0` and `1` are loops that follow.
+    /// Runs two loops as a script says: `open`, `close` and `?` are steps of the first thread, with
+    /// the answer it gets; `0` and `1` are loops that follow.
     fn check(steps: &str, expected: &str) {
         let boards: Vec<_> = (0..2).map(|_| Arc::new(Board::new())).collect();
         let wakers = (0..2).map(|_| Arc::new(Waker::new().expect("there are descriptors")));

@@ -32,7 +32,7 @@ pub struct KeeperLink {
     handles: KeeperHandles,
 }
 
-/// What belongs to a keeper, and goes to the next one.
+/// The control socket and the authority of a keeper, which the next keeper takes over.
 pub struct KeeperHandles {
     /// The control socket.
     pub listener: OwnedFd,
@@ -40,7 +40,7 @@ pub struct KeeperHandles {
     pub authority: AuthorityClient,
 }
 
-/// What the forwarder is to do.
+/// An order of the keeper for another part of the forwarder.
 #[derive(Debug)]
 pub enum Order {
     /// Open the intake of every port, or close it.

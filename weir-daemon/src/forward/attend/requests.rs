@@ -19,9 +19,8 @@ use weir_link::events::{Kind, Reporter};
 
 /// See the module.
 pub struct Requests {
-    /// The control socket.
     listener: ControlListener,
-    /// What clients of it ask for.
+    /// Requests of the socket's clients, from their threads.
     incoming: Receiver<ForwarderRequest>,
     policies: Arc<Policies>,
     questions: Arc<Questions>,

@@ -16,7 +16,7 @@ use weir_link::status::{Rows, Status};
 use weir_policy::policy::{Seating, Wish};
 use weir_trace::record;
 
-/// What a request of classes comes to.
+/// A sound request for classes to join and leave, in the directions of one policy.
 struct Wanted<'r> {
     seatings: Vec<Seating>,
     /// The directions with the policy, and its path.

@@ -1,4 +1,4 @@
-//! What the supervisor asserts of itself, and of the shell.
+//! The assertions of the supervisor about itself, and about the shell.
 
 use super::world::World;
 use crate::supervisor::interface::{Event, Pid};

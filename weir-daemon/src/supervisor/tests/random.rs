@@ -50,7 +50,6 @@ impl Walk {
         self.random.bits() % limit
     }
 
-    /// Lets something happen.
     fn step(&mut self) {
         let count = self.processes.len() as u64;
         let chosen = if count == 0 { 0 } else { self.below(count) as usize };

@@ -12,11 +12,11 @@ use weir_host::signals::Asked;
 use weir_link::events::Kind;
 use weir_policy::deployment::{OnExit, Restart};
 
-/// What surrounds a supervisor.
+/// A supervisor, and a shell that answers as the script says.
 pub struct World {
     pub link: Supervisor,
     pub now: Instant,
-    /// What the next reading of the files gives.
+    /// The outcome of the next reading of the files.
     files: Result<Settings, String>,
     /// How forwarders that are started read their policies.
     policies: Policies,
@@ -33,7 +33,7 @@ pub struct World {
     missing: Vec<String>,
     gateway: Result<Followed, String>,
     reservations: Result<Followed, String>,
-    /// What was wanted since it was taken last.
+    /// The actions since they were taken last.
     told: Vec<String>,
 }
 
