@@ -200,8 +200,8 @@ pub struct Bridge {
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
     inbox_of_changes: Option<Inbox>,
-    /// What the loop holds while the intake is open, so that the kernel carries frames on as soon
-    /// as it dies.
+    /// The loop holds it while the intake is open, so that the kernel carries frames on as soon as
+    /// the loop dies.
     word: Option<Word>,
 }
 

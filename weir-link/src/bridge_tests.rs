@@ -107,7 +107,7 @@ fn frames_of_several_rings_count_in_the_order_in_which_they_came() {
     scene.check();
 }
 
-/// What a loop does before a turn that is late, and the stalls that it counts.
+/// The rows say what a loop does before a turn that is late, and how many stalls that counts.
 #[test]
 fn a_late_turn_is_a_stall_only_if_frames_may_have_waited_for_the_loop() {
     type Before = fn(&mut Scene, &Intake);

@@ -18,7 +18,7 @@ pub struct Intake {
     changed: Condvar,
 }
 
-/// What the loop did.
+/// The loop's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The number of the request that it followed; 0 for what the bridge began with.
@@ -30,7 +30,7 @@ pub struct Done {
     pub by_all: bool,
 }
 
-/// What another thread wants.
+/// A request of another thread to the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntakeRequest {
     /// Whether the intake should be open.

@@ -47,7 +47,7 @@ struct Watched {
     /// For the class of the measure, and for that of the goal: where its leaves are in the gauge.
     leaves: [Vec<usize>; 2],
     before: Option<(Instant, Vec<LeafMeasures>)>,
-    /// What was measured last.
+    /// The last measured value and its limit, as text.
     measured: Measured,
     fault: Fault,
 }
@@ -192,11 +192,11 @@ impl Watched {
     }
 }
 
-/// What a window shows of a condition.
+/// Whether a condition holds in a window, and by which measured value.
 #[derive(Debug)]
 struct Judged {
     holds: bool,
-    /// What was measured, if there was anything to measure, and the limit.
+    /// The measured value, if there was anything to measure, and the limit.
     value: Option<String>,
     limit: Option<String>,
 }

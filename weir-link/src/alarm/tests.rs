@@ -6,7 +6,7 @@ use weir_core::account::Histogram;
 use weir_core::units::Duration;
 use weir_policy::policy::{Comparison, Metric};
 
-/// What a class does in a second: packets of 1000 bytes, each as late as `delay_ms`.
+/// One second of a class: packets of 1000 bytes, each as late as `delay_ms`.
 #[derive(Clone, Copy)]
 struct Second {
     sent: u64,

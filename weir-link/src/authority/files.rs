@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::history::{File, Texts};
 use weir_policy::file::read_named;
 
-/// What a file contains.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contents {

@@ -1,4 +1,4 @@
-//! What needs privilege at one port, kept apart from what moves frames.
+//! The privileged half of a port, kept apart from the half that moves frames.
 //!
 //! A port consists of two halves. Its *authority* makes sockets and rings, binds them, loads and
 //! attaches programs, redirects a host's frames, sets interfaces up and down. The
@@ -70,7 +70,7 @@ pub trait Authority: Send {
     }
 }
 
-/// What a port asks its authority for. Where a request has an `intake`, sockets take frames from
+/// A request of a port to its authority. Where a request has an `intake`, sockets take frames from
 /// the start, or refuse each frame until the port opens its intake.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,16 +116,16 @@ pub struct Area {
     pub(crate) memory: Option<Arc<Memory>>,
 }
 
-/// What an authority did.
+/// The outcome of a request, with the descriptors that the port gets.
 #[derive(Debug)]
 pub struct PortReply {
-    /// What there is to know of it.
+    /// The shape of the parts that were made.
     pub reply: Reply,
-    /// What the port gets as its own, in the order that the reply says.
+    /// The port's own from now on, in the order that the reply says.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// What an authority says of what it did.
+/// The part of an outcome that has a form in a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -143,7 +143,7 @@ pub enum Reply {
         /// At the tap, if the port is being opened.
         packet: Option<PacketParts>,
     },
-    /// What a file contains.
+    /// The contents of a file.
     File(Contents),
 }
 
@@ -300,8 +300,8 @@ enum RequestBody {
     Read(PathBuf),
 }
 
-/// What a server says to a request: first a message with the descriptors, if it granted it, and
-/// then the outcome.
+/// A server's answer to a request: first a message with the descriptors, if it granted it, and then
+/// the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     number: u64,

@@ -13,7 +13,7 @@ use weir_host::error::{Result, SystemError};
 /// belongs to one forwarder, and is dropped when that has ended.
 pub struct AuthorityServer {
     ports: Vec<Served>,
-    /// What it reads for the forwarder.
+    /// The files that it reads for the forwarder.
     pub files: Files,
 }
 

@@ -1,4 +1,4 @@
-//! What the run loop reads for the watch over its faults.
+//! The readings of the run loop for the watch over its faults.
 
 use weir_core::units::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct Watch {
     pub(super) stalled: Duration,
     /// By how much the system woke the loop late, beyond what is usual; a sum.
     late: Duration,
-    /// What is counted for alarms.
+    /// Counts for alarms.
     gauged: Gauged,
 }
 

@@ -2,9 +2,10 @@
 //! other classes is built anew.
 //!
 //! A thread that does not forward keeps a [`Rehearsal`] of each direction: its plan, a link of that
-//! plan in which no packet waits, and a classifier. What is requested is done there first; what could
-//! fail fails there. The plan is then lent to the loop, which does the same to its own link and
-//! gives the plan back. Invariant: the loop neither allocates nor frees for it, and never waits.
+//! plan in which no packet waits, and a classifier. What is requested is done there first; what
+//! could fail fails there. The plan is then lent to the loop, which does the same to its own link
+//! and gives the plan back. Invariant: the loop neither allocates nor frees for it, and never
+//! waits.
 
 use std::time::Duration;
 
@@ -21,13 +22,13 @@ use super::{ChangeHandle, NotTaken, Offer};
 use crate::lane::join::{JoinRow, LaneJoins};
 use crate::status::{Shape, Tenant, told};
 
-/// What one bridge does. Afterwards it holds what was replaced.
+/// The classes that join and leave at one bridge. Afterwards it holds what was replaced.
 pub(crate) struct BridgeJoins {
     /// With the number of the lane.
     pub lanes: Vec<(usize, Box<LaneJoins>)>,
 }
 
-/// What is done to a direction first.
+/// A copy of a direction on which changes are tried first.
 pub struct Rehearsal {
     /// `None` while a loop has it.
     plan: Option<Box<LinkPlan>>,
@@ -35,13 +36,13 @@ pub struct Rehearsal {
     classifier: Classifier,
 }
 
-/// What is done in all bridges, rehearsed and not yet in force.
+/// The classes that join and leave at all bridges, rehearsed and not yet in force.
 pub struct Joins {
     bridges: Vec<BridgeJoins>,
     news: Vec<News>,
 }
 
-/// What readers of a lane are told then.
+/// The new names for readers of a lane, once the change is in force.
 struct News {
     bridge: usize,
     lane: usize,

@@ -12,7 +12,7 @@ use super::BridgeChange;
 use super::join::BridgeJoins;
 use crate::status::Labels;
 
-/// What a loop is offered, and what it gives back.
+/// A change on its way to a loop, or what it replaced on the way back.
 pub(crate) enum Offer {
     /// Other policies.
     Change(Box<BridgeChange>),
@@ -24,12 +24,12 @@ pub(crate) enum Offer {
 pub struct ChangeHandle {
     offers: SyncSender<Offer>,
     returned: Receiver<Offer>,
-    /// What the loop has now.
+    /// The labels of the loop since the last offer.
     pub(super) labels: Arc<Labels>,
-    /// What was replaced last. Readers of the status may still have a part of it, and the loop must
-    /// not be the one that frees it.
+    /// The last policies that were replaced. Readers of the status may still have a part of it, and
+    /// the loop must not be the one that frees it.
     replaced: Option<(Instant, Box<BridgeChange>)>,
-    /// What came back of classes that joined last.
+    /// The last classes that came back.
     joined: Option<Box<BridgeJoins>>,
     is_offered: bool,
 }

@@ -27,7 +27,7 @@ use history::File;
 pub use mailbox::{ChangeHandle, NotTaken};
 pub(crate) use mailbox::{Inbox, Offer, mailbox};
 
-/// What one bridge exchanges. After the change it holds what was replaced.
+/// The new policies for one bridge. After the change it holds what was replaced.
 pub struct BridgeChange {
     /// With the number of the lane.
     pub(crate) lanes: Vec<(usize, Box<LaneChange>)>,
@@ -42,7 +42,7 @@ pub struct Transaction {
     bridges: Vec<BridgeChange>,
     /// The alarms of the deployment, over the new policies.
     pub alarms: Alarms,
-    /// What is to hold after the change.
+    /// The conditions that must hold after the change.
     pub guards: Guards,
 }
 

@@ -481,7 +481,7 @@ const SETUID: Capability = (7, "CAP_SETUID");
 const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 const BPF: Capability = (39, "CAP_BPF");
 
-/// What a bridge of two ports with pools of the usual size locks.
+/// The memory that a bridge of two ports locks with pools of the usual size.
 const MEMORY_TYPICAL: u64 = 64 << 20;
 /// Less room than this loses the super-packets of a burst.
 const BUFFER_MIN: u64 = 32 << 20;

@@ -1,4 +1,5 @@
-//! What this host allows, and what an operator should see to before traffic depends on it.
+//! Checks of this host: whether it allows what a link needs, and what an operator should see to
+//! before traffic depends on it.
 //!
 //! A check is one function in `host.rs` or `ports.rs` and one line in its table there. Checks read
 //! [`Facts`] and [`Wanted`] only: files below `/proc` and `/sys` from a folder that a test may
@@ -36,7 +37,7 @@ pub enum Level {
     Problem,
 }
 
-/// What a check found.
+/// A result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The name of the check.
@@ -59,8 +60,8 @@ struct Check<F> {
     look: F,
 }
 
-/// What the host must be able to do. Without a deployment nothing is required: what is missing is
-/// then a note or a warning.
+/// The needs of a deployment. Without a deployment nothing is required: a lack is then a note or a
+/// warning.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// The ports, each interface once.

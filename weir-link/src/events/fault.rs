@@ -39,12 +39,12 @@ impl Moment {
     }
 }
 
-/// What a look found.
+/// One observation of a condition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     /// Since when the condition holds, if it does.
     pub since: Option<Instant>,
-    /// What the condition cost since the start.
+    /// The total cost of the condition since the start, such as frames lost.
     pub total: u64,
 }
 

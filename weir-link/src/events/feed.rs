@@ -38,7 +38,7 @@ pub struct Place {
     number: u64,
 }
 
-/// What a reader gets.
+/// The events after a place, for a reader.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     /// Events that it can never read: they were forgotten before.

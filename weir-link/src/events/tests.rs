@@ -70,7 +70,7 @@ fn an_event_is_one_line_of_json() {
     assert_eq!(serde_json::from_str::<Event>(&sent).expect("it is whole"), ended);
 }
 
-/// What the detectors see: one port with two rings, one lane, and the loop.
+/// The world of the detectors: one port with two rings, one lane, and the loop.
 struct World {
     interface: &'static str,
     state: PortState,
@@ -87,7 +87,7 @@ struct World {
 
 type Change = fn(&mut World);
 
-/// What a row is about, when the world changes and how, and the events that are wanted.
+/// The subject of a row, when the world changes and how, and the events that are wanted.
 type Row = (&'static str, &'static [(u64, Change)], &'static [&'static str]);
 
 /// Changes the world at these milliseconds, looks every 100 ms until 500 ms behind the last (and at

@@ -11,7 +11,7 @@ use super::fault::{Fault, Look, Manner};
 use super::{About, Event, Kind, Limiter, Reporter};
 use crate::port::{PortCounters, PortState, RINGS_MAX};
 
-/// What a look reads of a port.
+/// The counts and states of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortReading<'a> {
     pub interface: &'a str,
@@ -26,7 +26,7 @@ pub(crate) struct PortReading<'a> {
     pub busy: u64,
 }
 
-/// What a look reads of a lane.
+/// The counts and states of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneReading<'a> {
     pub name: &'a str,
@@ -35,7 +35,7 @@ pub(crate) struct LaneReading<'a> {
     pub pool: u64,
 }
 
-/// What a look reads of the loop itself.
+/// The counts and states of the loop itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopReading {
     /// How often it stalled.
@@ -174,11 +174,12 @@ struct PortWatch {
     too_long: Growing,
     pool: Growing,
     rings: Vec<Growing>,
-    /// What comes by each ring, as a sentence says it, and its class, if it has one.
+    /// For each ring: the frames that come by it, as a sentence says it, and its class, if it has
+    /// one.
     ring_names: Vec<(String, String)>,
 }
 
-/// What was last seen of an interface.
+/// The last known name and MTU of an interface, and how often it was another one.
 #[derive(Debug)]
 struct Known {
     interface: String,

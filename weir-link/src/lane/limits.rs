@@ -11,7 +11,7 @@ pub(super) struct Limits {
     held_ns: Vec<u64>,
     /// Since when each leaf is held back, as the last sample showed.
     held_since: Vec<Option<Instant>>,
-    /// The next leaf.
+    /// The leaf with which the next sample begins.
     next: usize,
     sampled: Instant,
 }

@@ -93,7 +93,7 @@ struct AfXdp {
     interface: Interface,
     /// Whether frames come in.
     intake: bool,
-    /// What the authority said last.
+    /// The authority's last reply.
     parts: XdpParts,
     /// The interface's number; 0 if it is gone.
     index: u32,
@@ -111,8 +111,8 @@ struct AfXdp {
     looked_ns: u64,
 }
 
-/// What stamps the frames of a ring get, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say
-/// when a frame came.
+/// The timestamps of a ring's frames, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say when a
+/// frame came.
 #[derive(Clone, Copy, Default)]
 struct Stamps {
     /// How many of its entries may have come as early as `since_ns`.
@@ -161,7 +161,7 @@ struct Partial {
 
 const TOO_LONG: usize = usize::MAX;
 
-/// What this port has of the pool.
+/// The slots of the pool that this port has.
 #[derive(Default)]
 struct Ledger {
     /// For each slot, the pieces of its frame that are in flight.
@@ -910,7 +910,7 @@ fn is_link_lost(cause: &io::Error) -> bool {
 const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 const HEADER_AND_TAGS: usize = HEADER_LEN + 2 * TAG_LEN;
-/// What the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
+/// Bytes that the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM: usize = 256;
 /// The lengths of a chunk that the kernel allows where a page has 4 KiB.
 const CHUNK_MIN: usize = 2048;

@@ -48,7 +48,7 @@ pub(super) const WIRE: Kind = Kind {
 /// leaves to the interface.
 struct HostPort {
     // These drop first: frames pass again before the sockets close.
-    /// What keeps the tap alive.
+    /// Descriptors that keep the tap alive.
     kept: Vec<OwnedFd>,
     authority: Shared,
     port: AfPacket,

@@ -123,7 +123,7 @@ pub trait Port: Send {
 pub struct Kind {
     /// The keyword in deployments.
     pub keyword: &'static str,
-    /// What it is, in a sentence.
+    /// A sentence on what it is made of.
     pub summary: &'static str,
     /// Says why `auto` does not choose it for an interface; `None` if it never does.
     pub suits: Option<Suits>,
@@ -273,7 +273,7 @@ pub struct PortConfig {
     pub kind: String,
     /// How frames are sorted into rings; without it there is one ring.
     pub sorting: Option<Sorting>,
-    /// What is wrong with the path behind it.
+    /// The impairments of the path behind it.
     pub impairment: Impairment,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,

@@ -1,4 +1,4 @@
-//! What happened of late: a record that is always made and whose oldest part always goes.
+//! The last seconds of a link: a record that is always made and whose oldest part always goes.
 //!
 //! Invariant: what is kept of a loop is segments, each of which begins with the state of the loop's
 //! lanes; so what is left begins with a state, whatever went.
@@ -21,11 +21,11 @@ pub struct History {
     /// The bytes that are kept of each loop.
     bytes_max: usize,
     loops: Mutex<Vec<Kept>>,
-    /// What is kept is of another policy by now.
+    /// The kept steps are of an earlier policy.
     is_stale: AtomicBool,
 }
 
-/// What is kept of a loop.
+/// The steps of a loop that are kept.
 #[derive(Default)]
 struct Kept {
     segments: VecDeque<Arc<Segment>>,

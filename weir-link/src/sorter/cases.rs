@@ -12,7 +12,7 @@ use weir_core::packet::{EtherType, MacAddress};
 use super::ranges::Ranges;
 use serde::{Deserialize, Serialize};
 
-/// What follows the Ethernet header and the tags of a frame.
+/// The network protocol behind the Ethernet header and the tags of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Family {
     /// An IPv4 header.

@@ -34,7 +34,6 @@ pub(super) struct Node {
     pub otherwise: Goal,
 }
 
-/// A decision graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Graph {
     /// The nodes, the last decision first.
@@ -99,7 +98,7 @@ impl Graph {
     }
 }
 
-/// What the words behind the first decide.
+/// The goals behind one value of the first word.
 enum Part {
     /// Nothing: the first word suffices.
     Whole(Goal),

@@ -44,7 +44,7 @@ use weir_core::tree::ClassSpec;
 use weir_host::bpf::{Code, Map};
 use weir_policy::policy::{Measure, Metric, Policy};
 
-/// What a sorter is made from.
+/// The parameters of a sorter.
 #[derive(Clone, Debug)]
 pub struct SortConfig {
     /// The rules as declared.
@@ -55,7 +55,7 @@ pub struct SortConfig {
     pub fragments: FragmentPolicy,
     /// Where frames go that no rule matches.
     pub default: Target,
-    /// What each leaf wants, by number.
+    /// Each leaf's claim to a ring of its own, by number.
     pub ring_priorities: Vec<RingPriority>,
 }
 
@@ -114,7 +114,7 @@ pub enum Reason {
     Room,
 }
 
-/// What a later fragment tells of itself.
+/// How a later fragment can be sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Later {

@@ -16,7 +16,6 @@ use weir_core::units::Instant;
 use weir_host::bpf::{Kind, Program};
 use weir_host::socket;
 
-/// Random choices.
 struct Draws(Random);
 
 impl Draws {

@@ -27,7 +27,7 @@ pub struct Board {
     pub intake: Intake,
     /// Who wants a record of what the loop does.
     pub recording: Seat,
-    /// What the loop did in the last seconds.
+    /// The last seconds of the loop.
     pub(super) windowed: Windowed,
 }
 

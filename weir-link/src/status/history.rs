@@ -1,4 +1,4 @@
-//! What a link did in the last seconds, computed from the counts that its loop gives each second.
+//! The last seconds of a link, computed from the counts that its loop gives each second.
 //!
 //! A thread that has time for it ([`History::begin`]) asks for a snapshot a second and compares it
 //! with earlier ones; the loop and the readers of the status do nothing for it but copy. Memory is
@@ -116,7 +116,7 @@ impl Recents {
     }
 }
 
-/// What is kept of earlier snapshots of a loop.
+/// Earlier snapshots of a loop.
 #[derive(Default)]
 struct Past {
     labels: Option<Arc<Labels>>,
@@ -138,7 +138,7 @@ struct Frame<T> {
     leaves: Vec<T>,
 }
 
-/// What is compared of a leaf in the last second.
+/// The counts of a leaf from which the last second is computed.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     sums: Sums,
@@ -146,7 +146,7 @@ struct Tally {
     overlimit_ns: u64,
 }
 
-/// What is compared of a leaf in any window.
+/// The counts of a leaf from which any window is computed.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     offered: Count,

@@ -15,7 +15,7 @@ use super::counts::{Head, Labels, LeafCounts, Snapshot};
 /// The most leaves that one look copies. A link with fewer has all its counts of one instant.
 pub const LEAVES_PER_LOOK: usize = 256;
 
-/// What can be counted: a bridge.
+/// A bridge, as the source of counts.
 pub(crate) trait Source {
     /// Returns what does not change.
     fn labels(&self) -> Labels;

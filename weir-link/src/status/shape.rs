@@ -36,7 +36,7 @@ struct Class {
     told: InnerStatus,
 }
 
-/// What is told of a leaf beside its counts.
+/// The facts about a leaf beside its counts.
 pub(super) struct Leaf<'a> {
     pub share_bps: Option<f64>,
     pub ceiling_bps: Option<f64>,

@@ -28,7 +28,7 @@ pub(crate) struct Tenants {
 pub(crate) struct Tenant {
     /// No other class had it since the policy came into force; 0 for no class.
     pub number: u32,
-    /// What is told of the class.
+    /// The facts about the class.
     pub told: InnerStatus,
 }
 

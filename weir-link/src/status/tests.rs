@@ -272,7 +272,7 @@ fn every_text_of_a_status_can_be_changed() {
     assert!(!json.contains('\u{9b}'), "{json}");
 }
 
-/// What the copies of a large link take in memory, so that a change is noticed.
+/// Bounds the memory that the copies of a large link take, so that a change is noticed.
 #[test]
 fn a_leaf_takes_a_bounded_number_of_bytes() {
     let labels = Arc::new(Leaves::new(1000).labels());

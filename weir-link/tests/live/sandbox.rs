@@ -1,4 +1,4 @@
-//! What a process can do from inside the sandbox, and what it cannot. Each row starts this test
+//! Attempts from inside the sandbox that succeed, and those that fail. Each row starts this test
 //! again as a process of its own, which enters the sandbox and tries one thing. Needs root or user
 //! namespaces.
 
@@ -81,14 +81,14 @@ const NEW_USER: i64 = libc::CLONE_NEWUSER as i64;
 
 type Attempt = fn(&Before) -> io::Result<()>;
 
-/// What becomes of an attempt.
+/// The outcome of an attempt.
 enum Refusal {
     Errno(i32),
     Killed,
 }
 use Refusal::{Errno, Killed};
 
-/// What is open before the sandbox.
+/// Descriptors that are open before the sandbox.
 struct Before {
     socket: UdpSocket,
     parent: i64,
@@ -216,7 +216,7 @@ fn a_panic_is_printed() -> Outcome {
     if is_so { Ok(()) } else { Err(format!("{ended:?}").into()) }
 }
 
-/// What the started process does.
+/// The part of the started process.
 fn play(part: &str) -> ExitCode {
     let before = Before {
         socket: UdpSocket::bind("0.0.0.0:0").expect("a socket"),

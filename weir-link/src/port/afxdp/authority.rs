@@ -30,7 +30,7 @@ pub(super) struct XdpAuthority {
     interface: Interface,
     index: u32,
     namespace: NetNs,
-    /// What the sockets were made for, and the program is to be.
+    /// Whether the sockets take frames in several chunks, and so the program has to.
     pieces: bool,
     map: Map,
     /// Made and not bound.
