@@ -84,8 +84,9 @@ impl Worker {
     fn work(self, events: &Receiver<Event>) {
         for event in events {
             let run = if self.run.is_empty() { Ok(()) } else { self.run(&event) };
-            let told = self.webhook.as_ref().map_or(Ok(()), |webhook| tell(webhook, &event.json()));
-            for why in [run, told].into_iter().filter_map(Result::err) {
+            let notified =
+                self.webhook.as_ref().map_or(Ok(()), |webhook| notify(webhook, &event.json()));
+            for why in [run, notified].into_iter().filter_map(Result::err) {
                 let _unread = self.failed.send(failure(&event.subject, &why));
             }
         }
@@ -136,7 +137,7 @@ fn end(child: &mut Child) -> io::Result<()> {
 }
 
 /// Sends the event to a webhook, a few times if it does not accept it.
-fn tell(webhook: &Webhook, body: &str) -> Result<(), String> {
+fn notify(webhook: &Webhook, body: &str) -> Result<(), String> {
     let mut why = String::new();
     for pause in PAUSES {
         thread::sleep(pause);

@@ -320,7 +320,7 @@ impl Supervisor {
         self.forwarder(pid).enter(now, Phase::Ready);
         // One that aborts takes no frame any more, and its end is told.
         if self.forwarder(from).takes_frames() {
-            self.tell(from, Order::Intake(false));
+            self.send(from, Order::Intake(false));
             self.forwarder(from).enter(now, Phase::Closing);
         }
     }
@@ -328,7 +328,7 @@ impl Supervisor {
     /// Opens the intake of a forwarder; nothing else carries traffic from now on.
     fn open(&mut self, now: Instant, pid: Pid) {
         self.fall_back(false);
-        self.tell(pid, Order::Intake(true));
+        self.send(pid, Order::Intake(true));
         self.forwarder(pid).enter(now, Phase::Taking);
     }
 
@@ -346,7 +346,7 @@ impl Supervisor {
             State::HandingOver { from, to } if self.phase(to) == Phase::Ready => {
                 let said = format!("process {to} forwards from now on");
                 // First, so that it does not open its intake again if the keeper dies here.
-                self.tell(from, Order::Restarted(Ok(said)));
+                self.send(from, Order::Restarted(Ok(said)));
                 self.drain(now, from);
                 self.open(now, to);
                 self.state = State::Serving(to);
@@ -413,7 +413,7 @@ impl Supervisor {
         }
         // Who asked gets all of it.
         self.journal(Kind::RestartRefused, render::headline(&why));
-        self.tell(asker, Order::Restarted(Err(why)));
+        self.send(asker, Order::Restarted(Err(why)));
     }
 
     /// A forwarder of files that were read anew did not come to forward: what was in force before
@@ -445,7 +445,7 @@ impl Supervisor {
                 self.return_to_former();
                 let text = self.journal_refused(&dead, why);
                 self.asker = None;
-                self.tell(from, Order::Restarted(Err(text)));
+                self.send(from, Order::Restarted(Err(text)));
                 self.announce(from);
             }
             State::HandingOver { to, .. } => {
@@ -535,7 +535,7 @@ impl Supervisor {
 
     fn drain(&mut self, now: Instant, pid: Pid) {
         let drain = self.forwarder(pid).limits.drain;
-        self.tell(pid, Order::Drain(drain));
+        self.send(pid, Order::Drain(drain));
         self.forwarder(pid).enter(now, Phase::Draining);
     }
 
@@ -594,13 +594,13 @@ impl Supervisor {
     fn hang_up(&mut self) {
         self.journal(Kind::HungUp, String::new());
         if let Some(carrier) = self.carrier() {
-            self.tell(carrier, Order::Texts);
+            self.send(carrier, Order::Texts);
         }
     }
 
     fn mark(&mut self) {
         let all: Vec<_> = self.forwarders.iter().map(|one| one.pid).collect();
-        all.into_iter().for_each(|pid| self.tell(pid, Order::Mark));
+        all.into_iter().for_each(|pid| self.send(pid, Order::Mark));
     }
 
     fn on_stop_asked(&mut self, now: Instant, signal: i32) {
@@ -719,8 +719,8 @@ impl Supervisor {
         self.push(Action::Ask(question));
     }
 
-    fn tell(&mut self, pid: Pid, order: Order) {
-        self.push(Action::Tell(pid, order));
+    fn send(&mut self, pid: Pid, order: Order) {
+        self.push(Action::Send(pid, order));
     }
 
     fn journal(&mut self, kind: Kind, detail: String) {

@@ -19,8 +19,9 @@ use weir_link::status::Status;
 /// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
 /// SIGINT or SIGTERM.
 ///
-/// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has one
-/// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
+/// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has
+/// one object a line, with `event`: finding, note, warning, started, and stopped with the last
+/// status.
 #[derive(clap::Args)]
 pub struct Up {
     /// The deployment, in TOML.
@@ -92,7 +93,7 @@ fn findings(found: &Found, name: &str, output: &Output) {
 struct Printed<'a>(&'a Output);
 
 impl Console for Printed<'_> {
-    fn tell(&self, event: &str, text: &str) {
+    fn report(&self, event: &str, text: &str) {
         match self.0.format {
             Format::Text => self.0.text(&format!("{event}: {text}\n")),
             Format::Json => self.0.json(&json!({ "event": event, "text": text })),

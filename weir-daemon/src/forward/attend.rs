@@ -99,7 +99,7 @@ impl ForwarderLoop {
             Order::Texts(read) => self.requests.take_texts(read),
             Order::Questions(channel) => self.requests.take_questions(channel),
             // The keeper has written it down.
-            Order::Told(event) => self.health.pass_on(*event),
+            Order::Reported(event) => self.health.pass_on(*event),
             Order::Lost(loss) => {
                 say(&loss);
                 self.requests.lose_keeper();
@@ -116,17 +116,17 @@ impl ForwarderLoop {
             // Traffic matters more than its figures.
             self.health.refuse_clients(&error);
         }
-        self.keeper.tell(&Report::Intake(is_open));
+        self.keeper.send(&Report::Intake(is_open));
     }
 
     /// Tells the keeper how it ended: with this error, if there was one, and with this status.
     pub fn finish(&mut self, error: Option<&SystemError>, status: Status) {
         self.requests.close_listener();
-        self.health.tell_last_events(&self.keeper);
+        self.health.report_last_events(&self.keeper);
         if let Some(error) = error {
-            self.keeper.tell(&Report::Failed(error.to_string()));
+            self.keeper.send(&Report::Failed(error.to_string()));
         }
-        self.keeper.tell(&Report::Ended(Box::new(status)));
+        self.keeper.send(&Report::Ended(Box::new(status)));
     }
 }
 

@@ -4,7 +4,7 @@
 use super::policies::Policies;
 use super::questions::Questions;
 use super::recording::Recorder;
-use super::tell::tell;
+use super::report::report;
 use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -119,7 +119,7 @@ pub fn prepare(
             None => "an unknown user".to_owned(),
         };
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
-        tell(&reporter, Kind::ControlRefused, &client, &detail);
+        report(&reporter, Kind::ControlRefused, &client, &detail);
     };
     Service {
         act,

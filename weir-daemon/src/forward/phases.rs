@@ -25,7 +25,7 @@
 //! ```
 
 use super::forwarder::{Forwarder, Link, Outside};
-use super::tell::tell;
+use super::report::report;
 use crate::keeper::found::Found;
 use crate::keeper::messages::{Command, Opening, Report, Standing, Task};
 use std::os::fd::{AsFd, OwnedFd};
@@ -53,7 +53,7 @@ use weir_policy::deployment::Deployment;
 #[derive(Debug)]
 pub enum Stop {
     /// Its keeper knows already.
-    Told,
+    Reported,
     /// Its keeper is to be told this.
     Failed(String),
 }
@@ -204,7 +204,7 @@ impl Unprivileged {
         let notes = outcome.plan.as_ref().map(sorted).unwrap_or_default();
         let found = Found { notes, leaves_joined, ..Found::of(&outcome, task.colour) };
         keeper.send(&Report::Read(Box::new(found)), &[])?;
-        let deployment = outcome.plan.ok_or(Stop::Told)?;
+        let deployment = outcome.plan.ok_or(Stop::Reported)?;
         Ok(Policies { deployment, texts, plans })
     }
 }
@@ -216,21 +216,21 @@ impl Opened {
     /// When the kernel refuses a filter.
     pub fn enter(self) -> std::result::Result<Sandboxed, Stop> {
         let entered = sandbox::enter(&SandboxConfig::default())?;
-        self.tell_loaded(&entered);
+        self.report_loaded(&entered);
         Ok(Sandboxed(self))
     }
 
     /// Tells which policies are in force, and what this process gave up.
-    fn tell_loaded(&self, entered: &Entered) {
+    fn report_loaded(&self, entered: &Entered) {
         let Link { deployment, reporter, .. } = &self.link;
         for direction in &deployment.directions {
             let detail = format!("`{}`", direction.path.display());
-            tell(reporter, Kind::PolicyLoaded, &direction.name, &detail);
+            report(reporter, Kind::PolicyLoaded, &direction.name, &detail);
         }
         let user = self.dropped.user.as_ref();
         let user = user.map_or(String::new(), |user| format!("it is the user `{user}`; "));
         let process = format!("the forwarder (process {})", std::process::id());
-        tell(reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
+        report(reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
     }
 }
 
@@ -252,7 +252,7 @@ fn await_opening(
     loop {
         match keeper.receive(Duration::ZERO)? {
             Some((Command::Open(opening), descriptors)) => return Ok((*opening, descriptors)),
-            Some((Command::Drain(_), _)) => return Err(Stop::Told),
+            Some((Command::Drain(_), _)) => return Err(Stop::Reported),
             // Nothing else concerns one that does not forward.
             Some(_) => {}
             None => {

@@ -8,7 +8,7 @@ mod joins;
 
 use super::control_listener::{self, ForwarderRequest};
 use super::recording::Recorder;
-use super::tell::tell;
+use super::report::report;
 use crate::keeper::messages::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -156,7 +156,7 @@ impl Policies {
             }
             Request::Confirm {} => self.confirm(peer.user).map(|()| Answer::Done),
             Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
-            Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
+            Request::Log {} => Ok(Answer::Log(self.lock().history.reported())),
             Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),
             _ => Err("the link does not know the request".to_owned()),
         };
@@ -173,7 +173,7 @@ impl Policies {
             Ok(_) => return,
         };
         let name = self.lock().deployment.name.clone();
-        tell(&self.reporter, Kind::ReloadRefused, &name, &render::headline(&refused));
+        report(&self.reporter, Kind::ReloadRefused, &name, &render::headline(&refused));
     }
 
     /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is
@@ -227,7 +227,7 @@ impl Policies {
         let Some(trial) = state.trial.as_mut().filter(|trial| trial.is_returning) else { return };
         trial.try_later();
         let name = state.deployment.name.clone();
-        tell(&self.reporter, Kind::ReloadRefused, &name, why);
+        report(&self.reporter, Kind::ReloadRefused, &name, why);
     }
 
     /// Returns all changes, for another keeper.
@@ -281,16 +281,16 @@ impl Policies {
 
     /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed
     /// by one that knows it. Not on the thread that takes requests.
-    fn tell_keeper(&self, report: Report) {
-        let (told, done) = mpsc::channel();
-        self.send(ForwarderRequest::Report(Box::new(report), told));
+    fn report_to_keeper(&self, report: Report) {
+        let (reported, done) = mpsc::channel();
+        self.send(ForwarderRequest::Report(Box::new(report), reported));
         // A thread that does not come to it ends, or hangs.
         let _in_vain = done.recv_timeout(LOOP_PATIENCE);
     }
 
     fn confirm(&self, user: Option<u32>) -> Result<(), String> {
         self.keep(&mut self.lock(), user)?;
-        self.tell_keeper(Report::Confirmed);
+        self.report_to_keeper(Report::Confirmed);
         Ok(())
     }
 
@@ -304,7 +304,7 @@ impl Policies {
         let by =
             user.map_or_else(|| "no guard was broken".to_owned(), |user| format!("by user {user}"));
         let detail = format!("change {number}: {by}");
-        tell(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
+        report(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
         Ok(())
     }
 
@@ -384,14 +384,14 @@ impl Policies {
             .as_ref()
             .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
         (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
-        self.tell_change(&state.deployment.name, &entry);
+        self.report_change(&state.deployment.name, &entry);
         self.send(ForwarderRequest::Alarms(Box::new(alarms)));
-        self.tell_keeper(Report::Changed(Box::new(entry)));
+        self.report_to_keeper(Report::Changed(Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
     }
 
-    fn tell_change(&self, name: &str, entry: &Entry) {
+    fn report_change(&self, name: &str, entry: &Entry) {
         let Entry { number, reason, what, .. } = entry;
         let by = entry.user.map(|user| format!(" by user {user}")).unwrap_or_default();
         let why = if reason.is_empty() { String::new() } else { format!(", because: {reason}") };
@@ -400,7 +400,7 @@ impl Policies {
             _ => Kind::PolicyChanged,
         };
         let detail = format!("change {number}{by} ({}): {what}{why}", entry.origin.word());
-        tell(&self.reporter, kind, name, &detail);
+        report(&self.reporter, kind, name, &detail);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records of the link for clients of the control socket: each is written by the thread of its
 //! client, straight to the connection.
 
-use super::tell::tell;
+use super::report::report;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,7 +75,7 @@ impl Recorder {
         let (history, reporter) = (Arc::clone(history), self.reporter.clone());
         let name = self.name.clone();
         let keep = move || {
-            history.keep(|end| tell(&reporter, Kind::RecordEnded, &name, end.name()));
+            history.keep(|end| report(&reporter, Kind::RecordEnded, &name, end.name()));
         };
         std::thread::Builder::new().name("ring".to_owned()).spawn(keep).map(drop)
     }
@@ -103,7 +103,7 @@ impl Recorder {
                 }
                 Err(error) => format!("its reader is gone: {error}"),
             };
-            tell(&recorder.reporter, Kind::RecordEnded, &recorder.name, &why);
+            report(&recorder.reporter, Kind::RecordEnded, &recorder.name, &why);
             Ok(())
         }))
     }

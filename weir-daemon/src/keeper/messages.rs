@@ -56,7 +56,8 @@ pub enum Command {
     /// after a SIGHUP. The forwarder asks for the files that it names.
     Texts(std::result::Result<Texts, String>),
     /// Something happened outside the forwarder, which its clients read there like its own events.
-    Told(Box<Event>),
+    #[serde(rename = "Told")]
+    Reported(Box<Event>),
 }
 
 /// The files that a forwarder reads, and the rights and priority with which it runs.

@@ -133,7 +133,7 @@ pub enum Action {
     /// End a companion, if it runs. Its end is not told.
     Stop(Companion),
     /// Tell a forwarder something. What one that has ended misses does not matter.
-    Tell(Pid, Order),
+    Send(Pid, Order),
     /// End a forwarder at once.
     Kill(Pid),
     /// End a forwarder at once, with a dump of its memory where the system keeps one.

@@ -172,7 +172,7 @@ impl Row {
         {
             self.stage = Stage::Due(due);
         }
-        self.tell_death(why, carrier)
+        self.report_death(why, carrier)
     }
 
     fn on_exit(&mut self, now: Instant, pid: Pid, why: String, carrier: Option<Pid>) -> Action {
@@ -181,7 +181,7 @@ impl Row {
             Err(refusal) => (Stage::Absent, refusal),
         };
         self.stage = stage;
-        self.tell_death(format!("process {pid}: {why}; {again}"), carrier)
+        self.report_death(format!("process {pid}: {why}; {again}"), carrier)
     }
 
     /// Starts it again if that is due.
@@ -208,7 +208,7 @@ impl Row {
     }
 
     /// Clients of the link are told of the end of reservations as well, through the forwarder.
-    fn tell_death(&self, detail: String, carrier: Option<Pid>) -> Action {
+    fn report_death(&self, detail: String, carrier: Option<Pid>) -> Action {
         let reader = carrier.filter(|_| self.companion == Companion::Reservations);
         Action::Journal(self.died, detail, reader)
     }

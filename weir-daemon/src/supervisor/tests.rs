@@ -504,7 +504,7 @@ fn a_gateway_that_died_is_started_again() {
 }
 
 #[test]
-fn reservations_that_died_are_started_again_and_clients_are_told() {
+fn reservations_that_died_are_started_again_and_clients_are_notified() {
     let check = |what: &str, script: &str| check(what, "", &(WITH_BOTH.to_owned() + script));
     check(
         "after a second, and the forwarder is introduced",

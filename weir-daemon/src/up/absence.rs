@@ -43,7 +43,7 @@ mod tests {
     use weir_control::protocol::{Query, Request};
 
     #[test]
-    fn every_client_is_told_that_no_forwarder_runs() {
+    fn every_client_gets_the_answer_that_no_forwarder_runs() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("x.sock");
         let listener = UnixListener::bind(&path).expect("it can be bound");

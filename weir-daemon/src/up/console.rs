@@ -9,7 +9,7 @@ use weir_policy::deployment::{self, Deployment};
 /// Prints what a keeper says.
 pub trait Console {
     /// Prints a note or a warning, which `event` says.
-    fn tell(&self, event: &str, text: &str);
+    fn report(&self, event: &str, text: &str);
 
     /// Prints that frames pass from now on.
     fn start(&self, start: &Start<'_>);

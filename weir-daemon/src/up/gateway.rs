@@ -131,7 +131,7 @@ impl Gateway {
     }
 
     /// Prints where it is.
-    pub fn tell_address(&self, console: &dyn Console) {
+    pub fn report_address(&self, console: &dyn Console) {
         let Some(Shown { plan, listeners: [_, Some(listener)], .. }) = &self.shown else { return };
         let is_tls = plan.page.as_ref().is_some_and(|page| page.certificate.is_some());
         let scheme = if is_tls { "https" } else { "http" };
@@ -140,7 +140,7 @@ impl Gateway {
             let text = format!(
                 "a page shows the link at {scheme}://{address}/; `weir view {name}` tells its token"
             );
-            console.tell("note", &text);
+            console.report("note", &text);
         }
     }
 

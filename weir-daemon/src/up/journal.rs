@@ -47,7 +47,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the log cannot be written, or the system gives no thread; then all is as before.
-    pub fn heed(&mut self, deployment: &Deployment) -> Result<(), String> {
+    pub fn follow(&mut self, deployment: &Deployment) -> Result<(), String> {
         let actions = Actions::new(&deployment.name, &deployment.alarms);
         let actions = actions.map_err(|error| error.to_string())?;
         let log = deployment.service.log.as_deref();
@@ -68,14 +68,14 @@ impl Journal {
     }
 
     /// Writes that something happened to the link now; returns the event, which may begin a fault.
-    pub fn tell(&mut self, kind: Kind, detail: &str) -> Event {
+    pub fn report(&mut self, kind: Kind, detail: &str) -> Event {
         let about = About { subject: &self.subject, detail, ..About::default() };
         let event = Event::now(kind, about);
         self.write(&event);
         event
     }
 
-    /// As [`Journal::tell`], of so many frames.
+    /// As [`Journal::report`], of so many frames.
     pub fn count(&mut self, kind: Kind, count: u64) {
         let about = About { subject: &self.subject, ..About::default() };
         self.write(&Event { count, ..Event::now(kind, about) });

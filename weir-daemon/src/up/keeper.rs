@@ -11,7 +11,7 @@ use super::gateway::Gateway;
 use super::journal::Journal;
 use super::reading::{self, Reading};
 use super::rsvp::Reservations;
-use super::running::{Heard, REPORTS_MAX, Running};
+use super::running::{REPORTS_MAX, Received, Running};
 use crate::events::write::PRINT_PATIENCE;
 use crate::keeper::found::Found;
 use crate::keeper::messages::{Command, Opening, Plan, Report};
@@ -236,10 +236,10 @@ impl Shell<'_> {
     fn listen(&mut self, index: usize) -> ControlFlow<Outcome> {
         // One that never ceases must not keep others, and signals, from being heard.
         for _ in 0..REPORTS_MAX {
-            let event = match self.forwarders[index].hear() {
-                Heard::Nothing => break,
-                Heard::Garbled(why) => Event::Garbled(self.forwarders[index].pid(), why),
-                Heard::Report(report) => {
+            let event = match self.forwarders[index].receive() {
+                Received::Nothing => break,
+                Received::Garbled(why) => Event::Garbled(self.forwarders[index].pid(), why),
+                Received::Report(report) => {
                     Event::Said(self.forwarders[index].pid(), self.receive(index, report))
                 }
             };
@@ -338,7 +338,7 @@ impl Shell<'_> {
             self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
         }
         let notes = claim.take_notes();
-        notes.iter().for_each(|note| self.keeper.console.tell("warning", note));
+        notes.iter().for_each(|note| self.keeper.console.report("warning", note));
         ControlFlow::Continue(())
     }
 }
@@ -355,38 +355,38 @@ impl Shell<'_> {
             }
             Action::Stop(Companion::Gateway) => gateway.stop(),
             Action::Stop(Companion::Reservations) => reservations.stop(),
-            Action::Tell(pid, order) => self.tell(pid, order),
+            Action::Send(pid, order) => self.send(pid, order),
             Action::Kill(pid) => self.forwarder(pid).process.kill(),
             Action::Abort(pid) => self.forwarder(pid).process.abort(),
             Action::ReturnToFormerFiles => self.return_to_former_files(),
             Action::DropFormerFiles => self.before = None,
             Action::GiveUpTrial(why) => {
                 if plan.history.give_up_trial(realtime_ns(), why) {
-                    journal.tell(Kind::RolledBack, why);
+                    journal.report(Kind::RolledBack, why);
                 }
             }
             Action::Introduce(pid) => {
                 self.keeper.reservations.introduce(self.forwarder(pid));
             }
             Action::Journal(kind, detail, reader) => {
-                let event = journal.tell(kind, &detail);
+                let event = journal.report(kind, &detail);
                 if let Some(pid) = reader {
-                    self.forwarder(pid).tell(&Command::Told(Box::new(event)));
+                    self.forwarder(pid).send(&Command::Reported(Box::new(event)));
                 }
             }
             Action::JournalFlushed(frames) => journal.count(Kind::Flushed, frames),
             Action::Begin(Fault::Death, detail) => {
-                self.death = Some(journal.tell(Kind::ForwarderDied, &detail));
+                self.death = Some(journal.report(Kind::ForwarderDied, &detail));
             }
             Action::Begin(Fault::Fallback, detail) => {
-                self.passing = Some(journal.tell(Kind::FallbackOpened, &detail));
+                self.passing = Some(journal.report(Kind::FallbackOpened, &detail));
             }
             Action::End(Fault::Death) => journal.end(&mut self.death),
             Action::End(Fault::Fallback) => journal.end(&mut self.passing),
-            Action::Warn(text) => console.tell("warning", &text),
-            Action::Note(text) => console.tell("note", &text),
+            Action::Warn(text) => console.report("warning", &text),
+            Action::Note(text) => console.report("note", &text),
             Action::Announce(pid) => self.announce(pid),
-            Action::AnnounceGateway => gateway.tell_address(*console),
+            Action::AnnounceGateway => gateway.report_address(*console),
             Action::PrintLast => {
                 // Nothing else waits now.
                 console.wait_at_most(LAST_PATIENCE);
@@ -460,7 +460,7 @@ impl Shell<'_> {
         Ok(Event::Started { pid, has_read })
     }
 
-    fn tell(&mut self, pid: Pid, order: Order) {
+    fn send(&mut self, pid: Pid, order: Order) {
         let command = match order {
             Order::Intake(is_open) => Command::Intake(is_open),
             Order::Drain(time) => Command::Drain(time),
@@ -468,7 +468,7 @@ impl Shell<'_> {
             Order::Mark => Command::Mark,
             Order::Texts => return self.give_texts(self.place(pid)),
         };
-        self.forwarder(pid).tell(&command);
+        self.forwarder(pid).send(&command);
     }
 
     fn place(&self, pid: Pid) -> usize {
@@ -490,7 +490,7 @@ impl Shell<'_> {
             self.forwarders[index].authority_server.files.follow(&texts.deployment);
         }
         let texts = texts.map_err(|why| format!("cannot read {}: {why}", path.display()));
-        self.forwarders[index].tell(&Command::Texts(texts));
+        self.forwarders[index].send(&Command::Texts(texts));
     }
 
     /// Reads the deployment anew, and has a forwarder read its policies.
@@ -592,7 +592,7 @@ impl Shell<'_> {
         let Keeper { claim, socket, journal, .. } = &mut self.keeper;
         let group = group(new.service.control_group.as_deref())?;
         claim.follow(new.service.on_exit).map_err(|error| error.to_string())?;
-        journal.heed(new)?;
+        journal.follow(new)?;
         socket.file.allow(group)
     }
 

@@ -34,7 +34,7 @@ pub struct Running {
 }
 
 /// The outcome of a look at a forwarder's channel.
-pub enum Heard {
+pub enum Received {
     /// Nothing more as yet, or for good.
     Nothing,
     /// This.
@@ -73,7 +73,7 @@ impl Running {
             let watched: Vec<_> = self.descriptors().collect();
             watch::readable(&watched, FOUND_INTERVAL).map_err(|error| error.to_string())?;
             let ended = self.process.ended();
-            if let Some(found) = self.hear_found(&mut failure) {
+            if let Some(found) = self.receive_found(&mut failure) {
                 return Ok(found);
             }
             if let Some(how) = ended {
@@ -89,19 +89,19 @@ impl Running {
 
     /// Serves it, and listens until it says what it found or nothing more as yet, to at most
     /// [`REPORTS_MAX`] reports; notes why it fails.
-    fn hear_found(&mut self, failure: &mut Option<String>) -> Option<Found> {
+    fn receive_found(&mut self, failure: &mut Option<String>) -> Option<Found> {
         let mut garbled = self.serve();
         let mut found = None;
         for _ in 0..REPORTS_MAX {
-            match self.hear() {
-                Heard::Nothing => break,
-                Heard::Report(Report::Read(read)) => {
+            match self.receive() {
+                Received::Nothing => break,
+                Received::Report(Report::Read(read)) => {
                     found = Some(*read);
                     break;
                 }
-                Heard::Report(Report::Failed(why)) => *failure = Some(why),
-                Heard::Report(_) => {}
-                Heard::Garbled(why) => garbled = Some(why),
+                Received::Report(Report::Failed(why)) => *failure = Some(why),
+                Received::Report(_) => {}
+                Received::Garbled(why) => garbled = Some(why),
             }
         }
         if let Some(why) = garbled {
@@ -209,21 +209,21 @@ impl Running {
     }
 
     /// Tells it something. What a forwarder that has ended misses does not matter.
-    pub fn tell(&self, command: &Command) {
+    pub fn send(&self, command: &Command) {
         let _ended = self.commands.send(command, &[]);
     }
 
     /// Returns the next thing that it says.
-    pub fn hear(&mut self) -> Heard {
+    pub fn receive(&mut self) -> Received {
         if self.is_silent {
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         match self.commands.receive::<Report>(Duration::ZERO) {
-            Ok(None) => Heard::Nothing,
-            Ok(Some((report, _none))) => Heard::Report(report.sanitise()),
+            Ok(None) => Received::Nothing,
+            Ok(Some((report, _none))) => Received::Report(report.sanitise()),
             Err(error) => {
                 self.is_silent = true;
-                garbled(&error).map_or(Heard::Nothing, Heard::Garbled)
+                garbled(&error).map_or(Received::Nothing, Received::Garbled)
             }
         }
     }

@@ -87,11 +87,11 @@ mod tests {
         let wakers = (0..2).map(|_| Arc::new(Waker::new().expect("there are descriptors")));
         let mut intake = IntakeOfAll::new(boards.clone(), wakers.collect());
         intake.patience = Duration::ZERO;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for step in steps.split(' ') {
             match step {
                 "open" | "close" => intake.set(step == "open"),
-                "?" => told.push(match intake.followed() {
+                "?" => reported.push(match intake.followed() {
                     Some(true) => "opened",
                     Some(false) => "closed",
                     None if intake.interval().is_some() => "soon",
@@ -105,7 +105,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(told.join(" "), expected, "{steps}");
+        assert_eq!(reported.join(" "), expected, "{steps}");
     }
 
     #[test]

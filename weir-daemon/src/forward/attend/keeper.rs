@@ -56,7 +56,7 @@ pub enum Order {
     /// Ask for sessions of reservations by this channel.
     Questions(Channel),
     /// Tell clients what happened elsewhere.
-    Told(Box<Event>),
+    Reported(Box<Event>),
     /// Go on without a keeper.
     Lost(Event),
 }
@@ -84,7 +84,7 @@ impl KeeperLink {
     }
 
     /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
-    pub fn tell(&self, report: &Report) -> bool {
+    pub fn send(&self, report: &Report) -> bool {
         self.is_kept && self.channel.send(report, &[]).is_ok()
     }
 
@@ -93,7 +93,7 @@ impl KeeperLink {
     pub fn handle(&mut self, at_ns: u64) -> Option<Order> {
         while self.is_kept {
             let (command, descriptors) = match self.channel.receive(Duration::ZERO) {
-                Ok(heard) => heard?,
+                Ok(received) => received?,
                 // It is gone, and the next one is as good as any.
                 Err(error) if error.cause.kind() == ErrorKind::InvalidData => return None,
                 Err(_) => return Some(Order::Lost(self.lose(at_ns))),
@@ -128,7 +128,7 @@ impl KeeperLink {
             Command::Reservations => {
                 Order::Questions(descriptors.into_iter().next().map(Channel::from)?)
             }
-            Command::Told(event) => Order::Told(event),
+            Command::Reported(event) => Order::Reported(event),
             // They are for a process that does not forward yet.
             Command::Read(_) | Command::Open(_) => return None,
         })
@@ -195,7 +195,7 @@ pub(super) mod tests {
     }
 
     /// Returns everything that the keeper was told.
-    pub fn heard(keeper: &Channel) -> Vec<Report> {
+    pub fn received(keeper: &Channel) -> Vec<Report> {
         let next = || keeper.receive::<Report>(Duration::ZERO).expect("it is a report");
         std::iter::from_fn(|| next().map(|(report, _)| report)).collect()
     }
@@ -225,7 +225,7 @@ pub(super) mod tests {
             (Command::Drain(drain), "Drain(3ms)"),
             (Command::Restarted(Err("x".to_owned())), "Restarted(Er"),
             (Command::Texts(Err("x".to_owned())), "Texts(Err(\"x"),
-            (Command::Told(Box::new(event)), "Told(Event {"),
+            (Command::Reported(Box::new(event)), "Reported(Event {"),
             (Command::Open(Box::default()), ""),
             (Command::Read(Box::default()), ""),
             (Command::Reservations, ""),
@@ -241,14 +241,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_keeper_that_ends_is_lost_once_and_what_it_said_is_heard_first() {
+    fn a_keeper_that_ends_is_lost_once_and_what_it_said_is_received_first() {
         let (mut link, keeper) = link();
         keeper.send(&Command::Mark, &[]).expect("the link is there");
         drop(keeper);
         assert_eq!(words(&mut link), ["Mark", "Lost(Event {"]);
         assert!(!link.is_kept() && link.descriptor().is_none());
         assert_eq!(link.kept_by.load(Ordering::Relaxed), 0);
-        assert!(words(&mut link).is_empty() && !link.tell(&Report::Beat));
+        assert!(words(&mut link).is_empty() && !link.send(&Report::Beat));
     }
 
     #[test]
@@ -261,7 +261,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_a_link_that_lost_its_keeper_takes_another_and_tells_it_all() {
+    fn only_a_link_that_lost_its_keeper_takes_another_and_reports_it_all() {
         let (mut link, keeper) = link();
         spare(&keeper);
         assert!(words(&mut link).is_empty());
@@ -273,9 +273,12 @@ pub(super) mod tests {
         assert_eq!(loss.map(|loss| (loss.kind, loss.at_ns)), Some((Kind::KeeperLost, 5)));
         let [_authority, commands]: [OwnedFd; 2] = ends.try_into().expect("two ends");
         let next = Channel::from(commands);
-        let told: Vec<_> = heard(&next).iter().map(|report| format!("{report:?}")).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("History(") && told[1].starts_with("Kept("), "{told:?}");
+        let reported: Vec<_> = received(&next).iter().map(|report| format!("{report:?}")).collect();
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(
+            reported[0].starts_with("History(") && reported[1].starts_with("Kept("),
+            "{reported:?}"
+        );
         // The next one is heard, and when it ends there are no channels for a third.
         next.send(&Command::Mark, &[]).expect("the link is there");
         assert_eq!(words(&mut link), ["Mark"]);

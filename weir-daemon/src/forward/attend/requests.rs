@@ -6,7 +6,7 @@ use super::keeper::KeeperLink;
 use crate::forward::control_listener::{ControlListener, ForwarderRequest};
 use crate::forward::policies::Policies;
 use crate::forward::questions::Questions;
-use crate::forward::tell::tell;
+use crate::forward::report::report;
 use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -70,12 +70,12 @@ impl Requests {
             }
             ForwarderRequest::ReadAnew(reply) => {
                 self.readers.push(reply);
-                keeper.tell(&Report::ReadAnew);
+                keeper.send(&Report::ReadAnew);
             }
-            ForwarderRequest::Report(report, told) => {
-                keeper.tell(&report);
+            ForwarderRequest::Report(report, reported) => {
+                keeper.send(&report);
                 // Nobody may wait.
-                let _unheard = told.send(());
+                let _unheard = reported.send(());
             }
             ForwarderRequest::Alarms(alarms) => health.watch(*alarms),
             ForwarderRequest::HandOver(reply) => {
@@ -98,7 +98,7 @@ impl Requests {
         }
         self.restarter = Some(reply.clone());
         self.policies.set_leaving(true);
-        keeper.tell(&Report::Restart);
+        keeper.send(&Report::Restart);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Requests {
         let work = move || policies.reload(read);
         if let Err(error) = std::thread::Builder::new().name("change".to_owned()).spawn(work) {
             let name = self.policies.name();
-            tell(&self.reporter, Kind::ReloadRefused, &name, &error.to_string());
+            report(&self.reporter, Kind::ReloadRefused, &name, &error.to_string());
         }
     }
 
@@ -175,7 +175,7 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keeper::tests::{heard, link, spare};
+    use super::super::keeper::tests::{link, received, spare};
     use super::*;
     use crate::forward::attend::health;
     use crate::forward::policies;
@@ -243,8 +243,8 @@ mod tests {
             }
         }
 
-        fn told(&self) -> Vec<String> {
-            let reports = self.other.as_ref().map(heard).unwrap_or_default();
+        fn reported(&self) -> Vec<String> {
+            let reports = self.other.as_ref().map(received).unwrap_or_default();
             reports.iter().map(|report| format!("{report:?}")).collect()
         }
     }
@@ -258,7 +258,7 @@ mod tests {
     fn one_restart_is_asked_for_at_a_time() {
         let mut world = World::new();
         let first = world.ask(ForwarderRequest::Restart);
-        assert_eq!(world.told(), ["Restart"]);
+        assert_eq!(world.reported(), ["Restart"]);
         assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("on its way"));
         assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
         world.requests.restarted(Err("the file is wrong".to_owned()));
@@ -273,7 +273,7 @@ mod tests {
         let mut world = World::new();
         let readers =
             [world.ask(ForwarderRequest::ReadAnew), world.ask(ForwarderRequest::ReadAnew)];
-        assert_eq!(world.told(), ["ReadAnew", "ReadAnew"]);
+        assert_eq!(world.reported(), ["ReadAnew", "ReadAnew"]);
         world.requests.take_texts(Ok(Texts::default()));
         for reader in readers {
             assert_eq!(reader.try_recv(), Ok(Ok(Texts::default())));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_keeper_that_ends_is_told() {
+    fn a_client_that_waits_for_a_keeper_that_ends_gets_an_answer() {
         let mut world = World::new();
         let (restart, reader) =
             (world.ask(ForwarderRequest::Restart), world.ask(ForwarderRequest::ReadAnew));
@@ -316,17 +316,17 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_is_told_before_the_client_goes_on() {
+    fn the_keeper_gets_a_report_before_the_client_goes_on() {
         let mut world = World::new();
-        let (told, done) = mpsc::channel();
+        let (reported, done) = mpsc::channel();
         world
             .sender
-            .send(ForwarderRequest::Report(Box::new(Report::Confirmed), told))
+            .send(ForwarderRequest::Report(Box::new(Report::Confirmed), reported))
             .expect("it is heard");
         assert_eq!(done.try_recv(), Err(TryRecvError::Empty));
         world.turn();
         assert_eq!(done.try_recv(), Ok(()));
-        assert_eq!(world.told(), ["Confirmed"]);
+        assert_eq!(world.reported(), ["Confirmed"]);
         assert!(
             refusal(&world.ask(ForwarderRequest::HandOver)).contains("its keeper, process 7, runs")
         );

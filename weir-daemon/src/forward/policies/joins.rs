@@ -102,9 +102,9 @@ impl Policies {
         changed.number = Some(number);
         if let Some(begun) = state.history.last().filter(|_| number == next) {
             // Once for all requests of the entry.
-            self.tell_change(&state.deployment.name, begun);
+            self.report_change(&state.deployment.name, begun);
         }
-        self.tell_keeper(Report::Joined(Box::new(joined), Box::new(entry)));
+        self.report_to_keeper(Report::Joined(Box::new(joined), Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it does it when it goes on".to_owned())
     }

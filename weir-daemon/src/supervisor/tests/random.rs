@@ -122,12 +122,12 @@ impl Walk {
         while let Some(action) = self.world.link.next_action() {
             match action {
                 Action::Ask(question) => self.answer(question),
-                Action::Tell(pid, Order::Intake(is_open)) => {
+                Action::Send(pid, Order::Intake(is_open)) => {
                     let process = self.processes.entry(pid.0).or_default();
                     process.due = Some(is_open);
                     process.takes = true;
                 }
-                Action::Tell(pid, Order::Drain(_)) | Action::Kill(pid) | Action::Abort(pid) => {
+                Action::Send(pid, Order::Drain(_)) | Action::Kill(pid) | Action::Abort(pid) => {
                     let process = self.processes.entry(pid.0).or_default();
                     (process.takes, process.ends) = (false, true);
                 }

@@ -34,7 +34,7 @@ pub struct World {
     gateway: Result<Followed, String>,
     reservations: Result<Followed, String>,
     /// The actions since they were taken last.
-    told: Vec<String>,
+    performed: Vec<String>,
 }
 
 /// How a forwarder reads its policies.
@@ -73,7 +73,7 @@ pub fn settings(words: &str) -> Settings {
 /// behind `=>`, what the supervisor then wants.
 pub fn check(what: &str, words: &str, script: &str) {
     let world = World::begin(words, None);
-    assert_eq!(world.told, ["start 1", "ports 1"], "{what}");
+    assert_eq!(world.performed, ["start 1", "ports 1"], "{what}");
     play(what, world, script);
 }
 
@@ -101,7 +101,7 @@ fn play(what: &str, mut world: World, script: &str) {
     for line in &script {
         let (event, _) = line.split_once("=>").unwrap_or((line, ""));
         if event.trim() != "begun" {
-            world.told.clear();
+            world.performed.clear();
         }
         world.step(event.trim());
         let wanted = world.take();
@@ -137,7 +137,7 @@ impl World {
             missing: Vec::new(),
             gateway: Ok(Followed::Unwanted),
             reservations: Ok(Followed::Unwanted),
-            told: Vec::new(),
+            performed: Vec::new(),
         }
     }
 
@@ -145,12 +145,12 @@ impl World {
         let mut world = Self::begin(words, None);
         world.step("ready 1");
         world.step("opened 1");
-        world.told.clear();
+        world.performed.clear();
         world
     }
 
     fn take(&mut self) -> String {
-        let mut wanted = std::mem::take(&mut self.told);
+        let mut wanted = std::mem::take(&mut self.performed);
         wanted.extend(self.link.outcome().map(|outcome| match outcome {
             Outcome::Stopped => "end: stopped".to_owned(),
             Outcome::Signal(signal) => format!("end: signal {signal}"),
@@ -236,7 +236,7 @@ impl World {
                 let answer = self.answer(question);
                 self.link.handle(self.now, answer);
             } else {
-                self.told.push(text(action));
+                self.performed.push(text(action));
             }
         }
         for pid in std::mem::take(&mut self.readers) {
@@ -245,15 +245,15 @@ impl World {
     }
 
     pub fn answer(&mut self, question: Question) -> Event {
-        let (told, answer) = match question {
+        let (performed, answer) = match question {
             Question::StartForwarder(edition) => {
                 let pid = Pid(self.next);
-                let told = match edition {
+                let performed = match edition {
                     Edition::InForce => format!("start {pid}"),
                     Edition::Anew if self.files.is_err() => "read".to_owned(),
                     Edition::Anew => format!("read; start installed {pid}"),
                 };
-                (told, self.start(edition))
+                (performed, self.start(edition))
             }
             Question::OpenPorts(pid) => {
                 let settings = match self.link.forwarder(pid).edition {
@@ -282,11 +282,11 @@ impl World {
             }
             Question::Fallback(is_open) => {
                 let set = self.fallback_fault.clone().map_or(Ok(()), Err);
-                let told = if is_open { "fallback open" } else { "fallback closed" };
-                (told.to_owned(), Event::FallbackSet(is_open, set))
+                let performed = if is_open { "fallback open" } else { "fallback closed" };
+                (performed.to_owned(), Event::FallbackSet(is_open, set))
             }
         };
-        self.told.push(told);
+        self.performed.push(performed);
         answer
     }
 
@@ -360,7 +360,7 @@ fn text(action: Action) -> String {
     match action {
         Action::Ask(question) => panic!("{question:?} is answered elsewhere"),
         Action::Stop(companion) => format!("stop {}", name(companion)),
-        Action::Tell(pid, order) => match order {
+        Action::Send(pid, order) => match order {
             Order::Intake(true) => format!("{pid} opens"),
             Order::Intake(false) => format!("{pid} closes"),
             Order::Drain(time) => format!("{pid} drains {time:?}"),
