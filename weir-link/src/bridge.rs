@@ -277,8 +277,8 @@ impl Bridge {
 
     /// Returns why ports of kind `auto` are of no better kind.
     pub fn notes(&self) -> Vec<String> {
-        let told = self.ports.iter().filter(|port| !port.why.is_empty());
-        told.map(|port| format!("{}: {}", port.port.interface(), port.why)).collect()
+        let reasons = self.ports.iter().filter(|port| !port.why.is_empty());
+        reasons.map(|port| format!("{}: {}", port.port.interface(), port.why)).collect()
     }
 
     /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop

@@ -20,7 +20,7 @@ use weir_trace::record::{self, Step};
 
 use super::{ChangeHandle, NotTaken, Offer};
 use crate::lane::join::{JoinRow, LaneJoins};
-use crate::status::{Shape, Tenant, told};
+use crate::status::{Shape, Tenant, inner_status};
 
 /// The classes that join and leave at one bridge. Afterwards it holds what was replaced.
 pub(crate) struct BridgeJoins {
@@ -128,7 +128,10 @@ fn tenant(seating: &Seating, plan: &LinkPlan, shape: &Shape) -> Tenant {
     let spec = plan.tree.leaf(seating.leaf);
     let rate = spec.params.rate("rate").map(|rate| rate.bits_per_second() as f64);
     let known = tenants.number_of(seating.leaf).filter(|_| seating.was_there);
-    Tenant { number: known.unwrap_or_else(|| tenants.next_number()), told: told(spec, rate) }
+    Tenant {
+        number: known.unwrap_or_else(|| tenants.next_number()),
+        status: inner_status(spec, rate),
+    }
 }
 
 impl Joins {
@@ -211,7 +214,7 @@ impl Joins {
 }
 
 /// Tells readers which policies are in force, after classes joined or left.
-pub fn tell_identities(deployment: &Deployment, ways: &[usize], handles: &[ChangeHandle]) {
+pub fn set_identities(deployment: &Deployment, ways: &[usize], handles: &[ChangeHandle]) {
     for (bridge, handle) in deployment.bridges.iter().zip(handles) {
         for (lane, way) in bridge.directions.iter().enumerate().filter(|row| ways.contains(row.1)) {
             let identity = deployment.directions[*way].policy.identity.to_string();

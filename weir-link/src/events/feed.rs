@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_every_event_or_is_told_how_many_it_missed() {
+    fn a_reader_gets_every_event_or_is_reported_how_many_it_missed() {
         let max = FEED_MAX as u64;
         check(0, 0, 10, 0, None);
         check(3, 0, 10, 0, Some((1, 3)));

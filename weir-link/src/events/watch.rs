@@ -82,7 +82,7 @@ impl Monitor {
     pub(crate) fn begin(&mut self, moment: Moment) {
         self.look_at_clock(moment);
         let reporter = &self.reporter;
-        self.limiter.tell_left_out(moment.wall_ns, &mut |event| reporter.push(event));
+        self.limiter.report_left_out(moment.wall_ns, &mut |event| reporter.push(event));
     }
 
     /// Looks at port number `index`.
@@ -104,7 +104,7 @@ impl Monitor {
     /// Ends the faults that are no states, and tells what was left out: nothing more follows.
     pub(crate) fn finish(&mut self, moment: Moment) {
         let reporter = &self.reporter;
-        self.limiter.tell_rest(moment.wall_ns, &mut |event| reporter.push(event));
+        self.limiter.report_rest(moment.wall_ns, &mut |event| reporter.push(event));
         let ports = self.ports.iter_mut().flat_map(PortWatch::faults);
         let lanes = self.lanes.iter_mut().flat_map(|lane| [&mut lane.behind, &mut lane.pool.fault]);
         let own = [&mut self.own.stall, &mut self.own.late];
@@ -125,7 +125,7 @@ impl Monitor {
         let detail = format!("{way} by {}", super::time::duration(step));
         let about = About { subject: "the wall clock", detail: &detail, ..About::default() };
         let mut once = Once { limiter: &mut self.limiter, reporter: &self.reporter, moment };
-        once.tell(Kind::ClockStepped, about);
+        once.report(Kind::ClockStepped, about);
     }
 }
 
@@ -137,7 +137,7 @@ struct Once<'a> {
 }
 
 impl Once<'_> {
-    fn tell(&mut self, kind: Kind, about: About<'_>) {
+    fn report(&mut self, kind: Kind, about: About<'_>) {
         if self.limiter.admits(self.moment.wall_ns, kind, about.subject) {
             self.reporter.push(Event::at(kind, self.moment.wall_ns, about));
         }
@@ -243,7 +243,7 @@ impl PortWatch {
         let is_new = self.known.as_ref().is_some_and(|known| known.is_new);
         let is_down = match reading.state {
             PortState::Down => true,
-            PortState::Gone => self.down.is_told(),
+            PortState::Gone => self.down.is_reported(),
             PortState::Up => false,
         };
         if is_gone || is_new && !is_down {
@@ -269,7 +269,7 @@ impl PortWatch {
         if known.interface != subject {
             let detail = std::mem::replace(&mut known.interface, subject.to_owned());
             if known.rebinds == rebinds {
-                once.tell(
+                once.report(
                     Kind::PortRenamed,
                     About { subject, detail: &detail, ..About::default() },
                 );
@@ -277,13 +277,13 @@ impl PortWatch {
         }
         // Where it was gone, its return says that already.
         if known.rebinds != rebinds && !was_new {
-            once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
+            once.report(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;
         if known.mtu != reading.mtu {
             let detail = format!("{} bytes; it was {}", reading.mtu, known.mtu);
             known.mtu = reading.mtu;
-            once.tell(Kind::MtuChanged, About { subject, detail: &detail, ..About::default() });
+            once.report(Kind::MtuChanged, About { subject, detail: &detail, ..About::default() });
         }
     }
 

@@ -67,12 +67,12 @@ impl History {
 
     /// Keeps what the loops do, until one of them ends; is told why it begins anew where it could
     /// not follow.
-    pub fn keep(&self, told: impl Fn(End)) {
+    pub fn keep(&self, report: impl Fn(End)) {
         loop {
             match self.follow() {
                 End::Stopped => return,
                 End::Snapshot => {}
-                end => told(end),
+                end => report(end),
             }
             self.lock().iter_mut().for_each(|kept| *kept = Kept::default());
             self.is_stale.store(false, Ordering::Relaxed);

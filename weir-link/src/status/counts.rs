@@ -321,9 +321,9 @@ impl Rows {
         };
         class.borrowed = bytes.map(loan).collect();
         if let Some(tenant) = &row.tenant {
-            let told = &tenant.told;
-            (class.share_bps, class.ceiling_bps) = (told.share_bps, told.ceiling_bps);
-            class.parameters = told.parameters.clone();
+            let status = &tenant.status;
+            (class.share_bps, class.ceiling_bps) = (status.share_bps, status.ceiling_bps);
+            class.parameters = status.parameters.clone();
         } else if let Some(leaf) = lane.shape.leaf(row.leaf) {
             (class.share_bps, class.ceiling_bps) = (leaf.share_bps, leaf.ceiling_bps);
             class.parameters = leaf.parameters.to_vec();
@@ -341,7 +341,7 @@ fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
     let age = lane.sojourn_max.get(row.leaf.index());
     ClassStatus {
         name: match &row.tenant {
-            Some(tenant) => tenant.told.name.clone(),
+            Some(tenant) => tenant.status.name.clone(),
             None => lane.leaves[row.leaf.index()].clone(),
         },
         sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),

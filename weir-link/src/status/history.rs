@@ -197,7 +197,7 @@ impl Past {
                 ..Recent::default()
             };
             if has_delays {
-                self.delays[number].tell(second, &mut scratch, &mut recent);
+                self.delays[number].fill(second, &mut scratch, &mut recent);
             }
             let lent = |depth: usize| {
                 let bytes = now.borrowed[depth].saturating_sub(last.borrowed[depth]);
@@ -299,7 +299,7 @@ impl Tally {
 
 impl Delays {
     /// Adds to `recent` what is known of delays.
-    fn tell(&self, second: Duration, scratch: &mut Histogram, recent: &mut Recent) {
+    fn fill(&self, second: Duration, scratch: &mut Histogram, recent: &mut Recent) {
         scratch.clear();
         self.seconds.iter().for_each(|second| scratch.merge_sparse(second));
         let waited = self.seconds.back().map_or(0, Sparse::sum_ns);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_tell_of_their_time_and_of_no_other() {
+    fn windows_cover_their_time_and_no_other() {
         let (labels, mut past, mut delays) = (labels(), Past::default(), Histogram::new());
         let mut sent = 0;
         // 100 seconds of 1000 packets with 1 ms each, then 20 of 3000 with 4 ms.

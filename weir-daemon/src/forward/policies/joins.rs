@@ -11,7 +11,7 @@ use std::time::Instant;
 use weir_control::protocol::{Answer, Changed, Request, Tables};
 use weir_host::wait::realtime_ns;
 use weir_link::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
-use weir_link::change::join::{Joins, tell_identities};
+use weir_link::change::join::{Joins, set_identities};
 use weir_link::status::{Rows, Status};
 use weir_policy::policy::{Seating, Wish};
 use weir_trace::record;
@@ -157,7 +157,7 @@ impl State {
                 }
             }
         }
-        tell_identities(&self.deployment, &wanted.ways, &self.handles);
+        set_identities(&self.deployment, &wanted.ways, &self.handles);
         self.texts.follow(joined);
     }
 }

@@ -52,8 +52,8 @@ impl Bridge {
     pub fn with(opened: Opened, policy: WaitPolicy) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let (stopped, told) = (Arc::clone(&stop), Arc::clone(&seen));
-        let thread = thread::spawn(move || forward(opened, policy, (&stopped, &told)));
+        let (stopped, noted) = (Arc::clone(&stop), Arc::clone(&seen));
+        let thread = thread::spawn(move || forward(opened, policy, (&stopped, &noted)));
         Self { stop, seen, thread }
     }
 
