@@ -103,7 +103,7 @@ impl Prepared {
             let site = Site::Web(Arc::clone(&at.0));
             let api = Api::new(&plan.name, Arc::clone(&contact), site);
             let (refused, refusals) = mpsc::channel(REFUSALS_MAX);
-            runtime.spawn(tell_refusals(Arc::clone(&contact), refusals));
+            runtime.spawn(report_refusals(Arc::clone(&contact), refusals));
             let endpoint = endpoint(at, api.router(), API_CLIENTS_MAX).map_err(text)?;
             endpoints.push(Endpoint { refused: Some(refused), ..endpoint });
         }
@@ -129,7 +129,7 @@ fn endpoint(
 }
 
 /// Tells the link which clients of its API were refused here: it tells of them in events.
-async fn tell_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
+async fn report_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
     while let Some((cause, text)) = refusals.recv().await {
         let contact = Arc::clone(&contact);
         // A link that does not answer has no event of it.

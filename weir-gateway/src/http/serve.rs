@@ -143,7 +143,7 @@ async fn accept(endpoint: Endpoint, mut ending: watch::Receiver<bool>) {
 /// Tells a client that there are too many; one of TLS is turned away without a word.
 async fn turn_away(endpoint: &Endpoint, socket: TcpStream, talk: Arc<Talk>) {
     let text = format!("{} clients are connected already; try again", endpoint.clients_max);
-    endpoint.tell((Cause::Busy, text.clone()));
+    endpoint.report((Cause::Busy, text.clone()));
     let mut first = [0];
     let peeked = socket.peek(&mut first).await;
     if peeked.is_ok_and(|count| count > 0) && first[0].is_ascii_uppercase() {
@@ -178,11 +178,11 @@ async fn attend(endpoint: &Endpoint, socket: TcpStream, talk: Arc<Talk>) {
     if let Err(error) = ended {
         talk.refuse(Cause::NotRead, &format!("the answer was not read: {error}"));
     }
-    talk.refusal().into_iter().for_each(|refusal| endpoint.tell(refusal));
+    talk.refusal().into_iter().for_each(|refusal| endpoint.report(refusal));
 }
 
 impl Endpoint {
-    fn tell(&self, refusal: Refusal) {
+    fn report(&self, refusal: Refusal) {
         // Who makes more of them than are told is told of already.
         self.refused.iter().for_each(|refused| drop(refused.try_send(refusal.clone())));
     }

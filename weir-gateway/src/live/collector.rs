@@ -150,7 +150,7 @@ impl Work {
         if is_frame {
             self.add_frame(&tally);
         }
-        self.tell(tally, is_read);
+        self.send(tally, is_read);
         self.read_events()
     }
 
@@ -208,7 +208,7 @@ impl Work {
     }
 
     /// Tells viewers what happened in the second before now.
-    fn tell(&mut self, now: Tally, is_read: bool) {
+    fn send(&mut self, now: Tally, is_read: bool) {
         let is_old = |one: &Tally| one.seconds_to(&now).is_none_or(|seconds| seconds > WINDOW);
         while self.tallies.front().is_some_and(is_old) {
             self.tallies.pop_front();
