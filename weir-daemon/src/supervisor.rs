@@ -215,7 +215,7 @@ impl Supervisor {
             Event::Signal(Asked::HangUp) => self.hang_up(),
             Event::Signal(Asked::Mark) => self.mark(),
             Event::Signal(Asked::Stop(signal)) => self.on_stop_asked(now, signal),
-            Event::Look => self.look(),
+            Event::Poll => self.poll(),
             Event::Tick { heard } => self.on_tick(now, heard),
             Event::Companion(companion, event) => self.on_companion(now, companion, event),
             Event::Happened(kind, detail) => {
@@ -634,7 +634,7 @@ impl Supervisor {
 
 /// Time.
 impl Supervisor {
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if self.state == State::AwaitingPorts {
             self.look_for_ports("interfaces were missing".to_owned(), true);
         }

@@ -183,7 +183,7 @@ pub struct Bridge {
     started: Instant,
     /// When this turn should have begun.
     expected: Instant,
-    looked: Instant,
+    upkept: Instant,
     refreshed: Instant,
     stalls: u64,
     /// Whether the time before the next turn is none in which frames waited for the loop: it is the
@@ -250,7 +250,7 @@ impl Bridge {
             cpu: config.cpu,
             started: now,
             expected: now,
-            looked: now,
+            upkept: now,
             refreshed: now,
             stalls: 0,
             is_beginning: true,
@@ -307,11 +307,11 @@ impl Bridge {
                 Taps::add(&mut self.taps, new, &mut self.lanes);
             }
             let worked = self.turn(Instant::from_nanos(now));
-            if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
-                self.looked = Instant::from_nanos(now);
-                publisher.look(self.looked, self, board);
-                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.looked));
-                if self.look_after_ports(Instant::from_nanos(now), &waiter) {
+            if !worked || self.is_upkeep_due(Instant::from_nanos(now), &publisher) {
+                self.upkept = Instant::from_nanos(now);
+                publisher.publish(self.upkept, self, board);
+                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.upkept));
+                if self.refresh_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
                 }
@@ -322,8 +322,8 @@ impl Bridge {
                 self.busy_ns += now - began;
                 continue;
             }
-            let look = publisher.deadline().map(Instant::as_nanos);
-            let deadline = self.deadline(now).into_iter().chain(look).min();
+            let upkeep = publisher.deadline().map(Instant::as_nanos);
+            let deadline = self.deadline(now).into_iter().chain(upkeep).min();
             let wakes = waiter.wakes_at(now, deadline);
             self.expected = Instant::from_nanos(wakes);
             let began = now;
@@ -336,15 +336,15 @@ impl Bridge {
                 self.polling_ns += now - began;
             }
         }
-        self.finish_looking();
+        self.finish_observing();
         publisher.end(Instant::from_nanos(now), self, board);
         Ok(())
     }
 
     /// Returns whether readers and ports must be looked after although frames never cease.
-    fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
+    fn is_upkeep_due(&self, now: Instant, publisher: &Publisher) -> bool {
         let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
-        is_due || now.since(self.looked) >= LOOK_INTERVAL
+        is_due || now.since(self.upkept) >= LOOK_INTERVAL
     }
 
     /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest
@@ -531,7 +531,7 @@ impl Bridge {
 
     /// Checks whether an interface disappeared, came back or changed; returns whether descriptors
     /// may have changed.
-    fn look_after_ports(&mut self, now: Instant, waiter: &Waiter) -> bool {
+    fn refresh_ports(&mut self, now: Instant, waiter: &Waiter) -> bool {
         if now.since(self.refreshed) < REFRESH_INTERVAL && !waiter.has_failed() {
             return false;
         }
@@ -547,7 +547,7 @@ impl Bridge {
                 changed = true;
             }
         }
-        self.look_for_faults(now, changed);
+        self.observe_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();

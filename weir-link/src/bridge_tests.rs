@@ -304,7 +304,7 @@ fn copying_counts_for_readers_takes_no_memory() {
         board.request_mark();
         let before = allocations();
         let now = Instant::from_nanos(scene.start + step * 2_000_000 + 100_000);
-        publisher.look(now, &mut scene.bridge, &board);
+        publisher.publish(now, &mut scene.bridge, &board);
         assert_eq!(allocations(), before, "step {step}");
     }
     let status = board.latest().expect("counts were published");

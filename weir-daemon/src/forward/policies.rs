@@ -86,7 +86,7 @@ impl Trial {
         if self.is_returning {
             return false;
         }
-        let Some(broken) = self.guards.look().filter(|_| self.why.is_none()) else {
+        let Some(broken) = self.guards.check().filter(|_| self.why.is_none()) else {
             return self.until <= now;
         };
         self.why = Some(format!("guard {}", broken.text));
@@ -178,7 +178,7 @@ impl Policies {
 
     /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is
     /// done on another thread. Call it a few times a second.
-    pub fn look(self: &Arc<Self>, now: Instant) {
+    pub fn check_trial(self: &Arc<Self>, now: Instant) {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -66,8 +66,8 @@ pub enum Event {
     Companion(Companion, CompanionEvent),
     /// A signal came.
     Signal(Asked),
-    /// It is time to look at what changes slowly; comes about twice a second.
-    Look,
+    /// It is time to poll what changes slowly; comes about twice a second.
+    Poll,
     /// Everything that waited was told, the last event of each turn. Every forwarder was listened
     /// to after `heard`: how long the shell was busy since then is no silence of theirs.
     Tick {

@@ -62,7 +62,7 @@ impl Journal {
     }
 
     /// Writes what failed of that; call it now and then.
-    pub fn look(&mut self) {
+    pub fn write_failures(&mut self) {
         let failures: Vec<_> = self.actions.failures().collect();
         failures.iter().for_each(|event| self.write(event));
     }

@@ -108,7 +108,7 @@ impl Keeper<'_> {
             supervisor: Supervisor::begin(now, Settings::of(&self.deployment), pid),
             keeper: self,
             forwarders: orphan.into_iter().collect(),
-            looked: now,
+            polled: now,
             last: None,
             death: None,
             passing: None,
@@ -135,8 +135,8 @@ struct Shell<'a> {
     supervisor: Supervisor,
     /// The oldest first.
     forwarders: Vec<Running>,
-    /// When the interfaces were looked at.
-    looked: Instant,
+    /// When the interfaces were polled last.
+    polled: Instant,
     last: Option<Status>,
     /// The death of a forwarder, until another one forwards.
     death: Option<events::Event>,
@@ -209,9 +209,9 @@ impl Shell<'_> {
         }
         let now = Instant::now();
         self.keeper.service.beat(now);
-        if now.duration_since(self.looked) >= LOOK_INTERVAL {
-            self.looked = now;
-            self.look()?;
+        if now.duration_since(self.polled) >= LOOK_INTERVAL {
+            self.polled = now;
+            self.poll()?;
         }
         self.handle(Event::Tick { heard })
     }
@@ -329,9 +329,9 @@ impl Shell<'_> {
     }
 
     /// Does what is due now and then.
-    fn look(&mut self) -> ControlFlow<Outcome> {
-        self.keeper.journal.look();
-        self.handle(Event::Look)?;
+    fn poll(&mut self) -> ControlFlow<Outcome> {
+        self.keeper.journal.write_failures();
+        self.handle(Event::Poll)?;
         let claim = &mut self.keeper.claim;
         if claim.refresh() {
             // One that cannot hold it will be replaced by a keeper's next restart.

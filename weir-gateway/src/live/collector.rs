@@ -119,7 +119,7 @@ impl Work {
                 let next = frame_due + Duration::from_millis(STEP_MS.into());
                 frame_due = if next > now { next } else { now + FRAME };
             }
-            if let Err(why) = self.look(is_frame) {
+            if let Err(why) = self.poll(is_frame) {
                 self.lose(&why);
             }
             if self.shared.feed.is_read() {
@@ -134,7 +134,7 @@ impl Work {
     }
 
     /// Asks the link, and tells viewers.
-    fn look(&mut self, is_frame: bool) -> Result<(), String> {
+    fn poll(&mut self, is_frame: bool) -> Result<(), String> {
         let is_read = self.shared.feed.is_read();
         if !is_frame && !is_read {
             return Ok(());

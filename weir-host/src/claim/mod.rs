@@ -111,7 +111,7 @@ pub struct Prospect {
 ///
 /// # Errors
 /// When the network of this thread's namespace cannot be read.
-pub fn look(config: &ClaimConfig<'_>) -> Result<Vec<Prospect>> {
+pub fn prospects(config: &ClaimConfig<'_>) -> Result<Vec<Prospect>> {
     let network = Network::read(&mut Netlink::open()?)?;
     let found = |port: &ClaimPort<'_>| network.named(port.interface);
     let ports: Vec<_> =

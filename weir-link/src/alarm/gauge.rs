@@ -75,7 +75,7 @@ impl Gauged {
     }
 
     /// Looks at the leaves; `backlog` returns how many bytes wait, and `counts` everything.
-    pub fn look(
+    pub fn sample(
         &mut self,
         now: Instant,
         backlog: impl Fn(usize, LeafId) -> u64,

@@ -74,7 +74,7 @@ impl Facts {
         });
         let (take, on_exit) = (wanted.take, OnExit::Closed);
         let config = ClaimConfig { deployment: "", take, on_exit, ports: ports.collect() };
-        let prospects = claim::look(&config).unwrap_or_default();
+        let prospects = claim::prospects(&config).unwrap_or_default();
         for (facts, prospect) in interfaces.iter_mut().zip(prospects) {
             facts.prospect = prospect;
         }

@@ -57,7 +57,7 @@ pub struct Finding {
 /// A check: its name, and the function that looks.
 struct Check<F> {
     name: &'static str,
-    look: F,
+    run: F,
 }
 
 /// The needs of a deployment. Without a deployment nothing is required: a lack is then a note or a
@@ -173,7 +173,7 @@ impl Finding {
 pub fn examine(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in host::CHECKS {
-        let found = (check.look)(facts, wanted).into_iter();
+        let found = (check.run)(facts, wanted).into_iter();
         findings.extend(found.map(|finding| Finding { check: check.name, ..finding }));
     }
     for (port, interface) in wanted.ports.iter().zip(&facts.interfaces) {
@@ -184,7 +184,7 @@ pub fn examine(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
                 interface: Some(port.interface.clone()),
                 ..finding
             };
-            findings.extend((check.look)(&subject).into_iter().map(about));
+            findings.extend((check.run)(&subject).into_iter().map(about));
         }
     }
     findings

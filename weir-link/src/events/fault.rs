@@ -41,14 +41,14 @@ impl Moment {
 
 /// One observation of a condition.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     /// Since when the condition holds, if it does.
     pub since: Option<Instant>,
     /// The total cost of the condition since the start, such as frames lost.
     pub total: u64,
 }
 
-impl Look {
+impl Observation {
     /// A look at a state, which may have begun just now.
     pub(crate) fn state(moment: Moment, holds: bool, total: u64) -> Self {
         Self { since: holds.then_some(moment.now), total }
@@ -113,15 +113,15 @@ impl Fault {
     }
 
     /// Takes a look into account, and tells what it shows.
-    pub(crate) fn look(
+    pub(crate) fn observe(
         &mut self,
         moment: Moment,
-        look: Look,
+        observation: Observation,
         about: About<'_>,
         reporter: &Reporter,
     ) {
-        match (&mut self.phase, look.since) {
-            (Phase::Absent, None) => self.base = look.total,
+        match (&mut self.phase, observation.since) {
+            (Phase::Absent, None) => self.base = observation.total,
             (Phase::Absent, Some(since)) => {
                 self.phase = Phase::Held { since };
                 self.begin_if_due(moment, about, reporter);
@@ -131,11 +131,11 @@ impl Fault {
                 let since = *since;
                 self.begin(moment, since, about, reporter);
                 self.clear(moment);
-                self.end_if_due(moment, look.total, about, reporter);
+                self.end_if_due(moment, observation.total, about, reporter);
             }
             (Phase::Held { .. }, None) => {
                 self.phase = Phase::Absent;
-                self.base = look.total;
+                self.base = observation.total;
             }
             (Phase::Reported(reported), Some(_)) => {
                 let calm = self.manner.calm;
@@ -145,11 +145,11 @@ impl Fault {
             }
             (Phase::Reported(_), None) => {
                 self.clear(moment);
-                self.end_if_due(moment, look.total, about, reporter);
+                self.end_if_due(moment, observation.total, about, reporter);
             }
         }
         if let Phase::Reported(reported) = &mut self.phase {
-            reported.total = look.total;
+            reported.total = observation.total;
         }
     }
 

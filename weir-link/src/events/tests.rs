@@ -125,7 +125,7 @@ fn play(changes: &[(u64, Change)], end: u64, each: impl Fn(&mut World)) -> Vec<E
         let changed = due.map(|(_, change)| change(&mut world)).count() > 0;
         if changed || at % 100 == 0 {
             each(&mut world);
-            look(&mut monitor, &world, at);
+            observe(&mut monitor, &world, at);
             log.take(|event| reported.push(event));
         }
     }
@@ -139,7 +139,7 @@ fn moment(world: &World, at_ms: u64) -> Moment {
     Moment { now, wall_ns: (world.wall_ahead_ms + at_ms) * 1_000_000 }
 }
 
-fn look(monitor: &mut Monitor, world: &World, at_ms: u64) {
+fn observe(monitor: &mut Monitor, world: &World, at_ms: u64) {
     let moment = moment(world, at_ms);
     monitor.begin(moment);
     let World { interface, state, mtu, counters, no_copy, is_blocked, busy, .. } = world;

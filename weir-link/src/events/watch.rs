@@ -7,7 +7,7 @@
 use weir_core::units::{Duration, Instant};
 
 pub(crate) use super::fault::Moment;
-use super::fault::{Fault, Look, Manner};
+use super::fault::{Fault, Manner, Observation};
 use super::{About, Event, Kind, Limiter, Reporter};
 use crate::port::{PortCounters, PortState, RINGS_MAX};
 
@@ -80,7 +80,7 @@ impl Monitor {
 
     /// Begins a look: compares the clocks, and tells what was left out.
     pub(crate) fn begin(&mut self, moment: Moment) {
-        self.look_at_clock(moment);
+        self.observe_clock(moment);
         let reporter = &self.reporter;
         self.limiter.report_left_out(moment.wall_ns, &mut |event| reporter.push(event));
     }
@@ -88,17 +88,17 @@ impl Monitor {
     /// Looks at port number `index`.
     pub(crate) fn port(&mut self, index: usize, moment: Moment, reading: &PortReading<'_>) {
         let once = Once { limiter: &mut self.limiter, reporter: &self.reporter, moment };
-        self.ports[index].look(once, reading);
+        self.ports[index].observe(once, reading);
     }
 
     /// Looks at lane number `index`.
     pub(crate) fn lane(&mut self, index: usize, moment: Moment, reading: &LaneReading<'_>) {
-        self.lanes[index].look(moment, reading, &self.reporter);
+        self.lanes[index].observe(moment, reading, &self.reporter);
     }
 
     /// Looks at the loop.
     pub(crate) fn own(&mut self, moment: Moment, reading: &LoopReading) {
-        self.own.look(moment, reading, &self.reporter);
+        self.own.observe(moment, reading, &self.reporter);
     }
 
     /// Ends the faults that are no states, and tells what was left out: nothing more follows.
@@ -113,7 +113,7 @@ impl Monitor {
         }
     }
 
-    fn look_at_clock(&mut self, moment: Moment) {
+    fn observe_clock(&mut self, moment: Moment) {
         let Some(before) = self.clock.replace(moment) else { return };
         let passed = moment.now.since(before.now).as_nanos();
         let expected = before.wall_ns.saturating_add(passed);
@@ -156,9 +156,9 @@ impl Growing {
         Self { fault: Fault::new(manner), seen: 0 }
     }
 
-    fn look(&mut self, moment: Moment, total: u64, about: About<'_>, reporter: &Reporter) {
+    fn observe(&mut self, moment: Moment, total: u64, about: About<'_>, reporter: &Reporter) {
         let grew = total > std::mem::replace(&mut self.seen, total);
-        self.fault.look(moment, Look::state(moment, grew, total), about, reporter);
+        self.fault.observe(moment, Observation::state(moment, grew, total), about, reporter);
     }
 }
 
@@ -215,31 +215,31 @@ impl PortWatch {
         [&mut self.down, &mut self.gone, &mut self.busy].into_iter().chain(counted)
     }
 
-    fn look(&mut self, mut once: Once<'_>, reading: &PortReading<'_>) {
-        self.look_at_state(&once, reading);
-        self.look_at_name(&mut once, reading);
+    fn observe(&mut self, mut once: Once<'_>, reading: &PortReading<'_>) {
+        self.observe_state(&once, reading);
+        self.observe_name(&mut once, reading);
         let (moment, reporter) = (once.moment, once.reporter);
-        self.look_at_sending(moment, reading, reporter);
+        self.observe_sending(moment, reading, reporter);
         let counters = reading.counters;
         let about = About { subject: reading.interface, ..About::default() };
         let too_long = counters.truncated + counters.oversize + counters.send_too_long;
-        self.too_long.look(moment, too_long, about, reporter);
-        self.pool.look(moment, counters.pool_exhausted + reading.no_copy, about, reporter);
+        self.too_long.observe(moment, too_long, about, reporter);
+        self.pool.observe(moment, counters.pool_exhausted + reading.no_copy, about, reporter);
         for (ring, (growing, (detail, class))) in
             self.rings.iter_mut().zip(&self.ring_names).enumerate().take(RINGS_MAX)
         {
             let about = About { detail, class, ..about };
-            growing.look(moment, counters.ring_overruns[ring], about, reporter);
+            growing.observe(moment, counters.ring_overruns[ring], about, reporter);
         }
     }
 
     /// An interface that is removed is down first. One that comes back may need a moment until it
     /// is up, which is no fault of its own.
-    fn look_at_state(&mut self, once: &Once<'_>, reading: &PortReading<'_>) {
+    fn observe_state(&mut self, once: &Once<'_>, reading: &PortReading<'_>) {
         let (moment, lost) = (once.moment, reading.counters.send_no_link);
         let about = About { subject: reading.interface, ..About::default() };
         let is_gone = reading.state == PortState::Gone;
-        self.gone.look(moment, Look::state(moment, is_gone, lost), about, once.reporter);
+        self.gone.observe(moment, Observation::state(moment, is_gone, lost), about, once.reporter);
         let is_new = self.known.as_ref().is_some_and(|known| known.is_new);
         let is_down = match reading.state {
             PortState::Down => true,
@@ -249,10 +249,10 @@ impl PortWatch {
         if is_gone || is_new && !is_down {
             self.down.dismiss();
         }
-        self.down.look(moment, Look::state(moment, is_down, lost), about, once.reporter);
+        self.down.observe(moment, Observation::state(moment, is_down, lost), about, once.reporter);
     }
 
-    fn look_at_name(&mut self, once: &mut Once<'_>, reading: &PortReading<'_>) {
+    fn observe_name(&mut self, once: &mut Once<'_>, reading: &PortReading<'_>) {
         let is_gone = reading.state == PortState::Gone;
         let rebinds = reading.counters.rebinds;
         let Some(known) = &mut self.known else {
@@ -288,7 +288,7 @@ impl PortWatch {
     }
 
     /// A port is busy if it refused frames, or if frames wait and it took none for a while.
-    fn look_at_sending(&mut self, moment: Moment, reading: &PortReading<'_>, reporter: &Reporter) {
+    fn observe_sending(&mut self, moment: Moment, reading: &PortReading<'_>, reporter: &Reporter) {
         let (sent, lost) = (reading.counters.sent, reading.busy + reading.counters.send_refused);
         let refused = lost > std::mem::replace(&mut self.busy_lost, lost);
         self.blocked = match self.blocked {
@@ -298,9 +298,10 @@ impl PortWatch {
         };
         let blocked = self.blocked.map(|(since, _)| since);
         let blocked = blocked.filter(|since| moment.now.since(*since) >= BLOCKED_MIN);
-        let look = Look { since: blocked.or(refused.then_some(moment.now)), total: lost };
+        let observation =
+            Observation { since: blocked.or(refused.then_some(moment.now)), total: lost };
         let about = About { subject: reading.interface, ..About::default() };
-        self.busy.look(moment, look, about, reporter);
+        self.busy.observe(moment, observation, about, reporter);
     }
 }
 
@@ -315,10 +316,15 @@ impl LaneWatch {
         Self { behind: Fault::new(BEHIND), pool: Growing::new(POOL) }
     }
 
-    fn look(&mut self, moment: Moment, reading: &LaneReading<'_>, reporter: &Reporter) {
+    fn observe(&mut self, moment: Moment, reading: &LaneReading<'_>, reporter: &Reporter) {
         let about = About { subject: reading.name, ..About::default() };
-        self.behind.look(moment, Look::state(moment, reading.is_behind, 0), about, reporter);
-        self.pool.look(moment, reading.pool, about, reporter);
+        self.behind.observe(
+            moment,
+            Observation::state(moment, reading.is_behind, 0),
+            about,
+            reporter,
+        );
+        self.pool.observe(moment, reading.pool, about, reporter);
     }
 }
 
@@ -337,19 +343,19 @@ impl LoopWatch {
         Self { name, stall: Fault::new(STALL), stalls: 0, late: Fault::new(LATE), judged: None }
     }
 
-    fn look(&mut self, moment: Moment, reading: &LoopReading, reporter: &Reporter) {
+    fn observe(&mut self, moment: Moment, reading: &LoopReading, reporter: &Reporter) {
         let has_stalled = reading.stalls > self.stalls;
         self.stalls = reading.stalls;
         let since = has_stalled.then(|| moment.now.before(reading.stalled));
-        let look = Look { since, total: reading.stale };
+        let observation = Observation { since, total: reading.stale };
         let detail = since.map(|_| super::time::duration(reading.stalled.as_nanos()));
         let detail = detail.unwrap_or_default();
         let about = About { subject: &self.name, detail: &detail, ..About::default() };
-        self.stall.look(moment, look, about, reporter);
-        self.look_at_lateness(moment, reading.late, reporter);
+        self.stall.observe(moment, observation, about, reporter);
+        self.observe_lateness(moment, reading.late, reporter);
     }
 
-    fn look_at_lateness(&mut self, moment: Moment, late: Duration, reporter: &Reporter) {
+    fn observe_lateness(&mut self, moment: Moment, late: Duration, reporter: &Reporter) {
         let (since, before) = *self.judged.get_or_insert((moment.now, late));
         let passed = moment.now.since(since).as_nanos();
         if passed < LATE_WINDOW.as_nanos() {
@@ -360,7 +366,7 @@ impl LoopWatch {
         let is_late = share >= LATE_PERCENT;
         let detail = if is_late { format!("{share} % of the time") } else { String::new() };
         let about = About { subject: &self.name, detail: &detail, ..About::default() };
-        self.late.look(moment, Look::state(moment, is_late, 0), about, reporter);
+        self.late.observe(moment, Observation::state(moment, is_late, 0), about, reporter);
     }
 }
 

@@ -124,7 +124,7 @@ impl AfPacket {
         Ok((port, parcel.rest()))
     }
 
-    fn look(&mut self) -> io::Result<PortState> {
+    fn follow_interface(&mut self) -> io::Result<PortState> {
         let index = self.interface.find(self.index, &self.config.interface)?;
         if index != self.index || !self.is_bound() {
             // Until it is bound the next refresh tries again.
@@ -349,7 +349,7 @@ impl Port for AfPacket {
             let _pending: io::Result<c_int> =
                 socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         }
-        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 

@@ -225,7 +225,7 @@ impl AfXdp {
             keyword,
             interface,
         };
-        port.state = port.look().unwrap_or(PortState::Gone);
+        port.state = port.follow_interface().unwrap_or(PortState::Gone);
         Ok(port)
     }
 
@@ -339,7 +339,7 @@ impl AfXdp {
     }
 
     /// Follows the interface: another name, another interface of the same name, another MTU.
-    fn look(&mut self) -> io::Result<PortState> {
+    fn follow_interface(&mut self) -> io::Result<PortState> {
         let is_here = self.index != 0 && self.interface.follow(self.index).is_ok();
         if !is_here {
             if self.index != 0 {
@@ -744,7 +744,7 @@ impl Port for AfXdp {
         if let Some(live) = &self.live {
             live.queue.clear_errors();
         }
-        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 

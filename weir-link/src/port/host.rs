@@ -82,7 +82,7 @@ impl HostPort {
     }
 
     /// Follows the interface to its name, and has the tap follow to another interface or MTU.
-    fn look(&mut self) -> io::Result<PortState> {
+    fn follow_interface(&mut self) -> io::Result<PortState> {
         // A tap follows to an interface of the name that its own had last.
         let (name, index) = (self.outer.name().to_owned(), self.link.index);
         if self.outer.follow(index).is_err() || !self.outer.is_watched(index) {
@@ -184,7 +184,7 @@ impl Port for HostPort {
     }
 
     fn refresh(&mut self) -> PortState {
-        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 

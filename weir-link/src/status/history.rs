@@ -40,7 +40,7 @@ impl History {
             let mut due = std::time::Instant::now();
             while !ended.load(Ordering::Relaxed) {
                 for (board, past) in boards.iter().zip(&mut pasts) {
-                    look(board, past);
+                    update(board, past);
                 }
                 due = (due + PACE).max(std::time::Instant::now());
                 std::thread::park_timeout(due.saturating_duration_since(std::time::Instant::now()));
@@ -62,7 +62,7 @@ impl Drop for History {
     }
 }
 
-fn look(board: &Board, past: &mut Past) {
+fn update(board: &Board, past: &mut Past) {
     // A loop that does not run has done nothing, and keeps its last windows, with their age.
     if let Some(snapshot) = board.newer(PATIENCE) {
         let windows = past.add(&snapshot);

@@ -284,7 +284,7 @@ fn frames(kind: &str) -> Played {
     // The bridge notes what it counted when it looks at its interfaces.
     bridge.until("a look", |seen| seen.counters[0].received >= 50).map_err(text)?;
     assert_eq!(bridge.stop().leaked, 0);
-    let refused = Denials::default().look();
+    let refused = Denials::default().take_new();
     if refused.is_empty() { Ok("done".to_owned()) } else { Ok(format!("{refused:?}")) }
 }
 
@@ -303,7 +303,7 @@ fn reserve() -> Played {
         network.join(group.parse()?, InterfaceId(0), true)?;
         network.join(group.parse()?, InterfaceId(0), false)?;
     }
-    let refused = Denials::default().look();
+    let refused = Denials::default().take_new();
     if refused.is_empty() { Ok("done".to_owned()) } else { Ok(format!("{refused:?}")) }
 }
 
@@ -355,11 +355,11 @@ fn abort() -> Played {
 fn count() -> Played {
     enter()?;
     let mut denials = Denials::default();
-    denials.look();
+    denials.take_new();
     let _refused = (File::open("/etc/passwd"), File::open("/etc/passwd"));
     let other = thread::spawn(|| UnixStream::pair().map(drop));
     let _refused = other.join().expect("it does not panic");
-    let found: Vec<_> = denials.look().iter().map(ToString::to_string).collect();
+    let found: Vec<_> = denials.take_new().iter().map(ToString::to_string).collect();
     if cfg!(target_arch = "x86_64") {
         assert_eq!(found, ["socketpair refused, 1 times", "openat refused, 2 times"]);
     }
@@ -419,7 +419,7 @@ fn memory() -> Played {
             });
         }
     });
-    assert_eq!(Denials::default().look(), []);
+    assert_eq!(Denials::default().take_new(), []);
     Ok("done".to_owned())
 }
 
@@ -434,7 +434,7 @@ fn fifo() -> Played {
     });
     realtime::leave()?;
     spinning.join().expect("it does not panic");
-    assert!(Denials::default().look().is_empty());
+    assert!(Denials::default().take_new().is_empty());
     Ok("done".to_owned())
 }
 

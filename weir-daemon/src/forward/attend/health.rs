@@ -20,7 +20,7 @@ pub struct Health {
     name: String,
     boards: Vec<Arc<Board>>,
     /// The looks of each loop at the last sign of life.
-    looks: Vec<u64>,
+    polls: Vec<u64>,
     /// When that was given.
     beaten: Instant,
     interval: Duration,
@@ -54,7 +54,7 @@ impl Health {
     ) -> Self {
         Self {
             name,
-            looks: vec![0; boards.len()],
+            polls: vec![0; boards.len()],
             boards,
             beaten: Instant::now(),
             interval: watchdog.map_or(BEAT_MAX, |time| time / 8).min(BEAT_MAX),
@@ -76,13 +76,13 @@ impl Health {
         if now.saturating_duration_since(self.beaten) < self.interval {
             return;
         }
-        for denial in self.denials.look() {
+        for denial in self.denials.take_new() {
             report(&self.reporter, Kind::CallRefused, &self.name, &denial.to_string());
         }
         self.report_events(keeper);
-        let looks: Vec<u64> = self.boards.iter().map(|board| board.looks()).collect();
-        if looks.iter().zip(&self.looks).all(|(now, before)| now != before) {
-            (self.looks, self.beaten) = (looks, now);
+        let polls: Vec<u64> = self.boards.iter().map(|board| board.polls()).collect();
+        if polls.iter().zip(&self.polls).all(|(now, before)| now != before) {
+            (self.polls, self.beaten) = (polls, now);
             keeper.send(&Report::Beat);
         }
     }
@@ -100,7 +100,7 @@ impl Health {
 
     /// Tells the keeper what happened. Without one, the latest events wait for the next.
     fn report_events(&mut self, keeper: &KeeperLink) {
-        self.events.alarms.look();
+        self.events.alarms.check();
         let mut new = Vec::new();
         self.events.log.take(|event| new.push(event));
         new.into_iter().for_each(|event| self.keep(event));
@@ -215,7 +215,7 @@ pub(super) mod tests {
         let (reporter, log) = events::log();
         let mut health = health(reporter.clone(), log);
         health.boards.push(Arc::new(Board::new()));
-        health.looks.push(0);
+        health.polls.push(0);
         let (link, keeper) = link();
         report(&reporter, Kind::RsvpDied, "a0", "up");
         health.handle(health.beaten + Duration::from_secs(1), &link);

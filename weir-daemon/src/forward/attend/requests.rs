@@ -48,7 +48,7 @@ impl Requests {
         while let Ok(request) = self.incoming.try_recv() {
             self.carry_out(request, keeper, health);
         }
-        self.policies.look(now);
+        self.policies.check_trial(now);
     }
 
     fn carry_out(

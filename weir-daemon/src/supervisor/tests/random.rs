@@ -58,7 +58,7 @@ impl Walk {
             (0..12, Some(pid)) => self.act(pid),
             (12, Some(pid)) => self.exit(pid),
             (13, Some(pid)) => self.said(pid, Said::Restart),
-            (14, _) => self.handle(Event::Look),
+            (14, _) => self.handle(Event::Poll),
             (15, _) => self.handle(Event::Signal(Asked::HangUp)),
             (16, _) => self.world.now += Duration::from_millis(700),
             _ => {

@@ -67,7 +67,7 @@ fn a_link_stops() {
         answer missing: wan
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; ports-awaited wan
         signal 15 => stop gateway; stop rsvp; service stopping
-        look
+        poll
         tick => print last; end: stopped
         ",
     );

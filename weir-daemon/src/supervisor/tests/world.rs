@@ -178,7 +178,7 @@ impl World {
                 self.handle(Event::Tick { heard });
             }
             ["tick"] => self.handle(Event::Tick { heard: self.now }),
-            ["look"] => self.handle(Event::Look),
+            ["poll"] => self.handle(Event::Poll),
             ["hup"] => self.handle(Event::Signal(Asked::HangUp)),
             ["usr1"] => self.handle(Event::Signal(Asked::Mark)),
             ["signal", number] => {

@@ -56,7 +56,7 @@ impl PacketAuthority {
         let mtu = self.interface.mtu().map_err(failed)?;
         let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu)?));
         let (tx, long, receivers) = self.make(make)?;
-        let look = self.interface.share().map_err(failed)?;
+        let query = self.interface.share().map_err(failed)?;
         let index = self.interface.index().map_err(failed)?;
         self.index = index;
         let mut is_sorting = false;
@@ -72,7 +72,7 @@ impl PacketAuthority {
         bind().map_err(|cause| self.failed(cause))?;
         let (sockets, rings): (Vec<_>, Vec<_>) = receivers.into_iter().unzip();
         let (long_socket, long) = long.unzip();
-        let descriptors = [look, tx].into_iter().chain(long_socket).chain(sockets).collect();
+        let descriptors = [query, tx].into_iter().chain(long_socket).chain(sockets).collect();
         Ok((PacketParts { index, rings, is_sorting, long }, descriptors))
     }
 
