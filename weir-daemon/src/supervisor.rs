@@ -733,7 +733,6 @@ impl Supervisor {
         }
     }
 
-    /// Asserts the invariants.
     fn check(&self) {
         if self.outcome().is_some() {
             return;

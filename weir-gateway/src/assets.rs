@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 /// A file of the page.
 pub struct Asset {
-    /// Its content.
+    /// The content, not compressed.
     pub plain: &'static [u8],
     /// The same, compressed by gzip; `None` where that is not shorter.
     pub gzip: Option<Vec<u8>>,

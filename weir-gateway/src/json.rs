@@ -20,7 +20,7 @@ pub struct About {
     pub now: f64,
     /// The first instant of the history that is kept.
     pub from: f64,
-    /// The last one.
+    /// The last instant, in milliseconds since 1970.
     pub to: f64,
     /// The time between two points of the history.
     pub step_ms: u32,
@@ -28,7 +28,7 @@ pub struct About {
     pub panics: u64,
     /// The actions that it allows.
     pub abilities: Abilities,
-    /// The directions.
+    /// The directions, in the order of the deployment.
     pub directions: Vec<Direction>,
 }
 
@@ -37,7 +37,7 @@ pub struct About {
 pub struct Abilities {
     /// Change the policy of a link.
     pub change: bool,
-    /// See single packets.
+    /// May see single packets.
     pub packets: bool,
     /// Let the simulator go on from a moment of the past.
     pub fork: bool,
@@ -142,7 +142,7 @@ pub struct LoanAt {
     pub borrower: String,
     /// The class on whose account; `None` for the link itself.
     pub lender: Option<String>,
-    /// How much.
+    /// Bits a second.
     pub bps: f64,
 }
 
@@ -154,9 +154,9 @@ pub struct HeatQuery {
     pub class: String,
     /// The direction; the first one without it.
     pub direction: Option<String>,
-    /// From when.
+    /// The first instant, in milliseconds since 1970.
     pub from: Option<f64>,
-    /// Until when.
+    /// The last instant, in milliseconds since 1970.
     pub to: Option<f64>,
 }
 
@@ -175,7 +175,7 @@ pub struct Heat {
 /// A sample of the stream: the event `sample` of `GET /view/stream`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its instant.
+    /// The instant, in milliseconds since 1970.
     pub t: f64,
     /// Of each class of the direction, in the order of [`Direction::classes`].
     pub classes: Vec<Option<Now>>,
@@ -200,16 +200,16 @@ pub struct StreamQuery {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpanQuery {
-    /// From when.
+    /// The first instant, in milliseconds since 1970.
     pub from: Option<f64>,
-    /// Until when.
+    /// The last instant, in milliseconds since 1970.
     pub to: Option<f64>,
 }
 
 /// A mark on the axis of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// When.
+    /// The instant, in milliseconds since 1970.
     pub t: f64,
     /// The kind of the event, as docs/events.md lists them.
     pub kind: String,
@@ -244,9 +244,9 @@ pub struct Knob {
     pub value: Option<String>,
     /// The value in force, in the unit.
     pub number: Option<f64>,
-    /// The smallest value.
+    /// The smallest value, in `unit`.
     pub min: Option<f64>,
-    /// The largest value.
+    /// The largest value, in `unit`.
     pub max: Option<f64>,
     /// The words that it takes, if it takes words.
     pub choices: Option<Vec<String>>,
@@ -344,9 +344,9 @@ pub struct Packet {
     pub class: String,
     /// When it was offered.
     pub offered: f64,
-    /// Its length.
+    /// Bytes, as the policy charges them.
     pub bytes: u64,
-    /// Its whole delay.
+    /// Microseconds from arrival to departure.
     pub total_us: f64,
     /// The parts of the delay, by cause.
     pub parts_us: BTreeMap<String, f64>,
@@ -367,7 +367,7 @@ pub struct ForkQuery {
     /// The direction; the first one without it.
     #[serde(default)]
     pub direction: Option<String>,
-    /// The moment.
+    /// The instant at which the fork leaves the record, in milliseconds since 1970.
     pub at: f64,
     /// The settings from there on.
     #[serde(default)]
@@ -414,7 +414,7 @@ pub struct CardRuns {
 pub struct Fork {
     /// The ends of the intervals.
     pub t: Vec<f64>,
-    /// Their length.
+    /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes as they were recorded.
     pub recorded: BTreeMap<String, Series>,
@@ -449,7 +449,7 @@ pub struct BesideQuery {
 pub struct Beside {
     /// The ends of the intervals.
     pub t: Vec<f64>,
-    /// Their length.
+    /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes of the live run.
     pub live: BTreeMap<String, Series>,

@@ -41,7 +41,7 @@ pub const PORTS_MAX: usize = 8;
 
 /// A bridge between interfaces.
 pub struct BridgeConfig {
-    /// The ports.
+    /// The ports, by their places in the lanes.
     pub ports: Vec<BridgePort>,
     /// The policies. Each way from a port to another belongs to one of them.
     pub lanes: Vec<LaneConfig>,
@@ -92,7 +92,7 @@ pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
     Config(PortConfig),
-    /// It is open.
+    /// It was opened before.
     Open(Box<dyn Port>),
 }
 

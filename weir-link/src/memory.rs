@@ -33,9 +33,9 @@ pub struct Forecast {
 /// The memory for one purpose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Part {
-    /// The purpose.
+    /// The purpose, in words.
     pub name: &'static str,
-    /// The most bytes.
+    /// The most bytes that are needed for it.
     pub bytes: u64,
 }
 

@@ -28,9 +28,9 @@ use weir_link::status::Status;
 
 /// See the module.
 pub struct ForwarderLoop {
-    /// The keeper's link.
+    /// Commands from the keeper and reports to it.
     pub keeper: KeeperLink,
-    /// Requests of clients.
+    /// Requests of clients that only this thread can meet.
     pub requests: Requests,
     /// Signs of life, and what happens.
     pub health: Health,

@@ -42,7 +42,7 @@ pub enum ControlListener {
     Closed(UnixListener, Box<Service>),
     /// Clients are served.
     Open(Server),
-    /// For good.
+    /// Closed for good, because the link ends.
     Gone,
 }
 

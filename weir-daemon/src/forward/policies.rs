@@ -56,7 +56,7 @@ pub struct State {
     pub texts: Texts,
     /// Since when each direction has its policy in this process, in nanoseconds of CLOCK_REALTIME.
     pub since_ns: Vec<u64>,
-    /// The loops.
+    /// A handle of each loop, in the order of the bridges.
     pub handles: Vec<ChangeHandle>,
     /// All changes since the start, which the keeper has as well.
     pub history: History,

@@ -32,7 +32,7 @@ pub enum Command {
     Hold {
         /// It is the first, and replaces all that were held before.
         is_first: bool,
-        /// The claim.
+        /// The part of the claim at one interface.
         part: ClaimPart,
     },
     /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for
@@ -149,7 +149,7 @@ pub enum Report {
     },
     /// Every port's intake is open now, or closed.
     Intake(bool),
-    /// Its loops run.
+    /// A sign of life: since the last one every loop has run.
     Beat,
     /// Something happened.
     Event(Box<Event>),

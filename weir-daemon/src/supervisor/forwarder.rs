@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// A forwarder that has not ended.
 #[derive(Debug)]
 pub struct Forwarder {
-    /// Its process.
+    /// Names it in events and actions.
     pub pid: Pid,
     /// The files that it is of.
     pub edition: Edition,

@@ -21,7 +21,7 @@ impl fmt::Display for Pid {
 pub enum Companion {
     /// The gateway: it serves page and API.
     Gateway,
-    /// It speaks RSVP.
+    /// The process that speaks RSVP.
     Reservations,
 }
 
@@ -35,12 +35,12 @@ pub enum Edition {
     Anew,
 }
 
-/// Something that happened.
+/// A fact for the supervisor, with the answer if it asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Answers [`Question::StartForwarder`]: the process runs.
     Started {
-        /// Its number.
+        /// The number of its process.
         pid: Pid,
         /// Whether it has read its policies before, and found nothing wrong.
         has_read: bool,
@@ -71,7 +71,7 @@ pub enum Event {
     /// Everything that waited was told, the last event of each turn. Every forwarder was listened
     /// to after `heard`: how long the shell was busy since then is no silence of theirs.
     Tick {
-        /// See above.
+        /// When the shell began to listen to forwarders in this turn.
         heard: Instant,
     },
 }
@@ -121,7 +121,7 @@ pub enum Followed {
     Unwanted,
     /// The same as before.
     Same,
-    /// Another than before.
+    /// It differs from before, so it has to be started anew.
     Other,
 }
 

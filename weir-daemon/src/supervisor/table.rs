@@ -9,7 +9,7 @@ use weir_link::events::Kind;
 /// The children of a link.
 #[derive(Debug)]
 pub struct Table {
-    /// Forwarders.
+    /// Shared by all forwarders, one after the other.
     pub forwarder: RestartPolicy,
     gateway: Row,
     reservations: Row,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_link::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
 
-/// Where events go.
+/// Writes events to the console and the log, and lets alarms act on them.
 pub struct Journal {
     /// The name of the deployment.
     subject: String,

@@ -48,13 +48,13 @@ pub struct Keeper<'a> {
     pub deployment: Deployment,
     /// The texts and the history for each forwarder.
     pub plan: Plan,
-    /// Its ports.
+    /// The ports of all bridges, in the order of their numbers.
     pub ports: Vec<PortConfig>,
     /// The file to read at a restart.
     pub path: PathBuf,
     /// Checks the files of an API.
     pub check_api: api::Check,
-    /// Its interfaces.
+    /// Held as long as the keeper or a forwarder lives.
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
@@ -78,9 +78,9 @@ pub struct Keeper<'a> {
 
 /// The control socket; its name goes when this is dropped.
 pub struct ControlSocket {
-    /// Its path.
+    /// Where clients find it.
     pub path: PathBuf,
-    /// The socket.
+    /// Each forwarder gets a copy of this.
     pub listener: UnixListener,
     /// Its file, which goes with it.
     file: Bound,
@@ -88,7 +88,7 @@ pub struct ControlSocket {
 
 /// How the link ended.
 pub enum End {
-    /// As asked.
+    /// By a signal, after all forwarders had drained.
     Stopped,
     /// At once, by a second signal.
     Signal(i32),

@@ -35,7 +35,7 @@ pub struct Orphan {
 pub type Parts = (Option<(Running, UnixListener)>, Vec<(ClaimPart, Vec<OwnedFd>)>, History);
 
 impl Orphan {
-    /// Returns its parts.
+    /// Splits it, so that a keeper can take the parts one by one.
     pub fn split(self) -> Parts {
         (Some((self.forwarder, self.listener)), self.claim, self.history)
     }

@@ -17,7 +17,7 @@ use weir_link::authority::{AuthorityServer, Files};
 use weir_link::events::{Event, Role};
 use weir_link::port::PortConfig;
 
-/// A forwarder.
+/// A forwarder process, with the keeper's ends of its channels.
 pub struct Running {
     /// The process.
     pub process: Process,
@@ -37,7 +37,7 @@ pub struct Running {
 pub enum Received {
     /// Nothing more as yet, or for good.
     Nothing,
-    /// This.
+    /// A report, already sanitised.
     Report(Report),
     /// No report, for this reason: the forwarder was taken over, or speaks another version.
     Garbled(String),

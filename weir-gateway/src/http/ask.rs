@@ -16,7 +16,7 @@ pub struct Asking {
     pub asked: Asked,
     /// The right of the client's token; `None` where tokens are not asked for.
     pub right: Option<Right>,
-    /// Its connection.
+    /// The connection, on which the handler may wait for the client's end.
     pub talk: Arc<Talk>,
 }
 

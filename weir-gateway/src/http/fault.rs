@@ -8,7 +8,7 @@ use weir_control::protocol::Cause;
 /// Why a request is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The status.
+    /// The status code of HTTP.
     pub status: u16,
     /// The reason and the cure.
     pub text: String,

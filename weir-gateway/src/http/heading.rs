@@ -15,7 +15,7 @@ const LENGTH_MAX: u64 = 1 << 40;
 const END: &[u8] = b"\r\n\r\n";
 const HEADERS_MAX: usize = 64;
 
-/// A head.
+/// The first line and the headers of a request, as far as a router needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// The method, as it was sent.

@@ -32,13 +32,13 @@ impl Default for Patience {
 /// A request whose head was read.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The head.
+    /// Its first line and its headers.
     pub head: Head,
     /// When the whole request is to be there.
     pub until: Instant,
 }
 
-/// A connection.
+/// The state of a connection, shared by its task and its handlers.
 pub struct Talk {
     /// How long the client may take.
     pub patience: Patience,

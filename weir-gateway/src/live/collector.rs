@@ -29,7 +29,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts it.
+    /// Starts the thread that polls the link.
     pub fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         let (own, is_over) = (Arc::clone(&shared), Arc::clone(&ends));

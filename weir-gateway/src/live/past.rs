@@ -28,7 +28,7 @@ pub struct Past {
 /// One second of a link.
 #[derive(Debug)]
 pub struct Frame {
-    /// Its end.
+    /// The end of the second, in milliseconds since 1970.
     pub t: f64,
     pub tree: Arc<Tree>,
     pub ways: Vec<WayFrame>,

@@ -45,7 +45,7 @@ struct Counts {
 /// The differences of counts between two instants, for each direction.
 #[derive(Debug, Default)]
 pub struct Between {
-    /// The end.
+    /// The later instant, in milliseconds since 1970.
     pub t: f64,
     pub ways: Vec<WayBetween>,
 }

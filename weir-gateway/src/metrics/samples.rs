@@ -10,7 +10,7 @@ pub enum Kind {
     Counter,
     /// A number of now.
     Gauge,
-    /// Quantiles.
+    /// Quantiles with a count and a sum.
     Summary,
     /// A constant 1, with facts that do not change as labels.
     Info,
@@ -126,7 +126,7 @@ impl<'a> Samples<'a> {
         self.labels.clone_from(&labels.0);
     }
 
-    /// Writes the value.
+    /// Writes a sample with the present labels.
     pub fn value(&mut self, value: impl Display) {
         self.suffixed("", &[], value);
     }

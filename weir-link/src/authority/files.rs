@@ -24,7 +24,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Returns the bytes.
+    /// Returns the contents as bytes, whichever form they have in a message.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),

@@ -129,7 +129,7 @@ pub struct PortReply {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// Nothing more.
+    /// The request is met, and there is nothing to say of it.
     Done,
     /// The parts of a port of packet sockets.
     Packet(PacketParts),
@@ -138,7 +138,7 @@ pub enum Reply {
     /// The parts of a host's end: those of the packet sockets at its tap, a socket that asks about
     /// the interface, and descriptors that keep the tap alive.
     Host {
-        /// The interface.
+        /// The interface that the tap redirects.
         link: HostLink,
         /// At the tap, if the port is being opened.
         packet: Option<PacketParts>,
@@ -193,7 +193,7 @@ pub struct XdpParts {
 /// The interface whose frames a tap redirects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLink {
-    /// Its number.
+    /// The number of the interface, as the kernel counts them.
     pub index: u32,
     /// Its MTU, which the tap has as well.
     pub mtu: u32,

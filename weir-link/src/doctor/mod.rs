@@ -47,7 +47,7 @@ pub struct Finding {
     pub interface: Option<String>,
     /// How much it matters.
     pub level: Level,
-    /// A sentence.
+    /// A sentence that names the value and its limit.
     pub text: String,
     /// The command that cures it, or what to do.
     #[serde(skip_serializing_if = "Option::is_none")]

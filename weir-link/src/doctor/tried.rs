@@ -54,7 +54,7 @@ pub struct Tried {
     pub xdp_generic: Attempt,
     /// A program that sorts frames among packet sockets.
     pub fanout: Attempt,
-    /// A user namespace.
+    /// Whether this process may make a user namespace.
     pub user_namespace: bool,
     /// The version of landlock's interface, if the kernel has it.
     pub landlock: Option<u32>,

@@ -55,7 +55,6 @@ impl Observation {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Fault {
     manner: Manner,

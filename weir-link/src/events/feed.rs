@@ -13,7 +13,7 @@ use weir_host::wait::realtime_ns;
 /// The events that are remembered.
 pub const FEED_MAX: usize = 1024;
 
-/// The latest events.
+/// The latest events, bounded in number, for readers in any thread.
 #[derive(Debug)]
 pub struct Feed {
     /// When it began: numbers of another feed mean nothing here.

@@ -189,7 +189,7 @@ pub enum Role {
 /// How bad an event is: the severities of syslog [rfc5424 §6.2.1] that Weir uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing is forwarded.
+    /// No traffic is forwarded.
     Critical,
     /// A part does not work.
     Error,
@@ -202,7 +202,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Returns its keyword.
+    /// Returns its keyword, as syslog has it.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::Critical => "critical",
@@ -265,10 +265,10 @@ pub struct About<'a> {
     pub measured: Option<&'a Measured>,
 }
 
-/// Something that happened.
+/// An event, or the beginning or end of a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What.
+    /// The kind, of which severity and sentence follow.
     pub kind: Kind,
     /// When, in nanoseconds of CLOCK_REALTIME.
     pub at_ns: u64,

@@ -20,7 +20,6 @@ use crate::pool::{FrameId, FramePool};
 use crate::recorder::Steps;
 use crate::status::{LaneLabels, LeafCounts, Shape};
 
-/// See the module.
 pub(super) struct Books {
     /// Names from its policy and its deployment, for readers.
     pub labels: LaneLabels,

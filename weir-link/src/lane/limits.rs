@@ -6,7 +6,6 @@
 use weir_core::ids::LeafId;
 use weir_core::units::{Duration, Instant};
 
-/// See the module.
 pub(super) struct Limits {
     held_ns: Vec<u64>,
     /// Since when each leaf is held back, as the last sample showed.

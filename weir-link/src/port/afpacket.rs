@@ -36,7 +36,6 @@ const REFUSALS_MAX: u32 = 3;
 pub(super) mod authority;
 mod long;
 
-/// One interface, open.
 pub(super) struct AfPacket {
     config: PortConfig,
     authority: Box<dyn Authority>,

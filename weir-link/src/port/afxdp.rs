@@ -85,7 +85,6 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
     }
 }
 
-/// One interface, open.
 struct AfXdp {
     config: PortConfig,
     authority: Box<dyn Authority>,

@@ -54,7 +54,6 @@ impl Impairment {
     }
 }
 
-/// See the module.
 pub(super) struct Impaired {
     inner: Box<dyn Port>,
     impairment: Impairment,

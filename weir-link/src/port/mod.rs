@@ -377,7 +377,7 @@ impl PortCounters {
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
     pub received: u64,
-    /// Bytes of those.
+    /// Bytes of `received`.
     pub received_bytes: u64,
     /// Super-packets that were cut.
     pub super_packets: u64,
@@ -395,7 +395,7 @@ pub struct PortCounters {
     pub unfinished: u64,
     /// Frames sent.
     pub sent: u64,
-    /// Bytes of those.
+    /// Bytes of `sent`.
     pub sent_bytes: u64,
     /// Not sent: refused repeatedly for lack of room.
     pub send_refused: u64,

@@ -84,9 +84,9 @@ pub(super) struct Case {
     pub rule: usize,
     /// The leaf of its rule.
     pub leaf: LeafId,
-    /// The conditions.
+    /// All of them must hold.
     pub conditions: Conditions,
-    /// The ring.
+    /// The ring for frames that meet the conditions.
     pub ring: u8,
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Goal {
 /// A decision by one word of a field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
-    /// The field.
+    /// The field of which it reads one word.
     pub field: Field,
     /// Which of its words, from the highest.
     pub word: u32,

@@ -92,7 +92,7 @@ impl Windowed {
 /// The windows of a loop.
 pub(super) struct Recents {
     labels: Arc<Labels>,
-    /// When they ended.
+    /// The instant at which all windows end.
     ended: Instant,
     windows: Windows,
     /// See [`super::Status::frame_ns`].

@@ -37,7 +37,7 @@ pub struct Health {
 pub struct Events {
     /// Where threads put their events.
     pub log: EventLog,
-    /// Events for clients.
+    /// The last events, from which threads of clients read.
     pub feed: Arc<Feed>,
     /// The alarms that are watched.
     pub alarms: Alarms,

@@ -34,7 +34,7 @@ pub struct KeeperLink {
 
 /// The control socket and the authority of a keeper, which the next keeper takes over.
 pub struct KeeperHandles {
-    /// The control socket.
+    /// The listening control socket.
     pub listener: OwnedFd,
     /// The client of the keeper's authority server.
     pub authority: AuthorityClient,

@@ -27,7 +27,7 @@ struct Wanted<'r> {
 }
 
 impl Policies {
-    /// Meets [`Request::Class`].
+    /// Lets classes join and leave, as [`Request::Class`] says.
     pub(super) fn join(
         &self,
         request: &Request,

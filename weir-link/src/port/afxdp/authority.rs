@@ -22,7 +22,6 @@ use weir_host::error::{Result, SystemError};
 use weir_host::interface::Interface;
 use weir_host::netns::NetNs;
 
-/// See the module.
 pub(super) struct XdpAuthority {
     config: PortConfig,
     /// Where the program may be attached, best first.

@@ -16,7 +16,6 @@ use weir_host::interface::Interface;
 use weir_host::netlink::LinkState;
 use weir_host::tap::{INSIDE, Side, Tap};
 
-/// See the module.
 pub(super) struct HostAuthority {
     tap: Arc<Mutex<Tap>>,
     packet: PacketAuthority,
