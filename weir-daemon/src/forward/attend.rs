@@ -61,14 +61,14 @@ impl ForwarderLoop {
                 return false;
             }
         }
-        if !self.keeper.is_kept() && self.intake.is_closed() {
+        if !self.keeper.has_keeper() && self.intake.is_closed() {
             // It was closed for a forwarder that has not begun, and now never will.
             self.intake.set(true);
         }
         self.follow_intake();
         self.health.handle(now, &self.keeper);
         // One that never took frames is of no use without a keeper.
-        self.keeper.is_kept() || self.intake.was_set()
+        self.keeper.has_keeper() || self.intake.was_set()
     }
 
     fn wait(&self, waker: &Waker) {

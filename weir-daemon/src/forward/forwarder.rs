@@ -104,7 +104,7 @@ impl Forwarder {
         let authority = outside.authority.clone();
         let policies = Policies::new(state, Arc::clone(&recorder), authority, speakers);
         let (questions, feed) = (Arc::<Questions>::default(), Arc::<Feed>::default());
-        let kept_by = Arc::new(AtomicU32::new(outside.keeper));
+        let keeper_pid = Arc::new(AtomicU32::new(outside.keeper));
         let answers = control_listener::prepare(
             boards.clone(),
             outside.owner,
@@ -114,7 +114,7 @@ impl Forwarder {
         let answers = Service {
             feed: Arc::clone(&feed),
             name: name.clone(),
-            keeper: Some(Arc::clone(&kept_by)),
+            keeper: Some(Arc::clone(&keeper_pid)),
             ..answers
         };
         let listener = ControlListener::closed(&outside.listener, answers)?;
@@ -125,7 +125,7 @@ impl Forwarder {
         let events = Events { log: outside.log, feed, alarms: self.alarms };
         let watched = (name.clone(), boards.clone());
         let mut attendant = ForwarderLoop {
-            keeper: KeeperLink::new(keeper, name.clone(), kept_by, handles),
+            keeper: KeeperLink::new(keeper, name.clone(), keeper_pid, handles),
             requests: Requests::new(listener, arriving, (policies, questions), reporter.clone()),
             health: Health::new(watched, service.watchdog.map(nanos), events, reporter),
             intake: IntakeOfAll::new(boards.clone(), wakers.clone()),

@@ -171,7 +171,8 @@ pub enum Report {
     History(Box<History>),
     /// To a keeper that took over, after all that: the process. Descriptors: one by which to
     /// watch it, and the listener of the control socket.
-    Kept(u32),
+    #[serde(rename = "Kept")]
+    Takeover(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),
 }
@@ -204,7 +205,7 @@ impl Report {
             | Self::ReadAnew
             | Self::Confirmed
             | Self::Held(_)
-            | Self::Kept(_) => {}
+            | Self::Takeover(_) => {}
         }
         self
     }
@@ -277,7 +278,7 @@ mod tests {
                 ..Found::default()
             })),
             Report::Ended(Box::new(status)),
-            Report::Kept(7),
+            Report::Takeover(7),
         ];
         for report in rows {
             let text = serde_json::to_string(&report).expect("a report is JSON");

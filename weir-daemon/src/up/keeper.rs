@@ -274,7 +274,7 @@ impl Shell<'_> {
             }
             Report::Confirmed => drop(self.keeper.plan.history.confirm()),
             // Only a keeper that takes over is told the last three, before it begins.
-            Report::Beat | Report::Held(_) | Report::History(_) | Report::Kept(_) => {}
+            Report::Beat | Report::Held(_) | Report::History(_) | Report::Takeover(_) => {}
         }
         Said::Other
     }

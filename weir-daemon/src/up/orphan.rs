@@ -90,7 +90,7 @@ impl Orphan {
             match received.ok_or_else(|| refused("it does not answer"))? {
                 (Report::Held(part), copies) => claim.push((part, copies)),
                 (Report::History(known), _none) => history = *known,
-                (Report::Kept(number), mut descriptors) => {
+                (Report::Takeover(number), mut descriptors) => {
                     let listener = descriptors.pop();
                     let (Some(listener), Some(process)) = (listener, descriptors.pop()) else {
                         return Err(refused("it gives no control socket"));

@@ -223,12 +223,12 @@ pub(crate) fn misfit(interface: &str) -> SystemError {
 }
 
 /// Descriptors that an authority passed, to be taken in their order.
-pub(crate) struct Parcel<'a> {
+pub(crate) struct PassedDescriptors<'a> {
     descriptors: IntoIter<OwnedFd>,
     interface: &'a str,
 }
 
-impl<'a> Parcel<'a> {
+impl<'a> PassedDescriptors<'a> {
     pub(crate) fn new(descriptors: Vec<OwnedFd>, interface: &'a str) -> Self {
         Self { descriptors: descriptors.into_iter(), interface }
     }

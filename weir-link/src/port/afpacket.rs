@@ -15,7 +15,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Authority, Parcel, PortReply, PortRequest, Reply, RingShape, misfit};
+use crate::authority::{
+    Authority, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
+};
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
@@ -94,7 +96,7 @@ impl AfPacket {
         let name = config.interface.clone();
         let Reply::Packet(parts) = granted.reply else { return Err(misfit(&name)) };
         let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
-        let mut parcel = Parcel::new(granted.descriptors, &name);
+        let mut parcel = PassedDescriptors::new(granted.descriptors, &name);
         let interface = Interface::of(parcel.next()?, &name);
         let tx = parcel.next()?;
         let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
@@ -162,7 +164,7 @@ impl AfPacket {
         let Reply::Packet(parts) = granted.reply else { return Err(misfit(name)) };
         if anew {
             let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
-            let mut parcel = Parcel::new(granted.descriptors, name);
+            let mut parcel = PassedDescriptors::new(granted.descriptors, name);
             let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
             let made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
             if made.len() != self.receivers.len() {

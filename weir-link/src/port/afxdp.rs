@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use libc::xdp_desc;
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Area, Authority, Parcel, PortRequest, Reply, XdpParts, misfit};
+use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
@@ -202,7 +202,7 @@ impl AfXdp {
     ) -> Result<Self> {
         let granted = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
         let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&config.interface)) };
-        let mut parcel = Parcel::new(granted.descriptors, &config.interface);
+        let mut parcel = PassedDescriptors::new(granted.descriptors, &config.interface);
         let interface = Interface::of(parcel.next()?, &config.interface);
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action(), cause);
@@ -314,7 +314,7 @@ impl AfXdp {
     fn attach_program(&mut self) -> Result<()> {
         let granted = self.authority.ask(PortRequest::Attach, Vec::new())?;
         let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&self.config.interface)) };
-        let link = Parcel::new(granted.descriptors, &self.config.interface).next()?;
+        let link = PassedDescriptors::new(granted.descriptors, &self.config.interface).next()?;
         self.parts = parts;
         if let Some(live) = &mut self.live {
             live.link = Some(link);

@@ -14,7 +14,7 @@ use delegate::delegate;
 use super::afpacket::{self, AfPacket};
 use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
 use crate::authority::{
-    Authority, HostLink, Parcel, PortReply, PortRequest, Reply, cannot, misfit,
+    Authority, HostLink, PassedDescriptors, PortReply, PortRequest, Reply, cannot, misfit,
 };
 use crate::pool::{FrameId, FramePool};
 use crate::sorter::Sorting;
@@ -72,7 +72,7 @@ impl HostPort {
         let at_tap = PortReply { reply: Reply::Packet(parts), descriptors: granted.descriptors };
         let borrowed = Box::new(Borrowed(Arc::downgrade(&authority)));
         let (port, rest) = AfPacket::with(inner, borrowed, at_tap)?;
-        let mut parcel = Parcel::new(rest, &configured);
+        let mut parcel = PassedDescriptors::new(rest, &configured);
         let outer = Interface::of(parcel.next()?, &configured);
         let kept = parcel.rest();
         let state = PortState::Gone;

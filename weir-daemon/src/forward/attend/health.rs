@@ -117,11 +117,11 @@ impl Health {
     }
 
     fn report_kept(&mut self, keeper: &KeeperLink) {
-        if keeper.is_kept() && self.forgotten > 0 {
+        if keeper.has_keeper() && self.forgotten > 0 {
             let count = std::mem::take(&mut self.forgotten);
             self.unreported.push_front(events::lost(count));
         }
-        while keeper.is_kept()
+        while keeper.has_keeper()
             && let Some(event) = self.unreported.pop_front()
         {
             if !keeper.send(&Report::Event(Box::new(event.clone()))) {

@@ -18,9 +18,9 @@ use weir_link::events::{About, Event, Kind};
 pub struct KeeperLink {
     channel: Channel,
     /// Whether the keeper still listens.
-    is_kept: bool,
+    has_keeper: bool,
     /// The process of the keeper; 0 while there is none.
-    kept_by: Arc<AtomicU32>,
+    keeper_pid: Arc<AtomicU32>,
     /// The name of the deployment.
     name: String,
     /// The loss of the keeper, until another one took over.
@@ -62,36 +62,36 @@ pub enum Order {
 }
 
 impl KeeperLink {
-    /// The link of the deployment `name` to a keeper, the process `kept_by`.
+    /// The link of the deployment `name` to a keeper, the process `keeper_pid`.
     pub fn new(
         channel: Channel,
         name: String,
-        kept_by: Arc<AtomicU32>,
+        keeper_pid: Arc<AtomicU32>,
         handles: KeeperHandles,
     ) -> Self {
         let (claim, spare) = (Vec::new(), Vec::new());
-        Self { channel, is_kept: true, kept_by, name, loss: None, claim, spare, handles }
+        Self { channel, has_keeper: true, keeper_pid, name, loss: None, claim, spare, handles }
     }
 
     /// Returns whether there is a keeper.
-    pub fn is_kept(&self) -> bool {
-        self.is_kept
+    pub fn has_keeper(&self) -> bool {
+        self.has_keeper
     }
 
     /// Returns what to watch, if there is a keeper.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.is_kept.then(|| self.channel.as_fd())
+        self.has_keeper.then(|| self.channel.as_fd())
     }
 
     /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
     pub fn send(&self, report: &Report) -> bool {
-        self.is_kept && self.channel.send(report, &[]).is_ok()
+        self.has_keeper && self.channel.send(report, &[]).is_ok()
     }
 
     /// Takes what the keeper said, and returns the next thing that others are to do, at `at_ns` of
     /// CLOCK_REALTIME.
     pub fn handle(&mut self, at_ns: u64) -> Option<Order> {
-        while self.is_kept {
+        while self.has_keeper {
             let (command, descriptors) = match self.channel.receive(Duration::ZERO) {
                 Ok(received) => received?,
                 // It is gone, and the next one is as good as any.
@@ -116,7 +116,7 @@ impl KeeperLink {
                 return None;
             }
             Command::Spare { keeper } => {
-                self.kept_by.store(keeper, Ordering::Relaxed);
+                self.keeper_pid.store(keeper, Ordering::Relaxed);
                 self.spare = descriptors;
                 return None;
             }
@@ -136,8 +136,8 @@ impl KeeperLink {
 
     /// The keeper ended without a word: whatever happened to it, traffic goes on.
     fn lose(&mut self, at_ns: u64) -> Event {
-        self.is_kept = false;
-        self.kept_by.store(0, Ordering::Relaxed);
+        self.has_keeper = false;
+        self.keeper_pid.store(0, Ordering::Relaxed);
         let about = About { subject: &self.name, ..About::default() };
         let loss = Event::at(Kind::KeeperLost, at_ns, about);
         self.loss = Some(loss.clone());
@@ -150,8 +150,8 @@ impl KeeperLink {
     /// # Errors
     /// When there is a keeper, or there are no channels for another one.
     pub fn hand_over(&mut self, history: History) -> Result<(Vec<OwnedFd>, Option<Event>), String> {
-        if self.is_kept {
-            let keeper = self.kept_by.load(Ordering::Relaxed);
+        if self.has_keeper {
+            let keeper = self.keeper_pid.load(Ordering::Relaxed);
             return Err(format!("its keeper, process {keeper}, runs"));
         }
         let spare: Result<[OwnedFd; SPARE], _> = std::mem::take(&mut self.spare).try_into();
@@ -160,14 +160,14 @@ impl KeeperLink {
         };
         self.handles.authority.reconnect(Channel::from(own_authority));
         self.channel = Channel::from(own_commands);
-        self.is_kept = true;
+        self.has_keeper = true;
         for (part, copies) in &self.claim {
             let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
             self.give(&Report::Held(part.clone()), &copies);
         }
         self.give(&Report::History(Box::new(history)), &[]);
         let kept = [process.as_fd(), self.handles.listener.as_fd()];
-        self.give(&Report::Kept(std::process::id()), &kept);
+        self.give(&Report::Takeover(std::process::id()), &kept);
         Ok((vec![authority, commands], self.loss.take()))
     }
 
@@ -190,8 +190,8 @@ pub(super) mod tests {
         let (listener, _other) = Channel::pair().expect("there are descriptors");
         let handles =
             KeeperHandles { listener: listener.into(), authority: AuthorityClient::new(authority) };
-        let kept_by = Arc::new(AtomicU32::new(7));
-        (KeeperLink::new(own, "d".to_owned(), kept_by, handles), keeper)
+        let keeper_pid = Arc::new(AtomicU32::new(7));
+        (KeeperLink::new(own, "d".to_owned(), keeper_pid, handles), keeper)
     }
 
     /// Returns everything that the keeper was told.
@@ -236,7 +236,7 @@ pub(super) mod tests {
             keeper.send(&command, &[]).expect("the link is there");
             let expected: Vec<_> = Some(expected).filter(|it| !it.is_empty()).into_iter().collect();
             assert_eq!(words(&mut link), expected, "{command:?}");
-            assert!(link.is_kept());
+            assert!(link.has_keeper());
         }
     }
 
@@ -246,8 +246,8 @@ pub(super) mod tests {
         keeper.send(&Command::Mark, &[]).expect("the link is there");
         drop(keeper);
         assert_eq!(words(&mut link), ["Mark", "Lost(Event {"]);
-        assert!(!link.is_kept() && link.descriptor().is_none());
-        assert_eq!(link.kept_by.load(Ordering::Relaxed), 0);
+        assert!(!link.has_keeper() && link.descriptor().is_none());
+        assert_eq!(link.keeper_pid.load(Ordering::Relaxed), 0);
         assert!(words(&mut link).is_empty() && !link.send(&Report::Beat));
     }
 
@@ -255,7 +255,7 @@ pub(super) mod tests {
     fn a_message_of_another_form_is_no_loss() {
         let (mut link, keeper) = link();
         assert!(keeper.send_raw(b"\0{\"what\":1}"));
-        assert!(words(&mut link).is_empty() && link.is_kept());
+        assert!(words(&mut link).is_empty() && link.has_keeper());
         keeper.send(&Command::Mark, &[]).expect("the link is there");
         assert_eq!(words(&mut link), ["Mark"]);
     }
@@ -276,7 +276,7 @@ pub(super) mod tests {
         let reported: Vec<_> = received(&next).iter().map(|report| format!("{report:?}")).collect();
         assert_eq!(reported.len(), 2, "{reported:?}");
         assert!(
-            reported[0].starts_with("History(") && reported[1].starts_with("Kept("),
+            reported[0].starts_with("History(") && reported[1].starts_with("Takeover("),
             "{reported:?}"
         );
         // The next one is heard, and when it ends there are no channels for a third.

@@ -64,7 +64,7 @@ impl Requests {
                     let _gone = reply.send(Err(why.to_owned()));
                 }
             }
-            ForwarderRequest::ReadAnew(reply) if !keeper.is_kept() => {
+            ForwarderRequest::ReadAnew(reply) if !keeper.has_keeper() => {
                 let why = "its keeper is gone, which reads its files; name the deployment";
                 let _gone = reply.send(Err(why.to_owned()));
             }
@@ -90,7 +90,7 @@ impl Requests {
         reply: &Sender<Result<String, String>>,
         keeper: &KeeperLink,
     ) -> Result<(), &'static str> {
-        if !keeper.is_kept() {
+        if !keeper.has_keeper() {
             return Err("its keeper is gone; `weir up` with its deployment takes the link over");
         }
         if self.restarter.is_some() {
