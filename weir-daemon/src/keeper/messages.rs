@@ -291,4 +291,15 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn renamed_messages_keep_their_names_on_the_wire() {
+        let event = Event::at(Kind::PortDown, 1, About::default());
+        let name =
+            |value: serde_json::Value| value.as_object().and_then(|map| map.keys().next().cloned());
+        let command = serde_json::to_value(Command::Reported(Box::new(event))).expect("it is JSON");
+        assert_eq!(name(command).as_deref(), Some("Told"));
+        let report = serde_json::to_value(Report::Takeover(7)).expect("it is JSON");
+        assert_eq!(name(report).as_deref(), Some("Kept"));
+    }
 }

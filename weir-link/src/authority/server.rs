@@ -165,6 +165,7 @@ const SORT: &[u8] = b"\"sort\"";
 
 #[cfg(test)]
 mod tests {
+    use super::super::PortRequest;
     use super::*;
     use crate::sorter::SortPlan;
     use weir_core::classify::InterfaceId;
@@ -223,5 +224,16 @@ mod tests {
         value["rings"] = 200.into();
         let wrong = serde_json::from_value(value).expect("it is read");
         assert!(matches!(sort(wrong), Some(Err(_))));
+    }
+
+    #[test]
+    fn renamed_parts_of_a_request_keep_their_names_on_the_wire() {
+        let (number, port, kind) = (1, 0, "afpacket".to_owned());
+        let body = RequestBody::Port(PortRequest::Follow);
+        let text =
+            serde_json::to_string(&Request { number, port, kind, body }).expect("it is JSON");
+        let expected =
+            "{\"number\":1,\"port\":0,\"kind\":\"afpacket\",\"wish\":{\"ask\":\"follow\"}}";
+        assert_eq!(text, expected);
     }
 }
