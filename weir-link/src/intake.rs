@@ -92,10 +92,10 @@ mod tests {
         for (number, open) in [(1, true), (2, true), (3, false)] {
             intake.want(open);
             assert_eq!(intake.wanted(), Some(IntakeRequest { open, number }));
-            assert_eq!(intake.wait(open, SHORT), None, "wish {number} is not followed");
+            assert_eq!(intake.wait(open, SHORT), None, "request {number} is not followed");
             intake.report(done(number, open));
             assert_eq!(intake.wait(open, SHORT), Some(done(number, open)));
-            assert_eq!(intake.wait(!open, SHORT), None, "wish {number} was for the contrary");
+            assert_eq!(intake.wait(!open, SHORT), None, "request {number} was for the contrary");
         }
     }
 }

@@ -137,10 +137,10 @@ fn follow(tail: Result<Tail, String>) -> Reply {
     }
 }
 
-/// Has a request granted by the first thread.
+/// Has the first thread carry out a request.
 ///
 /// # Errors
-/// When it is not granted, or not in time.
+/// When it is refused, or not met in time.
 pub fn ask<T>(
     requests: &Sender<ForwarderRequest>,
     waker: &Waker,

@@ -226,7 +226,11 @@ pub fn exercise(bytes: &[u8]) {
     let report = report.sanitise();
     let text = serde_json::to_string(&report).expect("a report is JSON");
     let again: Report = serde_json::from_str(&text).expect("it is read as it was written");
-    assert_eq!(serde_json::to_string(&again.sanitise()).ok().as_ref(), Some(&text), "it is tame");
+    assert_eq!(
+        serde_json::to_string(&again.sanitise()).ok().as_ref(),
+        Some(&text),
+        "it is sanitised"
+    );
     match report {
         Report::Event(event) => {
             for form in [Form::Text, Form::Journal, Form::Json] {

@@ -69,8 +69,8 @@ impl AuthorityClient {
     /// As the keeper says, which reads it.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let body = RequestBody::Read(path.to_owned());
-        let granted = self.call("", body, Vec::new()).map_err(|error| error.cause)?;
-        match granted.reply {
+        let reply = self.call("", body, Vec::new()).map_err(|error| error.cause)?;
+        match reply.reply {
             Reply::File(contents) => Ok(contents.into_bytes()),
             _ => Err(misfit(&path.display().to_string()).cause),
         }

@@ -300,7 +300,7 @@ enum RequestBody {
     Read(PathBuf),
 }
 
-/// A server's answer to a request: first a message with the descriptors, if it granted it, and then
+/// A server's answer to a request: first a message with the descriptors, if it met it, and then
 /// the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {

@@ -67,14 +67,14 @@ impl AuthorityServer {
             return Ok(false);
         };
         let number = request.number;
-        let outcome = match self.grant(request, descriptors) {
-            Ok(granted) => {
-                let borrowed: Vec<_> = granted.descriptors.iter().map(AsFd::as_fd).collect();
+        let outcome = match self.handle(request, descriptors) {
+            Ok(reply) => {
+                let borrowed: Vec<_> = reply.descriptors.iter().map(AsFd::as_fd).collect();
                 channel.send(&Answer { number, outcome: None }, &borrowed)?;
                 // The server's own copies are closed before the port can use what it got: what the
                 // port closes then has an end at once, such as the link of a program.
-                drop(granted.descriptors);
-                Ok(granted.reply)
+                drop(reply.descriptors);
+                Ok(reply.reply)
             }
             Err(error) => Err(Refusal::from(error)),
         };
@@ -82,7 +82,7 @@ impl AuthorityServer {
         Ok(true)
     }
 
-    fn grant(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
+    fn handle(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
         let refused = |why: String| {
             let action = format!("serve port {} as `{}`", request.port, request.kind);
             SystemError::refused(action, why, "")
@@ -157,7 +157,7 @@ pub fn exercise(bytes: &[u8]) {
         let says = bytes.windows(SORT.len()).any(|part| part == SORT);
         let is_said = says && matches!(answer.outcome, Some(Ok(Reply::Done)));
         let is_refused = matches!(answer.outcome, Some(Err(_)));
-        assert!(is_refused || is_said, "nothing is granted: {answer:?}");
+        assert!(is_refused || is_said, "nothing is met: {answer:?}");
     }
 }
 

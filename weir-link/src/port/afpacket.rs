@@ -83,20 +83,20 @@ const KEYWORD: &str = "afpacket";
 
 impl AfPacket {
     fn open(config: PortConfig, mut authority: Box<dyn Authority>) -> Result<Self> {
-        let granted = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
-        Ok(Self::with(config, authority, granted)?.0)
+        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+        Ok(Self::with(config, authority, reply)?.0)
     }
 
     /// The port of these parts; returns also the descriptors that are no part of it.
     pub(super) fn with(
         config: PortConfig,
         authority: Box<dyn Authority>,
-        granted: PortReply,
+        reply: PortReply,
     ) -> Result<(Self, Vec<OwnedFd>)> {
         let name = config.interface.clone();
-        let Reply::Packet(parts) = granted.reply else { return Err(misfit(&name)) };
+        let Reply::Packet(parts) = reply.reply else { return Err(misfit(&name)) };
         let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
-        let mut parcel = PassedDescriptors::new(granted.descriptors, &name);
+        let mut parcel = PassedDescriptors::new(reply.descriptors, &name);
         let interface = Interface::of(parcel.next()?, &name);
         let tx = parcel.next()?;
         let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
@@ -160,11 +160,11 @@ impl AfPacket {
         let (intake, anew) = (self.intake, self.receivers.len() > 1);
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = [self.tx.as_fd()].into_iter().chain(receiving.filter(|_| !anew));
-        let granted = self.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
-        let Reply::Packet(parts) = granted.reply else { return Err(misfit(name)) };
+        let reply = self.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
+        let Reply::Packet(parts) = reply.reply else { return Err(misfit(name)) };
         if anew {
             let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
-            let mut parcel = PassedDescriptors::new(granted.descriptors, name);
+            let mut parcel = PassedDescriptors::new(reply.descriptors, name);
             let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
             let made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
             if made.len() != self.receivers.len() {

@@ -200,9 +200,9 @@ impl AfXdp {
         mut authority: Box<dyn Authority>,
         keyword: &'static str,
     ) -> Result<Self> {
-        let granted = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
-        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&config.interface)) };
-        let mut parcel = PassedDescriptors::new(granted.descriptors, &config.interface);
+        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&config.interface)) };
+        let mut parcel = PassedDescriptors::new(reply.descriptors, &config.interface);
         let interface = Interface::of(parcel.next()?, &config.interface);
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action(), cause);
@@ -312,9 +312,9 @@ impl AfXdp {
 
     /// Has frames come to the sockets.
     fn attach_program(&mut self) -> Result<()> {
-        let granted = self.authority.ask(PortRequest::Attach, Vec::new())?;
-        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&self.config.interface)) };
-        let link = PassedDescriptors::new(granted.descriptors, &self.config.interface).next()?;
+        let reply = self.authority.ask(PortRequest::Attach, Vec::new())?;
+        let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&self.config.interface)) };
+        let link = PassedDescriptors::new(reply.descriptors, &self.config.interface).next()?;
         self.parts = parts;
         if let Some(live) = &mut self.live {
             live.link = Some(link);

@@ -63,13 +63,13 @@ struct HostPort {
 impl HostPort {
     fn open(config: PortConfig, mut authority: Box<dyn Authority>, side: Side) -> Result<Self> {
         let configured = config.interface.clone();
-        let granted = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
-        let Reply::Host { link, packet: Some(parts) } = granted.reply else {
+        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Host { link, packet: Some(parts) } = reply.reply else {
             return Err(misfit(&configured));
         };
         let authority = Arc::new(Mutex::new(authority));
         let inner = PortConfig { interface: INSIDE.to_owned(), ..config };
-        let at_tap = PortReply { reply: Reply::Packet(parts), descriptors: granted.descriptors };
+        let at_tap = PortReply { reply: Reply::Packet(parts), descriptors: reply.descriptors };
         let borrowed = Box::new(Borrowed(Arc::downgrade(&authority)));
         let (port, rest) = AfPacket::with(inner, borrowed, at_tap)?;
         let mut parcel = PassedDescriptors::new(rest, &configured);
@@ -107,9 +107,9 @@ impl HostPort {
     }
 
     fn ask(&mut self, request: PortRequest) -> Result<()> {
-        let granted = ask_shared(&self.authority, request, Vec::new())?;
-        let Reply::Host { link, .. } = granted.reply else { return Err(misfit(&self.configured)) };
-        (self.link, self.kept) = (link, granted.descriptors);
+        let reply = ask_shared(&self.authority, request, Vec::new())?;
+        let Reply::Host { link, .. } = reply.reply else { return Err(misfit(&self.configured)) };
+        (self.link, self.kept) = (link, reply.descriptors);
         Ok(())
     }
 }
