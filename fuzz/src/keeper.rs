@@ -1,11 +1,12 @@
-//! Targets `desk`, `report` and `reservations`: what a forwarder, or the process of reservations,
-//! that was taken over may send its keeper.
+//! Targets `authority`, `report` and `reservations`: what a forwarder, or the process of
+//! reservations, that was taken over may send its keeper.
 
 use weir_daemon::keeper;
 use weir_link::authority;
 
-/// Sends the input to a desk, whose ports have no interface: it must refuse whatever it is asked.
-pub fn desk(input: &[u8]) {
+/// Sends the input to an authority server, whose ports have no interface: it must refuse whatever
+/// it is asked.
+pub fn authority(input: &[u8]) {
     authority::exercise(input);
 }
 

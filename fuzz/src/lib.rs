@@ -29,7 +29,7 @@ pub use checkpoint::checkpoint;
 pub use control::control;
 pub use http::http;
 pub use import::{altq, pf, tc};
-pub use keeper::{desk, report, reservations};
+pub use keeper::{authority, report, reservations};
 pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
@@ -51,7 +51,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("checkpoint", checkpoint),
     ("control", control),
-    ("desk", desk),
+    ("authority", authority),
     ("http", http),
     ("mark", mark),
     ("offload", offload),

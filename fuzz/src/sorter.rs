@@ -10,7 +10,7 @@ use weir_core::classify::{
 use weir_core::ids::LeafId;
 use weir_core::packet::{Dscp, Ecn, EtherType, Headers, MacAddress, Protocol};
 use weir_core::units::Instant;
-use weir_link::sorter::{SortConfig, SortPlan, Wish, interpret};
+use weir_link::sorter::{RingPriority, SortConfig, SortPlan, interpret};
 
 use crate::draw::Draw;
 
@@ -44,13 +44,22 @@ fn config(draw: &mut Draw<'_>) -> SortConfig {
         1 => FragmentPolicy::AltqFixed,
         _ => FragmentPolicy::default(),
     };
-    let wish = |draw: &mut Draw<'_>| Wish { bounded: draw.one_in(4), priority: draw.byte().into() };
-    let wishes = (0..LEAVES).map(|_| wish(draw)).collect();
+    let ring_priority = |draw: &mut Draw<'_>| RingPriority {
+        bounded: draw.one_in(4),
+        priority: draw.byte().into(),
+    };
+    let ring_priorities = (0..LEAVES).map(|_| ring_priority(draw)).collect();
     let mut rules = Vec::new();
     while !draw.is_done() {
         rules.push(rule(draw));
     }
-    SortConfig { rules, order: MatchOrder::First, fragments, default: LeafId(0).into(), wishes }
+    SortConfig {
+        rules,
+        order: MatchOrder::First,
+        fragments,
+        default: LeafId(0).into(),
+        ring_priorities,
+    }
 }
 
 fn rule(draw: &mut Draw<'_>) -> Rule {

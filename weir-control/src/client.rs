@@ -79,7 +79,7 @@ pub fn call_on(stream: &UnixStream, request: &Request) -> Result<Answer, String>
 enum Silence {
     /// The request was not sent.
     NotAsked(io::Error),
-    /// What came is none.
+    /// The bytes are no answer, for this reason.
     NoAnswer(String),
 }
 
@@ -176,7 +176,7 @@ pub fn await_on_behalf(stream: UnixStream) -> Result<UnixStream, String> {
     })
 }
 
-/// What follows an answer on a connection that acts for a client of the API: it comes in parts,
+/// The body behind an answer, on a connection that acts for a client of the API: it comes in parts,
 /// each behind its length, with an empty one at the end if it is whole.
 pub struct Parts {
     stream: BufReader<UnixStream>,
@@ -185,7 +185,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// What follows the answer that was read.
+    /// The body behind the answer that was read.
     pub fn new(stream: UnixStream) -> Self {
         Self { stream: BufReader::new(stream), left: Some(0) }
     }
@@ -262,7 +262,7 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
     }
 }
 
-/// What is JSON is printed as JSON, which escapes characters that control a terminal.
+/// Parts that are JSON need no cleaning: JSON escapes characters that control a terminal.
 fn clean_change(changed: &mut Changed) {
     let own = [&mut changed.text, &mut changed.what];
     let ways = changed.directions.iter_mut().flat_map(|way| [&mut way.direction, &mut way.text]);
@@ -315,7 +315,7 @@ pub fn is_absent(path: &Path) -> bool {
     heard.is_ok() && said == wanted.as_bytes()
 }
 
-/// What is found at a path.
+/// The outcome of connecting to a path.
 #[derive(Debug)]
 pub(crate) enum Contact {
     /// A process listens.

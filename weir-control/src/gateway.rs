@@ -1,4 +1,4 @@
-//! What the keeper of a link and its gateway tell each other, each a value on a channel; and how
+//! The messages between the keeper of a link and its gateway, each a value on a channel; and how
 //! the gateway is reached.
 //!
 //! The gateway is a process of its own, which speaks HTTP: it sees what clients of the API and
@@ -17,7 +17,7 @@ use weir_host::printable::fit;
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 1;
 
-/// What the keeper tells the gateway.
+/// A message from the keeper to the gateway.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToGateway {
     /// The first message. Its descriptors are the listeners: of the API if the plan has one, and
@@ -30,7 +30,7 @@ pub enum ToGateway {
     Connection(u64, Result<(), String>),
 }
 
-/// What a gateway serves.
+/// The addresses and tokens that a gateway serves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayPlan {
     /// The name of the deployment.
@@ -44,7 +44,7 @@ pub struct GatewayPlan {
     pub page: Option<Api>,
 }
 
-/// What the gateway tells the keeper.
+/// A message from the gateway to the keeper.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromGateway {
     /// Clients are served.
@@ -56,7 +56,7 @@ pub enum FromGateway {
     Connect {
         /// Another one each time.
         number: u64,
-        /// What the client may do.
+        /// The right that the connection gets.
         right: Right,
         /// Whether it is a viewer of the page, whose changes the log has as the keeper's user's.
         is_viewer: bool,
@@ -65,7 +65,7 @@ pub enum FromGateway {
 
 impl FromGateway {
     /// Makes it fit for a keeper, which prints what it is told: a gateway may have been taken over.
-    pub fn tame(mut self) -> Self {
+    pub fn sanitise(mut self) -> Self {
         if let Self::Failed(why) = &mut self {
             let cut = why.char_indices().nth(TEXT_MAX).map(|(end, _)| end);
             why.truncate(cut.unwrap_or(why.len()));

@@ -27,7 +27,7 @@ pub struct Places {
     outside: u32,
     /// `$XDG_RUNTIME_DIR`.
     runtime: Option<PathBuf>,
-    /// What stands for `/`.
+    /// Stands for `/`.
     top: PathBuf,
 }
 
@@ -106,7 +106,7 @@ impl Places {
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
         check_name(name)?;
         let folders = self.folders();
-        let found: Vec<_> = folders.iter().filter_map(|folder| look(folder, name)).collect();
+        let found: Vec<_> = folders.iter().filter_map(|folder| find_socket(folder, name)).collect();
         if let Some(path) = pick(self.uid, name, &found)? {
             return Ok(path);
         }
@@ -115,12 +115,12 @@ impl Places {
         match worst {
             Some(link) => Ok(link.path.clone()),
             None => {
-                let looked: Vec<_> = folders.iter().map(|folder| shown(folder)).collect();
+                let searched: Vec<_> = folders.iter().map(|folder| shown(folder)).collect();
                 Err(format!(
                     "no link named `{name}` runs: there is no {name}.sock in {}; start one with \
                      `weir up`, or name its socket with --control (`weir status` lists the links \
                      that run)",
-                    looked.join(", ")
+                    searched.join(", ")
                 ))
             }
         }
@@ -138,8 +138,9 @@ impl Places {
         });
         let sockets: Vec<_> = sockets.collect();
         let more = sockets.len().saturating_sub(LINKS_MAX);
-        let looked = sockets.iter().take(LINKS_MAX);
-        let mut found: Vec<_> = looked.filter_map(|(folder, name)| look(folder, name)).collect();
+        let searched = sockets.iter().take(LINKS_MAX);
+        let mut found: Vec<_> =
+            searched.filter_map(|(folder, name)| find_socket(folder, name)).collect();
         found.sort_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
         (found, more)
     }
@@ -337,7 +338,7 @@ fn socket_in(folder: &Path, name: &str) -> Result<PathBuf, String> {
 }
 
 /// Returns the socket of this name in a folder, if there is one.
-fn look(folder: &Path, name: &str) -> Option<Found> {
+fn find_socket(folder: &Path, name: &str) -> Option<Found> {
     let path = folder.join(format!("{name}.sock"));
     let there = fs::metadata(&path);
     if there.as_ref().is_ok_and(|there| !there.file_type().is_socket()) {
@@ -503,7 +504,8 @@ mod tests {
         assert!(is_told, "{error}");
     }
 
-    /// What is there, as (path, is stale); the name; what is found, or a part of the error.
+    /// Sockets that are there, as (path, is stale); the name; the path that is found, or a part of
+    /// the error.
     type Row<'a> = (&'a [(&'a str, bool)], Result<&'a str, &'a str>);
 
     #[test]

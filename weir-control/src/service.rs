@@ -1,4 +1,5 @@
-//! What a server is given: where counts are, who may change the link, and what acts on requests.
+//! The parts that a server is given: where counts are, who may change the link, and what acts on
+//! requests.
 
 pub use crate::protocol::Cause;
 use crate::protocol::{Answer, REQUEST_MAX, Request, Right};
@@ -16,7 +17,7 @@ pub struct Service {
     pub name: String,
     /// The boards of its loops.
     pub boards: Vec<Arc<Board>>,
-    /// What happened of late, for those who ask.
+    /// The last events, for clients that ask.
     pub feed: Arc<Feed>,
     /// The user who started it: this one and root may send requests that change something.
     pub owner: u32,
@@ -61,7 +62,7 @@ pub struct Peer {
     pub uid: Option<u32>,
     /// The user whose its changes are in the log; it gives no right.
     pub user: Option<u32>,
-    /// What the client may do for which it acts: one of the API, with a token.
+    /// The right of the client for which it acts: one of the API, with a token.
     pub token: Option<Right>,
 }
 

@@ -1,4 +1,4 @@
-//! What an alarm starts: a program, and a message to a webhook. For a process that is allowed to.
+//! Runs the programs and sends the webhook messages of alarms, for a process that is allowed to.
 //!
 //! Each alarm has a thread of its own that does one thing after another, so that a program that
 //! hangs delays nothing else. Nothing is given to a shell. Invariant: for each alarm at most one
@@ -17,7 +17,7 @@ use weir_policy::deployment::{Alarm, Webhook};
 
 use weir_link::events::{About, Event, Kind, rfc3339};
 
-/// What the alarms of a deployment start.
+/// The programs and webhooks of a deployment's alarms, each on a thread of its own.
 #[derive(Debug)]
 pub struct Actions {
     workers: Vec<(String, SyncSender<Event>)>,
@@ -84,8 +84,9 @@ impl Worker {
     fn work(self, events: &Receiver<Event>) {
         for event in events {
             let run = if self.run.is_empty() { Ok(()) } else { self.run(&event) };
-            let told = self.webhook.as_ref().map_or(Ok(()), |webhook| tell(webhook, &event.json()));
-            for why in [run, told].into_iter().filter_map(Result::err) {
+            let notified =
+                self.webhook.as_ref().map_or(Ok(()), |webhook| notify(webhook, &event.json()));
+            for why in [run, notified].into_iter().filter_map(Result::err) {
                 let _unread = self.failed.send(failure(&event.subject, &why));
             }
         }
@@ -136,7 +137,7 @@ fn end(child: &mut Child) -> io::Result<()> {
 }
 
 /// Sends the event to a webhook, a few times if it does not accept it.
-fn tell(webhook: &Webhook, body: &str) -> Result<(), String> {
+fn notify(webhook: &Webhook, body: &str) -> Result<(), String> {
     let mut why = String::new();
     for pause in PAUSES {
         thread::sleep(pause);

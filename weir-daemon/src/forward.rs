@@ -7,13 +7,13 @@
 //! everything goes on.
 
 mod attend;
-mod door;
+mod control_listener;
 mod forwarder;
 pub mod phases;
 mod policies;
 mod questions;
 mod recording;
-mod tell;
+mod report;
 
 use crate::keeper::messages::{PROTOCOL, Report};
 use phases::{Inherited, Sandboxed, Stop};
@@ -30,7 +30,7 @@ pub fn run(protocol: u32, authority: OwnedFd, commands: OwnedFd) -> Result<()> {
     let (authority, keeper) = (Channel::from(authority), Channel::from(commands));
     match prepare(protocol, authority, &keeper) {
         Ok(forwarder) => forwarder.run(keeper),
-        Err(Stop::Told) => Ok(()),
+        Err(Stop::Reported) => Ok(()),
         // Without a keeper nobody hears it.
         Err(Stop::Failed(why)) => keeper.send(&Report::Failed(why), &[]),
     }

@@ -22,7 +22,7 @@ use weir_host::error::SystemError;
 use weir_host::precedence::set_niceness;
 use weir_host::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
 use weir_host::sandbox::{self, SandboxConfig, User};
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 
 /// What the process has once it has given up every right.
 struct Prepared {
@@ -31,7 +31,7 @@ struct Prepared {
     /// The forwarder asks for sessions here.
     questions: Channel,
     /// What the thread of classes wakes the loop by: made before no socket can be.
-    bell: Arc<Bell>,
+    bell: Arc<Waker>,
 }
 
 /// Takes reservations as a keeper says over a channel, which speaks this version, until it is
@@ -74,7 +74,7 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     let user = plan.user.as_deref().map_or(own, User::Named);
     sandbox::drop_capabilities(user, false).map_err(text)?;
     let network = network(&plan, descriptors).map_err(text)?;
-    let bell = Arc::new(Bell::new().map_err(text)?);
+    let bell = Arc::new(Waker::new().map_err(text)?);
     sandbox::enter(&SandboxConfig { locks_memory: false, ..SandboxConfig::default() })
         .map_err(text)?;
     Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), bell })

@@ -33,9 +33,9 @@ pub struct Supervisor {
     /// Every forwarder that has not ended, the oldest first. Those that `state` does not name are
     /// about to end.
     forwarders: Vec<Forwarder>,
-    /// What the deployment says.
+    /// The settings of the deployment in force.
     settings: Settings,
-    /// What it said before its files were read anew, until a forwarder of the new ones forwards.
+    /// The settings before the files were read anew, until a forwarder of the new ones forwards.
     former: Option<Settings>,
     table: Table,
     /// The forwarder that asked for a restart when others had not ended.
@@ -46,12 +46,12 @@ pub struct Supervisor {
     faults: Vec<Fault>,
     /// Whether a forwarder has forwarded, of this keeper or of the one before.
     has_forwarded: bool,
-    /// Whether it was printed which forwarder carries the traffic.
+    /// Whether the start message has been printed.
     is_announced: bool,
     actions: VecDeque<Action>,
 }
 
-/// What the link does.
+/// The state of a link, by the forwarders that it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum State {
     /// A forwarder is being started; beside one that takes frames, if one does.
@@ -215,7 +215,7 @@ impl Supervisor {
             Event::Signal(Asked::HangUp) => self.hang_up(),
             Event::Signal(Asked::Mark) => self.mark(),
             Event::Signal(Asked::Stop(signal)) => self.on_stop_asked(now, signal),
-            Event::Look => self.look(),
+            Event::Poll => self.poll(),
             Event::Tick { heard } => self.on_tick(now, heard),
             Event::Companion(companion, event) => self.on_companion(now, companion, event),
             Event::Happened(kind, detail) => {
@@ -320,7 +320,7 @@ impl Supervisor {
         self.forwarder(pid).enter(now, Phase::Ready);
         // One that aborts takes no frame any more, and its end is told.
         if self.forwarder(from).takes_frames() {
-            self.tell(from, Order::Intake(false));
+            self.send(from, Order::Intake(false));
             self.forwarder(from).enter(now, Phase::Closing);
         }
     }
@@ -328,7 +328,7 @@ impl Supervisor {
     /// Opens the intake of a forwarder; nothing else carries traffic from now on.
     fn open(&mut self, now: Instant, pid: Pid) {
         self.fall_back(false);
-        self.tell(pid, Order::Intake(true));
+        self.send(pid, Order::Intake(true));
         self.forwarder(pid).enter(now, Phase::Taking);
     }
 
@@ -346,7 +346,7 @@ impl Supervisor {
             State::HandingOver { from, to } if self.phase(to) == Phase::Ready => {
                 let said = format!("process {to} forwards from now on");
                 // First, so that it does not open its intake again if the keeper dies here.
-                self.tell(from, Order::Restarted(Ok(said)));
+                self.send(from, Order::Restarted(Ok(said)));
                 self.drain(now, from);
                 self.open(now, to);
                 self.state = State::Serving(to);
@@ -375,7 +375,7 @@ impl Supervisor {
         if !self.has_forwarded {
             self.push(Action::Service(Progress::Ready));
         }
-        self.ask(Question::Follow(Companion::Page));
+        self.ask(Question::Follow(Companion::Gateway));
         self.ask(Question::Follow(Companion::Reservations));
         self.push(Action::Introduce(pid));
         self.has_forwarded = true;
@@ -413,7 +413,7 @@ impl Supervisor {
         }
         // Who asked gets all of it.
         self.journal(Kind::RestartRefused, render::headline(&why));
-        self.tell(asker, Order::Restarted(Err(why)));
+        self.send(asker, Order::Restarted(Err(why)));
     }
 
     /// A forwarder of files that were read anew did not come to forward: what was in force before
@@ -445,7 +445,7 @@ impl Supervisor {
                 self.return_to_former();
                 let text = self.journal_refused(&dead, why);
                 self.asker = None;
-                self.tell(from, Order::Restarted(Err(text)));
+                self.send(from, Order::Restarted(Err(text)));
                 self.announce(from);
             }
             State::HandingOver { to, .. } => {
@@ -535,7 +535,7 @@ impl Supervisor {
 
     fn drain(&mut self, now: Instant, pid: Pid) {
         let drain = self.forwarder(pid).limits.drain;
-        self.tell(pid, Order::Drain(drain));
+        self.send(pid, Order::Drain(drain));
         self.forwarder(pid).enter(now, Phase::Draining);
     }
 
@@ -594,13 +594,13 @@ impl Supervisor {
     fn hang_up(&mut self) {
         self.journal(Kind::HungUp, String::new());
         if let Some(carrier) = self.carrier() {
-            self.tell(carrier, Order::Texts);
+            self.send(carrier, Order::Texts);
         }
     }
 
     fn mark(&mut self) {
         let all: Vec<_> = self.forwarders.iter().map(|one| one.pid).collect();
-        all.into_iter().for_each(|pid| self.tell(pid, Order::Mark));
+        all.into_iter().for_each(|pid| self.send(pid, Order::Mark));
     }
 
     fn on_stop_asked(&mut self, now: Instant, signal: i32) {
@@ -634,7 +634,7 @@ impl Supervisor {
 
 /// Time.
 impl Supervisor {
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if self.state == State::AwaitingPorts {
             self.look_for_ports("interfaces were missing".to_owned(), true);
         }
@@ -669,7 +669,7 @@ impl Supervisor {
     }
 }
 
-/// The page and reservations.
+/// The gateway and reservations.
 impl Supervisor {
     fn on_companion(&mut self, now: Instant, companion: Companion, event: CompanionEvent) {
         if !self.is_stopping() {
@@ -680,7 +680,7 @@ impl Supervisor {
     }
 }
 
-/// What is asked and done all over.
+/// Queries and actions that every part above uses.
 impl Supervisor {
     fn place(&self, pid: Pid) -> usize {
         let place = self.forwarders.iter().position(|one| one.pid == pid);
@@ -719,8 +719,8 @@ impl Supervisor {
         self.push(Action::Ask(question));
     }
 
-    fn tell(&mut self, pid: Pid, order: Order) {
-        self.push(Action::Tell(pid, order));
+    fn send(&mut self, pid: Pid, order: Order) {
+        self.push(Action::Send(pid, order));
     }
 
     fn journal(&mut self, kind: Kind, detail: String) {
@@ -733,7 +733,6 @@ impl Supervisor {
         }
     }
 
-    /// Asserts the invariants.
     fn check(&self) {
         if self.outcome().is_some() {
             return;

@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 
 /// A file of the page.
 pub struct Asset {
-    /// Its content.
+    /// The content, not compressed.
     pub plain: &'static [u8],
     /// The same, compressed by gzip; `None` where that is not shorter.
     pub gzip: Option<Vec<u8>>,
-    /// What tells it from other contents: a header `ETag`.
+    /// The header `ETag`: differs as soon as the contents differ.
     pub tag: String,
     /// The type of its content.
     pub kind: &'static str,

@@ -17,11 +17,11 @@ use weir_sim::timeline::{Track, Tracks};
 
 /// See the module.
 pub struct Both {
-    /// What happened.
+    /// The record of the live run.
     pub record: Record,
     /// The direction that was simulated.
     pub direction: String,
-    /// What the simulation did, from the first packet on.
+    /// The tracks of the simulated run, from its first packet on.
     pub simulated: Tracks,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is shown: `GET /view/about`.
+/// The answer to `GET /view/about`: the link, record or report on view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// `live`, `record` or `report`.
@@ -20,24 +20,24 @@ pub struct About {
     pub now: f64,
     /// The first instant of the history that is kept.
     pub from: f64,
-    /// The last one.
+    /// The last instant, in milliseconds since 1970.
     pub to: f64,
     /// The time between two points of the history.
     pub step_ms: u32,
     /// Requests that the server could not answer because of a fault of its own.
     pub panics: u64,
-    /// What can be done.
+    /// The actions that it allows.
     pub abilities: Abilities,
-    /// The directions.
+    /// The directions, in the order of the deployment.
     pub directions: Vec<Direction>,
 }
 
-/// What the token of a request can do with what is shown.
+/// The rights of a request's token on what is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Abilities {
     /// Change the policy of a link.
     pub change: bool,
-    /// See single packets.
+    /// May see single packets.
     pub packets: bool,
     /// Let the simulator go on from a moment of the past.
     pub fork: bool,
@@ -79,7 +79,7 @@ pub struct Class {
     pub parent: Option<usize>,
     /// Whether packets wait in it, and not in classes below it.
     pub leaf: bool,
-    /// What it gets while all classes want more than they get.
+    /// Its rate in bit/s while all classes want more than they get.
     pub share_bps: Option<f64>,
     /// The most that it may have.
     pub ceiling_bps: Option<f64>,
@@ -87,7 +87,7 @@ pub struct Class {
     pub parameters: Vec<(String, String)>,
 }
 
-/// What is asked of the history: `GET /view/history`.
+/// The query of `GET /view/history`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
@@ -117,11 +117,11 @@ pub struct History {
 /// A class over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What left.
+    /// Bits a second that left.
     pub sent_bps: Vec<Option<f64>>,
-    /// What came.
+    /// Bits a second that arrived, before drops.
     pub offered_bps: Vec<Option<f64>>,
-    /// What waited at the end of the interval.
+    /// Bytes that waited at the end of the interval.
     pub backlog_bytes: Vec<Option<f64>>,
     /// The median delay of what left.
     pub p50_us: Vec<Option<f64>>,
@@ -129,7 +129,7 @@ pub struct Series {
     pub p99_us: Vec<Option<f64>>,
     /// Packets dropped or lost, a second.
     pub dropped_pps: Vec<Option<f64>>,
-    /// What of `sent_bps` was on the account of other classes.
+    /// The part of `sent_bps` on the account of other classes.
     pub borrowed_bps: Vec<Option<f64>>,
 }
 
@@ -142,11 +142,11 @@ pub struct LoanAt {
     pub borrower: String,
     /// The class on whose account; `None` for the link itself.
     pub lender: Option<String>,
-    /// How much.
+    /// Bits a second.
     pub bps: f64,
 }
 
-/// What is asked of delays: `GET /view/heat`.
+/// The query of `GET /view/heat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeatQuery {
@@ -154,9 +154,9 @@ pub struct HeatQuery {
     pub class: String,
     /// The direction; the first one without it.
     pub direction: Option<String>,
-    /// From when.
+    /// The first instant, in milliseconds since 1970.
     pub from: Option<f64>,
-    /// Until when.
+    /// The last instant, in milliseconds since 1970.
     pub to: Option<f64>,
 }
 
@@ -175,7 +175,7 @@ pub struct Heat {
 /// A sample of the stream: the event `sample` of `GET /view/stream`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its instant.
+    /// The instant, in milliseconds since 1970.
     pub t: f64,
     /// Of each class of the direction, in the order of [`Direction::classes`].
     pub classes: Vec<Option<Now>>,
@@ -183,11 +183,12 @@ pub struct Sample {
     pub loans: Vec<(usize, i64, f64)>,
 }
 
-/// What a class does now: what left, what came, what waits, the median delay, the delay that 99 in
-/// 100 packets did not exceed, packets dropped a second, and what it borrowed.
+/// A class at an instant: bits a second that left and that arrived, bytes that wait, the median
+/// delay, the delay that 99 in 100 packets did not exceed, packets dropped a second, and bits a
+/// second borrowed.
 pub type Now = (f64, f64, f64, Option<f64>, Option<f64>, f64, f64);
 
-/// What is asked of the stream.
+/// The query of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StreamQuery {
@@ -199,16 +200,16 @@ pub struct StreamQuery {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpanQuery {
-    /// From when.
+    /// The first instant, in milliseconds since 1970.
     pub from: Option<f64>,
-    /// Until when.
+    /// The last instant, in milliseconds since 1970.
     pub to: Option<f64>,
 }
 
 /// A mark on the axis of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// When.
+    /// The instant, in milliseconds since 1970.
     pub t: f64,
     /// The kind of the event, as docs/events.md lists them.
     pub kind: String,
@@ -218,7 +219,7 @@ pub struct Mark {
     pub level: String,
 }
 
-/// What is asked of settings: `GET /view/knobs`.
+/// The query of `GET /view/knobs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KnobsQuery {
@@ -235,28 +236,28 @@ pub struct Knob {
     pub class: Option<String>,
     /// The name of the parameter.
     pub parameter: String,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub summary: String,
     /// The unit of the numbers: `bit/s`, `bytes`, `packets`, `s`, `1` for a share of one, or none.
     pub unit: String,
-    /// What the policy says, as it writes it; `None` where it says nothing.
+    /// Its value as the policy writes it; `None` where the policy has none.
     pub value: Option<String>,
     /// The value in force, in the unit.
     pub number: Option<f64>,
-    /// The smallest value.
+    /// The smallest value, in `unit`.
     pub min: Option<f64>,
-    /// The largest value.
+    /// The largest value, in `unit`.
     pub max: Option<f64>,
     /// The words that it takes, if it takes words.
     pub choices: Option<Vec<String>>,
-    /// What holds where the policy says nothing.
+    /// The value where the policy has none.
     pub default: String,
 }
 
 /// A setting and its new value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wish {
+pub struct SettingChange {
     /// The direction, where policies differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
@@ -266,7 +267,7 @@ pub struct Wish {
     pub value: String,
 }
 
-/// What would change: `POST /view/predict`.
+/// The body of `POST /view/predict`: settings to try.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predict {
@@ -274,17 +275,17 @@ pub struct Predict {
     #[serde(default)]
     pub direction: Option<String>,
     /// The settings.
-    pub settings: Vec<Wish>,
+    pub settings: Vec<SettingChange>,
 }
 
-/// What a change would lead to.
+/// The answer to `POST /view/predict`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The number of errors; with one, nothing can be changed so.
     pub errors: usize,
     /// The findings, as `weir check --format json` prints them.
     pub findings: Vec<Value>,
-    /// What changes, as `weir diff` prints it.
+    /// The changes, as `weir diff` prints them.
     pub difference: String,
     /// The classes.
     pub classes: Vec<Predicted>,
@@ -295,7 +296,7 @@ pub struct Prediction {
 pub struct Predicted {
     /// Its name.
     pub name: String,
-    /// What it gets while all classes want more than they get.
+    /// Its rates in bit/s while all classes want more than they get, before and after.
     pub share_bps: (Option<f64>, Option<f64>),
     /// The longest delay, where the policy says what its class sends.
     pub delay_bound_us: Option<(Option<f64>, Option<f64>)>,
@@ -343,9 +344,9 @@ pub struct Packet {
     pub class: String,
     /// When it was offered.
     pub offered: f64,
-    /// Its length.
+    /// Bytes, as the policy charges them.
     pub bytes: u64,
-    /// Its whole delay.
+    /// Microseconds from arrival to departure.
     pub total_us: f64,
     /// The parts of the delay, by cause.
     pub parts_us: BTreeMap<String, f64>,
@@ -366,11 +367,11 @@ pub struct ForkQuery {
     /// The direction; the first one without it.
     #[serde(default)]
     pub direction: Option<String>,
-    /// The moment.
+    /// The instant at which the fork leaves the record, in milliseconds since 1970.
     pub at: f64,
-    /// What is set there.
+    /// The settings from there on.
     #[serde(default)]
-    pub settings: Vec<Wish>,
+    pub settings: Vec<SettingChange>,
     /// For how long it goes on.
     pub seconds: f64,
     /// The card that takes the packets from there on; without one the line does, as it did.
@@ -388,7 +389,7 @@ pub enum Card {
     Packet,
 }
 
-/// What a class did in a whole future.
+/// The totals of a class over a whole future.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Packets that left.
@@ -413,15 +414,15 @@ pub struct CardRuns {
 pub struct Fork {
     /// The ends of the intervals.
     pub t: Vec<f64>,
-    /// Their length.
+    /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes as they were recorded.
     pub recorded: BTreeMap<String, Series>,
     /// The classes with other settings.
     pub forked: BTreeMap<String, Series>,
-    /// What each class did in all.
+    /// The totals of each class in the record.
     pub recorded_totals: BTreeMap<String, Totals>,
-    /// What each class would have done in all.
+    /// The totals of each class in the fork.
     pub forked_totals: BTreeMap<String, Totals>,
     /// How often the card asked the scheduler for a packet; `null` without a card.
     pub runs: Option<CardRuns>,
@@ -435,7 +436,7 @@ pub struct Fork {
     pub open_loop: bool,
 }
 
-/// What is asked of the simulation beside a live run: `GET /view/beside`.
+/// The query of `GET /view/beside`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BesideQuery {
@@ -448,12 +449,12 @@ pub struct BesideQuery {
 pub struct Beside {
     /// The ends of the intervals.
     pub t: Vec<f64>,
-    /// Their length.
+    /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes of the live run.
     pub live: BTreeMap<String, Series>,
     /// The classes of the simulation; what waited and what was borrowed is not known.
     pub simulated: BTreeMap<String, Series>,
-    /// What is compared, in a sentence.
+    /// The compared quantities, in a sentence.
     pub about: String,
 }

@@ -1,5 +1,5 @@
-//! What speaks HTTP on a link's behalf: its API ([`api`]) with the counters for Prometheus
-//! ([`metrics`]), and the page on a link, a record or a report ([`page`]).
+//! HTTP for a link: its API ([`api`]) with the counters for Prometheus ([`metrics`]), and the page
+//! on a link, a record or a report ([`page`]).
 //!
 //! On a running link it is a process of its own ([`process`]), a client of the control socket,
 //! whose end costs the link nothing; `weir view` serves a page from its own process. [`http`] has
@@ -50,5 +50,5 @@ pub fn of_file(path: &Path) -> Result<Arc<dyn Source>, String> {
     ))
 }
 
-/// What is read of a file to tell its kind.
+/// The beginning of a file that tells its kind.
 const START_BYTES: u64 = 4096;

@@ -8,7 +8,7 @@ mod contact;
 
 use crate::api::Api;
 use crate::http::guard::Site;
-use crate::http::serve::{Door, Refusal, Server, listener, runtime};
+use crate::http::serve::{Endpoint, Refusal, Server, listener, runtime};
 use crate::http::talk::Patience;
 use crate::live::Live;
 use crate::page::{self, Page};
@@ -84,7 +84,7 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     Ok(Prepared { plan: *plan, api, page, runtime })
 }
 
-/// What serves; it ends when it is dropped.
+/// The running server; it ends when this is dropped.
 struct Serving {
     _server: Server,
 }
@@ -98,38 +98,38 @@ impl Prepared {
         let by_keeper = ByKeeper::new(keeper);
         let viewers: Arc<dyn Contact> = Arc::new(by_keeper.for_viewers());
         let contact: Arc<dyn Contact> = Arc::new(by_keeper);
-        let mut doors = Vec::new();
+        let mut endpoints = Vec::new();
         if let Some(at) = of_api {
             let site = Site::Web(Arc::clone(&at.0));
             let api = Api::new(&plan.name, Arc::clone(&contact), site);
             let (refused, refusals) = mpsc::channel(REFUSALS_MAX);
-            runtime.spawn(tell_refusals(Arc::clone(&contact), refusals));
-            let door = door(at, api.router(), API_CLIENTS_MAX).map_err(text)?;
-            doors.push(Door { refused: Some(refused), ..door });
+            runtime.spawn(report_refusals(Arc::clone(&contact), refusals));
+            let endpoint = endpoint(at, api.router(), API_CLIENTS_MAX).map_err(text)?;
+            endpoints.push(Endpoint { refused: Some(refused), ..endpoint });
         }
         if let Some(at) = of_page {
             let site = || Site::Web(Arc::clone(&at.0));
             let api = Api::new(&plan.name, Arc::clone(&viewers), site());
             let live = Arc::new(Live::start(&plan.name, viewers).map_err(text)?);
             let page = Page::new(live, Some(api), site());
-            doors.push(door(at, page.router(), page::CLIENTS_MAX).map_err(text)?);
+            endpoints.push(endpoint(at, page.router(), page::CLIENTS_MAX).map_err(text)?);
         }
-        Ok(Serving { _server: Server::start(runtime, doors).map_err(text)? })
+        Ok(Serving { _server: Server::start(runtime, endpoints).map_err(text)? })
     }
 }
 
-/// Returns the door at a listener that the keeper bound.
-fn door(
+/// Returns the endpoint at a listener that the keeper bound.
+fn endpoint(
     (web, descriptor): (Arc<Web>, OwnedFd),
     router: Router,
     clients_max: usize,
-) -> std::io::Result<Door> {
+) -> std::io::Result<Endpoint> {
     let (listener, patience) = (listener(descriptor)?, Patience::default());
-    Ok(Door { listener, web, router, clients_max, patience, refused: None })
+    Ok(Endpoint { listener, web, router, clients_max, patience, refused: None })
 }
 
 /// Tells the link which clients of its API were refused here: it tells of them in events.
-async fn tell_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
+async fn report_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
     while let Some((cause, text)) = refusals.recv().await {
         let contact = Arc::clone(&contact);
         // A link that does not answer has no event of it.

@@ -26,7 +26,7 @@ pub struct Report {
     marks: Vec<Mark>,
 }
 
-/// What is read of a report; docs/sim-report.md describes it.
+/// The part of a report that the page reads; docs/sim-report.md describes the whole.
 #[derive(Deserialize)]
 struct Written {
     scenario: String,
@@ -283,7 +283,6 @@ impl Source for Report {
     }
 }
 
-/// The longest report.
 const BYTES_MAX: u64 = 256 << 20;
 /// The most values over time: with them an answer has some 30 MB.
 const VALUES_MAX: usize = 2_000_000;

@@ -1,4 +1,5 @@
-//! What is shown, as the server asks for it. Each kind of source is a folder or a file of its own.
+//! The interface between server and what is on view. Each kind of source is a folder or a file of
+//! its own.
 
 use crate::http::Fault;
 use crate::json::{
@@ -10,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use weir_control::client::await_on_behalf;
 use weir_control::protocol::Right;
 
-/// What is shown. Each call comes on the thread of a client.
+/// A link, record or report on view. Each call comes on the thread of a client.
 pub trait Source: Send + Sync {
     /// Returns what there is, and what a client with this right can do with it.
     ///

@@ -153,7 +153,7 @@ impl Inbox {
     }
 }
 
-/// What the kernel said of a message.
+/// Reads the kernel's header of a message.
 fn arrived(header: &libc::mmsghdr, slot: usize) -> Arrived {
     let whole = header.msg_len as usize;
     let mut arrived = Arrived {

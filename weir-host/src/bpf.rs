@@ -23,7 +23,7 @@ pub use code::{Code, Cond, Function, Instruction, Label, Op, Operand, Reg, Width
 
 use crate::error::{Result, SystemError};
 
-/// What a program is called for.
+/// The place in the kernel at which a program is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Each frame that an interface received, before the kernel's stack.

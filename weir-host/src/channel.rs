@@ -40,7 +40,7 @@ pub struct Channel {
     socket: OwnedFd,
 }
 
-/// What a message begins with: where its value is.
+/// First byte of a message: the value follows.
 const INLINE: u8 = 0;
 /// The value is in the file that is the last descriptor.
 const IN_FILE: u8 = 1;

@@ -11,7 +11,7 @@ pub struct SystemError {
     pub action: String,
     /// The system's error.
     pub cause: io::Error,
-    /// What the user can do about it; empty where the cause says it all.
+    /// Advice to the user; empty where the cause says it all.
     pub cure: Cow<'static, str>,
 }
 

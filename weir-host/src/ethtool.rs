@@ -112,7 +112,7 @@ pub fn set_ipv6(interface: &str, on: bool) -> Result<()> {
         .map_err(|cause| SystemError::new(format!("write {value} to {path}"), cause))
 }
 
-/// What an interface does for the kernel; `None` where its driver does not say.
+/// The work that an interface does for the kernel; `None` where its driver does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Joins received segments in the kernel (GRO).

@@ -1,5 +1,5 @@
-//! What the kernel says about one Ethernet interface, through a socket that stays in the network
-//! namespace in which it was opened.
+//! Queries about one Ethernet interface, through a socket that stays in the network namespace in
+//! which it was opened.
 
 use std::ffi::c_int;
 use std::io;

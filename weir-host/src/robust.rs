@@ -46,7 +46,7 @@ pub struct Word {
 #[derive(Debug)]
 pub struct Watched<'a> {
     word: &'a Word,
-    /// What the kernel reads when the thread ends.
+    /// The kernel reads it when the thread ends, so it must not move.
     list: Box<List>,
     /// A list belongs to its thread.
     of_thread: PhantomData<*const ()>,

@@ -89,7 +89,7 @@ pub struct Signals {
     read: UnixStream,
 }
 
-/// What a signal asks for.
+/// The request that a signal stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// SIGTERM or SIGINT, by its number: to end.

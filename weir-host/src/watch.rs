@@ -41,12 +41,12 @@ fn timespec(patience: Duration) -> Timespec {
 
 /// Wakes a loop that waits for its descriptor.
 #[derive(Debug)]
-pub struct Bell {
+pub struct Waker {
     read: UnixStream,
     write: UnixStream,
 }
 
-impl Bell {
+impl Waker {
     /// Makes one.
     ///
     /// # Errors
@@ -60,19 +60,19 @@ impl Bell {
     }
 
     /// Wakes the loop, now or when it waits next.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // A full buffer wakes it as well.
         let _full = (&self.write).write(&[1]);
     }
 
     /// Lets the loop sleep again.
-    pub fn quiet(&self) {
+    pub fn reset(&self) {
         let _empty = (&self.read).read(&mut [0; 64]);
     }
 }
 
-impl AsFd for Bell {
-    /// Readable once it was rung.
+impl AsFd for Waker {
+    /// Readable once it was woken.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }

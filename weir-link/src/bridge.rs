@@ -16,9 +16,9 @@ use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
-use crate::authority::Courier;
+use crate::authority::AuthorityClient;
 use crate::change::Inbox;
-use crate::intake::{Done, Intake, Wish};
+use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
 use crate::pool::FramePool;
@@ -41,7 +41,7 @@ pub const PORTS_MAX: usize = 8;
 
 /// A bridge between interfaces.
 pub struct BridgeConfig {
-    /// The ports.
+    /// The ports, by their places in the lanes.
     pub ports: Vec<BridgePort>,
     /// The policies. Each way from a port to another belongs to one of them.
     pub lanes: Vec<LaneConfig>,
@@ -92,17 +92,17 @@ pub(crate) fn pool_frames(held_max: usize, lanes: &[LaneConfig]) -> usize {
 pub enum PortSource {
     /// It opens it in its thread's network namespace.
     Config(PortConfig),
-    /// It is open.
+    /// It was opened before.
     Open(Box<dyn Port>),
 }
 
 impl BridgeConfig {
     /// Has the ports ask the keeper of their deployment for what needs privilege, and begin with a
     /// closed intake, until the keeper says that it is their turn.
-    pub fn through(mut self, courier: &Courier) -> Self {
+    pub fn through(mut self, client: &AuthorityClient) -> Self {
         for port in &mut self.ports {
             if let PortSource::Config(config) = &mut port.source {
-                config.through = Some(courier.for_port(usize::from(port.number.0)));
+                config.through = Some(client.for_port(usize::from(port.number.0)));
             }
         }
         Self { intake: false, ..self }
@@ -183,7 +183,7 @@ pub struct Bridge {
     started: Instant,
     /// When this turn should have begun.
     expected: Instant,
-    looked: Instant,
+    upkept: Instant,
     refreshed: Instant,
     stalls: u64,
     /// Whether the time before the next turn is none in which frames waited for the loop: it is the
@@ -194,14 +194,14 @@ pub struct Bridge {
     polling_ns: u64,
     watch: Watch,
     intake: bool,
-    /// The last wish about the intake that was followed.
-    followed: Option<Wish>,
+    /// The last request about the intake that was followed.
+    followed: Option<IntakeRequest>,
     /// Who gets the steps of the lanes.
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
     inbox_of_changes: Option<Inbox>,
-    /// What the loop holds while the intake is open, so that the kernel carries frames on as soon
-    /// as it dies.
+    /// The loop holds it while the intake is open, so that the kernel carries frames on as soon as
+    /// the loop dies.
     word: Option<Word>,
 }
 
@@ -250,7 +250,7 @@ impl Bridge {
             cpu: config.cpu,
             started: now,
             expected: now,
-            looked: now,
+            upkept: now,
             refreshed: now,
             stalls: 0,
             is_beginning: true,
@@ -277,8 +277,8 @@ impl Bridge {
 
     /// Returns why ports of kind `auto` are of no better kind.
     pub fn notes(&self) -> Vec<String> {
-        let told = self.ports.iter().filter(|port| !port.why.is_empty());
-        told.map(|port| format!("{}: {}", port.port.interface(), port.why)).collect()
+        let reasons = self.ports.iter().filter(|port| !port.why.is_empty());
+        reasons.map(|port| format!("{}: {}", port.port.interface(), port.why)).collect()
     }
 
     /// Forwards until `stop` is set. `wake` are descriptors that end a sleep, and that the loop
@@ -307,11 +307,11 @@ impl Bridge {
                 Taps::add(&mut self.taps, new, &mut self.lanes);
             }
             let worked = self.turn(Instant::from_nanos(now));
-            if !worked || self.must_look(Instant::from_nanos(now), &publisher) {
-                self.looked = Instant::from_nanos(now);
-                publisher.look(self.looked, self, board);
-                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.looked));
-                if self.look_after_ports(Instant::from_nanos(now), &waiter) {
+            if !worked || self.is_upkeep_due(Instant::from_nanos(now), &publisher) {
+                self.upkept = Instant::from_nanos(now);
+                publisher.publish(self.upkept, self, board);
+                self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.upkept));
+                if self.refresh_ports(Instant::from_nanos(now), &waiter) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
                 }
@@ -322,8 +322,8 @@ impl Bridge {
                 self.busy_ns += now - began;
                 continue;
             }
-            let look = publisher.deadline().map(Instant::as_nanos);
-            let deadline = self.deadline(now).into_iter().chain(look).min();
+            let upkeep = publisher.deadline().map(Instant::as_nanos);
+            let deadline = self.deadline(now).into_iter().chain(upkeep).min();
             let wakes = waiter.wakes_at(now, deadline);
             self.expected = Instant::from_nanos(wakes);
             let began = now;
@@ -336,15 +336,15 @@ impl Bridge {
                 self.polling_ns += now - began;
             }
         }
-        self.finish_looking();
+        self.finish_observing();
         publisher.end(Instant::from_nanos(now), self, board);
         Ok(())
     }
 
     /// Returns whether readers and ports must be looked after although frames never cease.
-    fn must_look(&self, now: Instant, publisher: &Publisher) -> bool {
+    fn is_upkeep_due(&self, now: Instant, publisher: &Publisher) -> bool {
         let is_due = publisher.deadline().is_some_and(|deadline| deadline <= now);
-        is_due || now.since(self.looked) >= LOOK_INTERVAL
+        is_due || now.since(self.upkept) >= LOOK_INTERVAL
     }
 
     /// Closes the intake, sends what rings and lanes hold for up to `patience`, and drops the rest
@@ -391,19 +391,19 @@ impl Bridge {
     /// says so by its state, and tries again when it is refreshed. Returns whether it did
     /// something, which may take long.
     fn follow_intake(&mut self, intake: &Intake) -> bool {
-        let wish = intake.wanted();
-        let Some(wish) = wish.filter(|_| wish != self.followed) else { return false };
-        self.followed = Some(wish);
-        self.is_beginning |= wish.open && !self.intake;
-        self.intake = wish.open;
+        let request = intake.wanted();
+        let Some(request) = request.filter(|_| request != self.followed) else { return false };
+        self.followed = Some(request);
+        self.is_beginning |= request.open && !self.intake;
+        self.intake = request.open;
         // Never held while another bridge may take frames.
-        self.word.iter().filter(|_| !wish.open).for_each(Word::release);
+        self.word.iter().filter(|_| !request.open).for_each(Word::release);
         let mut by_all = true;
         for port in &mut self.ports {
-            by_all &= port.port.set_intake(wish.open).is_ok();
+            by_all &= port.port.set_intake(request.open).is_ok();
         }
-        self.word.iter().filter(|_| wish.open).for_each(Word::hold);
-        intake.report(Done { number: wish.number, is_open: wish.open, by_all });
+        self.word.iter().filter(|_| request.open).for_each(Word::hold);
+        intake.report(Done { number: request.number, is_open: request.open, by_all });
         true
     }
 
@@ -531,7 +531,7 @@ impl Bridge {
 
     /// Checks whether an interface disappeared, came back or changed; returns whether descriptors
     /// may have changed.
-    fn look_after_ports(&mut self, now: Instant, waiter: &Waiter) -> bool {
+    fn refresh_ports(&mut self, now: Instant, waiter: &Waiter) -> bool {
         if now.since(self.refreshed) < REFRESH_INTERVAL && !waiter.has_failed() {
             return false;
         }
@@ -547,7 +547,7 @@ impl Bridge {
                 changed = true;
             }
         }
-        self.look_for_faults(now, changed);
+        self.observe_faults(now, changed);
         if let Some(carrier) = &mut self.carrier {
             let up: Vec<_> =
                 self.ports.iter().map(|port| port.port.state() == PortState::Up).collect();

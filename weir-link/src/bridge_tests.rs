@@ -107,7 +107,7 @@ fn frames_of_several_rings_count_in_the_order_in_which_they_came() {
     scene.check();
 }
 
-/// What a loop does before a turn that is late, and the stalls that it counts.
+/// The rows say what a loop does before a turn that is late, and how many stalls that counts.
 #[test]
 fn a_late_turn_is_a_stall_only_if_frames_may_have_waited_for_the_loop() {
     type Before = fn(&mut Scene, &Intake);
@@ -304,7 +304,7 @@ fn copying_counts_for_readers_takes_no_memory() {
         board.request_mark();
         let before = allocations();
         let now = Instant::from_nanos(scene.start + step * 2_000_000 + 100_000);
-        publisher.look(now, &mut scene.bridge, &board);
+        publisher.publish(now, &mut scene.bridge, &board);
         assert_eq!(allocations(), before, "step {step}");
     }
     let status = board.latest().expect("counts were published");

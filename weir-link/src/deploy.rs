@@ -38,7 +38,8 @@ pub fn sort_plans(deployment: &Deployment) -> Vec<SortPlan> {
 }
 
 /// Returns the ports of a deployment by number, each as its bridge opens it but for how it sorts
-/// frames: what a keeper's [`Desk`](crate::authority::Desk) is made of. It needs no policy.
+/// frames: what a keeper's [`AuthorityServer`](crate::authority::AuthorityServer) is made of. It
+/// needs no policy.
 pub fn port_configs(deployment: &Deployment) -> Vec<PortConfig> {
     (0..deployment.ports.len()).map(|number| port_config(deployment, number)).collect()
 }
@@ -309,14 +310,17 @@ mod tests {
             (4, "a>b b>a c>d d>c", 4),
         ] {
             let deployment = deployment(ports, directions);
-            let at_desk = port_configs(&deployment);
+            let at_server = port_configs(&deployment);
             let mut count = 0;
             for mut bridge in bridges(&deployment).expect("links can be built") {
                 for port in bridge.sorted_ports() {
                     let PortSource::Config(config) = &port.source else { continue };
-                    let desk = &at_desk[usize::from(port.number.0)];
-                    assert_eq!((&config.interface, &config.kind), (&desk.interface, &desk.kind));
-                    assert!(desk.sorting.is_none(), "a desk knows no policy");
+                    let server = &at_server[usize::from(port.number.0)];
+                    assert_eq!(
+                        (&config.interface, &config.kind),
+                        (&server.interface, &server.kind)
+                    );
+                    assert!(server.sorting.is_none(), "a server knows no policy");
                     let sound = config.sorting.as_ref().map(|sorting| sorting.check());
                     assert!(sound.is_none_or(|sound| sound.is_ok()), "{directions}");
                     count += usize::from(config.sorting.is_some());

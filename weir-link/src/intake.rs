@@ -12,16 +12,16 @@ use std::time::Duration;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// Twice the number of the wish, and 1 if it is for an open intake; 0 before the first.
+    /// Twice the number of the request, and 1 if it is for an open intake; 0 before the first.
     wanted: AtomicU32,
     done: Mutex<Option<Done>>,
     changed: Condvar,
 }
 
-/// What the loop did.
+/// The loop's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The number of the wish that it followed; 0 for what the bridge began with.
+    /// The number of the request that it followed; 0 for what the bridge began with.
     pub number: u32,
     /// The intake is open.
     pub is_open: bool,
@@ -30,18 +30,18 @@ pub struct Done {
     pub by_all: bool,
 }
 
-/// What another thread wants.
+/// A request of another thread to the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct IntakeRequest {
     /// Whether the intake should be open.
     pub open: bool,
-    /// The number of the wish: a repeated one is a wish, too.
+    /// The number of the request: a repeated one is a request, too.
     pub number: u32,
 }
 
 impl Intake {
     /// Says whether the ports should take frames. The loop follows when it runs the next time: wake
-    /// it. A repeated wish has ports try at once that could not before.
+    /// it. A repeated request has ports try at once that could not before.
     pub fn want(&self, open: bool) {
         let next = |wanted: u32| Some(2 * (wanted / 2 + 1) + u32::from(open));
         let _always = self.wanted.fetch_update(Ordering::Release, Ordering::Relaxed, next);
@@ -50,7 +50,7 @@ impl Intake {
     /// Waits until the loop has followed to `open`; `None` if it has not within `patience`.
     pub fn wait(&self, open: bool, patience: Duration) -> Option<Done> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = self.wanted().map_or(0, |wish| wish.number);
+        let number = self.wanted().map_or(0, |request| request.number);
         let is_it = |done: &Done| (done.is_open, done.number) == (open, number);
         let is_there = |done: &Option<Done>| done.as_ref().is_some_and(is_it);
         let (done, _) = self
@@ -61,10 +61,10 @@ impl Intake {
     }
 
     /// Returns what is wanted; `None` if nothing was said as yet. For the loop: it takes no lock.
-    pub fn wanted(&self) -> Option<Wish> {
+    pub fn wanted(&self) -> Option<IntakeRequest> {
         match self.wanted.load(Ordering::Acquire) {
             0 => None,
-            wanted => Some(Wish { open: wanted % 2 == 1, number: wanted / 2 }),
+            wanted => Some(IntakeRequest { open: wanted % 2 == 1, number: wanted / 2 }),
         }
     }
 
@@ -91,11 +91,11 @@ mod tests {
         assert_eq!(intake.wait(false, SHORT), Some(done(0, false)));
         for (number, open) in [(1, true), (2, true), (3, false)] {
             intake.want(open);
-            assert_eq!(intake.wanted(), Some(Wish { open, number }));
-            assert_eq!(intake.wait(open, SHORT), None, "wish {number} is not followed");
+            assert_eq!(intake.wanted(), Some(IntakeRequest { open, number }));
+            assert_eq!(intake.wait(open, SHORT), None, "request {number} is not followed");
             intake.report(done(number, open));
             assert_eq!(intake.wait(open, SHORT), Some(done(number, open)));
-            assert_eq!(intake.wait(!open, SHORT), None, "wish {number} was for the contrary");
+            assert_eq!(intake.wait(!open, SHORT), None, "request {number} was for the contrary");
         }
     }
 }

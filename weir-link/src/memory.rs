@@ -33,9 +33,9 @@ pub struct Forecast {
 /// The memory for one purpose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Part {
-    /// The purpose.
+    /// The purpose, in words.
     pub name: &'static str,
-    /// The most bytes.
+    /// The most bytes that are needed for it.
     pub bytes: u64,
 }
 
@@ -204,13 +204,13 @@ const PAGE_DELAYS_MAX: u64 = 64 << 20;
 /// The page holds a snapshot of the ring twice while it reads it; then its packets and what became
 /// of each, again for a fork. Of packets of 400 bytes it held 4.4 times the ring.
 const PAGE_RINGS: u64 = 6;
-/// What a class did over time, in the replays that the page remembers, and the most of all.
+/// The series of a class in the replays that the page remembers, and the most of all.
 const SERIES_BYTES: u64 = 3 << 20;
 const SERIES_MAX: u64 = 128 << 20;
 /// A deployment's own text, and the entry of a change beside its texts.
 const DEPLOYMENT_BYTES: u64 = 4096;
-/// What the allocators keep of what changes were made with, at most: with 1000 classes and 120
-/// changes up to 15 MB, and as much again for other machines.
+/// The most memory that allocators keep after changes: with 1000 classes and 120 changes up to 15
+/// MB, and as much again for other machines.
 const CHANGES_LEFT_MAX: u64 = 32 << 20;
 /// Reading a class, once, in the forwarder: its text, the parsed document, findings.
 const READ_BYTES: u64 = 4096;

@@ -159,7 +159,7 @@ pub struct Partial {
     is_crc: bool,
 }
 
-/// What a super-packet consists of.
+/// The protocols of a super-packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     is_tcp: bool,

@@ -20,7 +20,7 @@ use libc::{xdp_desc, xdp_mmap_offsets, xdp_ring_offset, xdp_statistics};
 use crate::pool::Memory;
 use weir_host::socket::{self, Plain};
 
-/// What a [`Queue`] is made of.
+/// The parameters of a [`Queue`].
 #[derive(Clone, Debug)]
 pub(crate) struct QueueConfig {
     /// Entries of each receive ring, at least one ring. All entries here are powers of two.

@@ -94,7 +94,7 @@ fn findings(found: &Found, name: &str, output: &Output) {
 struct Printed<'a>(&'a Output);
 
 impl Console for Printed<'_> {
-    fn tell(&self, event: &str, text: &str) {
+    fn report(&self, event: &str, text: &str) {
         match self.0.format {
             Format::Text => self.0.text(&format!("{event}: {text}\n")),
             Format::Json => self.0.json(&json!({ "event": event, "text": text })),

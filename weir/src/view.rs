@@ -14,7 +14,7 @@ use weir_control::protocol::Query;
 use weir_control::{access, client, gateway};
 use weir_gateway::api::Api;
 use weir_gateway::http::guard::Site;
-use weir_gateway::http::serve::{self, Door, Server};
+use weir_gateway::http::serve::{self, Endpoint, Server};
 use weir_gateway::http::talk::Patience;
 use weir_gateway::live::Live;
 use weir_gateway::live::contact::ByPath;
@@ -139,8 +139,8 @@ impl Page {
         let start = || {
             let (clients_max, patience) = (page::CLIENTS_MAX, Patience::default());
             let listener = serve::listener(listener.into())?;
-            let door = Door { listener, web, router, clients_max, patience, refused: None };
-            Server::start(serve::runtime()?, vec![door])
+            let endpoint = Endpoint { listener, web, router, clients_max, patience, refused: None };
+            Server::start(serve::runtime()?, vec![endpoint])
         };
         let _server = start().map_err(|error| format!("cannot serve on {address}: {error}"))?;
         tell(&url, "stop with Ctrl-C", output);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::bridge::Bridge;
 use weir_link::deploy;
 use weir_link::status::{Board, Status};
@@ -30,7 +30,7 @@ fn main() -> std::process::ExitCode {
 struct Link {
     testbed: Testbed,
     stop: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     board: Arc<Board>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,12 +53,12 @@ impl Link {
         let config = deploy::bridges(deployment)?.remove(0);
         let mut bridge = testbed.weir.run(|| Bridge::open(config))??;
         let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
-        let bell = Arc::new(Bell::new()?);
-        let (stopped, seen, woken) = (Arc::clone(&stop), Arc::clone(&board), Arc::clone(&bell));
+        let waker = Arc::new(Waker::new()?);
+        let (stopped, seen, woken) = (Arc::clone(&stop), Arc::clone(&board), Arc::clone(&waker));
         let thread = thread::spawn(move || {
             bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).expect("the bridge runs");
         });
-        Ok(Self { testbed, stop, bell, board, thread: Some(thread) })
+        Ok(Self { testbed, stop, waker, board, thread: Some(thread) })
     }
 
     fn status(&self) -> Result<Status> {
@@ -69,7 +69,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.waker.wake();
         drop(self.thread.take().map(JoinHandle::join));
     }
 }

@@ -1,4 +1,4 @@
-//! What the server answers itself, and what it hands on.
+//! Requests that the server answers itself, and those that it hands on.
 
 use super::{Large, Refusal, STREAMS_MAX, Shared};
 use crate::protocol::{Answer, CLASSES_DEFAULT, Events, News, Query, Request, Since};
@@ -20,7 +20,6 @@ pub(crate) struct Met<'a> {
 }
 
 impl Shared {
-    /// Meets a request.
     pub(crate) fn meet(&self, peer: &Peer, request: &Request) -> Result<Met<'_>, Refusal> {
         let service = &self.service;
         if !request.reads() {
@@ -121,9 +120,9 @@ impl Shared {
         let slot = self.begin_stream().ok_or_else(|| (Cause::Busy, full()))?;
         Ok(Box::new(move |out, is_over| {
             let _slot = slot;
-            let mut told = Instant::now();
+            let mut sent_at = Instant::now();
             while !is_over() {
-                if let Some(next) = tell_news(out, &feed, place, &mut told)
+                if let Some(next) = send_news(out, &feed, place, &mut sent_at)
                     .map_err(|error| format!("the events were not read: {error}"))?
                 {
                     place = next;
@@ -135,11 +134,11 @@ impl Shared {
 }
 
 /// Waits a moment for events after a place, and tells them; returns the place of the last one.
-fn tell_news(
+fn send_news(
     out: &mut dyn Write,
     feed: &Feed,
     place: Place,
-    told: &mut Instant,
+    sent_at: &mut Instant,
 ) -> io::Result<Option<Place>> {
     let news = feed.after(place, NEWS_MAX, LOOK_INTERVAL);
     let mut lines = Vec::new();
@@ -150,12 +149,12 @@ fn tell_news(
         let event = Some(RawValue::from_string(event.json())?);
         lines.push(News { lost: None, id: Some(place.to_string()), event });
     }
-    if lines.is_empty() && told.elapsed() >= QUIET_MAX {
+    if lines.is_empty() && sent_at.elapsed() >= QUIET_MAX {
         // So that both ends see a connection that is gone.
         lines.push(News::default());
     }
     if !lines.is_empty() {
-        *told = Instant::now();
+        *sent_at = Instant::now();
         for line in &lines {
             serde_json::to_writer(&mut *out, line)?;
             out.write_all(b"\n")?;

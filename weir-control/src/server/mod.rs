@@ -38,13 +38,13 @@ pub type Refusal = (Cause, String);
 pub struct Server {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
-    /// What computes rates and delays of the last seconds.
+    /// Computes rates and delays of the last seconds.
     history: Option<History>,
     /// The socket's file, where the server made it itself.
     bound: Option<Bound>,
 }
 
-/// What the threads of a server share.
+/// The state that the threads of a server share.
 pub(crate) struct Shared {
     pub service: Service,
     /// Whether an answer of very many classes is under way.

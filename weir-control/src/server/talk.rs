@@ -26,7 +26,7 @@ pub(super) fn converse(
         let line = match lines.next() {
             Ok(Some(line)) => line,
             Ok(None) => return Ok(()),
-            Err(refusal) => return Err(tell(stream, peer, refusal)),
+            Err(refusal) => return Err(send_refusal(stream, peer, refusal)),
         };
         let answered = read(&line).and_then(|request| match request {
             Request::OnBehalf { right, keeps_user } => {
@@ -44,7 +44,7 @@ pub(super) fn converse(
                 reply(stream, peer, met.reply, answer)
             }
         });
-        answered.map_err(|refusal| tell(stream, peer, refusal))?;
+        answered.map_err(|refusal| send_refusal(stream, peer, refusal))?;
         lines.met += 1;
     }
 }
@@ -78,7 +78,6 @@ fn unheard(error: &io::Error) -> String {
     }
 }
 
-/// Reads a request.
 pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
     serde_json::from_slice(line).map_err(|error| {
         // The error may quote what was sent.
@@ -97,7 +96,7 @@ pub(super) fn read(line: &[u8]) -> Result<Request, Refusal> {
 }
 
 /// Sends the client the reason of a refusal, unless it does not read; returns the refusal.
-fn tell(stream: &Stream, peer: &Peer, (cause, text): Refusal) -> Refusal {
+fn send_refusal(stream: &Stream, peer: &Peer, (cause, text): Refusal) -> Refusal {
     if cause != Cause::NotRead {
         let answer = match peer.token {
             Some(_) => Answer::Refused { cause, text: text.clone() },
@@ -124,24 +123,24 @@ fn reply(stream: &Stream, peer: &Peer, reply: Reply, patience: Duration) -> Resu
     let Some(tail) = reply.tail else { return Ok(()) };
     let mut paced = Paced { stream, patience };
     let is_over = || is_half_closed(stream);
-    let told = match peer.token {
-        Some(_) => tell_in_parts(tail, paced, &is_over),
+    let sent = match peer.token {
+        Some(_) => send_in_parts(tail, paced, &is_over),
         None => tail(&mut paced, &is_over),
     };
     // What followed would be taken for more of it.
     stream.end_writing();
-    told.map_err(|why| (Cause::NotRead, why))
+    sent.map_err(|why| (Cause::NotRead, why))
 }
 
 /// Sends what follows an answer in parts, and an empty one at the end: whoever sends it on by HTTP
 /// sees from that whether it is whole.
-fn tell_in_parts(tail: Tail, paced: Paced<'_>, is_over: &dyn Fn() -> bool) -> Result<(), String> {
+fn send_in_parts(tail: Tail, paced: Paced<'_>, is_over: &dyn Fn() -> bool) -> Result<(), String> {
     let mut out = BufWriter::with_capacity(PART, Parts(paced));
-    let told = tail(&mut out, is_over);
-    let told = told.and_then(|()| out.flush().map_err(|error| error.to_string()));
+    let sent = tail(&mut out, is_over);
+    let sent = sent.and_then(|()| out.flush().map_err(|error| error.to_string()));
     // Dropped after an error, the writer would try to send the rest.
     let (mut parts, _) = out.into_parts();
-    told?;
+    sent?;
     parts.0.write_all(b"0\n").map_err(|error| error.to_string())
 }
 

@@ -66,9 +66,9 @@ impl Scene {
             bridge(classes).run(&stopped, &[], &own).expect("it can wait");
         });
         let refused = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&refused);
+        let reported = Arc::clone(&refused);
         let service = Service {
-            refused: Box::new(move |one| told.lock().expect("no panic").push(one)),
+            refused: Box::new(move |one| reported.lock().expect("no panic").push(one)),
             patience: PATIENT,
             ..Service::of(vec![board], own_uid())
         };
@@ -234,8 +234,8 @@ fn disconnect_in_an_answer(scene: &Scene) {
 
 impl Scene {
     fn wait_for_refusal(&self) {
-        let is_told = || !self.refused.lock().expect("no panic").is_empty();
-        until("a refusal", is_told).expect("it is told");
+        let is_reported = || !self.refused.lock().expect("no panic").is_empty();
+        until("a refusal", is_reported).expect("it is told");
     }
 }
 
@@ -275,8 +275,9 @@ fn check_uses(patience: Patience, is_one: fn(Cause) -> bool) {
     if patience == PATIENT {
         one_very_large_answer_at_a_time(&scene);
     }
-    // What each class did in the last seconds takes 2.25 KiB, in an answer of 40 000 classes 88 MiB,
-    // which the allocator may keep once; twice would be a leak. The rest is for the other tests.
+    // What each class did in the last seconds takes 2.25 KiB, in an answer of 40 000 classes 88
+    // MiB, which the allocator may keep once; twice would be a leak. The rest is for the other
+    // tests.
     let grown = resident().saturating_sub(before);
     let answer = 40_000 * (9 << 8);
     assert!(grown < answer * 7 / 4, "{} MiB more after all uses", grown >> 20);
@@ -492,12 +493,13 @@ fn a_client_of_the_api_has_the_right_of_its_token_and_is_no_user() {
     assert_eq!((answer.as_str(), refused), ("\"done\"\n", Vec::new()));
     let (answer, _) = on_behalf("change", "{\"call\":\"confirm\"}", 0);
     assert_eq!(answer, "{\"error\":\"no\"}\n");
-    let told = "{\"call\":\"refused\",\"cause\":\"foreign\",\"text\":\"no token\"}";
-    let (answer, refused) = on_behalf("change", told, 1);
+    let reported = "{\"call\":\"refused\",\"cause\":\"foreign\",\"text\":\"no token\"}";
+    let (answer, refused) = on_behalf("change", reported, 1);
     assert_eq!(answer, "\"done\"\n");
     assert_eq!((refused[0].cause, refused[0].text.as_str()), (Cause::Foreign, "no token"));
     // A gateway that was taken over may tell anything.
-    let (_, refused) = on_behalf("change", &told.replace("no token", &"\u{e4}".repeat(9000)), 1);
+    let (_, refused) =
+        on_behalf("change", &reported.replace("no token", &"\u{e4}".repeat(9000)), 1);
     assert_eq!(refused[0].text.chars().count(), REFUSAL_MAX);
 }
 
@@ -530,7 +532,7 @@ fn what_follows_an_answer_to_the_api_comes_in_parts_and_has_an_end_if_it_is_whol
 }
 
 #[test]
-fn events_are_told_as_they_happen() {
+fn events_are_reported_as_they_happen() {
     let feed: Arc<Feed> = Arc::default();
     let own = Arc::clone(&feed);
     let scene = Scene::with(10, |service| Service { feed: own, ..service });
@@ -539,10 +541,11 @@ fn events_are_told_as_they_happen() {
     let mut line = || lines.next().expect("a line").expect("text");
     assert_eq!(line(), "\"done\"");
     feed.push(Event::at(EventKind::PortDown, 7, About { subject: "eth0", ..About::default() }));
-    let told = line();
+    let reported = line();
     assert!(
-        told.starts_with("{\"id\":\"") && told.contains("\"event\":{\"event\":\"port-down\""),
-        "{told}"
+        reported.starts_with("{\"id\":\"")
+            && reported.contains("\"event\":{\"event\":\"port-down\""),
+        "{reported}"
     );
     stream.write_all(b"\n").expect("it is open");
     assert!(lines.next().is_none(), "it ends when the client says anything");

@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A connection.
 pub(super) struct Stream {
     socket: UnixStream,
     /// Whether it acts for a client of the API: it has a place among those then.

@@ -28,7 +28,7 @@ pub struct Apart {
     patience: Duration,
 }
 
-/// What the thread gets: how many events are missing here, and the next one.
+/// A message to the thread: how many events are missing here, and the next one.
 struct Entry {
     missed: u64,
     event: Event,

@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 use weir_host::error::SystemError;
 use weir_host::signals::{Asked, Signals};
 use weir_host::wait::realtime_ns;
-use weir_host::watch::{self, Bell};
+use weir_host::watch::{self, Waker};
 use weir_link::events::Event;
 use weir_link::status::Status;
 
 /// See the module.
 pub struct ForwarderLoop {
-    /// The keeper's link.
+    /// Commands from the keeper and reports to it.
     pub keeper: KeeperLink,
-    /// Requests of clients.
+    /// Requests of clients that only this thread can meet.
     pub requests: Requests,
     /// Signs of life, and what happens.
     pub health: Health,
@@ -45,8 +45,8 @@ pub struct ForwarderLoop {
 impl ForwarderLoop {
     /// Waits for up to a beat and does what the keeper, a signal or a client asks for; returns
     /// whether it goes on.
-    pub fn turn(&mut self, bell: &Bell) -> bool {
-        self.wait(bell);
+    pub fn turn(&mut self, waker: &Waker) -> bool {
+        self.wait(waker);
         let now = Instant::now();
         for asked in self.signals.take() {
             match asked {
@@ -61,18 +61,18 @@ impl ForwarderLoop {
                 return false;
             }
         }
-        if !self.keeper.is_kept() && self.intake.is_closed() {
+        if !self.keeper.has_keeper() && self.intake.is_closed() {
             // It was closed for a forwarder that has not begun, and now never will.
             self.intake.set(true);
         }
         self.follow_intake();
         self.health.handle(now, &self.keeper);
         // One that never took frames is of no use without a keeper.
-        self.keeper.is_kept() || self.intake.was_set()
+        self.keeper.has_keeper() || self.intake.was_set()
     }
 
-    fn wait(&self, bell: &Bell) {
-        let own = [bell.as_fd(), self.signals.as_fd()];
+    fn wait(&self, waker: &Waker) {
+        let own = [waker.as_fd(), self.signals.as_fd()];
         let watched: Vec<BorrowedFd<'_>> =
             own.into_iter().chain(self.keeper.descriptor()).collect();
         let interval = self.intake.interval().unwrap_or(self.health.interval());
@@ -80,7 +80,7 @@ impl ForwarderLoop {
             // Never without a pause.
             std::thread::sleep(interval);
         }
-        bell.quiet();
+        waker.reset();
     }
 
     /// Does what the keeper says; returns false if that is to end.
@@ -99,7 +99,7 @@ impl ForwarderLoop {
             Order::Texts(read) => self.requests.take_texts(read),
             Order::Questions(channel) => self.requests.take_questions(channel),
             // The keeper has written it down.
-            Order::Told(event) => self.health.pass_on(*event),
+            Order::Reported(event) => self.health.pass_on(*event),
             Order::Lost(loss) => {
                 say(&loss);
                 self.requests.lose_keeper();
@@ -112,21 +112,21 @@ impl ForwarderLoop {
     /// Says once that every loop has opened or closed its intake.
     fn follow_intake(&mut self) {
         let Some(is_open) = self.intake.followed() else { return };
-        if is_open && let Err(error) = self.requests.open_door() {
+        if is_open && let Err(error) = self.requests.open_listener() {
             // Traffic matters more than its figures.
             self.health.refuse_clients(&error);
         }
-        self.keeper.tell(&Report::Intake(is_open));
+        self.keeper.send(&Report::Intake(is_open));
     }
 
     /// Tells the keeper how it ended: with this error, if there was one, and with this status.
     pub fn finish(&mut self, error: Option<&SystemError>, status: Status) {
-        self.requests.close_door();
-        self.health.tell_last_events(&self.keeper);
+        self.requests.close_listener();
+        self.health.report_last_events(&self.keeper);
         if let Some(error) = error {
-            self.keeper.tell(&Report::Failed(error.to_string()));
+            self.keeper.send(&Report::Failed(error.to_string()));
         }
-        self.keeper.tell(&Report::Ended(Box::new(status)));
+        self.keeper.send(&Report::Ended(Box::new(status)));
     }
 }
 

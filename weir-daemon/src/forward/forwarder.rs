@@ -3,9 +3,9 @@
 use super::attend::ForwarderLoop;
 use super::attend::health::{Events, Health};
 use super::attend::intake::IntakeOfAll;
-use super::attend::keeper::{Estate, KeeperLink};
+use super::attend::keeper::{KeeperHandles, KeeperLink};
 use super::attend::requests::Requests;
-use super::door::{self, Door};
+use super::control_listener::{self, ControlListener};
 use super::policies::{Policies, State};
 use super::questions::Questions;
 use super::recording::Recorder;
@@ -21,35 +21,35 @@ use weir_host::error::{Result, SystemError};
 use weir_host::realtime;
 use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::alarm::Alarms;
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::bridge::Bridge;
-use weir_link::change::Office;
+use weir_link::change::ChangeHandle;
 use weir_link::change::history::{History, Texts};
 use weir_link::events::feed::Feed;
 use weir_link::events::{EventLog, Reporter};
 use weir_link::status::{Board, Status};
 use weir_policy::deployment::Deployment;
 
-/// What forwards.
+/// The bridges of a link, and everything that changes with its policies.
 pub(super) struct Link {
     pub bridges: Vec<Bridge>,
     pub deployment: Deployment,
     pub texts: Texts,
     pub history: History,
     /// The loops, as changes see them.
-    pub offices: Vec<Office>,
+    pub handles: Vec<ChangeHandle>,
     /// For each bridge, and for the first thread.
-    pub bells: Vec<Arc<Bell>>,
+    pub wakers: Vec<Arc<Waker>>,
     pub reporter: Reporter,
     pub warnings: Vec<String>,
 }
 
-/// What is around it.
+/// The channels and sockets of a forwarder that do not depend on its policies.
 pub(super) struct Outside {
     pub listener: OwnedFd,
-    pub courier: Courier,
+    pub authority: AuthorityClient,
     pub signals: Signals,
     pub log: EventLog,
     /// The process of the keeper.
@@ -58,12 +58,12 @@ pub(super) struct Outside {
     pub owner: u32,
 }
 
-/// What forwards, once nothing can be opened any more.
+/// A forwarder whose files and ports are open, before its loops start.
 pub(super) struct Forwarder {
     bridges: Vec<Bridge>,
     boards: Vec<Arc<Board>>,
     /// For each bridge, and for the first thread.
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<Waker>>,
     state: State,
     alarms: Alarms,
     recorder: Arc<Recorder>,
@@ -74,13 +74,13 @@ pub(super) struct Forwarder {
 impl Forwarder {
     /// Prepares to go on with the last change, if one is in force that the files do not have.
     pub fn new(link: Link) -> Self {
-        let Link { mut bridges, bells, reporter, mut warnings, .. } = link;
+        let Link { mut bridges, wakers, reporter, mut warnings, .. } = link;
         let mut alarms = Alarms::watch(&link.deployment, &mut bridges, reporter.clone());
         let mut state = State {
             since_ns: vec![realtime_ns(); link.deployment.directions.len()],
             deployment: link.deployment,
             texts: link.texts,
-            offices: link.offices,
+            handles: link.handles,
             history: link.history,
             trial: None,
             rehearsals: Vec::new(),
@@ -92,49 +92,49 @@ impl Forwarder {
         let boards: Vec<_> = bridges.iter().map(|_| Arc::new(Board::new())).collect();
         let of = (&state.deployment, &state.texts);
         let recorder = Arc::new(Recorder::new(of, boards.clone(), reporter.clone()));
-        Self { bridges, boards, bells, state, alarms, recorder, reporter, warnings }
+        Self { bridges, boards, wakers, state, alarms, recorder, reporter, warnings }
     }
 
     /// Forwards until the keeper or a signal ends it.
     pub fn run(self, outside: Outside, keeper: Channel) -> Result<()> {
-        let Self { mut bridges, boards, bells, state, recorder, reporter, warnings, .. } = self;
+        let Self { mut bridges, boards, wakers, state, recorder, reporter, warnings, .. } = self;
         let (name, service) = (state.deployment.name.clone(), state.deployment.service.clone());
-        let (wishes, arriving) = mpsc::channel();
-        let speakers = (wishes.clone(), bells.clone(), reporter.clone());
-        let courier = outside.courier.clone();
-        let policies = Policies::new(state, Arc::clone(&recorder), courier, speakers);
+        let (requests, arriving) = mpsc::channel();
+        let speakers = (requests.clone(), wakers.clone(), reporter.clone());
+        let authority = outside.authority.clone();
+        let policies = Policies::new(state, Arc::clone(&recorder), authority, speakers);
         let (questions, feed) = (Arc::<Questions>::default(), Arc::<Feed>::default());
-        let kept_by = Arc::new(AtomicU32::new(outside.keeper));
-        let answers = door::prepare(
+        let keeper_pid = Arc::new(AtomicU32::new(outside.keeper));
+        let answers = control_listener::prepare(
             boards.clone(),
             outside.owner,
             (Arc::clone(&policies), Arc::clone(&recorder), Arc::clone(&questions)),
-            (wishes, Arc::clone(&bells[bridges.len()]), reporter.clone()),
+            (requests, Arc::clone(&wakers[bridges.len()]), reporter.clone()),
         );
         let answers = Service {
             feed: Arc::clone(&feed),
             name: name.clone(),
-            keeper: Some(Arc::clone(&kept_by)),
+            keeper: Some(Arc::clone(&keeper_pid)),
             ..answers
         };
-        let door = Door::closed(&outside.listener, answers)?;
+        let listener = ControlListener::closed(&outside.listener, answers)?;
         let notes = bridges.iter().flat_map(Bridge::notes).collect();
         keeper.send(&Report::Ready { warnings, notes }, &[])?;
-        outside.courier.hurry();
-        let estate = Estate { listener: outside.listener, courier: outside.courier };
+        outside.authority.hurry();
+        let handles = KeeperHandles { listener: outside.listener, authority: outside.authority };
         let events = Events { log: outside.log, feed, alarms: self.alarms };
         let watched = (name.clone(), boards.clone());
         let mut attendant = ForwarderLoop {
-            keeper: KeeperLink::new(keeper, name.clone(), kept_by, estate),
-            requests: Requests::new(door, arriving, (policies, questions), reporter.clone()),
+            keeper: KeeperLink::new(keeper, name.clone(), keeper_pid, handles),
+            requests: Requests::new(listener, arriving, (policies, questions), reporter.clone()),
             health: Health::new(watched, service.watchdog.map(nanos), events, reporter),
-            intake: IntakeOfAll::new(boards.clone(), bells.clone()),
+            intake: IntakeOfAll::new(boards.clone(), wakers.clone()),
             signals: outside.signals,
             drain: nanos(service.drain),
         };
         let kept = recorder.keep_history();
         kept.map_err(|cause| SystemError::new("start the thread of the ring", cause))?;
-        let ran = forward(&mut bridges, &boards, &bells, &mut attendant);
+        let ran = forward(&mut bridges, &boards, &wakers, &mut attendant);
         recorder.wait_for_clients();
         let status = bridges.iter_mut().map(Bridge::status).reduce(Status::join);
         attendant.finish(ran.as_ref().err(), status.unwrap_or_default());
@@ -146,23 +146,23 @@ impl Forwarder {
 fn forward(
     bridges: &mut [Bridge],
     boards: &[Arc<Board>],
-    bells: &[Arc<Bell>],
+    wakers: &[Arc<Waker>],
     attendant: &mut ForwarderLoop,
 ) -> Result<()> {
     let (stop, drain_ns) = (AtomicBool::new(false), AtomicU64::new(0));
-    let wake = &bells[bells.len() - 1];
+    let wake = &wakers[wakers.len() - 1];
     std::thread::scope(|scope| {
-        let run = |bridge: &mut Bridge, board: &Board, bell: &Bell| {
-            let ran = bridge.run(&stop, &[bell.as_fd().as_raw_fd()], board);
+        let run = |bridge: &mut Bridge, board: &Board, waker: &Waker| {
+            let ran = bridge.run(&stop, &[waker.as_fd().as_raw_fd()], board);
             // If one bridge ends, all do.
             stop.store(true, Ordering::Relaxed);
-            bells.iter().for_each(|bell| bell.ring());
+            wakers.iter().for_each(|waker| waker.wake());
             let drain = units::Duration::from_nanos(drain_ns.load(Ordering::Relaxed));
             ran.and_then(|()| bridge.drain(drain))
         };
-        let each = bridges.iter_mut().zip(boards).zip(bells);
+        let each = bridges.iter_mut().zip(boards).zip(wakers);
         let threads: Vec<_> = each
-            .map(|((bridge, board), bell)| scope.spawn(move || run(bridge, board, bell)))
+            .map(|((bridge, board), waker)| scope.spawn(move || run(bridge, board, waker)))
             .collect();
         // This thread, and those of clients, have time: only the loops are real-time threads. One
         // that stays in the class is no fault of the link.
@@ -174,7 +174,7 @@ fn forward(
         }
         drain_ns.store(attendant.drain.as_nanos() as u64, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
-        bells.iter().for_each(|bell| bell.ring());
+        wakers.iter().for_each(|waker| waker.wake());
         let ended = threads.into_iter().map(|thread| match thread.join() {
             Ok(ran) => ran,
             Err(panic) => std::panic::resume_unwind(panic),

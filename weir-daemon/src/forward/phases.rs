@@ -1,5 +1,4 @@
-//! What a process goes through before it forwards: each phase is a type, and only the last one can
-//! run.
+//! The phases of a process before it forwards: each phase is a type, and only the last one can run.
 //!
 //! ```text
 //! Inherited ──> Planned ──> Unprivileged ──> Opened ──> Sandboxed ──> it runs
@@ -26,7 +25,7 @@
 //! ```
 
 use super::forwarder::{Forwarder, Link, Outside};
-use super::tell::tell;
+use super::report::report;
 use crate::keeper::found::Found;
 use crate::keeper::messages::{Command, Opening, Report, Standing, Task};
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,8 +40,8 @@ use weir_host::realtime;
 use weir_host::robust;
 use weir_host::sandbox::{self, Dropped, Entered, SandboxConfig, User};
 use weir_host::signals::{Asked, Signals};
-use weir_host::watch::{self, Bell};
-use weir_link::authority::Courier;
+use weir_host::watch::{self, Waker};
+use weir_link::authority::AuthorityClient;
 use weir_link::bridge::{Bridge, BridgeConfig};
 use weir_link::change::history::Texts;
 use weir_link::deploy;
@@ -54,7 +53,7 @@ use weir_policy::deployment::Deployment;
 #[derive(Debug)]
 pub enum Stop {
     /// Its keeper knows already.
-    Told,
+    Reported,
     /// Its keeper is to be told this.
     Failed(String),
 }
@@ -73,27 +72,27 @@ impl From<&str> for Stop {
 
 /// A process as its keeper started it: it can do what its keeper can.
 pub struct Inherited {
-    courier: Courier,
+    authority: AuthorityClient,
     signals: Signals,
 }
 
 /// A process that knows what to read, and as what.
 pub struct Planned {
-    courier: Courier,
+    authority: AuthorityClient,
     signals: Signals,
     task: Task,
 }
 
 /// A process that has no privilege any more, and has read nothing that was written by others.
 pub struct Unprivileged {
-    courier: Courier,
+    authority: AuthorityClient,
     signals: Signals,
     task: Task,
     dropped: Dropped,
     warnings: Vec<String>,
 }
 
-/// What such a process has read.
+/// The deployment and the texts that an unprivileged process has read.
 struct Policies {
     deployment: Deployment,
     texts: Texts,
@@ -117,7 +116,7 @@ impl Inherited {
     /// # Errors
     /// When signals cannot be taken.
     pub fn new(authority: Channel) -> std::result::Result<Self, Stop> {
-        Ok(Self { courier: Courier::new(authority), signals: Signals::install()? })
+        Ok(Self { authority: AuthorityClient::new(authority), signals: Signals::install()? })
     }
 
     /// Receives what to read.
@@ -128,7 +127,7 @@ impl Inherited {
         let Some((Command::Read(task), _none)) = keeper.receive(TASK_PATIENCE)? else {
             return Err("the keeper does not say what to read".into());
         };
-        Ok(Planned { courier: self.courier, signals: self.signals, task: *task })
+        Ok(Planned { authority: self.authority, signals: self.signals, task: *task })
     }
 }
 
@@ -138,7 +137,7 @@ impl Planned {
     /// # Errors
     /// When one would stay.
     pub fn give_up(self) -> std::result::Result<Unprivileged, Stop> {
-        let Self { courier, signals, task } = self;
+        let Self { authority, signals, task } = self;
         let mut warnings = Vec::new();
         go_first(&task.standing, &mut warnings);
         let user = match &task.standing.user {
@@ -146,7 +145,7 @@ impl Planned {
             None => User::OfLink(task.keeper),
         };
         let dropped = sandbox::drop_capabilities(user, true)?;
-        Ok(Unprivileged { courier, signals, task, dropped, warnings })
+        Ok(Unprivileged { authority, signals, task, dropped, warnings })
     }
 }
 
@@ -158,13 +157,13 @@ impl Unprivileged {
     /// When something is wrong in the files, or the ports cannot be opened.
     pub fn open(mut self, keeper: &Channel) -> std::result::Result<Opened, Stop> {
         let Policies { deployment, texts, plans } = self.read(keeper)?;
-        let Self { courier, mut signals, task, dropped, mut warnings } = self;
+        let Self { authority, mut signals, task, dropped, mut warnings } = self;
         // Links are built while the keeper claims the interfaces.
         let configs = deploy::bridges_sorted(&deployment, &plans)?;
         let (opening, mut descriptors) = await_opening(keeper, &mut signals)?;
         let listener = descriptors.pop().ok_or("the keeper gives no control socket")?;
         let Opening { history } = opening;
-        let through = |config: BridgeConfig| Bridge::open(config.through(&courier));
+        let through = |config: BridgeConfig| Bridge::open(config.through(&authority));
         let opened: Result<Vec<_>> = configs.into_iter().map(through).collect();
         let mut bridges = opened?;
         if let Some(deaths) = descriptors.pop() {
@@ -174,22 +173,23 @@ impl Unprivileged {
         warnings.extend(bridges.iter().flat_map(Bridge::warnings));
         let (reporter, log) = events::log();
         bridges.iter_mut().for_each(|bridge| bridge.report_to(reporter.clone()));
-        let offices = bridges.iter_mut().map(Bridge::take_changes).collect();
-        let bells: Result<Vec<_>> =
-            (0..=bridges.len()).map(|_| Bell::new().map(Arc::new)).collect();
-        let bells = bells?;
+        let handles = bridges.iter_mut().map(Bridge::take_changes).collect();
+        let wakers: Result<Vec<_>> =
+            (0..=bridges.len()).map(|_| Waker::new().map(Arc::new)).collect();
+        let wakers = wakers?;
         let (keeper, owner) = (task.keeper, task.owner);
-        let outside = Outside { listener, courier, signals, log, keeper, owner };
-        let link = Link { bridges, deployment, texts, history, offices, bells, reporter, warnings };
+        let outside = Outside { listener, authority, signals, log, keeper, owner };
+        let link =
+            Link { bridges, deployment, texts, history, handles, wakers, reporter, warnings };
         Ok(Opened { link, outside, dropped })
     }
 
     /// Reads the deployment and its policies. Classes that had joined and do not fit its files any
     /// more are left out.
     fn read(&mut self, keeper: &Channel) -> std::result::Result<Policies, Stop> {
-        let Self { courier, task, warnings, .. } = self;
+        let Self { authority, task, warnings, .. } = self;
         let mut texts = std::mem::take(&mut task.texts);
-        let ask = |path: &Path| courier.read(path);
+        let ask = |path: &Path| authority.read(path);
         let mut outcome = texts::complete(&mut texts, &ask).0;
         let leaves_joined = outcome.failed() && !texts.added.is_empty();
         if leaves_joined {
@@ -204,7 +204,7 @@ impl Unprivileged {
         let notes = outcome.plan.as_ref().map(sorted).unwrap_or_default();
         let found = Found { notes, leaves_joined, ..Found::of(&outcome, task.colour) };
         keeper.send(&Report::Read(Box::new(found)), &[])?;
-        let deployment = outcome.plan.ok_or(Stop::Told)?;
+        let deployment = outcome.plan.ok_or(Stop::Reported)?;
         Ok(Policies { deployment, texts, plans })
     }
 }
@@ -216,21 +216,21 @@ impl Opened {
     /// When the kernel refuses a filter.
     pub fn enter(self) -> std::result::Result<Sandboxed, Stop> {
         let entered = sandbox::enter(&SandboxConfig::default())?;
-        self.tell_loaded(&entered);
+        self.report_loaded(&entered);
         Ok(Sandboxed(self))
     }
 
     /// Tells which policies are in force, and what this process gave up.
-    fn tell_loaded(&self, entered: &Entered) {
+    fn report_loaded(&self, entered: &Entered) {
         let Link { deployment, reporter, .. } = &self.link;
         for direction in &deployment.directions {
             let detail = format!("`{}`", direction.path.display());
-            tell(reporter, Kind::PolicyLoaded, &direction.name, &detail);
+            report(reporter, Kind::PolicyLoaded, &direction.name, &detail);
         }
         let user = self.dropped.user.as_ref();
         let user = user.map_or(String::new(), |user| format!("it is the user `{user}`; "));
         let process = format!("the forwarder (process {})", std::process::id());
-        tell(reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
+        report(reporter, Kind::PrivilegeDropped, &process, &format!("{user}{entered}"));
     }
 }
 
@@ -252,7 +252,7 @@ fn await_opening(
     loop {
         match keeper.receive(Duration::ZERO)? {
             Some((Command::Open(opening), descriptors)) => return Ok((*opening, descriptors)),
-            Some((Command::Drain(_), _)) => return Err(Stop::Told),
+            Some((Command::Drain(_), _)) => return Err(Stop::Reported),
             // Nothing else concerns one that does not forward.
             Some(_) => {}
             None => {

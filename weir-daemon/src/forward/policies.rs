@@ -6,9 +6,9 @@
 
 mod joins;
 
-use super::door::{self, Wish};
+use super::control_listener::{self, ForwarderRequest};
 use super::recording::Recorder;
-use super::tell::tell;
+use super::report::report;
 use crate::keeper::messages::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -20,13 +20,13 @@ use weir_control::protocol::{
 use weir_control::service::{Peer, Reply};
 use weir_control::texts;
 use weir_host::wait::realtime_ns;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::alarm::{Alarms, Guards};
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::bridge::Bridge;
 use weir_link::change::history::{Entry, History, Origin, Texts};
 use weir_link::change::join::Rehearsal;
-use weir_link::change::{self, Office, Transaction};
+use weir_link::change::{self, ChangeHandle, Transaction};
 use weir_link::events::{Kind, Reporter};
 use weir_policy::Severity;
 use weir_policy::deployment::Deployment;
@@ -39,26 +39,26 @@ pub struct Policies {
     state: Mutex<State>,
     recorder: Arc<Recorder>,
     /// The way to the keeper, which reads files.
-    courier: Courier,
-    wishes: Sender<Wish>,
+    authority: AuthorityClient,
+    requests: Sender<ForwarderRequest>,
     /// For each bridge, and for the first thread.
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<Waker>>,
     reporter: Reporter,
     /// Whether another process is about to take over, which would not know of a change.
     is_leaving: AtomicBool,
 }
 
-/// What is in force.
+/// The deployment that is in force, and its history.
 pub struct State {
     /// The deployment with its policies.
     pub deployment: Deployment,
-    /// What it was read from.
+    /// The texts of `deployment`.
     pub texts: Texts,
     /// Since when each direction has its policy in this process, in nanoseconds of CLOCK_REALTIME.
     pub since_ns: Vec<u64>,
-    /// The loops.
-    pub offices: Vec<Office>,
-    /// What was in force.
+    /// A handle of each loop, in the order of the bridges.
+    pub handles: Vec<ChangeHandle>,
+    /// All changes since the start, which the keeper has as well.
     pub history: History,
     /// The last change, if it may still return.
     pub trial: Option<Trial>,
@@ -72,7 +72,7 @@ pub struct Trial {
     guards: Guards,
     /// Without it, the change stays when the time is over.
     needs_confirmation: bool,
-    /// What was in force before.
+    /// The texts to return to.
     before: Texts,
     /// Why the change is to return, once that is decided.
     why: Option<String>,
@@ -86,7 +86,7 @@ impl Trial {
         if self.is_returning {
             return false;
         }
-        let Some(broken) = self.guards.look().filter(|_| self.why.is_none()) else {
+        let Some(broken) = self.guards.check().filter(|_| self.why.is_none()) else {
             return self.until <= now;
         };
         self.why = Some(format!("guard {}", broken.text));
@@ -99,7 +99,7 @@ impl Trial {
     }
 }
 
-/// What a change leads to, and who wants it.
+/// The texts that a change leads to, where it came from, and the user who asked for it.
 struct Wanted {
     texts: Texts,
     origin: Origin,
@@ -112,7 +112,7 @@ struct Read {
     outcome: Outcome<Deployment>,
 }
 
-/// What a change is made of, once it was checked.
+/// A change that was checked, with everything to put it in force.
 struct Checked {
     deployment: Deployment,
     transaction: Transaction,
@@ -120,16 +120,16 @@ struct Checked {
 }
 
 impl Policies {
-    /// The policies of a forwarder, of which its recorder is told: who reads files, where wishes
-    /// go, bells for each loop and for the thread that takes wishes, and where events go.
+    /// The policies of a forwarder, of which its recorder is told: who reads files, where requests
+    /// go, wakers for each loop and for the thread that takes requests, and where events go.
     pub fn new(
         state: State,
         recorder: Arc<Recorder>,
-        courier: Courier,
-        (wishes, bells, reporter): (Sender<Wish>, Vec<Arc<Bell>>, Reporter),
+        authority: AuthorityClient,
+        (requests, wakers, reporter): (Sender<ForwarderRequest>, Vec<Arc<Waker>>, Reporter),
     ) -> Arc<Self> {
         let (state, is_leaving) = (Mutex::new(state), AtomicBool::new(false));
-        Arc::new(Self { state, recorder, courier, wishes, bells, reporter, is_leaving })
+        Arc::new(Self { state, recorder, authority, requests, wakers, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -156,7 +156,7 @@ impl Policies {
             }
             Request::Confirm {} => self.confirm(peer.user).map(|()| Answer::Done),
             Request::Texts {} => Ok(Answer::Texts(Box::new(self.lock().texts.clone()))),
-            Request::Log {} => Ok(Answer::Log(self.lock().history.told())),
+            Request::Log {} => Ok(Answer::Log(self.lock().history.reported())),
             Request::Policy {} => Ok(Answer::Policy(Box::new(self.lock().in_force()))),
             _ => Err("the link does not know the request".to_owned()),
         };
@@ -173,19 +173,19 @@ impl Policies {
             Ok(_) => return,
         };
         let name = self.lock().deployment.name.clone();
-        tell(&self.reporter, Kind::ReloadRefused, &name, &render::headline(&refused));
+        report(&self.reporter, Kind::ReloadRefused, &name, &render::headline(&refused));
     }
 
     /// Does what is due: undoes a change whose time is over or whose guard is broken. The work is
     /// done on another thread. Call it a few times a second.
-    pub fn look(self: &Arc<Self>, now: Instant) {
+    pub fn check_trial(self: &Arc<Self>, now: Instant) {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // A change is being made.
             Err(TryLockError::WouldBlock) => return,
         };
-        state.offices.iter_mut().for_each(Office::tidy);
+        state.handles.iter_mut().for_each(ChangeHandle::tidy);
         let Some(trial) = state.trial.as_mut() else { return };
         if !trial.is_due(now) {
             return;
@@ -193,8 +193,8 @@ impl Policies {
         if trial.why.is_none() && !trial.needs_confirmation {
             // It cannot fail: there is one.
             let _stays = self.keep(&mut state, None);
-            // Not waited for: this thread takes wishes.
-            self.wish(Wish::Tell(Box::new(Report::Confirmed), mpsc::channel().0));
+            // Not waited for: this thread takes requests.
+            self.send(ForwarderRequest::Report(Box::new(Report::Confirmed), mpsc::channel().0));
             return;
         }
         trial.is_returning = true;
@@ -227,7 +227,7 @@ impl Policies {
         let Some(trial) = state.trial.as_mut().filter(|trial| trial.is_returning) else { return };
         trial.try_later();
         let name = state.deployment.name.clone();
-        tell(&self.reporter, Kind::ReloadRefused, &name, why);
+        report(&self.reporter, Kind::ReloadRefused, &name, why);
     }
 
     /// Returns all changes, for another keeper.
@@ -244,8 +244,8 @@ impl Policies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn first_bell(&self) -> &Bell {
-        self.bells.last().expect("the first thread has one")
+    fn first_waker(&self) -> &Waker {
+        self.wakers.last().expect("the first thread has one")
     }
 
     /// Returns the name of the deployment.
@@ -255,37 +255,42 @@ impl Policies {
 
     /// Returns what the file of the deployment contains now.
     fn read_anew(&self) -> Result<Texts, String> {
-        door::ask(&self.wishes, self.first_bell(), Wish::ReadAnew, READ_PATIENCE)
+        control_listener::ask(
+            &self.requests,
+            self.first_waker(),
+            ForwarderRequest::ReadAnew,
+            READ_PATIENCE,
+        )
     }
 
     /// Checks a deployment that the keeper read, which reads its files, too.
     fn complete(&self, state: &State, texts: Texts) -> Result<Read, String> {
         let mut texts = state.with_joined(texts);
-        let (outcome, read) = texts::complete(&mut texts, &|path| self.courier.read(path));
+        let (outcome, read) = texts::complete(&mut texts, &|path| self.authority.read(path));
         let name = &texts.deployment.name;
         read.map_err(|why| format!("cannot read {name}: {why}"))?;
         Ok(Read { texts, outcome: outcome.map(Deployment::with_places) })
     }
 
     /// Lets the first thread do something.
-    fn wish(&self, wish: Wish) {
+    fn send(&self, request: ForwarderRequest) {
         // Without it, the process ends.
-        let _ending = self.wishes.send(wish);
-        self.first_bell().ring();
+        let _ending = self.requests.send(request);
+        self.first_waker().wake();
     }
 
     /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed
-    /// by one that knows it. Not on the thread that takes wishes.
-    fn tell_keeper(&self, report: Report) {
-        let (told, done) = mpsc::channel();
-        self.wish(Wish::Tell(Box::new(report), told));
+    /// by one that knows it. Not on the thread that takes requests.
+    fn report_to_keeper(&self, report: Report) {
+        let (reported, done) = mpsc::channel();
+        self.send(ForwarderRequest::Report(Box::new(report), reported));
         // A thread that does not come to it ends, or hangs.
         let _in_vain = done.recv_timeout(LOOP_PATIENCE);
     }
 
     fn confirm(&self, user: Option<u32>) -> Result<(), String> {
         self.keep(&mut self.lock(), user)?;
-        self.tell_keeper(Report::Confirmed);
+        self.report_to_keeper(Report::Confirmed);
         Ok(())
     }
 
@@ -299,7 +304,7 @@ impl Policies {
         let by =
             user.map_or_else(|| "no guard was broken".to_owned(), |user| format!("by user {user}"));
         let detail = format!("change {number}: {by}");
-        tell(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
+        report(&self.reporter, Kind::ChangeConfirmed, &state.deployment.name, &detail);
         Ok(())
     }
 
@@ -325,7 +330,7 @@ impl Policies {
         };
         changed.what = what(&state.deployment, &deployment);
         let both = (&state.deployment, &deployment);
-        let transaction = Transaction::prepare(both, &terms.guards, &state.offices, &self.reporter);
+        let transaction = Transaction::prepare(both, &terms.guards, &state.handles, &self.reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         if terms.dry_run {
             // Without the places that no class has.
@@ -353,9 +358,9 @@ impl Policies {
         transaction.note(&deployment, (&wanted.texts.whole_files(), &by, &terms.reason));
         state.rehearsals.clear();
         let held = self.recorder.hold();
-        let wake = || self.bells.iter().for_each(|bell| bell.ring());
+        let wake = || self.wakers.iter().for_each(|waker| waker.wake());
         let (alarms, guards, made) =
-            transaction.put_in_force(&mut state.offices, wake, LOOP_PATIENCE);
+            transaction.put_in_force(&mut state.handles, wake, LOOP_PATIENCE);
         held.follow(&deployment, &wanted.texts);
         if wanted.origin == Origin::Reload {
             changed.replaced = state.history.set_since_files();
@@ -379,14 +384,14 @@ impl Policies {
             .as_ref()
             .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
         (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
-        self.tell_change(&state.deployment.name, &entry);
-        self.wish(Wish::Alarms(Box::new(alarms)));
-        self.tell_keeper(Report::Changed(Box::new(entry)));
+        self.report_change(&state.deployment.name, &entry);
+        self.send(ForwarderRequest::Alarms(Box::new(alarms)));
+        self.report_to_keeper(Report::Changed(Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
     }
 
-    fn tell_change(&self, name: &str, entry: &Entry) {
+    fn report_change(&self, name: &str, entry: &Entry) {
         let Entry { number, reason, what, .. } = entry;
         let by = entry.user.map(|user| format!(" by user {user}")).unwrap_or_default();
         let why = if reason.is_empty() { String::new() } else { format!(", because: {reason}") };
@@ -395,7 +400,7 @@ impl Policies {
             _ => Kind::PolicyChanged,
         };
         let detail = format!("change {number}{by} ({}): {what}{why}", entry.origin.word());
-        tell(&self.reporter, kind, name, &detail);
+        report(&self.reporter, kind, name, &detail);
     }
 }
 
@@ -415,9 +420,9 @@ impl State {
         let outcome = texts::of_link(&texts);
         let deployment = outcome.plan.ok_or("the policies that were in force have errors now")?;
         let both = (&self.deployment, &deployment);
-        let transaction = Transaction::prepare(both, &[], &self.offices, reporter);
+        let transaction = Transaction::prepare(both, &[], &self.handles, reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
-        let alarms = transaction.put_into(bridges, &mut self.offices);
+        let alarms = transaction.put_into(bridges, &mut self.handles);
         (self.deployment, self.texts) = (deployment, texts);
         Ok(Some(alarms))
     }
@@ -456,7 +461,7 @@ impl State {
 
     /// Returns whether a change may be made now.
     fn check(&mut self, origin: Origin) -> Result<(), String> {
-        if change::is_busy(&mut self.offices) {
+        if change::is_busy(&mut self.handles) {
             return Err("a loop of the link hangs, and has not made the last change yet".to_owned());
         }
         if self.trial.is_some() && matches!(origin, Origin::Set | Origin::Reload | Origin::Class) {
@@ -562,7 +567,6 @@ const LOOP_PATIENCE: Duration = Duration::from_secs(5);
 const RETURN_PAUSE: Duration = Duration::from_secs(1);
 /// How long guards are watched where no confirmation is asked for.
 const GUARD_TIME: Duration = Duration::from_secs(60);
-/// The longest trial.
 const TRIAL_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[cfg(test)]
@@ -571,7 +575,7 @@ pub(super) mod tests {
     use weir_host::channel::Channel;
 
     /// The policies of a link without directions and without bridges.
-    pub fn policies(wishes: Sender<Wish>, reporter: Reporter) -> Arc<Policies> {
+    pub fn policies(requests: Sender<ForwarderRequest>, reporter: Reporter) -> Arc<Policies> {
         let text = "[deployment]\nname = 'd'\nports = { a = 'a0', b = 'b0' }\n".to_owned();
         let deployment = weir_link::change::history::File { name: "d.toml".to_owned(), text };
         let texts = Texts { deployment, ..Texts::default() };
@@ -581,14 +585,14 @@ pub(super) mod tests {
             deployment,
             texts,
             since_ns: Vec::new(),
-            offices: Vec::new(),
+            handles: Vec::new(),
             history: History::default(),
             trial: None,
             rehearsals: Vec::new(),
         };
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
-        let bell = Arc::new(Bell::new().expect("there are descriptors"));
-        let speakers = (wishes, vec![bell], reporter);
-        Policies::new(state, Arc::new(recorder), Courier::new(authority), speakers)
+        let waker = Arc::new(Waker::new().expect("there are descriptors"));
+        let speakers = (requests, vec![waker], reporter);
+        Policies::new(state, Arc::new(recorder), AuthorityClient::new(authority), speakers)
     }
 }

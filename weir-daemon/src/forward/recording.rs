@@ -1,7 +1,7 @@
 //! Records of the link for clients of the control socket: each is written by the thread of its
 //! client, straight to the connection.
 
-use super::tell::tell;
+use super::report::report;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,14 +17,14 @@ use weir_link::status::Board;
 use weir_policy::deployment::Deployment;
 use weir_trace::record::{End, Head, RecordWriter};
 
-/// What records of a link are made of.
+/// Makes records of a link.
 pub struct Recorder {
-    /// What a record begins with, for the policies in force.
+    /// The first part of each record: the policies in force.
     head: Mutex<Beginning>,
     boards: Vec<Arc<Board>>,
     /// The lanes of each board's loop.
     lanes: Vec<usize>,
-    /// What happened of late, if the deployment says that it is kept.
+    /// The record of the last seconds, if the deployment keeps one.
     history: Option<Arc<History>>,
     /// Records under way.
     running: AtomicUsize,
@@ -75,7 +75,7 @@ impl Recorder {
         let (history, reporter) = (Arc::clone(history), self.reporter.clone());
         let name = self.name.clone();
         let keep = move || {
-            history.keep(|end| tell(&reporter, Kind::RecordEnded, &name, end.name()));
+            history.keep(|end| report(&reporter, Kind::RecordEnded, &name, end.name()));
         };
         std::thread::Builder::new().name("ring".to_owned()).spawn(keep).map(drop)
     }
@@ -103,7 +103,7 @@ impl Recorder {
                 }
                 Err(error) => format!("its reader is gone: {error}"),
             };
-            tell(&recorder.reporter, Kind::RecordEnded, &recorder.name, &why);
+            report(&recorder.reporter, Kind::RecordEnded, &recorder.name, &why);
             Ok(())
         }))
     }
@@ -208,7 +208,7 @@ impl Held<'_> {
     }
 }
 
-/// What a record begins with, its policies as texts that classes can join.
+/// The first part of a record, with its policies as texts that classes can join.
 struct Beginning {
     head: Head,
     texts: Texts,

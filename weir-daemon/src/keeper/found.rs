@@ -1,10 +1,10 @@
-//! What a forwarder found in the files of its link, as its keeper prints it: a keeper reads no
-//! policy.
+//! The findings of a forwarder on the files of its link, as its keeper prints them: a keeper reads
+//! no policy.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::tame::{NOTES_MAX, tame_text};
+use super::sanitise::{NOTES_MAX, sanitise_text};
 use weir_host::printable::printable;
 use weir_policy::Severity;
 use weir_policy::finding::Outcome;
@@ -23,7 +23,7 @@ pub struct Found {
     pub summary: String,
     /// All of them, in the form that they have in JSON.
     pub findings: Vec<Value>,
-    /// What the kernel cannot keep apart, if there is no error.
+    /// Classes that the kernel cannot keep apart, if there is no error.
     pub notes: Vec<String>,
     /// Whether the classes that had joined the link do not fit its files any more, and were left
     /// out.
@@ -53,10 +53,10 @@ impl Found {
 
     /// Makes it fit for a keeper, which prints it: only colours stay of what controls a terminal.
     /// In JSON nothing does.
-    pub(super) fn tame(&mut self) {
-        tame_text(&mut self.summary);
+    pub(super) fn sanitise(&mut self) {
+        sanitise_text(&mut self.summary);
         self.notes.truncate(NOTES_MAX);
-        self.notes.iter_mut().for_each(tame_text);
+        self.notes.iter_mut().for_each(sanitise_text);
         self.findings.truncate(FINDINGS_MAX);
         cut_lines(&mut self.text);
         self.text = coloured_lines(&self.text);
@@ -124,9 +124,9 @@ mod tests {
         let found = Found::of(&outcome, false);
         assert_eq!(found.errors, outcome.count(Severity::Error));
         assert_eq!(found.findings.len(), outcome.findings.len());
-        let mut tame = found.clone();
-        tame.tame();
-        assert_eq!(tame, found, "what a check prints is fit to print");
+        let mut sanitised = found.clone();
+        sanitised.sanitise();
+        assert_eq!(sanitised, found, "what a check prints is fit to print");
         let last = found.describe("d.toml");
         assert!(last.ends_with(&format!("\n\nd.toml: {}", found.summary)), "{last}");
     }

@@ -1,4 +1,4 @@
-//! What keeper and forwarder tell each other, each a value on the channel of commands.
+//! The messages between keeper and forwarder, each a value on the channel of commands.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_control::gateway::Api;
 
 use super::found::Found;
-use super::tame::{NOTES_MAX, TEXT_MAX, tame_text};
+use super::sanitise::{NOTES_MAX, TEXT_MAX, sanitise_text};
 use crate::events::write::Form;
 use weir_host::claim::ClaimPart;
 use weir_link::change::history::{Entry, History, Joined, Origin, TEXTS_MAX, Texts};
@@ -17,7 +17,7 @@ use weir_policy::deployment::{Deployment, Priority};
 /// The version of these messages: after an update the program on the disk may speak another one.
 pub const PROTOCOL: u32 = 3;
 
-/// What the keeper tells the forwarder.
+/// A message from the keeper to the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
     /// The first message: what to read, once privileges are given up. The reply is
@@ -32,7 +32,7 @@ pub enum Command {
     Hold {
         /// It is the first, and replaces all that were held before.
         is_first: bool,
-        /// The claim.
+        /// The part of the claim at one interface.
         part: ClaimPart,
     },
     /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for
@@ -48,18 +48,19 @@ pub enum Command {
     Mark,
     /// Closes the intake, sends what waits for up to this time, and ends.
     Drain(Duration),
-    /// What became of [`Report::Restart`].
+    /// The outcome of [`Report::Restart`].
     Restarted(std::result::Result<String, String>),
     /// The descriptor is the end of a channel by which to ask for the sessions of reservations.
     Reservations,
-    /// What the file of the deployment contains now: the reply to [`Report::ReadAnew`], or unasked
-    /// after a SIGHUP. Files that it names are asked for.
+    /// The present contents of the deployment's file: the reply to [`Report::ReadAnew`], or unasked
+    /// after a SIGHUP. The forwarder asks for the files that it names.
     Texts(std::result::Result<Texts, String>),
     /// Something happened outside the forwarder, which its clients read there like its own events.
-    Told(Box<Event>),
+    #[serde(rename = "Told")]
+    Reported(Box<Event>),
 }
 
-/// What a forwarder reads, and as what.
+/// The files that a forwarder reads, and the rights and priority with which it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// The deployment, and what is known already of the files that it names.
@@ -99,23 +100,23 @@ impl Standing {
     }
 }
 
-/// What a forwarder that has read its files goes on with.
+/// A forwarder's permission to open its ports, once it has read its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
-    /// What was changed before; the last entry is in force.
+    /// Earlier changes; the last entry is in force.
     pub history: History,
 }
 
-/// What a link runs.
+/// The keeper's record of what a link runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What was read from files: ports, and rings at them, are as this says.
+    /// The contents of the files: ports, and rings at them, are as this says.
     pub texts: Texts,
     /// The process of the keeper.
     pub keeper: u32,
     /// The user who started it: this one and root may change the link and take it over.
     pub owner: u32,
-    /// What was changed since; the last entry is in force.
+    /// Changes since the start; the last entry is in force.
     pub history: History,
     /// The API on a TCP address, if the deployment has one: for the gateway. A forwarder is not
     /// told its tokens.
@@ -134,21 +135,21 @@ impl Plan {
     }
 }
 
-/// What the forwarder tells the keeper.
+/// A message from the forwarder to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
     /// It has read its files, with these findings; with errors among them it ends.
     Read(Box<Found>),
     /// Its ports are open, with a closed intake.
     Ready {
-        /// What the operator should see to at them.
+        /// Warnings about the ports, for the operator.
         warnings: Vec<String>,
-        /// What is worth knowing of them.
+        /// Notes on the ports that need no action.
         notes: Vec<String>,
     },
     /// Every port's intake is open now, or closed.
     Intake(bool),
-    /// Its loops run.
+    /// A sign of life: since the last one every loop has run.
     Beat,
     /// Something happened.
     Event(Box<Event>),
@@ -170,7 +171,8 @@ pub enum Report {
     History(Box<History>),
     /// To a keeper that took over, after all that: the process. Descriptors: one by which to
     /// watch it, and the listener of the control socket.
-    Kept(u32),
+    #[serde(rename = "Kept")]
+    Takeover(u32),
     /// It has sent or flushed what it held and ends; its last status.
     Ended(Box<Status>),
 }
@@ -179,39 +181,39 @@ impl Report {
     /// Makes it fit for a keeper, which prints what it is told and writes it down: a forwarder may
     /// have been taken over. Texts lose what controls a terminal and are cut to [`TEXT_MAX`], lists
     /// to [`NOTES_MAX`].
-    pub fn tame(mut self) -> Self {
+    pub fn sanitise(mut self) -> Self {
         match &mut self {
-            Self::Read(found) => found.tame(),
+            Self::Read(found) => found.sanitise(),
             Self::Ready { warnings, notes } => {
                 for texts in [warnings, notes] {
                     texts.truncate(NOTES_MAX);
-                    texts.iter_mut().for_each(tame_text);
+                    texts.iter_mut().for_each(sanitise_text);
                 }
             }
             Self::Event(event) => {
                 let Event { subject, class, detail, measured, .. } = event.as_mut();
                 let measured = measured.iter_mut().flat_map(|it| [&mut it.value, &mut it.limit]);
-                [subject, class, detail].into_iter().chain(measured).for_each(tame_text);
+                [subject, class, detail].into_iter().chain(measured).for_each(sanitise_text);
             }
-            Self::Failed(why) => tame_text(why),
-            Self::Ended(status) => status.each_text(&mut tame_text),
-            Self::Changed(entry) | Self::Joined(_, entry) => tame_entry(entry),
-            Self::History(history) => history.entries_mut().for_each(tame_entry),
+            Self::Failed(why) => sanitise_text(why),
+            Self::Ended(status) => status.each_text(&mut sanitise_text),
+            Self::Changed(entry) | Self::Joined(_, entry) => sanitise_entry(entry),
+            Self::History(history) => history.entries_mut().for_each(sanitise_entry),
             Self::Intake(_)
             | Self::Beat
             | Self::Restart
             | Self::ReadAnew
             | Self::Confirmed
             | Self::Held(_)
-            | Self::Kept(_) => {}
+            | Self::Takeover(_) => {}
         }
         self
     }
 }
 
 /// Its policies are checked when they are read.
-fn tame_entry(entry: &mut Entry) {
-    [&mut entry.reason, &mut entry.what].into_iter().for_each(tame_text);
+fn sanitise_entry(entry: &mut Entry) {
+    [&mut entry.reason, &mut entry.what].into_iter().for_each(sanitise_text);
 }
 
 /// Reads bytes as a report, as a keeper reads it, and tries what a keeper then does with it. For a
@@ -221,10 +223,14 @@ fn tame_entry(entry: &mut Entry) {
 /// When a report would harm its keeper.
 pub fn exercise(bytes: &[u8]) {
     let Ok(report) = serde_json::from_slice::<Report>(bytes) else { return };
-    let report = report.tame();
+    let report = report.sanitise();
     let text = serde_json::to_string(&report).expect("a report is JSON");
     let again: Report = serde_json::from_str(&text).expect("it is read as it was written");
-    assert_eq!(serde_json::to_string(&again.tame()).ok().as_ref(), Some(&text), "it is tame");
+    assert_eq!(
+        serde_json::to_string(&again.sanitise()).ok().as_ref(),
+        Some(&text),
+        "it is sanitised"
+    );
     match report {
         Report::Event(event) => {
             for form in [Form::Text, Form::Journal, Form::Json] {
@@ -276,14 +282,28 @@ mod tests {
                 ..Found::default()
             })),
             Report::Ended(Box::new(status)),
-            Report::Kept(7),
+            Report::Takeover(7),
         ];
         for report in rows {
             let text = serde_json::to_string(&report).expect("a report is JSON");
             exercise(text.as_bytes());
-            let tame = serde_json::to_string(&report.tame()).expect("a report is JSON");
-            assert!(tame.len() < 5 << 20, "{} bytes", tame.len());
-            assert!(!tame.contains("\\u001b") && !tame.contains('\u{202e}'), "{tame:.200}");
+            let sanitised = serde_json::to_string(&report.sanitise()).expect("a report is JSON");
+            assert!(sanitised.len() < 5 << 20, "{} bytes", sanitised.len());
+            assert!(
+                !sanitised.contains("\\u001b") && !sanitised.contains('\u{202e}'),
+                "{sanitised:.200}"
+            );
         }
+    }
+
+    #[test]
+    fn renamed_messages_keep_their_names_on_the_wire() {
+        let event = Event::at(Kind::PortDown, 1, About::default());
+        let name =
+            |value: serde_json::Value| value.as_object().and_then(|map| map.keys().next().cloned());
+        let command = serde_json::to_value(Command::Reported(Box::new(event))).expect("it is JSON");
+        assert_eq!(name(command).as_deref(), Some("Told"));
+        let report = serde_json::to_value(Report::Takeover(7)).expect("it is JSON");
+        assert_eq!(name(report).as_deref(), Some("Kept"));
     }
 }

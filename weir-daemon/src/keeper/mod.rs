@@ -10,5 +10,5 @@
 pub mod found;
 pub mod messages;
 pub mod rsvp;
+mod sanitise;
 pub mod service;
-mod tame;

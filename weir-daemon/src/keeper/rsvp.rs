@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::tame::tame_text;
+use super::sanitise::sanitise_text;
 use crate::events::write::Form;
 use weir_control::gateway::Secret;
 use weir_host::printable::fit;
@@ -96,13 +96,13 @@ impl What {
 impl FromRsvp {
     /// Makes it fit for a keeper, which prints what it is told: the process may have been taken
     /// over.
-    pub fn tame(mut self) -> Self {
+    pub fn sanitise(mut self) -> Self {
         let text = match &mut self {
             Self::Failed(why) => why,
             Self::Happened(happening) => &mut happening.detail,
             Self::Ready | Self::Connect => return self,
         };
-        tame_text(text);
+        sanitise_text(text);
         self
     }
 }
@@ -120,10 +120,10 @@ pub fn exercise(bytes: &[u8]) {
         assert!(serde_json::from_str::<Reservations>(&text).is_ok(), "a client reads it: {text}");
     }
     let Ok(said) = serde_json::from_slice::<FromRsvp>(bytes) else { return };
-    let said = said.tame();
+    let said = said.sanitise();
     let text = serde_json::to_string(&said).expect("what is said is JSON");
     let again: FromRsvp = serde_json::from_str(&text).expect("it is read as it was written");
-    assert_eq!(again.tame(), said, "it is tame");
+    assert_eq!(again.sanitise(), said, "it is tame");
     match said {
         FromRsvp::Happened(Happening { what, detail, .. }) => {
             let event = Event::now(what.kind(), About { detail: &detail, ..About::default() });

@@ -1,4 +1,4 @@
-//! What a service manager is told: `READY=1`, a status, and that the keeper still runs.
+//! Messages to a service manager: `READY=1`, a status, and that the keeper still runs.
 //!
 //! Without the variables that a service manager sets (`NOTIFY_SOCKET`, `WATCHDOG_USEC`) nothing is
 //! told. systemd-notify(1), sd_notify(3).
@@ -11,7 +11,7 @@ use sd_notify::NotifyState;
 #[derive(Debug)]
 pub struct Service {
     interval: Option<Duration>,
-    told: Instant,
+    notified: Instant,
 }
 
 impl Service {
@@ -21,29 +21,29 @@ impl Service {
         let watched = sd_notify::watchdog_enabled(false, &mut micros);
         // Half of the time, as sd_watchdog_enabled(3) recommends.
         let interval = watched.then(|| Duration::from_micros(micros / 2));
-        Self { interval, told: Instant::now() }
+        Self { interval, notified: Instant::now() }
     }
 
     /// Says that frames pass from now on.
     pub fn ready(&self, status: &str) {
-        tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+        notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
     /// Says in a sentence how it goes.
     pub fn status(&self, status: &str) {
-        tell(&[NotifyState::Status(status)]);
+        notify(&[NotifyState::Status(status)]);
     }
 
     /// Says that the service ends.
     pub fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+        notify(&[NotifyState::Stopping]);
     }
 
     /// Says that the keeper still runs, if that is due.
     pub fn beat(&mut self, now: Instant) {
-        if self.interval.is_some_and(|interval| now.duration_since(self.told) >= interval) {
-            self.told = now;
-            tell(&[NotifyState::Watchdog]);
+        if self.interval.is_some_and(|interval| now.duration_since(self.notified) >= interval) {
+            self.notified = now;
+            notify(&[NotifyState::Watchdog]);
         }
     }
 
@@ -54,6 +54,6 @@ impl Service {
 }
 
 /// A service manager that does not listen is no reason to stop.
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     let _ignored = sd_notify::notify(false, states);
 }

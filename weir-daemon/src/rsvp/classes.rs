@@ -14,7 +14,7 @@ use crate::keeper::rsvp::{FromRsvp, ToRsvp};
 use weir_control::client;
 use weir_control::protocol::{Answer, Entry, Origin, Request, Tables, Texts};
 use weir_host::channel::Channel;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_rsvp::node::FlowId;
 
 /// What is to be done.
@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Classes {
     changes: Sender<Change>,
     outcomes: Receiver<Outcome>,
-    bell: Arc<Bell>,
+    bell: Arc<Waker>,
 }
 
 impl Classes {
@@ -56,7 +56,7 @@ impl Classes {
     /// # Errors
     /// When the link gives no texts, or the system no thread.
     pub fn start(
-        (keeper, bell): (Channel, Arc<Bell>),
+        (keeper, bell): (Channel, Arc<Waker>),
         direction: impl FnOnce(&Texts) -> Result<String, String>,
     ) -> Result<(Self, Texts), String> {
         let mut link =
@@ -85,7 +85,7 @@ impl Classes {
     }
 
     /// Readable once there is an outcome.
-    pub fn bell(&self) -> &Bell {
+    pub fn bell(&self) -> &Waker {
         &self.bell
     }
 }
@@ -108,14 +108,14 @@ struct Seen {
 }
 
 impl Link {
-    fn work(mut self, arriving: &Receiver<Change>, leaving: &Sender<Outcome>, bell: &Bell) {
+    fn work(mut self, arriving: &Receiver<Change>, leaving: &Sender<Outcome>, bell: &Waker) {
         let (mut held, mut looked) = (None, Instant::now());
         loop {
             if looked.elapsed() >= LOOK_INTERVAL {
                 looked = Instant::now();
                 if let Some(texts) = self.look() {
                     let _ended = leaving.send(Outcome::Texts(Box::new(texts)));
-                    bell.ring();
+                    bell.wake();
                 }
             }
             let next = held.take().map_or_else(|| arriving.recv_timeout(LOOK_INTERVAL), Ok);
@@ -129,7 +129,7 @@ impl Link {
             for (flow, result) in self.make(&batch) {
                 let _ended = leaving.send(Outcome::Joined(flow, result));
             }
-            bell.ring();
+            bell.wake();
         }
     }
 

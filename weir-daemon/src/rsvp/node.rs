@@ -92,7 +92,7 @@ impl Router {
             if let Some(why) = self.driver.network().lost() {
                 return Err(why);
             }
-            self.desk.classes().bell().quiet();
+            self.desk.classes().bell().reset();
             self.hear();
             // Without a keeper's end of the channel nobody asks.
             questions = questions.filter(|channel| self.describe(channel).is_ok());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// A forwarder that has not ended.
 #[derive(Debug)]
 pub struct Forwarder {
-    /// Its process.
+    /// Names it in events and actions.
     pub pid: Pid,
     /// The files that it is of.
     pub edition: Edition,
@@ -48,7 +48,7 @@ pub enum Phase {
     Aborting,
 }
 
-/// What becomes of a forwarder that is overdue.
+/// The end of a forwarder that is overdue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Overdue {
     /// It is killed. If it did not read its files or open its ports, that is why.

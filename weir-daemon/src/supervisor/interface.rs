@@ -1,4 +1,4 @@
-//! What goes into a supervisor and what comes out of it.
+//! The events that go into a supervisor, and the actions that come out of it.
 
 use super::settings::Settings;
 use std::fmt;
@@ -20,8 +20,8 @@ impl fmt::Display for Pid {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Companion {
     /// The gateway: it serves page and API.
-    Page,
-    /// It speaks RSVP.
+    Gateway,
+    /// The process that speaks RSVP.
     Reservations,
 }
 
@@ -35,12 +35,12 @@ pub enum Edition {
     Anew,
 }
 
-/// Something that happened.
+/// A fact for the supervisor, with the answer if it asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Answers [`Question::StartForwarder`]: the process runs.
     Started {
-        /// Its number.
+        /// The number of its process.
         pid: Pid,
         /// Whether it has read its policies before, and found nothing wrong.
         has_read: bool,
@@ -66,26 +66,26 @@ pub enum Event {
     Companion(Companion, CompanionEvent),
     /// A signal came.
     Signal(Asked),
-    /// It is time to look at what changes slowly; comes about twice a second.
-    Look,
+    /// It is time to poll what changes slowly; comes about twice a second.
+    Poll,
     /// Everything that waited was told, the last event of each turn. Every forwarder was listened
     /// to after `heard`: how long the shell was busy since then is no silence of theirs.
     Tick {
-        /// See above.
+        /// When the shell began to listen to forwarders in this turn.
         heard: Instant,
     },
 }
 
-/// What a forwarder says.
+/// A report of a forwarder, without what only the shell keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
     /// It has read its policies: there are no errors in them, or these; then it ends.
     Read(Result<(), String>),
     /// Its ports are open, with a closed intake.
     Ready {
-        /// What the operator should see to at them.
+        /// Warnings about the ports, for the operator.
         warnings: Vec<String>,
-        /// What is worth knowing of them.
+        /// Notes on the ports that need no action.
         notes: Vec<String>,
     },
     /// Every port's intake is open now, or closed.
@@ -114,18 +114,18 @@ pub enum CompanionEvent {
     Exited(Pid, String),
 }
 
-/// What a deployment that was read says of a companion.
+/// Whether a deployment that was read wants a companion, and whether it differs from before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Followed {
     /// There is to be none; if one ran, it has been ended.
     Unwanted,
     /// The same as before.
     Same,
-    /// Another than before.
+    /// It differs from before, so it has to be started anew.
     Other,
 }
 
-/// What the shell is to do, in this order.
+/// An action for the shell. The shell carries actions out in their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Do this, and pass the answer to the supervisor before anything else.
@@ -133,14 +133,14 @@ pub enum Action {
     /// End a companion, if it runs. Its end is not told.
     Stop(Companion),
     /// Tell a forwarder something. What one that has ended misses does not matter.
-    Tell(Pid, Order),
+    Send(Pid, Order),
     /// End a forwarder at once.
     Kill(Pid),
     /// End a forwarder at once, with a dump of its memory where the system keeps one.
     Abort(Pid),
-    /// What was in force before the files were read is in force again.
+    /// Put the deployment in force again that was in force before the files were read.
     ReturnToFormerFiles,
-    /// What was in force before the files were read is not needed any more.
+    /// Forget the deployment that was in force before the files were read.
     DropFormerFiles,
     /// A change of the policy that is on trial is taken back, for this reason; the journal says so.
     GiveUpTrial(&'static str),
@@ -160,15 +160,15 @@ pub enum Action {
     Note(String),
     /// Print what is joined, and that this forwarder carries the traffic.
     Announce(Pid),
-    /// Print where the page is.
-    AnnouncePage,
+    /// Print where the gateway serves the page.
+    AnnounceGateway,
     /// Print the last status of the link.
     PrintLast,
     /// Tell the service manager.
     Service(Progress),
 }
 
-/// What the shell is to do or to find out, and to answer.
+/// An action whose outcome the supervisor needs before it goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
     /// Start a forwarder of these files, beside those that run, which reads its policies. The
@@ -189,18 +189,18 @@ pub enum Question {
     Fallback(bool),
 }
 
-/// What a forwarder is told.
+/// An order to a forwarder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     /// To open the intake of every port, or to close it. It says when that is so.
     Intake(bool),
     /// To send for up to this time what it holds, and to end.
     Drain(Duration),
-    /// What became of the restart that it asked for.
+    /// The outcome of the restart that it asked for.
     Restarted(Result<String, String>),
     /// To measure delays anew.
     Mark,
-    /// What the files contain now.
+    /// The present contents of the files.
     Texts,
 }
 
@@ -213,7 +213,7 @@ pub enum Fault {
     Fallback,
 }
 
-/// What a service manager is told.
+/// A notice to the service manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// Frames pass.

@@ -1,13 +1,13 @@
-//! What a supervisor has to know of a deployment.
+//! The part of a deployment that a supervisor needs.
 
 use std::time::Duration;
 use weir_core::units;
 use weir_policy::deployment::{Deployment, OnExit, Restart, Side};
 
-/// What a deployment says that the supervisor has to know.
+/// The settings of a deployment that decide how its processes start, end and follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// What becomes of traffic while nothing forwards it.
+    /// The fate of traffic while nothing forwards it.
     pub on_exit: OnExit,
     /// Whether a forwarder that died is started again.
     pub restart: Restart,

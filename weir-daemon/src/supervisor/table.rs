@@ -9,9 +9,9 @@ use weir_link::events::Kind;
 /// The children of a link.
 #[derive(Debug)]
 pub struct Table {
-    /// Forwarders.
+    /// Shared by all forwarders, one after the other.
     pub forwarder: RestartPolicy,
-    page: Row,
+    gateway: Row,
     reservations: Row,
 }
 
@@ -20,7 +20,7 @@ impl Table {
     pub fn new() -> Self {
         Self {
             forwarder: RestartPolicy::forwarder(),
-            page: Row::page(),
+            gateway: Row::gateway(),
             reservations: Row::reservations(),
         }
     }
@@ -28,14 +28,14 @@ impl Table {
     /// Returns the row of a companion.
     pub fn row(&mut self, companion: Companion) -> &mut Row {
         match companion {
-            Companion::Page => &mut self.page,
+            Companion::Gateway => &mut self.gateway,
             Companion::Reservations => &mut self.reservations,
         }
     }
 
     /// Returns the rows of all companions.
     pub fn rows(&mut self) -> [&mut Row; 2] {
-        [&mut self.page, &mut self.reservations]
+        [&mut self.gateway, &mut self.reservations]
     }
 }
 
@@ -44,7 +44,7 @@ impl Table {
 pub struct RestartPolicy {
     /// The pause before one that died is started again.
     pause: Duration,
-    /// What can be done once it was started too often.
+    /// The advice to the operator, once it was started too often; begins with a semicolon.
     cure: &'static str,
     restarts: Restarts,
 }
@@ -78,9 +78,9 @@ pub struct Row {
     /// Whether one that could not be started again is tried again later.
     retries: bool,
     stage: Stage,
-    /// What is written of its end.
+    /// The event of its end.
     died: Kind,
-    /// What is printed if a deployment wants it and it cannot be.
+    /// The warning if a deployment wants it and it cannot run.
     absent: &'static str,
 }
 
@@ -100,9 +100,9 @@ enum Stage {
 }
 
 impl Row {
-    fn page() -> Self {
+    fn gateway() -> Self {
         Self {
-            companion: Companion::Page,
+            companion: Companion::Gateway,
             policy: RestartPolicy::companion(),
             retries: false,
             stage: Stage::Absent,
@@ -155,7 +155,7 @@ impl Row {
     fn on_started(&mut self, carrier: Option<Pid>) -> Option<Action> {
         let before = std::mem::replace(&mut self.stage, Stage::Running);
         match (self.companion, before) {
-            (Companion::Page, Stage::Starting) => Some(Action::AnnouncePage),
+            (Companion::Gateway, Stage::Starting) => Some(Action::AnnounceGateway),
             // At the first start this follows anyway.
             (Companion::Reservations, Stage::Restarting) => carrier.map(Action::Introduce),
             _ => None,
@@ -172,7 +172,7 @@ impl Row {
         {
             self.stage = Stage::Due(due);
         }
-        self.tell_death(why, carrier)
+        self.report_death(why, carrier)
     }
 
     fn on_exit(&mut self, now: Instant, pid: Pid, why: String, carrier: Option<Pid>) -> Action {
@@ -181,7 +181,7 @@ impl Row {
             Err(refusal) => (Stage::Absent, refusal),
         };
         self.stage = stage;
-        self.tell_death(format!("process {pid}: {why}; {again}"), carrier)
+        self.report_death(format!("process {pid}: {why}; {again}"), carrier)
     }
 
     /// Starts it again if that is due.
@@ -207,8 +207,8 @@ impl Row {
         Action::Warn(format!("{}: {why}", self.absent))
     }
 
-    /// What happens to reservations, clients of the link are told, too.
-    fn tell_death(&self, detail: String, carrier: Option<Pid>) -> Action {
+    /// Clients of the link are told of the end of reservations as well, through the forwarder.
+    fn report_death(&self, detail: String, carrier: Option<Pid>) -> Action {
         let reader = carrier.filter(|_| self.companion == Companion::Reservations);
         Action::Journal(self.died, detail, reader)
     }

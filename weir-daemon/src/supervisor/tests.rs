@@ -1,4 +1,4 @@
-//! What a supervisor does, as scripts: what happens to a link, and the actions that must follow.
+//! The supervisor's decisions as scripts: events of a link, and the actions that must follow.
 //! `tests/world.rs` says how events and actions are written.
 
 mod deaths;
@@ -392,108 +392,108 @@ fn signals_are_passed_on() {
 }
 
 #[test]
-fn the_page_and_reservations_follow_the_deployment() {
+fn the_gateway_and_reservations_follow_the_deployment() {
     check(
         "from the first forwarder on, and the forwarder is introduced after that",
         "",
         "
-        answer page: other
+        answer gateway: other
         answer rsvp: other
         ready 1 => fallback closed; 1 opens
-        opened 1 => announce 1; service ready; follow page; start page; announce page; follow rsvp; start rsvp; introduce 1; drop former files
-        answer page: same
+        opened 1 => announce 1; service ready; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; introduce 1; drop former files
+        answer gateway: same
         answer rsvp: same
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; drop former files
         exit 1: exit status: 0
-        answer page: other
+        answer gateway: other
         answer rsvp: unwanted
         restart 2 => read; start installed 3; ports 3
         ready 3 => 2 closes
         closed 2 => 2 restarted: process 3 forwards from now on; 2 drains 2s; fallback closed; 3 opens
-        opened 3 => handed-over process 3; follow page; start page; announce page; follow rsvp; introduce 3; drop former files
+        opened 3 => handed-over process 3; follow gateway; start gateway; announce gateway; follow rsvp; introduce 3; drop former files
         ",
     );
     check(
         "and the link goes on without them",
         "",
         "
-        answer page: no address
+        answer gateway: no address
         answer rsvp: other
         answer companion: no memory
         ready 1 => fallback closed; 1 opens
-        opened 1 => announce 1; service ready; follow page; warning there is no page and no API: no address; follow rsvp; start rsvp; warning there are no reservations: no memory; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow gateway; warning there is no page and no API: no address; follow rsvp; start rsvp; warning there are no reservations: no memory; introduce 1; drop former files
         after 2s
-        answer page: same
+        answer gateway: same
         answer rsvp: same
         answer companion:
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow page; start page; announce page; follow rsvp; start rsvp; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; introduce 2; drop former files
         ",
     );
 }
 
-/// A link with a page and reservations, both of which run.
+/// A link with a gateway and reservations, both of which run.
 const WITH_BOTH: &str = "
-    answer page: other
+    answer gateway: other
     answer rsvp: other
     ready 1 => fallback closed; 1 opens
-    opened 1 => announce 1; service ready; follow page; start page; announce page; follow rsvp; start rsvp; introduce 1; drop former files
-    answer page: same
+    opened 1 => announce 1; service ready; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; introduce 1; drop former files
+    answer gateway: same
     answer rsvp: same
     ";
 
 #[test]
-fn a_page_that_died_is_started_again() {
+fn a_gateway_that_died_is_started_again() {
     let check = |what: &str, script: &str| check(what, "", &(WITH_BOTH.to_owned() + script));
     check(
         "after a second, five times a minute",
         "
-        exit page 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
         after 999ms
-        after 1ms => start page
-        exit page 52: signal 9 => page-died process 52: signal 9; it is started again
-        after 1s => start page
-        exit page 53: signal 9 => page-died process 53: signal 9; it is started again
-        after 1s => start page
-        exit page 54: signal 9 => page-died process 54: signal 9; it is started again
-        after 1s => start page
-        exit page 55: signal 9 => page-died process 55: signal 9; it is started again
-        after 1s => start page
+        after 1ms => start gateway
+        exit gateway 52: signal 9 => page-died process 52: signal 9; it is started again
+        after 1s => start gateway
+        exit gateway 53: signal 9 => page-died process 53: signal 9; it is started again
+        after 1s => start gateway
+        exit gateway 54: signal 9 => page-died process 54: signal 9; it is started again
+        after 1s => start gateway
+        exit gateway 55: signal 9 => page-died process 55: signal 9; it is started again
+        after 1s => start gateway
         after 2s
-        exit page 56: signal 9 => page-died process 56: signal 9; 5 were started within 60 s; `weir restart` tries again
+        exit gateway 56: signal 9 => page-died process 56: signal 9; 5 were started within 60 s; `weir restart` tries again
         after 1s
         ",
     );
     check(
         "unless that fails",
         "
-        exit page 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
         answer companion: no memory
-        after 1s => start page; page-died no memory
+        after 1s => start gateway; page-died no memory
         after 1s
         ",
     );
     check(
         "at once when a deployment is read, also if it is the same",
         "
-        exit page 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow page; start page; announce page; follow rsvp; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; introduce 2; drop former files
         after 1s
         ",
     );
     check(
         "unless the deployment does not want it any more",
         "
-        exit page 51: signal 9 => page-died process 51: signal 9; it is started again
-        answer page: unwanted
+        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
+        answer gateway: unwanted
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
@@ -504,7 +504,7 @@ fn a_page_that_died_is_started_again() {
 }
 
 #[test]
-fn reservations_that_died_are_started_again_and_clients_are_told() {
+fn reservations_that_died_are_started_again_and_clients_are_notified() {
     let check = |what: &str, script: &str| check(what, "", &(WITH_BOTH.to_owned() + script));
     check(
         "after a second, and the forwarder is introduced",
@@ -535,8 +535,8 @@ fn reservations_that_died_are_started_again_and_clients_are_told() {
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         happened: of 10.0.0.1 => reservation-admitted of 10.0.0.1
         exit rsvp 61: signal 9 => rsvp-died process 61: signal 9; it is started again
-        exit page 51: signal 9 => page-died process 51: signal 9; it is started again
-        after 1s => start page; start rsvp
+        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
+        after 1s => start gateway; start rsvp
         ready 2 => fallback closed; shaped; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
         ",

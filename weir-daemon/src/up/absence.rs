@@ -1,4 +1,4 @@
-//! What clients of the control socket are told while no forwarder runs.
+//! The answers to clients of the control socket while no forwarder runs.
 //!
 //! The keeper answers then, and reads nothing of what they send: each gets the same line.
 
@@ -43,7 +43,7 @@ mod tests {
     use weir_control::protocol::{Query, Request};
 
     #[test]
-    fn every_client_is_told_that_no_forwarder_runs() {
+    fn every_client_gets_the_answer_that_no_forwarder_runs() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("x.sock");
         let listener = UnixListener::bind(&path).expect("it can be bound");

@@ -1,4 +1,4 @@
-//! What a keeper says to whoever started it, and what is joined in words.
+//! The keeper's output to whoever started it, and the names of the joined interfaces.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use weir_policy::deployment::{self, Deployment};
 /// Prints what a keeper says.
 pub trait Console {
     /// Prints a note or a warning, which `event` says.
-    fn tell(&self, event: &str, text: &str);
+    fn report(&self, event: &str, text: &str);
 
     /// Prints that frames pass from now on.
     fn start(&self, start: &Start<'_>);
@@ -25,7 +25,7 @@ pub trait Console {
 pub struct Start<'a> {
     /// The name of its deployment.
     pub name: &'a str,
-    /// What is joined, in words.
+    /// The joined interfaces, in words.
     pub joined: String,
     /// Its control socket.
     pub control: &'a Path,

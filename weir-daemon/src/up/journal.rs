@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_link::events::{About, Event, Kind};
 use weir_policy::deployment::Deployment;
 
-/// Where events go.
+/// Writes events to the console and the log, and lets alarms act on them.
 pub struct Journal {
     /// The name of the deployment.
     subject: String,
@@ -17,7 +17,7 @@ pub struct Journal {
     printed: Printed,
     /// The file, if the deployment names one.
     log: Option<(PathBuf, Apart)>,
-    /// What alarms start.
+    /// The programs and webhooks of alarms.
     actions: Actions,
 }
 
@@ -47,7 +47,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the log cannot be written, or the system gives no thread; then all is as before.
-    pub fn heed(&mut self, deployment: &Deployment) -> Result<(), String> {
+    pub fn follow(&mut self, deployment: &Deployment) -> Result<(), String> {
         let actions = Actions::new(&deployment.name, &deployment.alarms);
         let actions = actions.map_err(|error| error.to_string())?;
         let log = deployment.service.log.as_deref();
@@ -62,20 +62,20 @@ impl Journal {
     }
 
     /// Writes what failed of that; call it now and then.
-    pub fn look(&mut self) {
+    pub fn write_failures(&mut self) {
         let failures: Vec<_> = self.actions.failures().collect();
         failures.iter().for_each(|event| self.write(event));
     }
 
     /// Writes that something happened to the link now; returns the event, which may begin a fault.
-    pub fn tell(&mut self, kind: Kind, detail: &str) -> Event {
+    pub fn report(&mut self, kind: Kind, detail: &str) -> Event {
         let about = About { subject: &self.subject, detail, ..About::default() };
         let event = Event::now(kind, about);
         self.write(&event);
         event
     }
 
-    /// As [`Journal::tell`], of so many frames.
+    /// As [`Journal::report`], of so many frames.
     pub fn count(&mut self, kind: Kind, count: u64) {
         let about = About { subject: &self.subject, ..About::default() };
         self.write(&Event { count, ..Event::now(kind, about) });

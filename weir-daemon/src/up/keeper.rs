@@ -7,11 +7,11 @@
 use super::absence;
 use super::api;
 use super::console::{self, Console, Start};
+use super::gateway::Gateway;
 use super::journal::Journal;
-use super::page::Page;
 use super::reading::{self, Reading};
 use super::rsvp::Reservations;
-use super::running::{Heard, REPORTS_MAX, Running};
+use super::running::{REPORTS_MAX, Received, Running};
 use crate::events::write::PRINT_PATIENCE;
 use crate::keeper::found::Found;
 use crate::keeper::messages::{Command, Opening, Plan, Report};
@@ -34,7 +34,7 @@ use weir_host::process;
 use weir_host::signals::Signals;
 use weir_host::wait::realtime_ns;
 use weir_host::watch;
-use weir_link::authority::Files as DeskFiles;
+use weir_link::authority::Files as AuthorityFiles;
 use weir_link::change::history::Texts;
 use weir_link::deploy;
 use weir_link::events::{self, Kind};
@@ -42,19 +42,19 @@ use weir_link::port::PortConfig;
 use weir_link::status::Status;
 use weir_policy::deployment::{Deployment, OnExit};
 
-/// What a keeper keeps.
+/// A keeper with a sound deployment, before it starts forwarders.
 pub struct Keeper<'a> {
     /// The deployment, without its policies.
     pub deployment: Deployment,
-    /// What a forwarder gets.
+    /// The texts and the history for each forwarder.
     pub plan: Plan,
-    /// Its ports.
+    /// The ports of all bridges, in the order of their numbers.
     pub ports: Vec<PortConfig>,
     /// The file to read at a restart.
     pub path: PathBuf,
     /// Checks the files of an API.
     pub check_api: api::Check,
-    /// Its interfaces.
+    /// Held as long as the keeper or a forwarder lives.
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
@@ -62,13 +62,13 @@ pub struct Keeper<'a> {
     pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
-    /// Its page and its API, if there are any.
-    pub page: Page,
+    /// The process that serves its page and its API, if there are any.
+    pub gateway: Gateway,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
     /// Its signals.
     pub signals: Signals,
-    /// What prints what it says.
+    /// Where its warnings and notes are printed.
     pub console: &'a dyn Console,
     /// Where events are written.
     pub journal: Journal,
@@ -78,9 +78,9 @@ pub struct Keeper<'a> {
 
 /// The control socket; its name goes when this is dropped.
 pub struct ControlSocket {
-    /// Its path.
+    /// Where clients find it.
     pub path: PathBuf,
-    /// The socket.
+    /// Each forwarder gets a copy of this.
     pub listener: UnixListener,
     /// Its file, which goes with it.
     file: Bound,
@@ -88,7 +88,7 @@ pub struct ControlSocket {
 
 /// How the link ended.
 pub enum End {
-    /// As asked.
+    /// By a signal, after all forwarders had drained.
     Stopped,
     /// At once, by a second signal.
     Signal(i32),
@@ -108,7 +108,7 @@ impl Keeper<'_> {
             supervisor: Supervisor::begin(now, Settings::of(&self.deployment), pid),
             keeper: self,
             forwarders: orphan.into_iter().collect(),
-            looked: now,
+            polled: now,
             last: None,
             death: None,
             passing: None,
@@ -135,14 +135,14 @@ struct Shell<'a> {
     supervisor: Supervisor,
     /// The oldest first.
     forwarders: Vec<Running>,
-    /// When the interfaces were looked at.
-    looked: Instant,
+    /// When the interfaces were polled last.
+    polled: Instant,
     last: Option<Status>,
     /// The death of a forwarder, until another one forwards.
     death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<events::Event>,
-    /// What was read before, while a forwarder of files that were read anew begins.
+    /// The deployment before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
     /// The deployment that was read anew, until it is in force.
     next: Option<Next>,
@@ -156,7 +156,7 @@ struct Next {
     keeps_joined: bool,
 }
 
-/// What was read from files.
+/// A deployment as it was read, with what follows from it.
 struct Files {
     deployment: Deployment,
     plan: Plan,
@@ -180,7 +180,7 @@ impl Shell<'_> {
     fn wait(&self) -> Result<(), SystemError> {
         let mut watched = vec![self.keeper.signals.as_fd()];
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
-        watched.extend(self.keeper.page.descriptors());
+        watched.extend(self.keeper.gateway.descriptors());
         watched.extend(self.keeper.reservations.descriptors());
         if self.forwarders.is_empty() {
             watched.push(self.keeper.socket.listener.as_fd());
@@ -209,9 +209,9 @@ impl Shell<'_> {
         }
         let now = Instant::now();
         self.keeper.service.beat(now);
-        if now.duration_since(self.looked) >= LOOK_INTERVAL {
-            self.looked = now;
-            self.look()?;
+        if now.duration_since(self.polled) >= LOOK_INTERVAL {
+            self.polled = now;
+            self.poll()?;
         }
         self.handle(Event::Tick { heard })
     }
@@ -236,10 +236,10 @@ impl Shell<'_> {
     fn listen(&mut self, index: usize) -> ControlFlow<Outcome> {
         // One that never ceases must not keep others, and signals, from being heard.
         for _ in 0..REPORTS_MAX {
-            let event = match self.forwarders[index].hear() {
-                Heard::Nothing => break,
-                Heard::Garbled(why) => Event::Garbled(self.forwarders[index].pid(), why),
-                Heard::Report(report) => {
+            let event = match self.forwarders[index].receive() {
+                Received::Nothing => break,
+                Received::Garbled(why) => Event::Garbled(self.forwarders[index].pid(), why),
+                Received::Report(report) => {
                     Event::Said(self.forwarders[index].pid(), self.receive(index, report))
                 }
             };
@@ -274,7 +274,7 @@ impl Shell<'_> {
             }
             Report::Confirmed => drop(self.keeper.plan.history.confirm()),
             // Only a keeper that takes over is told the last three, before it begins.
-            Report::Beat | Report::Held(_) | Report::History(_) | Report::Kept(_) => {}
+            Report::Beat | Report::Held(_) | Report::History(_) | Report::Takeover(_) => {}
         }
         Said::Other
     }
@@ -291,12 +291,12 @@ impl Shell<'_> {
         }
     }
 
-    /// Gives page and reservations what they ask for.
+    /// Gives gateway and reservations what they ask for.
     fn serve_companions(&mut self) -> ControlFlow<Outcome> {
         let died =
             |companion, (pid, why)| Event::Companion(companion, CompanionEvent::Exited(pid, why));
-        if let Some(how) = self.keeper.page.serve() {
-            self.handle(died(Companion::Page, how))?;
+        if let Some(how) = self.keeper.gateway.serve() {
+            self.handle(died(Companion::Gateway, how))?;
         }
         let news = self.keeper.reservations.serve();
         for (kind, detail) in news.happened {
@@ -329,64 +329,64 @@ impl Shell<'_> {
     }
 
     /// Does what is due now and then.
-    fn look(&mut self) -> ControlFlow<Outcome> {
-        self.keeper.journal.look();
-        self.handle(Event::Look)?;
+    fn poll(&mut self) -> ControlFlow<Outcome> {
+        self.keeper.journal.write_failures();
+        self.handle(Event::Poll)?;
         let claim = &mut self.keeper.claim;
         if claim.refresh() {
             // One that cannot hold it will be replaced by a keeper's next restart.
             self.forwarders.iter().for_each(|one| drop(one.give_claim(claim)));
         }
         let notes = claim.take_notes();
-        notes.iter().for_each(|note| self.keeper.console.tell("warning", note));
+        notes.iter().for_each(|note| self.keeper.console.report("warning", note));
         ControlFlow::Continue(())
     }
 }
 
-/// What the supervisor wants.
+/// The actions of the supervisor, and its questions.
 impl Shell<'_> {
     fn act(&mut self, action: Action) {
-        let Keeper { deployment, plan, page, reservations, journal, console, service, .. } =
+        let Keeper { deployment, plan, gateway, reservations, journal, console, service, .. } =
             &mut self.keeper;
         match action {
             Action::Ask(question) => {
                 let answer = self.answer(question);
                 self.supervisor.handle(Instant::now(), answer);
             }
-            Action::Stop(Companion::Page) => page.stop(),
+            Action::Stop(Companion::Gateway) => gateway.stop(),
             Action::Stop(Companion::Reservations) => reservations.stop(),
-            Action::Tell(pid, order) => self.tell(pid, order),
+            Action::Send(pid, order) => self.send(pid, order),
             Action::Kill(pid) => self.forwarder(pid).process.kill(),
             Action::Abort(pid) => self.forwarder(pid).process.abort(),
             Action::ReturnToFormerFiles => self.return_to_former_files(),
             Action::DropFormerFiles => self.before = None,
             Action::GiveUpTrial(why) => {
                 if plan.history.give_up_trial(realtime_ns(), why) {
-                    journal.tell(Kind::RolledBack, why);
+                    journal.report(Kind::RolledBack, why);
                 }
             }
             Action::Introduce(pid) => {
                 self.keeper.reservations.introduce(self.forwarder(pid));
             }
             Action::Journal(kind, detail, reader) => {
-                let event = journal.tell(kind, &detail);
+                let event = journal.report(kind, &detail);
                 if let Some(pid) = reader {
-                    self.forwarder(pid).tell(&Command::Told(Box::new(event)));
+                    self.forwarder(pid).send(&Command::Reported(Box::new(event)));
                 }
             }
             Action::JournalFlushed(frames) => journal.count(Kind::Flushed, frames),
             Action::Begin(Fault::Death, detail) => {
-                self.death = Some(journal.tell(Kind::ForwarderDied, &detail));
+                self.death = Some(journal.report(Kind::ForwarderDied, &detail));
             }
             Action::Begin(Fault::Fallback, detail) => {
-                self.passing = Some(journal.tell(Kind::FallbackOpened, &detail));
+                self.passing = Some(journal.report(Kind::FallbackOpened, &detail));
             }
             Action::End(Fault::Death) => journal.end(&mut self.death),
             Action::End(Fault::Fallback) => journal.end(&mut self.passing),
-            Action::Warn(text) => console.tell("warning", &text),
-            Action::Note(text) => console.tell("note", &text),
+            Action::Warn(text) => console.report("warning", &text),
+            Action::Note(text) => console.report("note", &text),
             Action::Announce(pid) => self.announce(pid),
-            Action::AnnouncePage => page.tell_address(*console),
+            Action::AnnounceGateway => gateway.report_address(*console),
             Action::PrintLast => {
                 // Nothing else waits now.
                 console.wait_at_most(LAST_PATIENCE);
@@ -403,7 +403,7 @@ impl Shell<'_> {
     }
 
     fn answer(&mut self, question: Question) -> Event {
-        let Keeper { page, reservations, deployment, plan, claim, .. } = &mut self.keeper;
+        let Keeper { gateway, reservations, deployment, plan, claim, .. } = &mut self.keeper;
         match question {
             Question::StartForwarder(edition) => {
                 self.start(edition).unwrap_or_else(Event::NotStarted)
@@ -411,7 +411,7 @@ impl Shell<'_> {
             Question::OpenPorts(pid) => Event::PortsOpening(pid, self.go_on_from(pid)),
             Question::Start(companion) => {
                 let started = match companion {
-                    Companion::Page => page.start(),
+                    Companion::Gateway => gateway.start(),
                     Companion::Reservations => reservations.start(),
                 };
                 let failed = |error: SystemError| CompanionEvent::NotStarted(error.to_string());
@@ -420,7 +420,7 @@ impl Shell<'_> {
             }
             Question::Follow(companion) => {
                 let followed = match companion {
-                    Companion::Page => page.follow(deployment, plan.api.as_ref()),
+                    Companion::Gateway => gateway.follow(deployment, plan.api.as_ref()),
                     Companion::Reservations => reservations.follow(deployment),
                 };
                 Event::Companion(companion, CompanionEvent::Followed(followed))
@@ -450,7 +450,8 @@ impl Shell<'_> {
             (Edition::InForce, Some(reader)) => (reader, true),
             (Edition::InForce, None) => {
                 let task = reading::again(plan, deployment);
-                let started = Running::read(process::same_program(), task, DeskFiles::default());
+                let started =
+                    Running::read(process::same_program(), task, AuthorityFiles::default());
                 (started.map_err(|error| error.to_string())?, false)
             }
         };
@@ -459,7 +460,7 @@ impl Shell<'_> {
         Ok(Event::Started { pid, has_read })
     }
 
-    fn tell(&mut self, pid: Pid, order: Order) {
+    fn send(&mut self, pid: Pid, order: Order) {
         let command = match order {
             Order::Intake(is_open) => Command::Intake(is_open),
             Order::Drain(time) => Command::Drain(time),
@@ -467,7 +468,7 @@ impl Shell<'_> {
             Order::Mark => Command::Mark,
             Order::Texts => return self.give_texts(self.place(pid)),
         };
-        self.forwarder(pid).tell(&command);
+        self.forwarder(pid).send(&command);
     }
 
     fn place(&self, pid: Pid) -> usize {
@@ -486,10 +487,10 @@ impl Shell<'_> {
         let read = Reading::anew(path).map_err(|error| error.to_string());
         let texts = read.and_then(|reading| reading.texts());
         if let Ok(texts) = &texts {
-            self.forwarders[index].desk.files.follow(&texts.deployment);
+            self.forwarders[index].authority_server.files.follow(&texts.deployment);
         }
         let texts = texts.map_err(|why| format!("cannot read {}: {why}", path.display()));
-        self.forwarders[index].tell(&Command::Texts(texts));
+        self.forwarders[index].send(&Command::Texts(texts));
     }
 
     /// Reads the deployment anew, and has a forwarder read its policies.
@@ -517,7 +518,7 @@ impl Shell<'_> {
             return self.open_ports(index).map(|()| None);
         };
         let Next { reading, keeps_joined, .. } = next;
-        let mut texts = self.forwarders[index].desk.files.texts().clone();
+        let mut texts = self.forwarders[index].authority_server.files.texts().clone();
         // One may have joined while they were read: the history that it gets has that.
         texts.added.clear();
         if keeps_joined {
@@ -538,10 +539,10 @@ impl Shell<'_> {
         let Keeper { deployment, plan, ports, socket, claim, .. } = &mut self.keeper;
         let (others, forwarder) = self.forwarders.split_at_mut(index);
         let opening = Opening { history: plan.history.clone() };
-        let beside = (ports.clone(), others.last().map(|other| &other.desk));
-        // What is open as soon as a loop dies must be wished now: a claim may be of former files.
-        let is_wished = deployment.service.on_exit == OnExit::Open;
-        let deaths = claim.deaths().filter(|_| is_wished);
+        let beside = (ports.clone(), others.last().map(|other| &other.authority_server));
+        // What is open as soon as a loop dies must be wanted now: a claim may be of former files.
+        let is_wanted = deployment.service.on_exit == OnExit::Open;
+        let deaths = claim.deaths().filter(|_| is_wanted);
         let descriptors: Vec<_> = deaths.into_iter().chain([socket.listener.as_fd()]).collect();
         let opened = forwarder[0].open(opening, &descriptors, beside);
         let opened = opened.and_then(|()| forwarder[0].give_claim(claim));
@@ -561,7 +562,7 @@ impl Shell<'_> {
         }
         deploy::check_host(&deployment).map_err(|error| error.to_string())?;
         let api = api::read(&deployment, self.keeper.check_api)?;
-        self.keeper.page.check(&deployment, api.as_ref())?;
+        self.keeper.gateway.check(&deployment, api.as_ref())?;
         self.adapt(&deployment)?;
         let Plan { keeper, owner, history, .. } = self.keeper.plan.clone();
         let mut plan = Plan { texts, keeper, owner, history, api };
@@ -576,7 +577,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// What was in force before the files were read anew is in force again.
+    /// Puts the deployment in force again that was in force before the files were read anew.
     fn return_to_former_files(&mut self) {
         let Some(Files { deployment, plan, ports }) = self.before.take() else { return };
         // The threads of alarms are there already.
@@ -591,7 +592,7 @@ impl Shell<'_> {
         let Keeper { claim, socket, journal, .. } = &mut self.keeper;
         let group = group(new.service.control_group.as_deref())?;
         claim.follow(new.service.on_exit).map_err(|error| error.to_string())?;
-        journal.heed(new)?;
+        journal.follow(new)?;
         socket.file.allow(group)
     }
 

@@ -4,10 +4,10 @@
 mod absence;
 pub mod api;
 pub mod console;
+mod gateway;
 mod journal;
 mod keeper;
 mod orphan;
-mod page;
 pub mod reading;
 mod rsvp;
 mod running;
@@ -16,11 +16,11 @@ use crate::events::write::Form;
 use crate::keeper::messages::Plan;
 use crate::keeper::service::Service;
 use console::Console;
+use gateway::Gateway;
 use journal::Journal;
 pub use keeper::End;
 use keeper::Keeper;
 use orphan::Orphan;
-use page::Page;
 use reading::Checked;
 use rsvp::Reservations;
 use std::path::PathBuf;
@@ -87,25 +87,25 @@ pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result
     let (orphan, parts, history) = orphan.map_or_else(Default::default, Orphan::split);
     let (orphan, listener) = orphan.unzip();
     let mut claim = Claim::adopt(&ClaimConfig::of(plan, config.take), parts).map_err(text)?;
-    claim.take_notes().iter().for_each(|note| console.tell("warning", note));
-    found.notes.iter().for_each(|note| console.tell("note", note));
+    claim.take_notes().iter().for_each(|note| console.report("warning", note));
+    found.notes.iter().for_each(|note| console.report("note", note));
     let mut plan = Plan {
-        texts: forwarder.desk.files.texts().clone(),
+        texts: forwarder.authority_server.files.texts().clone(),
         keeper: std::process::id(),
         owner: process::user(),
         history,
         api: config.api,
     };
-    tell_changes(&mut plan, console);
+    report_changes(&mut plan, console);
     let socket = match listener {
         Some(listener) => keeper::adopt(&path, listener)?,
         None => keeper::bind(&path, deployment.service.control_group.as_deref())?,
     };
-    let page = Page::prepare(&deployment, plan.api.as_ref(), &path)?;
+    let gateway = Gateway::prepare(&deployment, plan.api.as_ref(), &path)?;
     let reservations = Reservations::prepare(&deployment, &path)?;
     let keeper = Keeper {
         socket,
-        page,
+        gateway,
         reservations,
         orphan,
         reader: Some(forwarder),
@@ -125,7 +125,7 @@ pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result
 
 /// Of a link whose keeper died: says whether changes of its policies still hold. They do unless the
 /// files were edited since they were read.
-fn tell_changes(plan: &mut Plan, console: &dyn Console) {
+fn report_changes(plan: &mut Plan, console: &dyn Console) {
     plan.history.give_up_trial(realtime_ns(), "another process took the link over");
     let changes = plan.history.set_since_files();
     let numbers: Vec<_> = changes.iter().map(u64::to_string).collect();
@@ -133,13 +133,13 @@ fn tell_changes(plan: &mut Plan, console: &dyn Console) {
     if plan.history.goes_on_from(&plan.texts) {
         if !changes.is_empty() {
             let text = "the link keeps what `weir set` changed, which its files do not have";
-            console.tell("note", &format!("{text}: {numbers} in `weir log`"));
+            console.report("note", &format!("{text}: {numbers} in `weir log`"));
         }
         return;
     }
     if !changes.is_empty() {
         let text = "its files were edited and replace what `weir set` changed";
-        console.tell("note", &format!("{text}: {numbers} in `weir log`"));
+        console.report("note", &format!("{text}: {numbers} in `weir log`"));
     }
     plan.note_start(realtime_ns(), Some(plan.owner));
 }
@@ -166,7 +166,7 @@ fn await_ports(
         if !is_told {
             is_told = true;
             let missing = missing.join(", ");
-            journal.tell(Event::PortsAwaited, &missing);
+            journal.report(Event::PortsAwaited, &missing);
             Service::detect().status(&format!("waiting for {missing}"));
         }
         watch::readable(&[std::os::fd::AsFd::as_fd(signals)], PORT_INTERVAL)?;

@@ -14,7 +14,7 @@ use weir_host::channel::Channel;
 use weir_host::claim::ClaimPart;
 use weir_host::error::SystemError;
 use weir_host::process::{self, Process};
-use weir_link::authority::Desk;
+use weir_link::authority::AuthorityServer;
 use weir_link::change::history::{File, History};
 use weir_link::port::PortConfig;
 use weir_policy::deployment;
@@ -25,7 +25,7 @@ pub struct Orphan {
     pub forwarder: Running,
     /// Its control socket.
     pub listener: UnixListener,
-    /// What it holds of the claim of its interfaces.
+    /// Its share of the claim of its interfaces, with the descriptors that hold it.
     pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// The policies that it had.
     pub history: History,
@@ -35,7 +35,7 @@ pub struct Orphan {
 pub type Parts = (Option<(Running, UnixListener)>, Vec<(ClaimPart, Vec<OwnedFd>)>, History);
 
 impl Orphan {
-    /// Returns its parts.
+    /// Splits it, so that a keeper can take the parts one by one.
     pub fn split(self) -> Parts {
         (Some((self.forwarder, self.listener)), self.claim, self.history)
     }
@@ -90,14 +90,15 @@ impl Orphan {
             match received.ok_or_else(|| refused("it does not answer"))? {
                 (Report::Held(part), copies) => claim.push((part, copies)),
                 (Report::History(known), _none) => history = *known,
-                (Report::Kept(number), mut descriptors) => {
+                (Report::Takeover(number), mut descriptors) => {
                     let listener = descriptors.pop();
                     let (Some(listener), Some(process)) = (listener, descriptors.pop()) else {
                         return Err(refused("it gives no control socket"));
                     };
                     let process = Process::adopt(number, process);
-                    let desk = Desk::new(ports.to_vec());
-                    let forwarder = Running::adopt(process, (authority, commands), desk)?;
+                    let authority_server = AuthorityServer::new(ports.to_vec());
+                    let forwarder =
+                        Running::adopt(process, (authority, commands), authority_server)?;
                     let listener = listener.into();
                     return Ok(Self { forwarder, listener, claim, history });
                 }

@@ -19,7 +19,7 @@ use weir_policy::finding::Outcome;
 pub struct Reading {
     /// Its name in findings.
     pub name: String,
-    /// What it contains.
+    /// Its contents.
     pub bytes: Vec<u8>,
     /// The deployment without its policies, or why there is none.
     pub outline: Outcome<Deployment>,
@@ -27,9 +27,9 @@ pub struct Reading {
 
 /// A deployment that was read with its policies: by the forwarder that is to run it.
 pub struct Checked {
-    /// What the keeper read.
+    /// The deployment, as the keeper read it.
     pub reading: Reading,
-    /// What the forwarder found; with errors it has ended.
+    /// The forwarder's findings; with errors among them it has ended.
     pub found: Found,
     /// It waits for its ports, unless there are errors.
     pub(super) forwarder: Option<Running>,

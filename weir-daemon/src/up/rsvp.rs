@@ -231,7 +231,7 @@ impl Running {
             }
             match self.channel.receive::<FromRsvp>(Duration::ZERO) {
                 Ok(None) => return,
-                Ok(Some((said, _none))) => self.act(said.tame(), control),
+                Ok(Some((said, _none))) => self.act(said.sanitise(), control),
                 Err(error) => {
                     self.is_silent = true;
                     if error.cause.kind() == io::ErrorKind::InvalidData {

@@ -13,11 +13,11 @@ use weir_host::claim::Claim;
 use weir_host::error::{Result, SystemError};
 use weir_host::process::Process;
 use weir_host::watch;
-use weir_link::authority::{Desk, Files};
+use weir_link::authority::{AuthorityServer, Files};
 use weir_link::events::{Event, Role};
 use weir_link::port::PortConfig;
 
-/// A forwarder.
+/// A forwarder process, with the keeper's ends of its channels.
 pub struct Running {
     /// The process.
     pub process: Process,
@@ -25,21 +25,21 @@ pub struct Running {
     faults: Vec<Event>,
     commands: Channel,
     authority: Channel,
-    /// What acts on what it asks for.
-    pub desk: Desk,
+    /// Serves its requests that need a privilege.
+    pub authority_server: AuthorityServer,
     /// Whether it closed its end of the commands, after its last words.
     is_silent: bool,
     /// Whether it closed its end of the authority, and asks for nothing more.
     is_content: bool,
 }
 
-/// What a forwarder may have said.
-pub enum Heard {
+/// The outcome of a look at a forwarder's channel.
+pub enum Received {
     /// Nothing more as yet, or for good.
     Nothing,
-    /// This.
+    /// A report, already sanitised.
     Report(Report),
-    /// What a forwarder does not say, as this text tells.
+    /// No report, for this reason: the forwarder was taken over, or speaks another version.
     Garbled(String),
 }
 
@@ -57,7 +57,7 @@ impl Running {
             program.args([name, &channel.as_fd().as_raw_fd().to_string()]);
         }
         let process = Process::start(program, &[theirs.as_fd(), their_commands.as_fd()])?;
-        let running = Self::new(process, (authority, commands), Desk::of_files(files));
+        let running = Self::new(process, (authority, commands), AuthorityServer::of_files(files));
         running.commands.send(&Command::Read(Box::new(task)), &[])?;
         Ok(running)
     }
@@ -73,7 +73,7 @@ impl Running {
             let watched: Vec<_> = self.descriptors().collect();
             watch::readable(&watched, FOUND_INTERVAL).map_err(|error| error.to_string())?;
             let ended = self.process.ended();
-            if let Some(found) = self.hear_found(&mut failure) {
+            if let Some(found) = self.receive_found(&mut failure) {
                 return Ok(found);
             }
             if let Some(how) = ended {
@@ -89,19 +89,19 @@ impl Running {
 
     /// Serves it, and listens until it says what it found or nothing more as yet, to at most
     /// [`REPORTS_MAX`] reports; notes why it fails.
-    fn hear_found(&mut self, failure: &mut Option<String>) -> Option<Found> {
+    fn receive_found(&mut self, failure: &mut Option<String>) -> Option<Found> {
         let mut garbled = self.serve();
         let mut found = None;
         for _ in 0..REPORTS_MAX {
-            match self.hear() {
-                Heard::Nothing => break,
-                Heard::Report(Report::Read(read)) => {
+            match self.receive() {
+                Received::Nothing => break,
+                Received::Report(Report::Read(read)) => {
                     found = Some(*read);
                     break;
                 }
-                Heard::Report(Report::Failed(why)) => *failure = Some(why),
-                Heard::Report(_) => {}
-                Heard::Garbled(why) => garbled = Some(why),
+                Received::Report(Report::Failed(why)) => *failure = Some(why),
+                Received::Report(_) => {}
+                Received::Garbled(why) => garbled = Some(why),
             }
         }
         if let Some(why) = garbled {
@@ -111,7 +111,7 @@ impl Running {
         found
     }
 
-    /// Lets it open its ports, with a closed intake; beside another one, which has this desk, it
+    /// Lets it open its ports, with a closed intake; beside another one, which has this server, it
     /// shares what can exist only once. It serves the control socket of this listener.
     ///
     /// # Errors
@@ -120,11 +120,11 @@ impl Running {
         &mut self,
         opening: Opening,
         descriptors: &[BorrowedFd<'_>],
-        (ports, other): (Vec<PortConfig>, Option<&Desk>),
+        (ports, other): (Vec<PortConfig>, Option<&AuthorityServer>),
     ) -> Result<()> {
-        self.desk = match other {
-            Some(other) => Desk::beside(other, ports)?,
-            None => Desk::new(ports),
+        self.authority_server = match other {
+            Some(other) => AuthorityServer::beside(other, ports)?,
+            None => AuthorityServer::new(ports),
         };
         self.commands.send(&Command::Open(Box::new(opening)), descriptors)?;
         self.give_spare()
@@ -134,15 +134,23 @@ impl Running {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn adopt(process: Process, channels: (Channel, Channel), desk: Desk) -> Result<Self> {
-        let running = Self::new(process, channels, desk);
+    pub fn adopt(
+        process: Process,
+        channels: (Channel, Channel),
+        authority_server: AuthorityServer,
+    ) -> Result<Self> {
+        let running = Self::new(process, channels, authority_server);
         running.give_spare()?;
         Ok(running)
     }
 
-    fn new(process: Process, (authority, commands): (Channel, Channel), desk: Desk) -> Self {
+    fn new(
+        process: Process,
+        (authority, commands): (Channel, Channel),
+        authority_server: AuthorityServer,
+    ) -> Self {
         let (faults, is_silent, is_content) = (Vec::new(), false, false);
-        Self { process, faults, commands, authority, desk, is_silent, is_content }
+        Self { process, faults, commands, authority, authority_server, is_silent, is_content }
     }
 
     /// Returns the number of its process.
@@ -187,7 +195,7 @@ impl Running {
             if self.is_content {
                 return None;
             }
-            match self.desk.serve(&self.authority) {
+            match self.authority_server.serve(&self.authority) {
                 Ok(true) => {}
                 Ok(false) => return None,
                 // Its last words may still wait on the other channel.
@@ -201,21 +209,21 @@ impl Running {
     }
 
     /// Tells it something. What a forwarder that has ended misses does not matter.
-    pub fn tell(&self, command: &Command) {
+    pub fn send(&self, command: &Command) {
         let _ended = self.commands.send(command, &[]);
     }
 
     /// Returns the next thing that it says.
-    pub fn hear(&mut self) -> Heard {
+    pub fn receive(&mut self) -> Received {
         if self.is_silent {
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         match self.commands.receive::<Report>(Duration::ZERO) {
-            Ok(None) => Heard::Nothing,
-            Ok(Some((report, _none))) => Heard::Report(report.tame()),
+            Ok(None) => Received::Nothing,
+            Ok(Some((report, _none))) => Received::Report(report.sanitise()),
             Err(error) => {
                 self.is_silent = true;
-                garbled(&error).map_or(Heard::Nothing, Heard::Garbled)
+                garbled(&error).map_or(Received::Nothing, Received::Garbled)
             }
         }
     }
@@ -236,7 +244,7 @@ impl Running {
         }
     }
 
-    /// Returns the ends of the faults that nobody sees any more once it has ended.
+    /// Returns an end event for each fault that this forwarder still reported when it ended.
     pub fn take_ends(&mut self) -> impl Iterator<Item = Event> + use<> {
         std::mem::take(&mut self.faults).into_iter().map(|fault| fault.end_unseen())
     }

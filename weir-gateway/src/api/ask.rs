@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// An answer.
+/// An answer, before it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// Its status.
+    /// The status code of HTTP.
     pub status: u16,
     /// The type of its body.
     pub kind: String,

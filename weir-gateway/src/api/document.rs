@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use weir_control::protocol::{Answer, CALLS, Call, Method, Query, Request, Right, VERSION};
 
-/// Returns the document.
+/// Returns the description of the API in OpenAPI 3.1.
 pub fn openapi() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
@@ -61,7 +61,6 @@ fn error() -> Value {
     })
 }
 
-/// Describes a request.
 fn operation(call: &Call, requests: &Value, answers: &Value) -> Value {
     let mut content = match call.route.and_then(|route| route.follows) {
         Some(kind) => json!({ kind: { "schema": { "type": "string", "format": "binary" } } }),

@@ -21,7 +21,7 @@ pub struct Answering {
     patience: Duration,
 }
 
-/// What an answer is, by its beginning.
+/// The kind of an answer, by its beginning.
 pub enum Outcome {
     /// The link met the request; its answer is to be read.
     Met(Answering),
@@ -155,7 +155,7 @@ impl Answering {
     }
 }
 
-/// What follows an answer, part by part.
+/// The body that follows an answer, part by part.
 pub struct Parts(BufReader<UnixStream>);
 
 impl Parts {

@@ -1,4 +1,4 @@
-//! What comes with a request, by the table of requests ([`CALLS`]).
+//! The values that come with a request, by the table of requests ([`CALLS`]).
 
 use crate::http::Fault;
 use crate::http::heading::pairs;

@@ -83,12 +83,12 @@ mod tests {
 
     #[test]
     fn lines_become_events_wherever_they_are_cut() {
-        let told = "{\"id\":\"1-2\",\"event\":{\"event\":\"port-down\",\"b\":1,\"a\":2}}\n{\"lost\":5}\n{}\n";
+        let reported = "{\"id\":\"1-2\",\"event\":{\"event\":\"port-down\",\"b\":1,\"a\":2}}\n{\"lost\":5}\n{}\n";
         let wanted = "id: 1-2\nevent: port-down\ndata: {\"event\":\"port-down\",\"b\":1,\"a\":2}\n\n\
                       event: lost\ndata: {\"count\":5}\n\n: nothing happened\n\n";
-        for cut in 0..told.len() {
+        for cut in 0..reported.len() {
             let mut lines = Lines::default();
-            let (first, rest) = told.as_bytes().split_at(cut);
+            let (first, rest) = reported.as_bytes().split_at(cut);
             assert_eq!(lines.text(first) + &lines.text(rest), wanted, "{cut}");
         }
     }

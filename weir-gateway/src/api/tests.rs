@@ -55,14 +55,14 @@ impl Scene {
         let path = folder.path().join("home.sock");
         let (bound, listener) = listen::bind(&path, None).expect("a fresh path");
         let (refused, feed) = (Arc::default(), Arc::<Feed>::default());
-        let told: Arc<Mutex<Vec<Refused>>> = Arc::clone(&refused);
+        let reported: Arc<Mutex<Vec<Refused>>> = Arc::clone(&refused);
         let patience = Patience { counts: Duration::ZERO, ..Patience::default() };
         let service = Service {
             act,
             patience,
             feed: Arc::clone(&feed),
             owner_request_max: OWNER_REQUEST_MAX,
-            refused: Box::new(move |one| told.lock().expect("no panic").push(one)),
+            refused: Box::new(move |one| reported.lock().expect("no panic").push(one)),
             ..Service::of(Vec::new(), own_uid())
         };
         let server = Server::on(listener, service).expect("threads");
@@ -234,12 +234,12 @@ fn serve(
     listener: std::net::TcpListener,
     patience: crate::http::talk::Patience,
 ) -> crate::http::serve::Server {
-    use crate::http::serve::{Door, Server, listener as ready, runtime};
+    use crate::http::serve::{Endpoint, Server, listener as ready, runtime};
     let (web, contact) = (web(), Arc::clone(&scene.contact));
     let router = Api::new("home", contact, Site::Web(Arc::clone(&web))).router();
     let listener = ready(listener.into()).expect("it is a socket");
-    let door = Door { listener, web, router, clients_max: 2, patience, refused: None };
-    Server::start(runtime().expect("descriptors"), vec![door]).expect("a thread")
+    let endpoint = Endpoint { listener, web, router, clients_max: 2, patience, refused: None };
+    Server::start(runtime().expect("descriptors"), vec![endpoint]).expect("a thread")
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn a_refused_client_has_a_cause() {
 }
 
 #[test]
-fn a_stream_tells_events_and_how_many_were_missed() {
+fn a_stream_has_events_and_how_many_were_missed() {
     let scene = Scene::new();
     let stream = |more: &str, end: &str| {
         let text = format!("GET /events HTTP/1.1|Host: a|Accept: text/event-stream{more}||");
@@ -361,18 +361,21 @@ fn a_stream_tells_events_and_how_many_were_missed() {
     feed.push(Event::at(Kind::PortDown, 7, About { subject: "eth0", ..About::default() }));
     let id = feed.end().to_string();
     let before = id.replace("-1", "-0");
-    let told = stream(&format!("|Last-Event-ID: {before}"), "\n\n\r\n");
-    assert!(told.contains(&format!("id: {id}\nevent: port-down\ndata: {{\"event\":")), "{told}");
+    let reported = stream(&format!("|Last-Event-ID: {before}"), "\n\n\r\n");
+    assert!(
+        reported.contains(&format!("id: {id}\nevent: port-down\ndata: {{\"event\":")),
+        "{reported}"
+    );
     for at_ns in 0..FEED_MAX as u64 + 5 {
         feed.push(Event::at(Kind::PortUp, at_ns, About::default()));
     }
     let last = format!("id: {}\n", feed.end());
-    let mut told = stream(&format!("|Last-Event-ID: {id}"), "\n\n\r\n");
-    assert!(told.contains("event: lost\ndata: {\"count\":5}\n\n"), "{told}");
-    told.truncate(told.find(&last).unwrap_or(told.len()));
+    let mut reported = stream(&format!("|Last-Event-ID: {id}"), "\n\n\r\n");
+    assert!(reported.contains("event: lost\ndata: {\"count\":5}\n\n"), "{reported}");
+    reported.truncate(reported.find(&last).unwrap_or(reported.len()));
     // The events of a process before are not known to be lost.
-    let told = stream("|Last-Event-ID: 1-9", "\n\n\r\n");
-    assert!(told.contains("event: lost\ndata: {\"count\":6}\n\n"), "{told}");
+    let reported = stream("|Last-Event-ID: 1-9", "\n\n\r\n");
+    assert!(reported.contains("event: lost\ndata: {\"count\":6}\n\n"), "{reported}");
     let refused = talk(
         &scene,
         "GET /events HTTP/1.1|Host: a|Accept: text/event-stream|Last-Event-ID: x||",

@@ -14,9 +14,9 @@ use weir_control::protocol::Right;
 pub struct Asking {
     /// Its head, and when all of it is to be there.
     pub asked: Asked,
-    /// What the client may do; `None` where tokens are not asked for.
+    /// The right of the client's token; `None` where tokens are not asked for.
     pub right: Option<Right>,
-    /// Its connection.
+    /// The connection, on which the handler may wait for the client's end.
     pub talk: Arc<Talk>,
 }
 

@@ -8,7 +8,7 @@ use weir_control::protocol::Cause;
 /// Why a request is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The status.
+    /// The status code of HTTP.
     pub status: u16,
     /// The reason and the cure.
     pub text: String,
@@ -29,7 +29,7 @@ impl Fault {
         Self { status, text: text.into(), header, is_told: false }
     }
 
-    /// What was sent is no request.
+    /// The bytes are no request.
     pub fn bad(text: impl Into<String>) -> Self {
         Self::new(400, text)
     }

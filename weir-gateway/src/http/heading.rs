@@ -13,17 +13,16 @@ pub const HEAD_MAX: usize = 16 << 10;
 const LENGTH_MAX: u64 = 1 << 40;
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
-/// The most headers.
 const HEADERS_MAX: usize = 64;
 
-/// A head.
+/// The first line and the headers of a request, as far as a router needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// The method, as it was sent.
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// What follows the `?`, as it was sent.
+    /// The part behind the `?`, as it was sent.
     pub query: String,
     /// The minor version of HTTP/1.
     pub minor: u8,

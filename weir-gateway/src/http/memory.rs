@@ -12,10 +12,10 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use weir_control::protocol::Cause;
 
-/// What became of a client.
+/// A conversation with a client that has ended.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What it received.
+    /// The bytes that it received.
     pub answer: Vec<u8>,
     /// Why it was refused, if it was.
     pub refusal: Option<(Cause, String)>,

@@ -1,8 +1,8 @@
 //! HTTP/1.1: connections, heads, who may ask, and answers.
 //!
-//! A [`serve::Server`] accepts clients at its doors, each with a router of axum behind it. Between
-//! a socket and hyper stands [`wire`], which reads each head first and has the limits of time;
-//! [`talk`] is what both ends of a connection know of it. [`guard`] says who may ask.
+//! A [`serve::Server`] accepts clients at its endpoints, each with a router of axum behind it.
+//! Between a socket and hyper stands [`wire`], which reads each head first and has the limits of
+//! time; [`talk`] is what both ends of a connection know of it. [`guard`] says who may ask.
 
 mod ask;
 pub mod fault;

@@ -1,7 +1,7 @@
-//! The server: one thread on which all clients of all doors are served.
+//! The server: one thread on which all clients of all endpoints are served.
 //!
-//! Invariant: whatever clients do, a door serves at most so many at once, each for a bounded time
-//! between requests and for an answer, and each takes a bounded amount of memory.
+//! Invariant: whatever clients do, an endpoint serves at most so many at once, each for a bounded
+//! time between requests and for an answer, and each takes a bounded amount of memory.
 
 #[cfg(test)]
 mod tests;
@@ -37,12 +37,12 @@ use tower_service::Service;
 use weir_control::protocol::Cause;
 
 /// An address at which clients are served.
-pub struct Door {
+pub struct Endpoint {
     /// Its listener.
     pub listener: StdListener,
     /// Who may come, and its TLS.
     pub web: Arc<Web>,
-    /// What meets requests.
+    /// Routes requests to their handlers.
     pub router: Router,
     /// The most clients at once; further ones are told to try again.
     pub clients_max: usize,
@@ -71,14 +71,14 @@ pub fn runtime() -> io::Result<Runtime> {
 }
 
 impl Server {
-    /// Serves at these doors, on a thread of its own.
+    /// Serves at these endpoints, on a thread of its own.
     ///
     /// # Errors
     /// When the system has no thread left.
-    pub fn start(runtime: Runtime, doors: Vec<Door>) -> io::Result<Self> {
+    pub fn start(runtime: Runtime, endpoints: Vec<Endpoint>) -> io::Result<Self> {
         let (ends, ending) = watch::channel(false);
         let work = move || {
-            runtime.block_on(serve(doors, ending));
+            runtime.block_on(serve(endpoints, ending));
             // Clients that do not read are left alone.
             runtime.shutdown_timeout(Duration::ZERO);
         };
@@ -98,22 +98,22 @@ impl Drop for Server {
     }
 }
 
-/// Serves at all doors until the end.
-async fn serve(doors: Vec<Door>, mut ending: watch::Receiver<bool>) {
-    for door in doors {
-        tokio::spawn(accept(door, ending.clone()));
+/// Serves at all endpoints until the end.
+async fn serve(endpoints: Vec<Endpoint>, mut ending: watch::Receiver<bool>) {
+    for endpoint in endpoints {
+        tokio::spawn(accept(endpoint, ending.clone()));
     }
     // Without a sender, the server is gone.
     let _over = ending.wait_for(|is_over| *is_over).await;
     tokio::time::sleep(LAST_ANSWERS).await;
 }
 
-/// Accepts clients at a door until the end.
-async fn accept(door: Door, mut ending: watch::Receiver<bool>) {
-    let listener = door.listener.try_clone().and_then(TcpListener::from_std);
+/// Accepts clients at an endpoint until the end.
+async fn accept(endpoint: Endpoint, mut ending: watch::Receiver<bool>) {
+    let listener = endpoint.listener.try_clone().and_then(TcpListener::from_std);
     let Ok(listener) = listener else { return };
-    let places = Arc::new(Semaphore::new(door.clients_max));
-    let door = Arc::new(door);
+    let places = Arc::new(Semaphore::new(endpoint.clients_max));
+    let endpoint = Arc::new(endpoint);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -125,43 +125,44 @@ async fn accept(door: Door, mut ending: watch::Receiver<bool>) {
             continue;
         };
         let Ok(copy) = socket.as_fd().try_clone_to_owned() else { continue };
-        let talk = Arc::new(Talk::new(copy, door.patience, ending.clone()));
+        let talk = Arc::new(Talk::new(copy, endpoint.patience, ending.clone()));
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            let turned_away = turn_away(&door, socket, talk);
+            let turned_away = turn_away(&endpoint, socket, talk);
             // The client may have disconnected.
             let _gone = timeout(ACCEPT_PAUSE, turned_away).await;
             continue;
         };
-        let door = Arc::clone(&door);
+        let endpoint = Arc::clone(&endpoint);
         tokio::spawn(async move {
             let _place = place;
-            attend(&door, socket, talk).await;
+            attend(&endpoint, socket, talk).await;
         });
     }
 }
 
 /// Tells a client that there are too many; one of TLS is turned away without a word.
-async fn turn_away(door: &Door, socket: TcpStream, talk: Arc<Talk>) {
-    let text = format!("{} clients are connected already; try again", door.clients_max);
-    door.tell((Cause::Busy, text.clone()));
+async fn turn_away(endpoint: &Endpoint, socket: TcpStream, talk: Arc<Talk>) {
+    let text = format!("{} clients are connected already; try again", endpoint.clients_max);
+    endpoint.report((Cause::Busy, text.clone()));
     let mut first = [0];
     let peeked = socket.peek(&mut first).await;
     if peeked.is_ok_and(|count| count > 0) && first[0].is_ascii_uppercase() {
         let fault = Fault::new(503, text);
         let wire = Wire::refused(socket, Arc::clone(&talk), fault);
-        let _gone = converse(wire, &talk, &door.router).await;
+        let _gone = converse(wire, &talk, &endpoint.router).await;
     }
 }
 
-/// Serves a client until it disconnects or is refused, within TLS if the door has a certificate.
-async fn attend(door: &Door, socket: TcpStream, talk: Arc<Talk>) {
-    let ended = match &door.web.tls {
-        None => converse(Wire::new(socket, Arc::clone(&talk)), &talk, &door.router).await,
+/// Serves a client until it disconnects or is refused, within TLS if the endpoint has a
+/// certificate.
+async fn attend(endpoint: &Endpoint, socket: TcpStream, talk: Arc<Talk>) {
+    let ended = match &endpoint.web.tls {
+        None => converse(Wire::new(socket, Arc::clone(&talk)), &talk, &endpoint.router).await,
         Some(config) => {
             let accepting = TlsAcceptor::from(Arc::clone(config)).accept(socket);
-            match timeout(door.patience.request, accepting).await {
+            match timeout(endpoint.patience.request, accepting).await {
                 Ok(Ok(socket)) => {
-                    converse(Wire::new(socket, Arc::clone(&talk)), &talk, &door.router).await
+                    converse(Wire::new(socket, Arc::clone(&talk)), &talk, &endpoint.router).await
                 }
                 Ok(Err(error)) => {
                     talk.refuse(Cause::Malformed, &format!("TLS cannot begin: {error}"));
@@ -177,11 +178,11 @@ async fn attend(door: &Door, socket: TcpStream, talk: Arc<Talk>) {
     if let Err(error) = ended {
         talk.refuse(Cause::NotRead, &format!("the answer was not read: {error}"));
     }
-    talk.refusal().into_iter().for_each(|refusal| door.tell(refusal));
+    talk.refusal().into_iter().for_each(|refusal| endpoint.report(refusal));
 }
 
-impl Door {
-    fn tell(&self, refusal: Refusal) {
+impl Endpoint {
+    fn report(&self, refusal: Refusal) {
         // Who makes more of them than are told is told of already.
         self.refused.iter().for_each(|refused| drop(refused.try_send(refusal.clone())));
     }
@@ -206,7 +207,6 @@ where
     ended
 }
 
-/// Meets a request.
 async fn meet(
     talk: Arc<Talk>,
     mut router: Router,
@@ -255,7 +255,7 @@ pub struct Answer {
     _held: Option<Held>,
 }
 
-/// What is held until the client has the answer, such as a place among few.
+/// A value that is held until the client has the answer, such as a place among few.
 #[derive(Clone)]
 pub struct Held(pub Arc<dyn Any + Send + Sync>);
 

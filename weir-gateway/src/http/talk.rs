@@ -1,4 +1,4 @@
-//! What is known of a connection beside its bytes: what was read of its requests, and whether one
+//! The state of a connection beside its bytes: how much was read of its requests, and whether one
 //! is being answered.
 
 use super::Fault;
@@ -32,13 +32,13 @@ impl Default for Patience {
 /// A request whose head was read.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The head.
+    /// Its first line and its headers.
     pub head: Head,
     /// When the whole request is to be there.
     pub until: Instant,
 }
 
-/// A connection.
+/// The state of a connection, shared by its task and its handlers.
 pub struct Talk {
     /// How long the client may take.
     pub patience: Patience,

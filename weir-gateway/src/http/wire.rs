@@ -55,7 +55,7 @@ enum Reading {
     Request { left: u64 },
 }
 
-/// What reading has come to.
+/// The part of a request that reading has come to.
 enum Next {
     /// There is more to look at.
     More,
@@ -295,7 +295,7 @@ impl Timer {
     }
 }
 
-/// What hyper gets in place of a request that it is not to read.
+/// A harmless request for hyper in place of one that it is not to read.
 const EMPTY_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// Bytes that are read at once.
 const PART: usize = 4096;

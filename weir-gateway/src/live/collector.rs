@@ -29,7 +29,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts it.
+    /// Starts the thread that polls the link.
     pub fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         let (own, is_over) = (Arc::clone(&shared), Arc::clone(&ends));
@@ -73,7 +73,7 @@ struct Work {
     clock: Clock,
 }
 
-/// What the wall clock said when the link's ports were opened, in milliseconds since 1970.
+/// The wall clock when the link's ports were opened, in milliseconds since 1970.
 #[derive(Default)]
 struct Clock(Option<f64>);
 
@@ -119,7 +119,7 @@ impl Work {
                 let next = frame_due + Duration::from_millis(STEP_MS.into());
                 frame_due = if next > now { next } else { now + FRAME };
             }
-            if let Err(why) = self.look(is_frame) {
+            if let Err(why) = self.poll(is_frame) {
                 self.lose(&why);
             }
             if self.shared.feed.is_read() {
@@ -134,7 +134,7 @@ impl Work {
     }
 
     /// Asks the link, and tells viewers.
-    fn look(&mut self, is_frame: bool) -> Result<(), String> {
+    fn poll(&mut self, is_frame: bool) -> Result<(), String> {
         let is_read = self.shared.feed.is_read();
         if !is_frame && !is_read {
             return Ok(());
@@ -150,7 +150,7 @@ impl Work {
         if is_frame {
             self.add_frame(&tally);
         }
-        self.tell(tally, is_read);
+        self.send(tally, is_read);
         self.read_events()
     }
 
@@ -208,7 +208,7 @@ impl Work {
     }
 
     /// Tells viewers what happened in the second before now.
-    fn tell(&mut self, now: Tally, is_read: bool) {
+    fn send(&mut self, now: Tally, is_read: bool) {
         let is_old = |one: &Tally| one.seconds_to(&now).is_none_or(|seconds| seconds > WINDOW);
         while self.tallies.front().is_some_and(is_old) {
             self.tallies.pop_front();
@@ -309,7 +309,7 @@ const WINDOW: f64 = 1.1;
 const TALLIES_MAX: usize = 16;
 /// How often classes are chosen anew, where there are too many to show all.
 const CHOICE: Duration = Duration::from_secs(60);
-/// What differs more in milliseconds is no answer that took long.
+/// A greater difference in milliseconds means that the clock was set; no answer takes so long.
 const SET_MS: f64 = 1000.0;
 
 #[cfg(test)]

@@ -41,13 +41,13 @@ use weir_link::status::Status;
 pub struct Live {
     name: String,
     shared: Arc<Shared>,
-    /// What the link did of late, for packets and forks.
+    /// The last record of the link, for packets and forks.
     snapshot: Snapshot,
     /// It ends when this is dropped; none asks for a link that is gone.
     _collector: Option<Collector>,
 }
 
-/// What the collector and the threads of clients share.
+/// The state that the collector and the threads of clients share.
 struct Shared {
     contact: Arc<dyn Contact>,
     feed: Feed,

@@ -1,4 +1,4 @@
-//! What is kept of the last 15 minutes: a frame for each second, and what happened.
+//! The last 15 minutes: a frame for each second, and the events.
 //!
 //! Invariant: there are at most [`FRAMES_MAX`] frames and [`MARKS_MAX`] marks, and frames hold at
 //! most [`CELLS_MAX`] counts of delays; the oldest delays are forgotten first.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
 
-/// What is kept.
+/// Frames and events, the oldest first, bounded in number.
 #[derive(Default)]
 pub struct Past {
     /// The classes that are shown now.
@@ -25,16 +25,16 @@ pub struct Past {
     absence: Option<String>,
 }
 
-/// What happened in a second.
+/// One second of a link.
 #[derive(Debug)]
 pub struct Frame {
-    /// Its end.
+    /// The end of the second, in milliseconds since 1970.
     pub t: f64,
     pub tree: Arc<Tree>,
     pub ways: Vec<WayFrame>,
 }
 
-/// What happened in a direction in a second. Places are those of classes in the tree.
+/// One second of a direction. Places are those of classes in the tree.
 #[derive(Debug, Default)]
 pub struct WayFrame {
     pub points: Vec<Option<Point>>,
@@ -46,7 +46,7 @@ pub struct WayFrame {
     pub delays: Vec<Cell>,
 }
 
-/// What a class did in a second.
+/// One second of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub sent_bps: f32,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Frames of one interval; none where nothing is known.
 struct Interval<'a> {
-    /// Its end.
+    /// Its end, in milliseconds.
     t: f64,
     frames: Vec<(&'a Way, &'a WayFrame)>,
 }

@@ -1,8 +1,8 @@
-//! What can be set in the policies of a link, and what a change would lead to, computed from their
+//! The settings that the policies of a link have, and the effect of a change, computed from their
 //! texts.
 
 use crate::http::Fault;
-use crate::json::{Knob, Predict, Predicted, Prediction, Wish};
+use crate::json::{Knob, Predict, Predicted, Prediction, SettingChange};
 use std::collections::BTreeMap;
 use weir_control::protocol::{Changed, Request, Setting, Terms};
 use weir_control::texts;
@@ -50,13 +50,13 @@ pub fn dry_run(predict: &Predict) -> Request {
 }
 
 /// Returns settings as the link takes them.
-pub fn settings(wishes: &[Wish]) -> Vec<Setting> {
-    let setting = |wish: &Wish| Setting {
-        direction: wish.direction.clone(),
-        key: wish.key.clone(),
-        value: wish.value.clone(),
+pub fn settings(changes: &[SettingChange]) -> Vec<Setting> {
+    let setting = |change: &SettingChange| Setting {
+        direction: change.direction.clone(),
+        key: change.key.clone(),
+        value: change.value.clone(),
     };
-    wishes.iter().map(setting).collect()
+    changes.iter().map(setting).collect()
 }
 
 /// Returns what a change of these texts would lead to, of which the link said this.
@@ -100,7 +100,7 @@ fn way<'a>(deployment: &'a Deployment, name: Option<&str>) -> Result<&'a Directi
     })
 }
 
-/// What a class may expect.
+/// The bounds of a class that follow from its policy alone.
 #[derive(Clone, Copy, Default)]
 struct Expected {
     share_bps: Option<f64>,
@@ -186,17 +186,17 @@ mod tests {
 
     #[test]
     fn a_change_moves_shares_and_bounds() {
-        let wish = Wish {
+        let change = SettingChange {
             direction: None,
             key: "class.voice.rate".to_owned(),
             value: "4 Mbit/s".to_owned(),
         };
-        let rest = Wish {
+        let rest = SettingChange {
             direction: None,
             key: "class.rest.rate".to_owned(),
             value: "6 Mbit/s".to_owned(),
         };
-        let predict = Predict { direction: None, settings: vec![wish, rest] };
+        let predict = Predict { direction: None, settings: vec![change, rest] };
         let changed = Changed { what: "rates".to_owned(), ..Changed::default() };
         let prediction = super::predict(&texts(), &predict, &changed).expect("it is predicted");
         let names: Vec<_> = prediction.classes.iter().map(|class| class.name.as_str()).collect();

@@ -42,15 +42,15 @@ struct Counts {
     bins: Vec<(u64, u64)>,
 }
 
-/// What happened in each direction between two instants.
+/// The differences of counts between two instants, for each direction.
 #[derive(Debug, Default)]
 pub struct Between {
-    /// The end.
+    /// The later instant, in milliseconds since 1970.
     pub t: f64,
     pub ways: Vec<WayBetween>,
 }
 
-/// What happened in a direction.
+/// The differences of a direction's counts.
 #[derive(Clone, Debug, Default)]
 pub struct WayBetween {
     /// By place; `None` for a class that was not told of.
@@ -59,7 +59,7 @@ pub struct WayBetween {
     pub loans: Vec<(usize, Option<usize>, f64)>,
 }
 
-/// What a class did.
+/// The differences of a class's counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassBetween {
     pub sent_bps: f64,

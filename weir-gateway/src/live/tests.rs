@@ -134,16 +134,16 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
     // A link that is gone is told once, and what it did is kept.
     let mut reader = feed.read(None);
     is_there.store(0, Ordering::Relaxed);
-    let mut told = 0;
+    let mut reported = 0;
     until_ok("it was asked in vain for long", || {
         let news = reader.next(LOOK);
-        told += news.parts.iter().filter(|(name, _)| name == "gone").count();
+        reported += news.parts.iter().filter(|(name, _)| name == "gone").count();
         let attempts = refused.load(Ordering::Relaxed);
         if attempts >= 4 { Ok(()) } else { Err(attempts) }
     })
     .expect("the collector goes on");
-    told += reader.next(Duration::ZERO).parts.iter().filter(|(name, _)| name == "gone").count();
-    assert_eq!(told, 1);
+    reported += reader.next(Duration::ZERO).parts.iter().filter(|(name, _)| name == "gone").count();
+    assert_eq!(reported, 1);
     let history = live.history(&HistoryQuery::default()).expect("it is kept");
     assert!(history.classes["voice"].sent_bps.len() >= 2, "{history:?}");
 }

@@ -3,16 +3,16 @@
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
-/// What a family's value is.
+/// The type of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number that only grows.
     Counter,
     /// A number of now.
     Gauge,
-    /// Quantiles.
+    /// Quantiles with a count and a sum.
     Summary,
-    /// What does not change, as labels.
+    /// A constant 1, with facts that do not change as labels.
     Info,
     /// Counts of values up to bounds.
     Histogram,
@@ -121,12 +121,12 @@ impl<'a> Samples<'a> {
         Ok(Self { out, name, labels: String::new(), lines, written: Ok(()) })
     }
 
-    /// What follows are samples of the one with these labels.
+    /// Samples from here on have these labels.
     pub fn of(&mut self, labels: &Labels) {
         self.labels.clone_from(&labels.0);
     }
 
-    /// Writes the value.
+    /// Writes a sample with the present labels.
     pub fn value(&mut self, value: impl Display) {
         self.suffixed("", &[], value);
     }

@@ -1,4 +1,4 @@
-//! What happens now, for all who read the stream.
+//! The present state, for all readers of the stream.
 //!
 //! Invariant: the feed holds the last sample of each direction and the last `EVENTS_MAX` events,
 //! however many read it and however slowly. A reader keeps numbers of what it has read; what was
@@ -10,13 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What happens now.
+/// Sends the present state to all readers, from one thread.
 #[derive(Default)]
 pub struct Feed {
     latest: Mutex<Latest>,
     changed: Condvar,
-    /// Tells the same to tasks.
-    told: Notify,
+    /// Wakes tasks in the same way.
+    notify: Notify,
     readers: AtomicUsize,
 }
 
@@ -42,7 +42,7 @@ pub struct Place {
     events: u64,
 }
 
-/// What a reader gets: names of events of the stream, each with its data.
+/// The next message for a reader: names of events of the stream, each with its data.
 #[derive(Debug, Default)]
 pub struct News {
     /// The events of the stream.
@@ -80,13 +80,13 @@ impl Feed {
         latest.samples += 1;
         latest.sample = sample;
         drop(latest);
-        self.tell();
+        self.wake_readers();
     }
 
     /// Says that what is shown has changed: that the answer of `/view/about` is another one.
     pub fn put_about(&self) {
         self.lock().abouts += 1;
-        self.tell();
+        self.wake_readers();
     }
 
     /// Puts an event in: its name in the stream, and its data.
@@ -98,7 +98,7 @@ impl Feed {
         latest.events += 1;
         latest.recent.push_back((name.to_owned(), data.into()));
         drop(latest);
-        self.tell();
+        self.wake_readers();
     }
 
     /// Waits up to `patience` until a reader comes, if there is none.
@@ -108,9 +108,9 @@ impl Feed {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn tell(&self) {
+    fn wake_readers(&self) {
         self.changed.notify_all();
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Latest> {
@@ -122,12 +122,12 @@ impl Reader<'_> {
     /// Waits up to `patience` until there is something to read.
     pub async fn wait(&self, patience: Duration) {
         // One that is told between the look and the wait wakes it, too.
-        let mut told = std::pin::pin!(self.feed.told.notified());
-        told.as_mut().enable();
+        let mut notified = std::pin::pin!(self.feed.notify.notified());
+        notified.as_mut().enable();
         let is_quiet = self.feed.lock().place() == self.place;
         if is_quiet {
             // Without news it looks again.
-            let _late = tokio::time::timeout(patience, told).await;
+            let _late = tokio::time::timeout(patience, notified).await;
         }
     }
 

@@ -33,7 +33,7 @@ use weir_control::protocol::{CALLS, Call, Method, REQUEST_MAX, Right, Route};
 
 /// The page of a source.
 pub struct Page {
-    /// What is shown.
+    /// The link, record or report on view.
     source: Arc<dyn Source>,
     /// The API of the link that is shown, if one is.
     api: Option<Arc<Api>>,
@@ -245,7 +245,8 @@ pub fn exercise(bytes: &[u8], source: Arc<dyn Source>) {
     assert!(bytes.is_empty() || answer.starts_with(b"HTTP/1."), "there is an answer");
 }
 
-/// What a browser lets the page do: load what is here, and nothing else; be shown in no frame.
+/// The page's rights in a browser: to load from here and from nowhere else, and to be shown in no
+/// frame.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; object-src 'none'";
 /// Clients served at once; a browser opens up to six connections for a page.

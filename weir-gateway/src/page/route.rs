@@ -1,4 +1,4 @@
-//! What a path below `/view` means, and what comes with it.
+//! The meaning of paths below `/view`, and of what comes with them.
 
 use crate::api::route as control;
 use crate::http::Fault;
@@ -42,7 +42,6 @@ impl What {
     }
 }
 
-/// The routes.
 pub(super) const ROUTES: &[Route] = &[
     get("/view/about", What::About, Right::Read),
     get("/view/history", What::History, Right::Read),

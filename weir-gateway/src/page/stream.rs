@@ -1,4 +1,4 @@
-//! What happens now, as server-sent events [html-living §9.2].
+//! The present state, as server-sent events [html-living §9.2].
 
 use super::feed::News;
 use super::{Page, STREAMS_MAX, place, route};
@@ -48,15 +48,15 @@ async fn send(
 ) {
     let Some(feed) = source.feed() else { return };
     let mut reader = feed.read(direction);
-    let mut told = Instant::now();
+    let mut sent_at = Instant::now();
     loop {
         let mut text = text(&reader.next(Duration::ZERO));
-        if text.is_empty() && told.elapsed() >= QUIET_MAX {
+        if text.is_empty() && sent_at.elapsed() >= QUIET_MAX {
             // A comment, so that both ends see a connection that is gone.
             text.push_str(": nothing happened\n\n");
         }
         if !text.is_empty() {
-            told = Instant::now();
+            sent_at = Instant::now();
             if sender.send(Ok(Bytes::from(text))).await.is_err() {
                 return;
             }

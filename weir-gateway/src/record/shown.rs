@@ -1,4 +1,4 @@
-//! What a replay found, as the data of the page.
+//! The results of a replay, as the data of the page.
 
 use super::tape::CLASSES_MAX;
 use crate::json::{
@@ -19,7 +19,7 @@ use weir_trace::series::{ClassHistory, ClassSeries, HistoryLoan, Series};
 /// A direction with the classes of a policy, each behind its parent.
 pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {
     let shape = Shape::of(policy);
-    let told = shape.policy(0);
+    let status = shape.policy(0);
     let rows: Vec<(Option<u32>, &InnerStatus)> = shape.classes().collect();
     let mut places = vec![None; rows.len()];
     let mut classes: Vec<Class> = Vec::new();
@@ -37,9 +37,9 @@ pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {
         name: way.name.clone(),
         from: way.from.join(", "),
         to: way.to.clone(),
-        rate_bps: told.rate_bps,
-        scheduler: told.scheduler,
-        policy: told.identity,
+        rate_bps: status.rate_bps,
+        scheduler: status.scheduler,
+        policy: status.identity,
         left_out,
         classes,
     }
@@ -52,7 +52,7 @@ fn place(
     places: &mut [Option<usize>],
     classes: &mut Vec<Class>,
 ) -> Option<usize> {
-    let (parent, told) = rows.get(class)?;
+    let (parent, status) = rows.get(class)?;
     if let Some(known) = places[class] {
         return Some(known);
     }
@@ -60,12 +60,12 @@ fn place(
     let parent = parent.and_then(|parent| place(parent as usize, rows, places, classes));
     places[class] = Some(classes.len());
     classes.push(Class {
-        name: told.name.clone(),
+        name: status.name.clone(),
         parent,
         leaf: false,
-        share_bps: told.share_bps,
-        ceiling_bps: told.ceiling_bps,
-        parameters: told.parameters.clone(),
+        share_bps: status.share_bps,
+        ceiling_bps: status.ceiling_bps,
+        parameters: status.parameters.clone(),
     });
     places[class]
 }

@@ -1,4 +1,4 @@
-//! What a running link did of late, as a tape: its ring, taken by the control socket.
+//! The last seconds of a running link as a tape: its ring, taken by the control socket.
 //!
 //! Invariant: one snapshot is taken at a time, at most once in `FRESH` for all viewers, and it is
 //! `BYTES_MAX` long at most.

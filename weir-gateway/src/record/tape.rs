@@ -245,7 +245,7 @@ impl Tape {
     pub fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
         let way = self.way(query.direction.as_deref())?;
         let other = |direction: &&String| **direction != way.direction;
-        let mut named = query.settings.iter().filter_map(|wish| wish.direction.as_ref());
+        let mut named = query.settings.iter().filter_map(|change| change.direction.as_ref());
         if let Some(other) = named.find(other) {
             return Err(Fault::bad(format!(
                 "a fork goes on with one direction, here `{}`, and a setting is for `{other}`; \
@@ -258,8 +258,10 @@ impl Tape {
                 "`seconds` is how long the futures are: above 0, and {SECONDS_MAX} at most"
             )));
         }
-        let edit =
-            |wish: &crate::json::Wish| Edit { key: wish.key.clone(), value: wish.value.clone() };
+        let edit = |change: &crate::json::SettingChange| Edit {
+            key: change.key.clone(),
+            value: change.value.clone(),
+        };
         let at = self.instant(Some(query.at))?.unwrap_or(way.load.start);
         // The page knows milliseconds as floats: the first one may be just before the record.
         let is_near = at < way.load.start && way.load.start.since(at) < Duration::from_millis(1);
@@ -381,7 +383,6 @@ const MARKS_MAX: usize = 1024;
 /// Packets of an answer, unless it is said, and at most.
 const PACKETS_DEFAULT: u32 = 100;
 const PACKETS_MAX: u32 = 1000;
-/// The longest futures.
 const SECONDS_MAX: f64 = 3600.0;
 /// The most characters of a name that come back.
 const NAME_SHOWN: usize = 100;

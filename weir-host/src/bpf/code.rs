@@ -151,7 +151,7 @@ pub struct Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What it does.
+    /// Class, operation and source bits of the instruction (`BPF_*`).
     pub operation: u8,
     /// The destination in the low half, the source in the high one.
     pub registers: u8,

@@ -10,7 +10,7 @@
 //! the kernel marks that, and the program opens for the bridge with the next frame: the keeper,
 //! which hears of the end of a process once its memory and sockets are released, need not act.
 //!
-//! What the kernel's bridge would keep is dropped too: frames for the address of a port, frames
+//! Frames are dropped that the kernel's bridge would keep: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two
 //! ports the reserved groups but that of spanning trees, so that others still find loops. Nothing
 //! is learned: with more than two ports each frame goes to all of the others.

@@ -39,7 +39,7 @@ pub struct ClaimConfig<'a> {
     pub deployment: &'a str,
     /// Whether an interface with addresses or routes may be taken.
     pub take: bool,
-    /// What becomes of frames while nothing forwards them.
+    /// The fate of frames while nothing forwards them.
     pub on_exit: OnExit,
     /// The ports, each interface once.
     pub ports: Vec<ClaimPort<'a>>,
@@ -68,8 +68,8 @@ pub struct Claim {
     notes: Vec<String>,
 }
 
-/// What the claim of one interface is, beside descriptors, for a process that holds it too. It
-/// comes back from a process that is trusted less, and is checked then.
+/// The claim of one interface, without its descriptors, for a process that holds it too. It comes
+/// back from a process that is trusted less, and is checked then.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClaimPart {
     interface: String,
@@ -96,14 +96,14 @@ struct Held {
     quiet: Option<Quiet>,
 }
 
-/// What stands in the way of claiming an interface, found without claiming it.
+/// The obstacles to claiming an interface, found without claiming it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Prospect {
     /// The process and the deployment that have it.
     pub holder: Option<(String, String)>,
     /// Why the claim would be refused, and the cure.
     pub refusal: Option<(String, String)>,
-    /// What would stop working for the host.
+    /// The services of the host that would stop working.
     pub note: Option<String>,
 }
 
@@ -111,7 +111,7 @@ pub struct Prospect {
 ///
 /// # Errors
 /// When the network of this thread's namespace cannot be read.
-pub fn look(config: &ClaimConfig<'_>) -> Result<Vec<Prospect>> {
+pub fn prospects(config: &ClaimConfig<'_>) -> Result<Vec<Prospect>> {
     let network = Network::read(&mut Netlink::open()?)?;
     let found = |port: &ClaimPort<'_>| network.named(port.interface);
     let ports: Vec<_> =

@@ -21,7 +21,6 @@ pub(super) struct Network {
     routes: Vec<Route>,
 }
 
-/// An interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Interface {
     pub(super) index: u32,
@@ -104,7 +103,6 @@ impl Network {
         self.addresses.iter().filter(move |address| address.index == index)
     }
 
-    /// Returns all routes.
     pub(super) fn routes(&self) -> &[Route] {
         &self.routes
     }

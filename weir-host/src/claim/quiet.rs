@@ -16,7 +16,7 @@ use super::fallback::{Switch, Ways};
 use crate::bpf::{self, Code, Hook, Kind, Program};
 use crate::error::Result;
 
-/// What keeps the host quiet, until it is dropped.
+/// The means that keep the host quiet, until this is dropped.
 #[derive(Debug)]
 pub(super) enum Quiet {
     /// A program drops what the interface receives, or passes it on along these ways.

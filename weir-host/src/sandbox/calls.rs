@@ -139,7 +139,7 @@ fn conditional() -> Vec<(i64, Vec<Vec<Condition>>)> {
     ]
 }
 
-/// What the kernel says of an interface ([`crate::interface`]); a change by `SIOCETHTOOL` needs a
+/// Requests about an interface ([`crate::interface`]); a change by `SIOCETHTOOL` needs a
 /// capability. The last two ask a socket how much waits, and whether it blocks.
 const REQUESTS: [u64; 8] = [
     libc::SIOCGIFNAME,

@@ -7,12 +7,12 @@ use std::io;
 use super::{expect_one_thread, set_process_option};
 use crate::error::{Result, SystemError};
 
-/// What [`drop_capabilities`] did; its text says it in a line.
+/// The outcome of [`drop_capabilities`]; its text says it in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// The user that the process is now, if it was root before.
     pub user: Option<String>,
-    /// What could not be given up, and why that is no harm.
+    /// Rights that could not be given up, and why that is no harm.
     pub notes: Vec<String>,
 }
 

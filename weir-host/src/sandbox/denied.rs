@@ -15,11 +15,11 @@ use crate::error::Result;
 pub struct Denial {
     /// The number of the call.
     pub number: i64,
-    /// How many were refused since the last look.
+    /// How many were refused since the last call.
     pub count: u64,
 }
 
-/// What was refused since the last look.
+/// Counts the refused system calls that were not yet reported.
 #[derive(Debug)]
 pub struct Denials {
     seen: [u64; NUMBERS],
@@ -38,7 +38,7 @@ impl Default for Denials {
 
 impl Denials {
     /// Returns what was refused since the last call of this, by any thread of the process.
-    pub fn look(&mut self) -> Vec<Denial> {
+    pub fn take_new(&mut self) -> Vec<Denial> {
         let mut new = Vec::new();
         for (number, (seen, refused)) in (0..).zip(self.seen.iter_mut().zip(&REFUSED)) {
             let refused = refused.load(Ordering::Relaxed);
@@ -141,15 +141,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_returns_what_is_new() {
+    fn each_refusal_is_taken_once() {
         let mut denials = Denials::default();
-        denials.look();
+        denials.take_new();
         // No call has this number, so no other test counts it.
         let number = NUMBERS - 2;
         REFUSED[number].fetch_add(2, Ordering::Relaxed);
         let denial = Denial { number: number as i64, count: 2 };
-        assert!(denials.look().contains(&denial));
-        assert!(denials.look().is_empty());
+        assert!(denials.take_new().contains(&denial));
+        assert!(denials.take_new().is_empty());
         assert_eq!(denial.to_string(), "system call 510 refused, 2 times");
         let openat = Denial { number: libc::SYS_openat, count: 1 };
         assert_eq!(openat.to_string(), "openat refused, 1 times");

@@ -1,4 +1,4 @@
-//! What a forwarding process does to itself before the first frame passes: afterwards it has no
+//! The last steps of a forwarding process before the first frame passes: afterwards it has no
 //! capability, and can open no file, socket or interface, start no program and reach no other
 //! process. What it needs was opened before, or is handed to it by the process that started it.
 //!
@@ -10,9 +10,9 @@
 //! file, TCP port, abstract socket and signal outside. A filter of system calls (`calls`) refuses
 //! the rest, and kills the process that tries what only an intruder tries.
 //!
-//! What an intruder keeps: the packets of the link, the sockets that are open, and the processor
-//! time of the process. A packet socket can be pointed at another interface of its network
-//! namespace by the address in a message, which no filter reads.
+//! An intruder keeps the packets of the link, the sockets that are open, and the processor time of
+//! the process. A packet socket can be pointed at another interface of its network namespace by the
+//! address in a message, which no filter reads.
 
 mod calls;
 mod capabilities;
@@ -49,10 +49,10 @@ impl Default for SandboxConfig {
     }
 }
 
-/// What holds since [`enter`]; its text says it in a line.
+/// The restrictions that hold since [`enter`]; the text says them in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// What Landlock refuses.
+    /// How much of the file and network access Landlock refuses.
     pub landlock: Landlock,
     /// How many system calls are allowed, some of them only with certain arguments.
     pub calls_allowed: usize,
@@ -60,12 +60,12 @@ pub struct Entered {
     pub memory: Locked,
 }
 
-/// What Landlock refuses.
+/// How much Landlock refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Landlock {
     /// All that Weir asks for, by this version of the kernel's interface.
     Full(i32),
-    /// What this older version has.
+    /// The part that this older version has.
     Part(i32),
     /// Nothing: this kernel has none, or it is switched off.
     Absent,

@@ -1,4 +1,4 @@
-//! What the run loop counts for alarms, and where it leaves that for another thread.
+//! Counts of the run loop for alarms, and where it leaves them for another thread.
 //!
 //! Invariant: the loop never waits for a reader. Where a reader has the gauge, the loop leaves its
 //! counts at its next look.
@@ -9,7 +9,7 @@ use weir_core::account::Histogram;
 use weir_core::ids::LeafId;
 use weir_core::units::{Duration, Instant};
 
-/// What is counted of a leaf.
+/// The counts of a leaf that conditions of alarms read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeafMeasures {
     /// Packets that came for it, lost ones among them.
@@ -49,7 +49,7 @@ pub(crate) struct Gauged {
     left_at: Instant,
 }
 
-/// What a leaf showed at the looks since the counts before.
+/// The extremes of a leaf since its counts were left last.
 #[derive(Clone, Copy, Debug)]
 struct Peak {
     backlog_max: u64,
@@ -75,7 +75,7 @@ impl Gauged {
     }
 
     /// Looks at the leaves; `backlog` returns how many bytes wait, and `counts` everything.
-    pub fn look(
+    pub fn sample(
         &mut self,
         now: Instant,
         backlog: impl Fn(usize, LeafId) -> u64,

@@ -73,8 +73,8 @@ impl Guards {
     }
 
     /// Measures what is new; returns the first guard that is broken. Call it a few times a second.
-    pub fn look(&mut self) -> Option<Broken> {
-        self.guards.iter_mut().find_map(Guard::look)
+    pub fn check(&mut self) -> Option<Broken> {
+        self.guards.iter_mut().find_map(Guard::check)
     }
 }
 
@@ -96,7 +96,7 @@ impl Guard {
         })
     }
 
-    fn look(&mut self) -> Option<Broken> {
+    fn check(&mut self) -> Option<Broken> {
         let known = self.before.as_ref().map(|before| before.0);
         let (at, counts) = self.gauge.newer(known)?;
         let (since, before) = self.before.replace((at, counts))?;

@@ -21,7 +21,7 @@ use weir_policy::deployment::{Alarm, Deployment, Watch};
 use weir_policy::policy::{Goal, Measure, Metric, Promised};
 
 use crate::bridge::Bridge;
-use crate::events::fault::{Fault, Look, Manner, Moment};
+use crate::events::fault::{Fault, Manner, Moment, Observation};
 use crate::events::{About, Kind, Measured, Reporter};
 pub(crate) use gauge::{Gauge, Gauged, LeafMeasures};
 pub use guard::{Broken, Guards};
@@ -47,7 +47,7 @@ struct Watched {
     /// For the class of the measure, and for that of the goal: where its leaves are in the gauge.
     leaves: [Vec<usize>; 2],
     before: Option<(Instant, Vec<LeafMeasures>)>,
-    /// What was measured last.
+    /// The last measured value and its limit, as text.
     measured: Measured,
     fault: Fault,
 }
@@ -88,12 +88,12 @@ impl Alarms {
 
     /// Computes what is new, and tells which alarms began or ended. Call it a few times a second,
     /// from a thread that does not forward.
-    pub fn look(&mut self) {
+    pub fn check(&mut self) {
         for watched in &mut self.watched {
             let gauge = Arc::clone(&watched.gauge);
             if let Some((at, counts)) = gauge.newer(watched.before.as_ref().map(|before| before.0))
             {
-                watched.look(at, counts, &self.reporter);
+                watched.check(at, counts, &self.reporter);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Watched {
         })
     }
 
-    fn look(&mut self, at: Instant, counts: Vec<LeafMeasures>, reporter: &Reporter) {
+    fn check(&mut self, at: Instant, counts: Vec<LeafMeasures>, reporter: &Reporter) {
         let Some((since, before)) = self.before.replace((at, counts)) else { return };
         let (_, now) = self.before.as_ref().expect("it was just put there");
         let window = |class: usize| {
@@ -176,7 +176,7 @@ impl Watched {
         };
         let judged = judge(&self.condition, [window(0), window(1)]);
         let dropped = self.leaves[0].iter().map(|at| now[*at].dropped).sum();
-        let look = Look { since: judged.holds.then_some(since), total: dropped };
+        let observation = Observation { since: judged.holds.then_some(since), total: dropped };
         let age = Instant::from_nanos(monotonic_ns()).since(at).as_nanos();
         let moment = Moment { now: at, wall_ns: realtime_ns().saturating_sub(age) };
         // An alarm whose class fell silent ends with what was measured last.
@@ -188,15 +188,15 @@ impl Watched {
         let detail = format!("{}: it {verb} {}", self.when, measured.value);
         let (subject, class) = (self.name.as_str(), self.class.as_str());
         let about = About { subject, class, detail: &detail, measured: Some(measured) };
-        self.fault.look(moment, look, about, reporter);
+        self.fault.observe(moment, observation, about, reporter);
     }
 }
 
-/// What a window shows of a condition.
+/// Whether a condition holds in a window, and by which measured value.
 #[derive(Debug)]
 struct Judged {
     holds: bool,
-    /// What was measured, if there was anything to measure, and the limit.
+    /// The measured value, if there was anything to measure, and the limit.
     value: Option<String>,
     limit: Option<String>,
 }

@@ -6,7 +6,7 @@ use weir_core::account::Histogram;
 use weir_core::units::Duration;
 use weir_policy::policy::{Comparison, Metric};
 
-/// What a class does in a second: packets of 1000 bytes, each as late as `delay_ms`.
+/// One second of a class: packets of 1000 bytes, each as late as `delay_ms`.
 #[derive(Clone, Copy)]
 struct Second {
     sent: u64,
@@ -64,7 +64,7 @@ fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str])
     let mut lines = Vec::new();
     for (second, counts) in counts(seconds).into_iter().enumerate() {
         let at = Instant::from_nanos((second as u64 + 100) * 1_000_000_000);
-        watched.look(at, vec![counts], &reporter);
+        watched.check(at, vec![counts], &reporter);
         log.take(|event| {
             let verb = if seconds.last().is_some_and(|last| last.sent == 0) { "was" } else { "is" };
             let says = |value: &str| event.detail.ends_with(&format!("it {verb} {value}"));
@@ -135,16 +135,16 @@ fn the_loop_leaves_its_counts_once_a_second_and_waits_for_no_reader() {
     let (gauge, places) = gauged.add(vec![(0, LeafId(3)), (1, LeafId(0)), (0, LeafId(3))]);
     assert_eq!(places, [0, 1, 0]);
     let at = |millis: u64| Instant::from_nanos((millis + 5000) * 1_000_000);
-    let mut look = |millis: u64, bytes: u64| {
+    let mut sample = |millis: u64, bytes: u64| {
         let counts = |lane: usize, leaf: LeafId| LeafMeasures {
             offered: lane as u64 * 100 + u64::from(leaf.0),
             delays: Histogram::new(),
             ..LeafMeasures::default()
         };
-        gauged.look(at(millis), |_, _| bytes, counts);
+        gauged.sample(at(millis), |_, _| bytes, counts);
     };
-    look(0, 0);
-    (1..=10).for_each(|step| look(step * 100, if step == 5 { 700 } else { 10 }));
+    sample(0, 0);
+    (1..=10).for_each(|step| sample(step * 100, if step == 5 { 700 } else { 10 }));
     let (left, counts) = gauge.newer(Some(at(0))).expect("a second has passed");
     let offered: Vec<_> = counts.iter().map(|count| count.offered).collect();
     assert_eq!((left, offered), (at(1000), vec![3, 100]));

@@ -6,7 +6,7 @@ use weir_policy::policy::Metric;
 
 use super::LeafMeasures;
 
-/// What a class did in a window: the sum over its leaves.
+/// The counts of a class in a window: the sum over its leaves.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     seconds: f64,

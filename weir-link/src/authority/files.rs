@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::history::{File, Texts};
 use weir_policy::file::read_named;
 
-/// What a file contains.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contents {
@@ -24,7 +24,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Returns the bytes.
+    /// Returns the contents as bytes, whichever form they have in a message.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),

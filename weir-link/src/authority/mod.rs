@@ -1,4 +1,4 @@
-//! What needs privilege at one port, kept apart from what moves frames.
+//! The privileged half of a port, kept apart from the half that moves frames.
 //!
 //! A port consists of two halves. Its *authority* makes sockets and rings, binds them, loads and
 //! attaches programs, redirects a host's frames, sets interfaces up and down. The
@@ -6,30 +6,32 @@
 //! file, and needs no privilege. It asks its authority for what it lacks, and gets descriptors.
 //!
 //! ```text
-//!  one process (tests, experiments)     Port ──────────────────────────> authority
-//!  weir up                              Port ──> Courier ══channel══> Desk ──> authority
-//!                                       in the forwarder              in the keeper
+//!  one process (tests)   Port ──────────────────────────────────> authority
+//!  weir up               Port ──> AuthorityClient ══> AuthorityServer ──> authority
+//!                        in the forwarder        in the keeper
 //! ```
 //! An authority retains as little as it can, so that what a forwarder had ends with it: packet
 //! sockets, AF_XDP sockets and the link of their program belong to the port alone. A tap is the
 //! exception: both halves hold it, and it passes frames on until both let go of it.
 //!
-//! Before its first ask through a desk, a port says how it sorts frames, as data that the desk
-//! checks: the desk knows no policy. The same channel carries files that policies name ([`Files`]).
+//! Before its first request through a server, a port says how it sorts frames, as data that the
+//! server checks: the server knows no policy. The same channel carries files that policies name
+//! ([`Files`]).
 //!
-//! A port's lifetime in asks, for packet sockets: [`Ask::Open`]; when another interface has the
-//! name, [`Ask::Bind`]; when the interface is up and frames can be sorted, [`Ask::Sort`]. For
-//! AF_XDP: [`Ask::Open`]; [`Ask::Sockets`], [`Ask::Bind`] and [`Ask::Attach`] when it goes live;
-//! [`Ask::Attach`] alone when its intake opens again. For a host's ends: [`Ask::Open`]; then
-//! [`Ask::Attach`] when the intake opens, [`Ask::Follow`] when the interface is another one or has
-//! another MTU.
+//! A port's lifetime in requests, for packet sockets: [`PortRequest::Open`]; when another interface
+//! has the name, [`PortRequest::Bind`]; when the interface is up and frames can be sorted,
+//! [`PortRequest::Sort`]. For AF_XDP: [`PortRequest::Open`]; [`PortRequest::Sockets`],
+//! [`PortRequest::Bind`] and [`PortRequest::Attach`] when it goes live; [`PortRequest::Attach`]
+//! alone when its intake opens again. For a host's ends: [`PortRequest::Open`]; then
+//! [`PortRequest::Attach`] when the intake opens, [`PortRequest::Follow`] when the interface is
+//! another one or has another MTU.
 //!
 //! Invariant: an authority acts only at the interface of its own configuration, whatever it is
-//! asked: the words of an ask come from a process that may have been taken over.
+//! asked: the words of a request come from a process that may have been taken over.
 
-mod courier;
-mod desk;
+mod client;
 mod files;
+mod server;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -39,9 +41,9 @@ use std::vec::IntoIter;
 
 use serde::{Deserialize, Serialize};
 
-pub use courier::Courier;
-pub use desk::{Desk, exercise};
+pub use client::AuthorityClient;
 pub use files::{Contents, Files};
+pub use server::{AuthorityServer, exercise};
 
 use crate::pool::Memory;
 use crate::sorter::Sorting;
@@ -53,7 +55,7 @@ pub trait Authority: Send {
     ///
     /// # Errors
     /// When the system refuses, or this kind of port cannot do it.
-    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted>;
+    fn ask(&mut self, request: PortRequest, descriptors: Vec<OwnedFd>) -> Result<PortReply>;
 
     /// From now on sorts frames so.
     fn sort_by(&mut self, sorting: Sorting);
@@ -68,27 +70,28 @@ pub trait Authority: Send {
     }
 }
 
-/// What a port asks its authority for. Where an ask has an `intake`, sockets take frames from the
-/// start, or refuse each frame until the port opens its intake.
+/// A request of a port to its authority. Where a request has an `intake`, sockets take frames from
+/// the start, or refuse each frame until the port opens its intake.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
-    /// Open the interface. It is the first ask; everything else follows from it.
+pub enum PortRequest {
+    /// Open the interface. It is the first request; everything else follows from it.
     Open {
-        /// See [`Ask`].
+        /// See [`PortRequest`].
         intake: bool,
     },
     /// Bind sockets to the interface that has the configured name now. Packet sockets are passed,
-    /// the sending one first; of AF_XDP sockets the authority has those of [`Ask::Sockets`].
+    /// the sending one first; of AF_XDP sockets the authority has those of
+    /// [`PortRequest::Sockets`].
     Bind {
-        /// See [`Ask`].
+        /// See [`PortRequest`].
         intake: bool,
         /// Make the receiving sockets anew: those of a fanout group cannot be bound again.
         anew: bool,
     },
     /// Join the receiving sockets, which are passed, into a group that sorts frames.
     Sort {
-        /// See [`Ask`].
+        /// See [`PortRequest`].
         intake: bool,
     },
     /// Make AF_XDP sockets over the pool's memory. A process of its own passes the memory's file.
@@ -113,20 +116,20 @@ pub struct Area {
     pub(crate) memory: Option<Arc<Memory>>,
 }
 
-/// What an authority did.
+/// The outcome of a request, with the descriptors that the port gets.
 #[derive(Debug)]
-pub struct Granted {
-    /// What there is to know of it.
+pub struct PortReply {
+    /// The shape of the parts that were made.
     pub reply: Reply,
-    /// What the port gets as its own, in the order that the reply says.
+    /// The port's own from now on, in the order that the reply says.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// What an authority says of what it did.
+/// The part of an outcome that has a form in a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// Nothing more.
+    /// The request is met, and there is nothing to say of it.
     Done,
     /// The parts of a port of packet sockets.
     Packet(PacketParts),
@@ -135,17 +138,17 @@ pub enum Reply {
     /// The parts of a host's end: those of the packet sockets at its tap, a socket that asks about
     /// the interface, and descriptors that keep the tap alive.
     Host {
-        /// The interface.
+        /// The interface that the tap redirects.
         link: HostLink,
         /// At the tap, if the port is being opened.
         packet: Option<PacketParts>,
     },
-    /// What a file contains.
+    /// The contents of a file.
     File(Contents),
 }
 
-/// Packet sockets and their rings. Descriptors: on [`Ask::Open`] a socket that asks about the
-/// interface, then the sending socket and, where there is one, that for long frames; then those
+/// Packet sockets and their rings. Descriptors: on [`PortRequest::Open`] a socket that asks about
+/// the interface, then the sending socket and, where there is one, that for long frames; then those
 /// that receive, one for each ring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketParts {
@@ -170,8 +173,9 @@ pub struct RingShape {
     pub queues_whole: bool,
 }
 
-/// An AF_XDP port. Descriptors: on [`Ask::Open`] a socket that asks about the interface; on
-/// [`Ask::Sockets`] the sockets, one for each ring; on [`Ask::Attach`] the link of the program.
+/// An AF_XDP port. Descriptors: on [`PortRequest::Open`] a socket that asks about the interface; on
+/// [`PortRequest::Sockets`] the sockets, one for each ring; on [`PortRequest::Attach`] the link of
+/// the program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct XdpParts {
     /// The number of the interface.
@@ -189,7 +193,7 @@ pub struct XdpParts {
 /// The interface whose frames a tap redirects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLink {
-    /// Its number.
+    /// The number of the interface, as the kernel counts them.
     pub index: u32,
     /// Its MTU, which the tap has as well.
     pub mtu: u32,
@@ -198,20 +202,20 @@ pub struct HostLink {
     pub moves: u64,
 }
 
-impl Granted {
+impl PortReply {
     /// Nothing more to say or to pass.
     pub(crate) fn done() -> Self {
         Self { reply: Reply::Done, descriptors: Vec::new() }
     }
 }
 
-/// Returns the error for an ask that a kind of port does not know.
-pub(crate) fn cannot(ask: &Ask, interface: &str) -> SystemError {
+/// Returns the error for a request that a kind of port does not know.
+pub(crate) fn cannot(request: &PortRequest, interface: &str) -> SystemError {
     let action = format!("serve the port on `{interface}`");
-    SystemError::refused(action, format!("its kind does not know {ask:?}"), "")
+    SystemError::refused(action, format!("its kind does not know {request:?}"), "")
 }
 
-/// Returns the error for a reply that does not fit the ask.
+/// Returns the error for a reply that does not fit the request.
 pub(crate) fn misfit(interface: &str) -> SystemError {
     let action = format!("open the port on `{interface}`");
     let cause = io::Error::new(io::ErrorKind::InvalidData, "its authority gave something else");
@@ -219,12 +223,12 @@ pub(crate) fn misfit(interface: &str) -> SystemError {
 }
 
 /// Descriptors that an authority passed, to be taken in their order.
-pub(crate) struct Parcel<'a> {
+pub(crate) struct PassedDescriptors<'a> {
     descriptors: IntoIter<OwnedFd>,
     interface: &'a str,
 }
 
-impl<'a> Parcel<'a> {
+impl<'a> PassedDescriptors<'a> {
     pub(crate) fn new(descriptors: Vec<OwnedFd>, interface: &'a str) -> Self {
         Self { descriptors: descriptors.into_iter(), interface }
     }
@@ -270,7 +274,7 @@ impl Refusal {
     }
 }
 
-/// What a courier brings to the desk.
+/// A message from the client to the server.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
     /// An answer has the number of its request.
@@ -279,22 +283,24 @@ struct Request {
     port: usize,
     /// The keyword of a kind of port.
     kind: String,
-    wish: Wish,
+    #[serde(rename = "wish")]
+    body: RequestBody,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Wish {
+enum RequestBody {
     /// Say whether the kind suits the interface.
     Suits,
-    Ask(Ask),
-    /// Sort the frames of the port so. A desk knows no policy.
+    #[serde(rename = "ask")]
+    Port(PortRequest),
+    /// Sort the frames of the port so. A server knows no policy.
     Sort(Box<Sorting>),
     /// Read a file that a policy names; which port asks does not matter.
     Read(PathBuf),
 }
 
-/// What a desk says to a request: first a message with the descriptors, if it granted it, and then
+/// A server's answer to a request: first a message with the descriptors, if it met it, and then
 /// the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::Bridge;
 use crate::change::join::BridgeJoins;
-use crate::change::{BridgeChange, Offer, Office, mailbox};
+use crate::change::{BridgeChange, ChangeHandle, Offer, mailbox};
 use crate::status::{Publisher, Source};
 
 impl Bridge {
-    /// From now on takes changes of its policies from the office that this returns.
-    pub fn take_changes(&mut self) -> Office {
-        let (office, inbox) = mailbox(Arc::new(self.labels()));
+    /// From now on takes changes of its policies from the handle that this returns.
+    pub fn take_changes(&mut self) -> ChangeHandle {
+        let (handle, inbox) = mailbox(Arc::new(self.labels()));
         self.inbox_of_changes = Some(inbox);
-        office
+        handle
     }
 
     /// Makes the change that is offered, if one is.

@@ -1,4 +1,4 @@
-//! What the run loop reads for the watch over its faults.
+//! The readings of the run loop for the watch over its faults.
 
 use weir_core::units::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use weir_host::wait::{monotonic_ns, realtime_ns};
 pub(super) struct Watch {
     monitor: Option<Monitor>,
     /// When it last looked.
-    looked: Instant,
+    observed: Instant,
     /// How long the last stall was.
     pub(super) stalled: Duration,
     /// By how much the system woke the loop late, beyond what is usual; a sum.
     late: Duration,
-    /// What is counted for alarms.
+    /// Counts for alarms.
     gauged: Gauged,
 }
 
@@ -57,13 +57,13 @@ impl Bridge {
     }
 
     /// Looks for faults, if the last look was long ago or the state of a port changed.
-    pub(super) fn look_for_faults(&mut self, now: Instant, changed: bool) {
-        if !changed && now.since(self.watch.looked) < REFRESH_INTERVAL {
+    pub(super) fn observe_faults(&mut self, now: Instant, changed: bool) {
+        if !changed && now.since(self.watch.observed) < REFRESH_INTERVAL {
             return;
         }
-        self.watch.looked = now;
+        self.watch.observed = now;
         let lanes = &self.lanes;
-        self.watch.gauged.look(
+        self.watch.gauged.sample(
             now,
             |lane, leaf| lanes[lane].leaf_backlog(leaf),
             |lane, leaf| lanes[lane].leaf_measures(leaf),
@@ -72,7 +72,7 @@ impl Bridge {
         let moment = moment();
         monitor.begin(moment);
         for (index, port) in self.ports.iter_mut().enumerate() {
-            look_at_port(monitor, moment, (index, port), &self.lanes);
+            observe_port(monitor, moment, (index, port), &self.lanes);
         }
         for (index, lane) in self.lanes.iter().enumerate() {
             let (is_behind, pool) = (lane.is_behind(), lane.lost(Loss::Pool));
@@ -94,15 +94,15 @@ impl Bridge {
     }
 
     /// Ends what can lose no more frames.
-    pub(super) fn finish_looking(&mut self) {
-        self.look_for_faults(Instant::from_nanos(monotonic_ns()), true);
+    pub(super) fn finish_observing(&mut self) {
+        self.observe_faults(Instant::from_nanos(monotonic_ns()), true);
         if let Some(monitor) = &mut self.watch.monitor {
             monitor.finish(moment());
         }
     }
 }
 
-fn look_at_port(
+fn observe_port(
     monitor: &mut Monitor,
     moment: Moment,
     (index, open): (usize, &mut OpenPort),

@@ -357,7 +357,7 @@ impl History {
     }
 
     /// Returns the entries without their texts.
-    pub fn told(&self) -> Vec<Entry> {
+    pub fn reported(&self) -> Vec<Entry> {
         let without = |entry: &Entry| Entry {
             texts: None,
             number: entry.number,
@@ -536,11 +536,11 @@ mod tests {
             let made = Entry { at_ns, origin: Origin::Class, ..Entry::default() };
             history.push_joined(&joined(name), made);
         }
-        let told: Vec<_> = history.told().into_iter().map(|entry| entry.what).collect();
+        let reported: Vec<_> = history.reported().into_iter().map(|entry| entry.what).collect();
         let full = "classes: 300 added, 300 removed".to_owned();
         let first = "classes: 300 added, 298 removed".to_owned();
         let last = "classes: 100 added, 100 removed".to_owned();
-        assert_eq!(told, ["".to_owned(), first, full.clone(), full, last]);
+        assert_eq!(reported, ["".to_owned(), first, full.clone(), full, last]);
         let texts = history.last().and_then(|last| last.texts.clone()).expect("they are kept");
         let names: Vec<_> = texts.added["p"].keys().cloned().collect();
         assert_eq!(names, ["998", "999"]);

@@ -2,9 +2,10 @@
 //! other classes is built anew.
 //!
 //! A thread that does not forward keeps a [`Rehearsal`] of each direction: its plan, a link of that
-//! plan in which no packet waits, and a classifier. What is wished is done there first; what could
-//! fail fails there. The plan is then lent to the loop, which does the same to its own link and
-//! gives the plan back. Invariant: the loop neither allocates nor frees for it, and never waits.
+//! plan in which no packet waits, and a classifier. What is requested is done there first; what
+//! could fail fails there. The plan is then lent to the loop, which does the same to its own link
+//! and gives the plan back. Invariant: the loop neither allocates nor frees for it, and never
+//! waits.
 
 use std::time::Duration;
 
@@ -17,17 +18,17 @@ use weir_policy::deployment::Deployment;
 use weir_policy::policy::Seating;
 use weir_trace::record::{self, Step};
 
-use super::{NotTaken, Offer, Office};
+use super::{ChangeHandle, NotTaken, Offer};
 use crate::lane::join::{JoinRow, LaneJoins};
-use crate::status::{Shape, Tenant, told};
+use crate::status::{Shape, Tenant, inner_status};
 
-/// What one bridge does. Afterwards it holds what was replaced.
+/// The classes that join and leave at one bridge. Afterwards it holds what was replaced.
 pub(crate) struct BridgeJoins {
     /// With the number of the lane.
     pub lanes: Vec<(usize, Box<LaneJoins>)>,
 }
 
-/// What is done to a direction first.
+/// A copy of a direction on which changes are tried first.
 pub struct Rehearsal {
     /// `None` while a loop has it.
     plan: Option<Box<LinkPlan>>,
@@ -35,13 +36,13 @@ pub struct Rehearsal {
     classifier: Classifier,
 }
 
-/// What is done in all bridges, rehearsed and not yet in force.
+/// The classes that join and leave at all bridges, rehearsed and not yet in force.
 pub struct Joins {
     bridges: Vec<BridgeJoins>,
     news: Vec<News>,
 }
 
-/// What readers of a lane are told then.
+/// The new names for readers of a lane, once the change is in force.
 struct News {
     bridge: usize,
     lane: usize,
@@ -127,12 +128,15 @@ fn tenant(seating: &Seating, plan: &LinkPlan, shape: &Shape) -> Tenant {
     let spec = plan.tree.leaf(seating.leaf);
     let rate = spec.params.rate("rate").map(|rate| rate.bits_per_second() as f64);
     let known = tenants.number_of(seating.leaf).filter(|_| seating.was_there);
-    Tenant { number: known.unwrap_or_else(|| tenants.next_number()), told: told(spec, rate) }
+    Tenant {
+        number: known.unwrap_or_else(|| tenants.next_number()),
+        status: inner_status(spec, rate),
+    }
 }
 
 impl Joins {
     /// Rehearses what classes do in these directions of a deployment, whose loops are behind
-    /// `offices`; there is a rehearsal for each direction, made where it is missing.
+    /// `handles`; there is a rehearsal for each direction, made where it is missing.
     ///
     /// # Errors
     /// When it takes a change of the whole policy, or values contradict each other: with the class
@@ -141,23 +145,23 @@ impl Joins {
         deployment: &Deployment,
         (seatings, ways): (&[Seating], &[usize]),
         rehearsals: &mut Vec<Option<Rehearsal>>,
-        offices: &[Office],
+        handles: &[ChangeHandle],
     ) -> Result<Self, String> {
         rehearsals.resize_with(deployment.directions.len(), || None);
         let (mut bridges, mut news) = (Vec::new(), Vec::new());
-        for (number, (bridge, office)) in deployment.bridges.iter().zip(offices).enumerate() {
+        for (number, (bridge, handle)) in deployment.bridges.iter().zip(handles).enumerate() {
             let mut lanes = Vec::new();
             for (lane, way) in bridge.directions.iter().enumerate() {
                 if !ways.contains(way) {
                     continue;
                 }
                 let policy = &deployment.directions[*way].policy;
-                // After an error it is made anew at the next wish.
+                // After an error it is made anew at the next request.
                 let mut rehearsal = match rehearsals[*way].take() {
                     Some(rehearsal) => rehearsal,
                     None => Rehearsal::of(policy)?,
                 };
-                let shape = &office.labels.lanes[lane].shape;
+                let shape = &handle.labels.lanes[lane].shape;
                 let (joins, tenants) = rehearsal.rehearse(policy, (seatings, shape))?;
                 rehearsals[*way] = Some(rehearsal);
                 lanes.push((lane, Box::new(joins)));
@@ -181,20 +185,20 @@ impl Joins {
     /// When a loop hangs; it does it when it goes on.
     pub fn put_in_force(
         self,
-        (offices, rehearsals): (&mut [Office], &mut [Option<Rehearsal>]),
+        (handles, rehearsals): (&mut [ChangeHandle], &mut [Option<Rehearsal>]),
         wake: impl Fn(),
         patience: Duration,
     ) -> Result<(), NotTaken> {
-        for (office, joins) in offices.iter_mut().zip(self.bridges) {
+        for (handle, joins) in handles.iter_mut().zip(self.bridges) {
             if !joins.lanes.is_empty() {
-                office.offer(Offer::Joins(Box::new(joins)));
+                handle.offer(Offer::Joins(Box::new(joins)));
             }
         }
         wake();
-        let made = offices.iter_mut().map(|office| office.wait(patience)).fold(Ok(()), Result::and);
-        let mut back: Vec<_> = offices.iter_mut().map(Office::take_joined).collect();
+        let made = handles.iter_mut().map(|handle| handle.wait(patience)).fold(Ok(()), Result::and);
+        let mut back: Vec<_> = handles.iter_mut().map(ChangeHandle::take_joined).collect();
         for News { bridge, lane, way, tenants } in self.news {
-            let shape = &offices[bridge].labels.lanes[lane].shape;
+            let shape = &handles[bridge].labels.lanes[lane].shape;
             tenants.into_iter().for_each(|(leaf, tenant)| shape.tenants().set(leaf, tenant));
             let lanes = back[bridge].as_mut().map(|joins| &mut joins.lanes);
             let own = lanes.and_then(|lanes| {
@@ -210,11 +214,11 @@ impl Joins {
 }
 
 /// Tells readers which policies are in force, after classes joined or left.
-pub fn tell_identities(deployment: &Deployment, ways: &[usize], offices: &[Office]) {
-    for (bridge, office) in deployment.bridges.iter().zip(offices) {
+pub fn set_identities(deployment: &Deployment, ways: &[usize], handles: &[ChangeHandle]) {
+    for (bridge, handle) in deployment.bridges.iter().zip(handles) {
         for (lane, way) in bridge.directions.iter().enumerate().filter(|row| ways.contains(row.1)) {
             let identity = deployment.directions[*way].policy.identity.to_string();
-            office.labels.lanes[lane].shape.tenants().set_identity(identity);
+            handle.labels.lanes[lane].shape.tenants().set_identity(identity);
         }
     }
 }

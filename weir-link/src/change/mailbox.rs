@@ -12,7 +12,7 @@ use super::BridgeChange;
 use super::join::BridgeJoins;
 use crate::status::Labels;
 
-/// What a loop is offered, and what it gives back.
+/// A change on its way to a loop, or what it replaced on the way back.
 pub(crate) enum Offer {
     /// Other policies.
     Change(Box<BridgeChange>),
@@ -21,15 +21,15 @@ pub(crate) enum Offer {
 }
 
 /// The side of the thread that changes policies.
-pub struct Office {
+pub struct ChangeHandle {
     offers: SyncSender<Offer>,
     returned: Receiver<Offer>,
-    /// What the loop has now.
+    /// The labels of the loop since the last offer.
     pub(super) labels: Arc<Labels>,
-    /// What was replaced last. Readers of the status may still have a part of it, and the loop must
-    /// not be the one that frees it.
+    /// The last policies that were replaced. Readers of the status may still have a part of it, and
+    /// the loop must not be the one that frees it.
     replaced: Option<(Instant, Box<BridgeChange>)>,
-    /// What came back of classes that joined last.
+    /// The last classes that came back.
     joined: Option<Box<BridgeJoins>>,
     is_offered: bool,
 }
@@ -45,15 +45,15 @@ pub(crate) struct Inbox {
 pub struct NotTaken;
 
 /// Makes the two sides for a bridge with these labels.
-pub(crate) fn mailbox(labels: Arc<Labels>) -> (Office, Inbox) {
+pub(crate) fn mailbox(labels: Arc<Labels>) -> (ChangeHandle, Inbox) {
     let (offers, offered) = sync_channel(1);
     let (back, returned) = sync_channel(1);
-    let office =
-        Office { offers, returned, labels, replaced: None, joined: None, is_offered: false };
-    (office, Inbox { offers: offered, returned: back })
+    let handle =
+        ChangeHandle { offers, returned, labels, replaced: None, joined: None, is_offered: false };
+    (handle, Inbox { offers: offered, returned: back })
 }
 
-impl Office {
+impl ChangeHandle {
     /// Offers a change; the loop makes it between two turns: wake it.
     ///
     /// # Panics

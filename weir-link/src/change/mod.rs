@@ -24,10 +24,10 @@ use crate::events::Reporter;
 use crate::lane::change::{LaneChange, Way};
 use crate::status::{Labels, Publisher};
 use history::File;
+pub use mailbox::{ChangeHandle, NotTaken};
 pub(crate) use mailbox::{Inbox, Offer, mailbox};
-pub use mailbox::{NotTaken, Office};
 
-/// What one bridge exchanges. After the change it holds what was replaced.
+/// The new policies for one bridge. After the change it holds what was replaced.
 pub struct BridgeChange {
     /// With the number of the lane.
     pub(crate) lanes: Vec<(usize, Box<LaneChange>)>,
@@ -42,7 +42,7 @@ pub struct Transaction {
     bridges: Vec<BridgeChange>,
     /// The alarms of the deployment, over the new policies.
     pub alarms: Alarms,
-    /// What is to hold after the change.
+    /// The conditions that must hold after the change.
     pub guards: Guards,
 }
 
@@ -62,7 +62,7 @@ pub enum Refusal {
 }
 
 impl Transaction {
-    /// Makes a change from `old` to `new` for the loops behind `offices`, which run the bridges of
+    /// Makes a change from `old` to `new` for the loops behind `handles`, which run the bridges of
     /// `old` in its order.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Transaction {
     pub fn prepare(
         (old, new): (&Deployment, &Deployment),
         guards: &[String],
-        offices: &[Office],
+        handles: &[ChangeHandle],
         reporter: &Reporter,
     ) -> Result<Self, Refusal> {
         if let Some(refusal) = fixed(old, new) {
@@ -78,9 +78,9 @@ impl Transaction {
         }
         let (alarms, mut gauged) = Alarms::plan(new, reporter.clone());
         let guards = Guards::plan(guards, new, &mut gauged).map_err(Refusal::Guard)?;
-        let each = new.bridges.iter().zip(offices).zip(gauged);
+        let each = new.bridges.iter().zip(handles).zip(gauged);
         let bridges: Result<Vec<_>, _> = each
-            .map(|((bridge, office), gauged)| bridge_change((old, new), bridge, office, gauged))
+            .map(|((bridge, handle), gauged)| bridge_change((old, new), bridge, handle, gauged))
             .collect();
         Ok(Self { bridges: bridges?, alarms, guards })
     }
@@ -109,24 +109,24 @@ impl Transaction {
     /// change when it goes on, and `NotTaken` says so.
     pub fn put_in_force(
         self,
-        offices: &mut [Office],
+        handles: &mut [ChangeHandle],
         wake: impl Fn(),
         patience: Duration,
     ) -> (Alarms, Guards, Result<(), NotTaken>) {
-        for (office, change) in offices.iter_mut().zip(self.bridges) {
-            office.offer(Offer::Change(Box::new(change)));
+        for (handle, change) in handles.iter_mut().zip(self.bridges) {
+            handle.offer(Offer::Change(Box::new(change)));
         }
         wake();
-        let made = offices.iter_mut().map(|office| office.wait(patience)).fold(Ok(()), Result::and);
+        let made = handles.iter_mut().map(|handle| handle.wait(patience)).fold(Ok(()), Result::and);
         (self.alarms, self.guards, made)
     }
 
     /// Puts the change in force in bridges that do not run as yet.
-    pub fn put_into(self, bridges: &mut [Bridge], offices: &mut [Office]) -> Alarms {
-        let each = bridges.iter_mut().zip(offices).zip(self.bridges);
-        for ((bridge, office), mut change) in each {
+    pub fn put_into(self, bridges: &mut [Bridge], handles: &mut [ChangeHandle]) -> Alarms {
+        let each = bridges.iter_mut().zip(handles).zip(self.bridges);
+        for ((bridge, handle), mut change) in each {
             bridge.change(&mut change);
-            office.labels = change.labels;
+            handle.labels = change.labels;
         }
         self.alarms
     }
@@ -139,17 +139,17 @@ pub fn record_files(files: &[File]) -> Vec<record::File> {
 }
 
 /// Returns whether a change is still on its way to a loop.
-pub fn is_busy(offices: &mut [Office]) -> bool {
-    offices.iter_mut().any(Office::is_busy)
+pub fn is_busy(handles: &mut [ChangeHandle]) -> bool {
+    handles.iter_mut().any(ChangeHandle::is_busy)
 }
 
 fn bridge_change(
     (old, new): (&Deployment, &Deployment),
     bridge: &deployment::Bridge,
-    office: &Office,
+    handle: &ChangeHandle,
     gauged: Gauged,
 ) -> Result<BridgeChange, Refusal> {
-    let mut labels = Labels::clone(&office.labels);
+    let mut labels = Labels::clone(&handle.labels);
     let mut lanes = Vec::new();
     // A lane for each direction comes first in its bridge.
     for (lane, way) in bridge.directions.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What the checks read: files below `/proc` and `/sys`, and what the kernel says of interfaces.
+//! The facts that checks read: files below `/proc` and `/sys`, and the kernel's answers about
+//! interfaces.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use weir_host::privilege;
 pub struct Facts {
     /// The files of the kernel.
     pub files: Files,
-    /// What was tried.
+    /// The outcome of trying calls.
     pub tried: Tried,
     /// How late threads wake.
     pub wakeups: Vec<Wakeup>,
@@ -36,7 +37,7 @@ pub struct Files {
     root: PathBuf,
 }
 
-/// What the kernel says of an interface. `None` where it, or its driver, does not say.
+/// The kernel's answers about an interface. `None` where it, or its driver, does not say.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceFacts {
     /// Its state; `None` if there is no such interface.
@@ -53,7 +54,7 @@ pub struct InterfaceFacts {
     pub rings: Option<[u32; 2]>,
     /// The name of its root queueing discipline.
     pub qdisc: Option<String>,
-    /// What stands in the way of its claim.
+    /// The obstacles to its claim.
     pub prospect: Prospect,
     /// Its folder below `sys`, if that shows this network namespace.
     pub folder: Option<String>,
@@ -73,7 +74,7 @@ impl Facts {
         });
         let (take, on_exit) = (wanted.take, OnExit::Closed);
         let config = ClaimConfig { deployment: "", take, on_exit, ports: ports.collect() };
-        let prospects = claim::look(&config).unwrap_or_default();
+        let prospects = claim::prospects(&config).unwrap_or_default();
         for (facts, prospect) in interfaces.iter_mut().zip(prospects) {
             facts.prospect = prospect;
         }

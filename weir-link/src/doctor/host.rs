@@ -5,33 +5,33 @@ use super::wakeup::Wakeup;
 use super::{Check, Facts, Finding, Level, Wanted};
 
 /// Looks at the host.
-type Look = fn(&Facts, &Wanted) -> Vec<Finding>;
+type Run = fn(&Facts, &Wanted) -> Vec<Finding>;
 
 /// The checks, in the order in which they are told.
-pub(super) const CHECKS: &[Check<Look>] = &[
-    Check { name: "capabilities", look: capabilities },
-    Check { name: "kernel", look: kernel },
-    Check { name: "tcx", look: tcx },
-    Check { name: "af-xdp", look: xdp },
-    Check { name: "sorting", look: sorting },
-    Check { name: "sandbox", look: sandbox },
-    Check { name: "user-namespaces", look: user_namespaces },
-    Check { name: "locked-memory", look: locked_memory },
-    Check { name: "memory", look: memory },
-    Check { name: "bpf", look: bpf },
-    Check { name: "buffers", look: buffers },
-    Check { name: "netdev-budget", look: budget },
-    Check { name: "routing", look: routing },
-    Check { name: "reverse-path", look: reverse_path },
-    Check { name: "cpus", look: cpus },
-    Check { name: "governor", look: governor },
-    Check { name: "steal", look: steal },
-    Check { name: "user", look: user },
-    Check { name: "priority", look: priority },
-    Check { name: "clock", look: clock },
-    Check { name: "stamps", look: stamps },
-    Check { name: "files", look: files },
-    Check { name: "wake-up", look: wakeups },
+pub(super) const CHECKS: &[Check<Run>] = &[
+    Check { name: "capabilities", run: capabilities },
+    Check { name: "kernel", run: kernel },
+    Check { name: "tcx", run: tcx },
+    Check { name: "af-xdp", run: xdp },
+    Check { name: "sorting", run: sorting },
+    Check { name: "sandbox", run: sandbox },
+    Check { name: "user-namespaces", run: user_namespaces },
+    Check { name: "locked-memory", run: locked_memory },
+    Check { name: "memory", run: memory },
+    Check { name: "bpf", run: bpf },
+    Check { name: "buffers", run: buffers },
+    Check { name: "netdev-budget", run: budget },
+    Check { name: "routing", run: routing },
+    Check { name: "reverse-path", run: reverse_path },
+    Check { name: "cpus", run: cpus },
+    Check { name: "governor", run: governor },
+    Check { name: "steal", run: steal },
+    Check { name: "user", run: user },
+    Check { name: "priority", run: priority },
+    Check { name: "clock", run: clock },
+    Check { name: "stamps", run: stamps },
+    Check { name: "files", run: files },
+    Check { name: "wake-up", run: wakeups },
 ];
 
 fn capabilities(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
@@ -481,7 +481,7 @@ const SETUID: Capability = (7, "CAP_SETUID");
 const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 const BPF: Capability = (39, "CAP_BPF");
 
-/// What a bridge of two ports with pools of the usual size locks.
+/// The memory that a bridge of two ports locks with pools of the usual size.
 const MEMORY_TYPICAL: u64 = 64 << 20;
 /// Less room than this loses the super-packets of a burst.
 const BUFFER_MIN: u64 = 32 << 20;

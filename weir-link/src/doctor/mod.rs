@@ -1,4 +1,5 @@
-//! What this host allows, and what an operator should see to before traffic depends on it.
+//! Checks of this host: whether it allows what a link needs, and what an operator should see to
+//! before traffic depends on it.
 //!
 //! A check is one function in `host.rs` or `ports.rs` and one line in its table there. Checks read
 //! [`Facts`] and [`Wanted`] only: files below `/proc` and `/sys` from a folder that a test may
@@ -36,7 +37,7 @@ pub enum Level {
     Problem,
 }
 
-/// What a check found.
+/// A result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The name of the check.
@@ -46,7 +47,7 @@ pub struct Finding {
     pub interface: Option<String>,
     /// How much it matters.
     pub level: Level,
-    /// A sentence.
+    /// A sentence that names the value and its limit.
     pub text: String,
     /// The command that cures it, or what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,11 +57,11 @@ pub struct Finding {
 /// A check: its name, and the function that looks.
 struct Check<F> {
     name: &'static str,
-    look: F,
+    run: F,
 }
 
-/// What the host must be able to do. Without a deployment nothing is required: what is missing is
-/// then a note or a warning.
+/// The needs of a deployment. Without a deployment nothing is required: a lack is then a note or a
+/// warning.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// The ports, each interface once.
@@ -172,7 +173,7 @@ impl Finding {
 pub fn examine(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in host::CHECKS {
-        let found = (check.look)(facts, wanted).into_iter();
+        let found = (check.run)(facts, wanted).into_iter();
         findings.extend(found.map(|finding| Finding { check: check.name, ..finding }));
     }
     for (port, interface) in wanted.ports.iter().zip(&facts.interfaces) {
@@ -183,7 +184,7 @@ pub fn examine(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
                 interface: Some(port.interface.clone()),
                 ..finding
             };
-            findings.extend((check.look)(&subject).into_iter().map(about));
+            findings.extend((check.run)(&subject).into_iter().map(about));
         }
     }
     findings

@@ -12,23 +12,23 @@ pub(super) struct Subject<'a> {
 }
 
 /// Looks at an interface.
-type Look = fn(&Subject<'_>) -> Vec<Finding>;
+type Run = fn(&Subject<'_>) -> Vec<Finding>;
 
 /// The checks, in the order in which they are told. All but the first are silent about an interface
 /// that does not exist.
-pub(super) const CHECKS: &[Check<Look>] = &[
-    Check { name: "interface", look: exists },
-    Check { name: "use", look: uses },
-    Check { name: "carrier", look: carrier },
-    Check { name: "driver", look: driver },
-    Check { name: "queues", look: queues },
-    Check { name: "mtu", look: mtu },
-    Check { name: "offloads", look: offloads },
-    Check { name: "pause", look: pause },
-    Check { name: "ring", look: ring },
-    Check { name: "qdisc", look: qdisc },
-    Check { name: "xdp-program", look: program },
-    Check { name: "interrupts", look: interrupts },
+pub(super) const CHECKS: &[Check<Run>] = &[
+    Check { name: "interface", run: exists },
+    Check { name: "use", run: uses },
+    Check { name: "carrier", run: carrier },
+    Check { name: "driver", run: driver },
+    Check { name: "queues", run: queues },
+    Check { name: "mtu", run: mtu },
+    Check { name: "offloads", run: offloads },
+    Check { name: "pause", run: pause },
+    Check { name: "ring", run: ring },
+    Check { name: "qdisc", run: qdisc },
+    Check { name: "xdp-program", run: program },
+    Check { name: "interrupts", run: interrupts },
 ];
 
 impl Subject<'_> {

@@ -1,4 +1,4 @@
-//! What the kernel allows this process, found by trying it in a private network.
+//! The calls that the kernel allows this process, found by trying them in a private network.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Attempt {
     }
 }
 
-/// What was tried.
+/// The outcomes of the attempts, and measurements made beside them.
 #[derive(Clone, Debug, Default)]
 pub struct Tried {
     /// A program at `tcx ingress` (Linux 6.6).
@@ -54,7 +54,7 @@ pub struct Tried {
     pub xdp_generic: Attempt,
     /// A program that sorts frames among packet sockets.
     pub fanout: Attempt,
-    /// A user namespace.
+    /// Whether this process may make a user namespace.
     pub user_namespace: bool,
     /// The version of landlock's interface, if the kernel has it.
     pub landlock: Option<u32>,
@@ -64,7 +64,7 @@ pub struct Tried {
     pub memlock: Option<u64>,
     /// How far a kernel stamp of a received frame was from the time around it, in nanoseconds.
     pub stamp_error_ns: Option<u64>,
-    /// What reading the clock costs, in nanoseconds.
+    /// The cost of reading the clock, in nanoseconds.
     pub clock_ns: u64,
     /// The CPUs that this process may use.
     pub cpus: Vec<usize>,

@@ -18,7 +18,7 @@ pub struct Wakeup {
     pub p50_ns: u64,
     /// 99 of 100 were at most so late.
     pub p99_ns: u64,
-    /// The latest.
+    /// The latest wake-up, in nanoseconds after its time.
     pub max_ns: u64,
 }
 

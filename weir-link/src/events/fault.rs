@@ -39,23 +39,22 @@ impl Moment {
     }
 }
 
-/// What a look found.
+/// One observation of a condition.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     /// Since when the condition holds, if it does.
     pub since: Option<Instant>,
-    /// What the condition cost since the start.
+    /// The total cost of the condition since the start, such as frames lost.
     pub total: u64,
 }
 
-impl Look {
+impl Observation {
     /// A look at a state, which may have begun just now.
     pub(crate) fn state(moment: Moment, holds: bool, total: u64) -> Self {
         Self { since: holds.then_some(moment.now), total }
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Fault {
     manner: Manner,
@@ -72,11 +71,11 @@ enum Phase {
     /// The condition holds, but nothing was told yet.
     Held { since: Instant },
     /// The beginning was told.
-    Told(Box<Told>),
+    Reported(Box<Reported>),
 }
 
 #[derive(Debug)]
-struct Told {
+struct Reported {
     begun: Event,
     since: Instant,
     /// The last look that found the condition.
@@ -101,27 +100,27 @@ impl Fault {
     }
 
     /// Returns whether its beginning was told and its end was not.
-    pub(crate) fn is_told(&self) -> bool {
-        matches!(self.phase, Phase::Told(_))
+    pub(crate) fn is_reported(&self) -> bool {
+        matches!(self.phase, Phase::Reported(_))
     }
 
     /// Forgets a condition of which nothing was told: something else explains it.
     pub(crate) fn dismiss(&mut self) {
-        if !self.is_told() {
+        if !self.is_reported() {
             self.phase = Phase::Absent;
         }
     }
 
     /// Takes a look into account, and tells what it shows.
-    pub(crate) fn look(
+    pub(crate) fn observe(
         &mut self,
         moment: Moment,
-        look: Look,
+        observation: Observation,
         about: About<'_>,
         reporter: &Reporter,
     ) {
-        match (&mut self.phase, look.since) {
-            (Phase::Absent, None) => self.base = look.total,
+        match (&mut self.phase, observation.since) {
+            (Phase::Absent, None) => self.base = observation.total,
             (Phase::Absent, Some(since)) => {
                 self.phase = Phase::Held { since };
                 self.begin_if_due(moment, about, reporter);
@@ -131,25 +130,25 @@ impl Fault {
                 let since = *since;
                 self.begin(moment, since, about, reporter);
                 self.clear(moment);
-                self.end_if_due(moment, look.total, about, reporter);
+                self.end_if_due(moment, observation.total, about, reporter);
             }
             (Phase::Held { .. }, None) => {
                 self.phase = Phase::Absent;
-                self.base = look.total;
+                self.base = observation.total;
             }
-            (Phase::Told(told), Some(_)) => {
+            (Phase::Reported(reported), Some(_)) => {
                 let calm = self.manner.calm;
                 let is_back = |absent: Instant| moment.now.since(absent) >= calm;
-                told.times += u64::from(told.absent.take().is_some_and(is_back));
-                told.last = moment.now;
+                reported.times += u64::from(reported.absent.take().is_some_and(is_back));
+                reported.last = moment.now;
             }
-            (Phase::Told(_), None) => {
+            (Phase::Reported(_), None) => {
                 self.clear(moment);
-                self.end_if_due(moment, look.total, about, reporter);
+                self.end_if_due(moment, observation.total, about, reporter);
             }
         }
-        if let Phase::Told(told) = &mut self.phase {
-            told.total = look.total;
+        if let Phase::Reported(reported) = &mut self.phase {
+            reported.total = observation.total;
         }
     }
 
@@ -164,26 +163,27 @@ impl Fault {
         let begun = Event::at(self.manner.kind, moment.wall_of(since), about);
         reporter.push(begun.clone());
         self.damper.count(moment.now);
-        let told = Told { begun, since, last: moment.now, absent: None, times: 1, total: 0 };
-        self.phase = Phase::Told(Box::new(told));
+        let reported =
+            Reported { begun, since, last: moment.now, absent: None, times: 1, total: 0 };
+        self.phase = Phase::Reported(Box::new(reported));
     }
 
     /// Notes that the condition is absent now.
     fn clear(&mut self, moment: Moment) {
-        if let Phase::Told(told) = &mut self.phase {
-            let end = if self.manner.is_state { moment.now } else { told.last };
-            told.absent.get_or_insert(end);
+        if let Phase::Reported(reported) = &mut self.phase {
+            let end = if self.manner.is_state { moment.now } else { reported.last };
+            reported.absent.get_or_insert(end);
         }
     }
 
     fn end_if_due(&mut self, moment: Moment, total: u64, about: About<'_>, reporter: &Reporter) {
-        let Phase::Told(told) = &self.phase else { return };
-        let Some(absent) = told.absent else { return };
+        let Phase::Reported(reported) = &self.phase else { return };
+        let Some(absent) = reported.absent else { return };
         let damped = if self.damper.is_damped() { DAMPED_CALM } else { Duration::ZERO };
         if moment.now.since(absent) < self.manner.calm.max(damped) {
             return;
         }
-        let ended = told.end(moment, absent, total.saturating_sub(self.base));
+        let ended = reported.end(moment, absent, total.saturating_sub(self.base));
         // What was measured is told as it is now.
         let ended = match about.measured.cloned() {
             Some(now) => Event { measured: Some(now), detail: about.detail.to_owned(), ..ended },
@@ -196,16 +196,16 @@ impl Fault {
 
     /// Tells the end of a fault that is no state, because nothing is looked at any more.
     pub(crate) fn finish(&mut self, moment: Moment, reporter: &Reporter) {
-        let Phase::Told(told) = &self.phase else { return };
+        let Phase::Reported(reported) = &self.phase else { return };
         if !self.manner.is_state {
-            let count = told.total.saturating_sub(self.base);
-            reporter.push(told.end(moment, told.absent.unwrap_or(moment.now), count));
+            let count = reported.total.saturating_sub(self.base);
+            reporter.push(reported.end(moment, reported.absent.unwrap_or(moment.now), count));
             self.phase = Phase::Absent;
         }
     }
 }
 
-impl Told {
+impl Reported {
     fn end(&self, moment: Moment, absent: Instant, count: u64) -> Event {
         // The wall clock may have been set meanwhile.
         let duration_ns = Some(absent.since(self.since).as_nanos());

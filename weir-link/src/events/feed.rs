@@ -13,7 +13,7 @@ use weir_host::wait::realtime_ns;
 /// The events that are remembered.
 pub const FEED_MAX: usize = 1024;
 
-/// The latest events.
+/// The latest events, bounded in number, for readers in any thread.
 #[derive(Debug)]
 pub struct Feed {
     /// When it began: numbers of another feed mean nothing here.
@@ -38,7 +38,7 @@ pub struct Place {
     number: u64,
 }
 
-/// What a reader gets.
+/// The events after a place, for a reader.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     /// Events that it can never read: they were forgotten before.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_every_event_or_is_told_how_many_it_missed() {
+    fn a_reader_gets_every_event_or_is_reported_how_many_it_missed() {
         let max = FEED_MAX as u64;
         check(0, 0, 10, 0, None);
         check(3, 0, 10, 0, Some((1, 3)));

@@ -72,14 +72,14 @@ impl EventLog {
             write(lost(shed));
         }
         let mut limiter = self.shared.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        limiter.tell_left_out(realtime_ns(), &mut write);
+        limiter.report_left_out(realtime_ns(), &mut write);
     }
 
     /// As [`EventLog::take`], for the last time: what was left out is told now.
     pub fn take_last(&mut self, mut write: impl FnMut(Event)) {
         self.take(&mut write);
         let mut limiter = self.shared.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        limiter.tell_rest(realtime_ns(), &mut write);
+        limiter.report_rest(realtime_ns(), &mut write);
     }
 }
 
@@ -101,7 +101,7 @@ struct Known {
     kind: Kind,
     subject: String,
     since_ns: u64,
-    told: u64,
+    reported: u64,
     left_out: u64,
 }
 
@@ -110,8 +110,8 @@ impl Limiter {
     pub fn admits(&mut self, at_ns: u64, kind: Kind, subject: &str) -> bool {
         let is_it = |known: &&mut Known| known.kind == kind && known.subject == subject;
         if let Some(known) = self.known.iter_mut().find(is_it) {
-            if known.told < TOLD_MAX {
-                known.told += 1;
+            if known.reported < REPORTED_MAX {
+                known.reported += 1;
                 return true;
             }
             known.left_out += 1;
@@ -126,29 +126,29 @@ impl Limiter {
             return false;
         }
         let subject = subject.to_owned();
-        self.known.push(Known { kind, subject, since_ns: at_ns, told: 1, left_out: 0 });
+        self.known.push(Known { kind, subject, since_ns: at_ns, reported: 1, left_out: 0 });
         true
     }
 
     /// Tells what was left out in windows that are over.
-    pub fn tell_left_out(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
+    pub fn report_left_out(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
         self.known.retain(|known| {
             let is_over = known.is_over(at_ns);
             if is_over {
-                known.tell_left_out(at_ns, write);
+                known.report_left_out(at_ns, write);
             }
             !is_over
         });
     }
 
     /// Tells what was left out, because nothing follows.
-    pub fn tell_rest(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
-        self.known.drain(..).for_each(|known| known.tell_left_out(at_ns, write));
+    pub fn report_rest(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
+        self.known.drain(..).for_each(|known| known.report_left_out(at_ns, write));
     }
 }
 
 impl Known {
-    fn tell_left_out(&self, at_ns: u64, write: &mut impl FnMut(Event)) {
+    fn report_left_out(&self, at_ns: u64, write: &mut impl FnMut(Event)) {
         if self.left_out > 0 {
             let (subject, detail) = (self.subject.as_str(), self.kind.keyword());
             let about = About { subject, detail, ..About::default() };
@@ -172,7 +172,7 @@ pub(super) fn fault_number(at_ns: u64) -> u64 {
 }
 
 /// Of one kind and subject at most this many events are told in a window.
-const TOLD_MAX: u64 = 5;
+const REPORTED_MAX: u64 = 5;
 /// The window in which they are counted.
 const LIMITER_WINDOW_NS: u64 = 60_000_000_000;
 /// The most kinds and subjects that a limiter tells apart.

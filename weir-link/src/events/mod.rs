@@ -1,4 +1,4 @@
-//! What happens to a running link, for its operator: events, and faults with beginning and end.
+//! The events of a running link for its operator, and faults, which have a beginning and an end.
 //!
 //! A kind of event is one line of the table below. `watch.rs` finds faults from counters, inside
 //! the run loop; `fault.rs` gives each one beginning and one end; `log.rs` carries events out of
@@ -25,7 +25,7 @@ use weir_host::wait::realtime_ns;
 /// Makes [`Kind`] and its table from a line for each kind: name, keyword, severity, role, sentence.
 macro_rules! kinds {
     ($($name:ident $keyword:literal $severity:ident $role:expr, $sentence:literal;)+) => {
-        /// What happened. docs/events.md lists the kinds.
+        /// The kind of an event. docs/events.md lists the kinds.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Kind {
             $(#[doc = $sentence] #[serde(rename = $keyword)] $name,)+
@@ -175,7 +175,7 @@ struct Row {
     sentence: &'static str,
 }
 
-/// What an event is to a fault.
+/// The relation of an event to a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It is none of a fault.
@@ -189,7 +189,7 @@ pub enum Role {
 /// How bad an event is: the severities of syslog [rfc5424 §6.2.1] that Weir uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing is forwarded.
+    /// No traffic is forwarded.
     Critical,
     /// A part does not work.
     Error,
@@ -202,7 +202,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Returns its keyword.
+    /// Returns its keyword, as syslog has it.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::Critical => "critical",
@@ -252,23 +252,23 @@ impl Kind {
     }
 }
 
-/// What an event is about.
+/// The subject of an event, with the details of its sentence.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     /// The port, direction, alarm, ...
     pub subject: &'a str,
     /// The class, if it is about one.
     pub class: &'a str,
-    /// What else its sentence says.
+    /// The rest of its sentence.
     pub detail: &'a str,
     /// Of an alarm: what was measured, and the limit.
     pub measured: Option<&'a Measured>,
 }
 
-/// Something that happened.
+/// An event, or the beginning or end of a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What.
+    /// The kind, of which severity and sentence follow.
     pub kind: Kind,
     /// When, in nanoseconds of CLOCK_REALTIME.
     pub at_ns: u64,
@@ -276,7 +276,7 @@ pub struct Event {
     pub subject: String,
     /// The class, if it is about one.
     pub class: String,
-    /// What else its sentence says.
+    /// The rest of its sentence.
     pub detail: String,
     /// The number of the fault that it begins or ends.
     pub fault: Option<u64>,
@@ -295,7 +295,7 @@ pub struct Event {
     pub unseen: bool,
 }
 
-/// What an alarm measured.
+/// The measured value of an alarm, and its limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The value, with its unit.

@@ -70,7 +70,7 @@ fn an_event_is_one_line_of_json() {
     assert_eq!(serde_json::from_str::<Event>(&sent).expect("it is whole"), ended);
 }
 
-/// What the detectors see: one port with two rings, one lane, and the loop.
+/// The world of the detectors: one port with two rings, one lane, and the loop.
 struct World {
     interface: &'static str,
     state: PortState,
@@ -87,7 +87,7 @@ struct World {
 
 type Change = fn(&mut World);
 
-/// What a row is about, when the world changes and how, and the events that are wanted.
+/// The subject of a row, when the world changes and how, and the events that are wanted.
 type Row = (&'static str, &'static [(u64, Change)], &'static [&'static str]);
 
 /// Changes the world at these milliseconds, looks every 100 ms until 500 ms behind the last (and at
@@ -95,10 +95,10 @@ type Row = (&'static str, &'static [(u64, Change)], &'static [&'static str]);
 /// and at the end of a fault its duration in ms, count, and times.
 fn check(what: &str, changes: &[(u64, Change)], expected: &[&str]) {
     let end = changes.last().map_or(0, |(at, _)| at + 500);
-    let told = play(changes, end, |_| {});
-    let lines: Vec<_> = told.iter().map(line).collect();
+    let reported = play(changes, end, |_| {});
+    let lines: Vec<_> = reported.iter().map(line).collect();
     assert_eq!(lines, expected, "{what}");
-    check_pairs(what, &told);
+    check_pairs(what, &reported);
 }
 
 /// Returns the events until `end`; calls `each` before every look.
@@ -119,19 +119,19 @@ fn play(changes: &[(u64, Change)], end: u64, each: impl Fn(&mut World)) -> Vec<E
         own: LoopReading { stalls: 0, stalled: Duration::ZERO, stale: 0, late: Duration::ZERO },
         wall_ahead_ms: START_MS,
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for at in 0..=end {
         let due = changes.iter().filter(|(when, _)| *when == at);
         let changed = due.map(|(_, change)| change(&mut world)).count() > 0;
         if changed || at % 100 == 0 {
             each(&mut world);
-            look(&mut monitor, &world, at);
-            log.take(|event| told.push(event));
+            observe(&mut monitor, &world, at);
+            log.take(|event| reported.push(event));
         }
     }
     monitor.finish(moment(&world, end));
-    log.take(|event| told.push(event));
-    told
+    log.take(|event| reported.push(event));
+    reported
 }
 
 fn moment(world: &World, at_ms: u64) -> Moment {
@@ -139,7 +139,7 @@ fn moment(world: &World, at_ms: u64) -> Moment {
     Moment { now, wall_ns: (world.wall_ahead_ms + at_ms) * 1_000_000 }
 }
 
-fn look(monitor: &mut Monitor, world: &World, at_ms: u64) {
+fn observe(monitor: &mut Monitor, world: &World, at_ms: u64) {
     let moment = moment(world, at_ms);
     monitor.begin(moment);
     let World { interface, state, mtu, counters, no_copy, is_blocked, busy, .. } = world;
@@ -201,7 +201,7 @@ const GONE: Change = |world| world.state = PortState::Gone;
 const NO_LINK: Change = |world| world.counters.send_no_link += 3;
 
 #[test]
-fn a_port_that_is_down_is_told_once_with_what_was_lost() {
+fn a_port_that_is_down_is_reported_once_with_what_was_lost() {
     let rows: &[Row] = &[
         (
             "pulled and put back",
@@ -246,7 +246,7 @@ fn a_port_that_is_down_is_told_once_with_what_was_lost() {
 }
 
 #[test]
-fn a_changed_interface_is_told() {
+fn a_changed_interface_is_reported() {
     let renamed: Change = |world| world.interface = "wan";
     let rebound: Change = |world| {
         world.interface = "wan";
@@ -331,7 +331,7 @@ fn what_a_ring_or_a_pool_loses_is_counted_from_beginning_to_end() {
 }
 
 #[test]
-fn a_loop_that_cannot_follow_is_told() {
+fn a_loop_that_cannot_follow_is_reported() {
     let rows: &[Row] = &[
         (
             "behind for long",
@@ -382,7 +382,7 @@ fn a_loop_that_cannot_follow_is_told() {
 }
 
 #[test]
-fn trouble_with_clocks_is_told() {
+fn trouble_with_clocks_is_reported() {
     check(
         "set forward, and back",
         &[
@@ -398,8 +398,8 @@ fn trouble_with_clocks_is_told() {
         world.own.late = Duration::from_nanos(world.own.late.as_nanos() + by * 1_000_000);
     };
     let better: Change = |world| world.counters.received = 1;
-    let told = play(&[(8050, better)], 16_000, late);
-    let lines: Vec<_> = told.iter().map(line).collect();
+    let reported = play(&[(8050, better)], 16_000, late);
+    let lines: Vec<_> = reported.iter().map(line).collect();
     let expected = ["1000 wake-ups-late", "8000 wake-ups-in-time"];
     assert_eq!(lines.len(), expected.len(), "{lines:?}");
     assert!(lines.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{lines:?}");
@@ -412,10 +412,10 @@ fn a_cable_that_flaps_makes_few_events() {
     // Down and up in turn every 300 ms for a minute, and then whole.
     let flap: Vec<(u64, Change)> =
         (0..200).map(|turn| (turn * 300 + 50, if turn % 2 == 0 { DOWN } else { UP })).collect();
-    let told = play(&flap, 90_000, |_| {});
-    check_pairs("flapping", &told);
-    let ends: Vec<_> = told.iter().filter(|event| event.kind == Kind::PortUp).collect();
-    assert_eq!((told.len(), ends.len()), (12, 6), "{told:?}");
+    let reported = play(&flap, 90_000, |_| {});
+    check_pairs("flapping", &reported);
+    let ends: Vec<_> = reported.iter().filter(|event| event.kind == Kind::PortUp).collect();
+    assert_eq!((reported.len(), ends.len()), (12, 6), "{reported:?}");
     assert_eq!(ends.iter().map(|event| event.times).sum::<u64>(), 100, "none is left out");
 }
 
@@ -426,9 +426,9 @@ fn an_event_that_comes_too_often_is_left_out_and_counted() {
         let about = About { subject: "uid 1000", detail: "too long", ..About::default() };
         reporter.once(Kind::ControlRefused, about);
     }
-    let mut told = 0;
-    log.take(|_| told += 1);
-    assert_eq!(told, 5);
+    let mut reported = 0;
+    log.take(|_| reported += 1);
+    assert_eq!(reported, 5);
     // The link ends before the minute does.
     let mut last = Vec::new();
     log.take_last(|event| last.push((event.kind, event.count)));
@@ -437,9 +437,9 @@ fn an_event_that_comes_too_often_is_left_out_and_counted() {
     let mut limiter = Limiter::default();
     let admitted = (0..100).filter(|_| limiter.admits(0, Kind::MtuChanged, "eth0")).count();
     let mut left_out = Vec::new();
-    limiter.tell_left_out(59_999_999_999, &mut |event| left_out.push(event));
+    limiter.report_left_out(59_999_999_999, &mut |event| left_out.push(event));
     assert_eq!((admitted, left_out.len()), (5, 0));
-    limiter.tell_left_out(60_000_000_000, &mut |event| left_out.push(event));
+    limiter.report_left_out(60_000_000_000, &mut |event| left_out.push(event));
     assert_eq!((left_out.len(), left_out[0].count), (1, 95));
     assert!(limiter.admits(60_000_000_000, Kind::MtuChanged, "eth0"), "it may come again");
     // Hostile subjects fill no memory.
@@ -455,9 +455,9 @@ fn a_queue_that_nothing_empties_counts_what_it_sheds() {
     for _ in 0..EVENTS_MAX + 7 {
         reporter.push(Event::now(Kind::MtuChanged, About { subject: "eth0", ..About::default() }));
     }
-    let mut told = Vec::new();
-    log.take(|event| told.push(event));
-    let last = told.last().map(|event| (event.kind, event.count));
-    assert_eq!((told.len(), last), (EVENTS_MAX + 1, Some((Kind::EventsLost, 7))));
+    let mut reported = Vec::new();
+    log.take(|event| reported.push(event));
+    let last = reported.last().map(|event| (event.kind, event.count));
+    assert_eq!((reported.len(), last), (EVENTS_MAX + 1, Some((Kind::EventsLost, 7))));
     log.take(|event| panic!("it was told once: {event:?}"));
 }

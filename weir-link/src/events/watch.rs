@@ -7,11 +7,11 @@
 use weir_core::units::{Duration, Instant};
 
 pub(crate) use super::fault::Moment;
-use super::fault::{Fault, Look, Manner};
+use super::fault::{Fault, Manner, Observation};
 use super::{About, Event, Kind, Limiter, Reporter};
 use crate::port::{PortCounters, PortState, RINGS_MAX};
 
-/// What a look reads of a port.
+/// The counts and states of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortReading<'a> {
     pub interface: &'a str,
@@ -26,7 +26,7 @@ pub(crate) struct PortReading<'a> {
     pub busy: u64,
 }
 
-/// What a look reads of a lane.
+/// The counts and states of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneReading<'a> {
     pub name: &'a str,
@@ -35,7 +35,7 @@ pub(crate) struct LaneReading<'a> {
     pub pool: u64,
 }
 
-/// What a look reads of the loop itself.
+/// The counts and states of the loop itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopReading {
     /// How often it stalled.
@@ -80,31 +80,31 @@ impl Monitor {
 
     /// Begins a look: compares the clocks, and tells what was left out.
     pub(crate) fn begin(&mut self, moment: Moment) {
-        self.look_at_clock(moment);
+        self.observe_clock(moment);
         let reporter = &self.reporter;
-        self.limiter.tell_left_out(moment.wall_ns, &mut |event| reporter.push(event));
+        self.limiter.report_left_out(moment.wall_ns, &mut |event| reporter.push(event));
     }
 
     /// Looks at port number `index`.
     pub(crate) fn port(&mut self, index: usize, moment: Moment, reading: &PortReading<'_>) {
         let once = Once { limiter: &mut self.limiter, reporter: &self.reporter, moment };
-        self.ports[index].look(once, reading);
+        self.ports[index].observe(once, reading);
     }
 
     /// Looks at lane number `index`.
     pub(crate) fn lane(&mut self, index: usize, moment: Moment, reading: &LaneReading<'_>) {
-        self.lanes[index].look(moment, reading, &self.reporter);
+        self.lanes[index].observe(moment, reading, &self.reporter);
     }
 
     /// Looks at the loop.
     pub(crate) fn own(&mut self, moment: Moment, reading: &LoopReading) {
-        self.own.look(moment, reading, &self.reporter);
+        self.own.observe(moment, reading, &self.reporter);
     }
 
     /// Ends the faults that are no states, and tells what was left out: nothing more follows.
     pub(crate) fn finish(&mut self, moment: Moment) {
         let reporter = &self.reporter;
-        self.limiter.tell_rest(moment.wall_ns, &mut |event| reporter.push(event));
+        self.limiter.report_rest(moment.wall_ns, &mut |event| reporter.push(event));
         let ports = self.ports.iter_mut().flat_map(PortWatch::faults);
         let lanes = self.lanes.iter_mut().flat_map(|lane| [&mut lane.behind, &mut lane.pool.fault]);
         let own = [&mut self.own.stall, &mut self.own.late];
@@ -113,7 +113,7 @@ impl Monitor {
         }
     }
 
-    fn look_at_clock(&mut self, moment: Moment) {
+    fn observe_clock(&mut self, moment: Moment) {
         let Some(before) = self.clock.replace(moment) else { return };
         let passed = moment.now.since(before.now).as_nanos();
         let expected = before.wall_ns.saturating_add(passed);
@@ -125,7 +125,7 @@ impl Monitor {
         let detail = format!("{way} by {}", super::time::duration(step));
         let about = About { subject: "the wall clock", detail: &detail, ..About::default() };
         let mut once = Once { limiter: &mut self.limiter, reporter: &self.reporter, moment };
-        once.tell(Kind::ClockStepped, about);
+        once.report(Kind::ClockStepped, about);
     }
 }
 
@@ -137,7 +137,7 @@ struct Once<'a> {
 }
 
 impl Once<'_> {
-    fn tell(&mut self, kind: Kind, about: About<'_>) {
+    fn report(&mut self, kind: Kind, about: About<'_>) {
         if self.limiter.admits(self.moment.wall_ns, kind, about.subject) {
             self.reporter.push(Event::at(kind, self.moment.wall_ns, about));
         }
@@ -156,9 +156,9 @@ impl Growing {
         Self { fault: Fault::new(manner), seen: 0 }
     }
 
-    fn look(&mut self, moment: Moment, total: u64, about: About<'_>, reporter: &Reporter) {
+    fn observe(&mut self, moment: Moment, total: u64, about: About<'_>, reporter: &Reporter) {
         let grew = total > std::mem::replace(&mut self.seen, total);
-        self.fault.look(moment, Look::state(moment, grew, total), about, reporter);
+        self.fault.observe(moment, Observation::state(moment, grew, total), about, reporter);
     }
 }
 
@@ -174,11 +174,12 @@ struct PortWatch {
     too_long: Growing,
     pool: Growing,
     rings: Vec<Growing>,
-    /// What comes by each ring, as a sentence says it, and its class, if it has one.
+    /// For each ring: the frames that come by it, as a sentence says it, and its class, if it has
+    /// one.
     ring_names: Vec<(String, String)>,
 }
 
-/// What was last seen of an interface.
+/// The last known name and MTU of an interface, and how often it was another one.
 #[derive(Debug)]
 struct Known {
     interface: String,
@@ -214,44 +215,44 @@ impl PortWatch {
         [&mut self.down, &mut self.gone, &mut self.busy].into_iter().chain(counted)
     }
 
-    fn look(&mut self, mut once: Once<'_>, reading: &PortReading<'_>) {
-        self.look_at_state(&once, reading);
-        self.look_at_name(&mut once, reading);
+    fn observe(&mut self, mut once: Once<'_>, reading: &PortReading<'_>) {
+        self.observe_state(&once, reading);
+        self.observe_name(&mut once, reading);
         let (moment, reporter) = (once.moment, once.reporter);
-        self.look_at_sending(moment, reading, reporter);
+        self.observe_sending(moment, reading, reporter);
         let counters = reading.counters;
         let about = About { subject: reading.interface, ..About::default() };
         let too_long = counters.truncated + counters.oversize + counters.send_too_long;
-        self.too_long.look(moment, too_long, about, reporter);
-        self.pool.look(moment, counters.pool_exhausted + reading.no_copy, about, reporter);
+        self.too_long.observe(moment, too_long, about, reporter);
+        self.pool.observe(moment, counters.pool_exhausted + reading.no_copy, about, reporter);
         for (ring, (growing, (detail, class))) in
             self.rings.iter_mut().zip(&self.ring_names).enumerate().take(RINGS_MAX)
         {
             let about = About { detail, class, ..about };
-            growing.look(moment, counters.ring_overruns[ring], about, reporter);
+            growing.observe(moment, counters.ring_overruns[ring], about, reporter);
         }
     }
 
     /// An interface that is removed is down first. One that comes back may need a moment until it
     /// is up, which is no fault of its own.
-    fn look_at_state(&mut self, once: &Once<'_>, reading: &PortReading<'_>) {
+    fn observe_state(&mut self, once: &Once<'_>, reading: &PortReading<'_>) {
         let (moment, lost) = (once.moment, reading.counters.send_no_link);
         let about = About { subject: reading.interface, ..About::default() };
         let is_gone = reading.state == PortState::Gone;
-        self.gone.look(moment, Look::state(moment, is_gone, lost), about, once.reporter);
+        self.gone.observe(moment, Observation::state(moment, is_gone, lost), about, once.reporter);
         let is_new = self.known.as_ref().is_some_and(|known| known.is_new);
         let is_down = match reading.state {
             PortState::Down => true,
-            PortState::Gone => self.down.is_told(),
+            PortState::Gone => self.down.is_reported(),
             PortState::Up => false,
         };
         if is_gone || is_new && !is_down {
             self.down.dismiss();
         }
-        self.down.look(moment, Look::state(moment, is_down, lost), about, once.reporter);
+        self.down.observe(moment, Observation::state(moment, is_down, lost), about, once.reporter);
     }
 
-    fn look_at_name(&mut self, once: &mut Once<'_>, reading: &PortReading<'_>) {
+    fn observe_name(&mut self, once: &mut Once<'_>, reading: &PortReading<'_>) {
         let is_gone = reading.state == PortState::Gone;
         let rebinds = reading.counters.rebinds;
         let Some(known) = &mut self.known else {
@@ -268,7 +269,7 @@ impl PortWatch {
         if known.interface != subject {
             let detail = std::mem::replace(&mut known.interface, subject.to_owned());
             if known.rebinds == rebinds {
-                once.tell(
+                once.report(
                     Kind::PortRenamed,
                     About { subject, detail: &detail, ..About::default() },
                 );
@@ -276,18 +277,18 @@ impl PortWatch {
         }
         // Where it was gone, its return says that already.
         if known.rebinds != rebinds && !was_new {
-            once.tell(Kind::PortTakenUp, About { subject, ..About::default() });
+            once.report(Kind::PortTakenUp, About { subject, ..About::default() });
         }
         known.rebinds = rebinds;
         if known.mtu != reading.mtu {
             let detail = format!("{} bytes; it was {}", reading.mtu, known.mtu);
             known.mtu = reading.mtu;
-            once.tell(Kind::MtuChanged, About { subject, detail: &detail, ..About::default() });
+            once.report(Kind::MtuChanged, About { subject, detail: &detail, ..About::default() });
         }
     }
 
     /// A port is busy if it refused frames, or if frames wait and it took none for a while.
-    fn look_at_sending(&mut self, moment: Moment, reading: &PortReading<'_>, reporter: &Reporter) {
+    fn observe_sending(&mut self, moment: Moment, reading: &PortReading<'_>, reporter: &Reporter) {
         let (sent, lost) = (reading.counters.sent, reading.busy + reading.counters.send_refused);
         let refused = lost > std::mem::replace(&mut self.busy_lost, lost);
         self.blocked = match self.blocked {
@@ -297,9 +298,10 @@ impl PortWatch {
         };
         let blocked = self.blocked.map(|(since, _)| since);
         let blocked = blocked.filter(|since| moment.now.since(*since) >= BLOCKED_MIN);
-        let look = Look { since: blocked.or(refused.then_some(moment.now)), total: lost };
+        let observation =
+            Observation { since: blocked.or(refused.then_some(moment.now)), total: lost };
         let about = About { subject: reading.interface, ..About::default() };
-        self.busy.look(moment, look, about, reporter);
+        self.busy.observe(moment, observation, about, reporter);
     }
 }
 
@@ -314,10 +316,15 @@ impl LaneWatch {
         Self { behind: Fault::new(BEHIND), pool: Growing::new(POOL) }
     }
 
-    fn look(&mut self, moment: Moment, reading: &LaneReading<'_>, reporter: &Reporter) {
+    fn observe(&mut self, moment: Moment, reading: &LaneReading<'_>, reporter: &Reporter) {
         let about = About { subject: reading.name, ..About::default() };
-        self.behind.look(moment, Look::state(moment, reading.is_behind, 0), about, reporter);
-        self.pool.look(moment, reading.pool, about, reporter);
+        self.behind.observe(
+            moment,
+            Observation::state(moment, reading.is_behind, 0),
+            about,
+            reporter,
+        );
+        self.pool.observe(moment, reading.pool, about, reporter);
     }
 }
 
@@ -336,19 +343,19 @@ impl LoopWatch {
         Self { name, stall: Fault::new(STALL), stalls: 0, late: Fault::new(LATE), judged: None }
     }
 
-    fn look(&mut self, moment: Moment, reading: &LoopReading, reporter: &Reporter) {
+    fn observe(&mut self, moment: Moment, reading: &LoopReading, reporter: &Reporter) {
         let has_stalled = reading.stalls > self.stalls;
         self.stalls = reading.stalls;
         let since = has_stalled.then(|| moment.now.before(reading.stalled));
-        let look = Look { since, total: reading.stale };
+        let observation = Observation { since, total: reading.stale };
         let detail = since.map(|_| super::time::duration(reading.stalled.as_nanos()));
         let detail = detail.unwrap_or_default();
         let about = About { subject: &self.name, detail: &detail, ..About::default() };
-        self.stall.look(moment, look, about, reporter);
-        self.look_at_lateness(moment, reading.late, reporter);
+        self.stall.observe(moment, observation, about, reporter);
+        self.observe_lateness(moment, reading.late, reporter);
     }
 
-    fn look_at_lateness(&mut self, moment: Moment, late: Duration, reporter: &Reporter) {
+    fn observe_lateness(&mut self, moment: Moment, late: Duration, reporter: &Reporter) {
         let (since, before) = *self.judged.get_or_insert((moment.now, late));
         let passed = moment.now.since(since).as_nanos();
         if passed < LATE_WINDOW.as_nanos() {
@@ -359,7 +366,7 @@ impl LoopWatch {
         let is_late = share >= LATE_PERCENT;
         let detail = if is_late { format!("{share} % of the time") } else { String::new() };
         let about = About { subject: &self.name, detail: &detail, ..About::default() };
-        self.late.look(moment, Look::state(moment, is_late, 0), about, reporter);
+        self.late.observe(moment, Observation::state(moment, is_late, 0), about, reporter);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a lane counts of its leaves, and what it notes for readers and records.
+//! The counts of a lane's leaves, and its notes for readers and records.
 //!
 //! Tables by leaf have one row more, for leaves that a change removed: frames of theirs that were
 //! in the outbox then, and what was counted of them. Invariant: each frame that the lane accepted
@@ -20,9 +20,8 @@ use crate::pool::{FrameId, FramePool};
 use crate::recorder::Steps;
 use crate::status::{LaneLabels, LeafCounts, Shape};
 
-/// See the module.
 pub(super) struct Books {
-    /// What its policy and its deployment say of it, for readers.
+    /// Names from its policy and its deployment, for readers.
     pub labels: LaneLabels,
     pub places: Places,
     pub reserves: Reserves,
@@ -38,7 +37,7 @@ pub(super) struct Books {
     pub forfeited: u64,
     /// Whether the frames that wait are given up: see [`super::Lane::flush`].
     pub is_flushed: bool,
-    /// What a record gets of this turn.
+    /// The steps of this turn, for a record.
     pub steps: Steps,
 }
 
@@ -48,7 +47,7 @@ pub(super) struct Places {
     first: usize,
     /// The number of the class that has each place.
     tenants: Vec<u32>,
-    /// What classes that left each place had borrowed.
+    /// For each place, what classes that left it had borrowed.
     borrowed_before: Vec<Borrowed>,
 }
 
@@ -267,8 +266,8 @@ mod tests {
         Lost(Loss),
     }
 
-    /// What becomes of a departure of 60 bytes, which the link counts as sent: the packets offered
-    /// and dropped and the bytes sent, as alarms measure them.
+    /// The rows say what happens to a departure of 60 bytes, which the link counts as sent: the
+    /// packets offered and dropped and the bytes sent, as alarms measure them.
     #[test]
     fn each_fate_of_a_frame_is_counted_once() {
         let rows = [

@@ -25,14 +25,14 @@ use crate::pool::FramePool;
 use crate::status::{LaneLabels, Shape};
 use weir_host::wait::monotonic_ns;
 
-/// What replaces the policy of a lane. After the change it holds what was replaced.
+/// A new policy for a lane. After the change it holds the old one.
 pub(crate) struct LaneChange {
     link: Option<Prepared>,
     remains: Option<Remains>,
     leaves: Leaves,
     classifier: Classifier,
     books: Books,
-    /// What a record says of it.
+    /// The record's step for it.
     note: Option<Step<'static>>,
 }
 

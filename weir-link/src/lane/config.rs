@@ -1,4 +1,4 @@
-//! What a lane is made from.
+//! The parameters of a lane.
 
 use std::sync::Arc;
 

@@ -21,7 +21,6 @@ pub(crate) struct Incoming<'a> {
     pub port: InterfaceId,
 }
 
-/// See the module.
 pub(super) struct Intake {
     /// Chooses the leaf of a frame.
     pub classifier: Classifier,

@@ -15,16 +15,16 @@ use weir_trace::record::Step;
 use super::Lane;
 use crate::pool::FramePool;
 
-/// What classes do in a lane. Afterwards it holds what was replaced.
+/// The classes that join and leave a lane. Afterwards it holds what was replaced.
 pub(crate) struct LaneJoins {
     /// The plan in which all of it is done.
     pub plan: Box<LinkPlan>,
     pub rows: Vec<JoinRow>,
-    /// What a record says of it.
+    /// The record's step for it.
     pub note: Option<Step<'static>>,
 }
 
-/// What one class does.
+/// One class that joins or leaves.
 pub(crate) struct JoinRow {
     pub leaf: LeafId,
     pub grafts: Vec<PreparedGraft>,

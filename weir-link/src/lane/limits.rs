@@ -6,12 +6,11 @@
 use weir_core::ids::LeafId;
 use weir_core::units::{Duration, Instant};
 
-/// See the module.
 pub(super) struct Limits {
     held_ns: Vec<u64>,
     /// Since when each leaf is held back, as the last sample showed.
     held_since: Vec<Option<Instant>>,
-    /// The next leaf.
+    /// The leaf with which the next sample begins.
     next: usize,
     sampled: Instant,
 }

@@ -24,7 +24,6 @@ pub(crate) struct Turn {
     pub seen: Option<Instant>,
 }
 
-/// See the module.
 pub(super) struct LaneLink {
     link: Box<dyn AnyLink>,
     /// Classified frames that the link has not been offered yet, and the link's time.

@@ -15,7 +15,6 @@ use crate::pool::{FrameId, FramePool};
 use crate::port::{BATCH, Port};
 use weir_host::wait::monotonic_ns;
 
-/// See the module.
 pub(super) struct Outbox {
     pub departures: Vec<Departure>,
 }

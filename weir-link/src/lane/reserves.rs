@@ -8,7 +8,6 @@ use weir_core::ids::LeafId;
 
 use crate::status::Found;
 
-/// See the module.
 pub(super) struct Reserves {
     /// For each leaf, the frames that it holds. The last row is for removed leaves: it counts as if
     /// its reserve were taken, so that it has none.

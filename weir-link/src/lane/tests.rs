@@ -107,7 +107,7 @@ impl Scene {
     }
 }
 
-/// What arrives (port of UDP, instant) before each turn, and what has left after it.
+/// The rows say what arrives (port of UDP, instant) before each turn, and what has left after it.
 #[test]
 fn one_turn_serves_what_was_accepted_and_sends_what_leaves() {
     type Step<'a> = (&'a [(u16, u64)], u64, &'a [u16]);

@@ -50,7 +50,7 @@ pub(super) struct Network {
     pub(super) end: usize,
 }
 
-/// What is between the outer and the inner IP header.
+/// The headers between the outer and the inner IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
     /// Nothing: one packet in the other.

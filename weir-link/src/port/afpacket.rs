@@ -15,7 +15,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Ask, Authority, Granted, Parcel, Reply, RingShape, misfit};
+use crate::authority::{
+    Authority, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
+};
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
 use crate::ring::{Ring, Slot};
@@ -36,7 +38,6 @@ const REFUSALS_MAX: u32 = 3;
 pub(super) mod authority;
 mod long;
 
-/// One interface, open.
 pub(super) struct AfPacket {
     config: PortConfig,
     authority: Box<dyn Authority>,
@@ -82,20 +83,20 @@ const KEYWORD: &str = "afpacket";
 
 impl AfPacket {
     fn open(config: PortConfig, mut authority: Box<dyn Authority>) -> Result<Self> {
-        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
-        Ok(Self::with(config, authority, granted)?.0)
+        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+        Ok(Self::with(config, authority, reply)?.0)
     }
 
     /// The port of these parts; returns also the descriptors that are no part of it.
     pub(super) fn with(
         config: PortConfig,
         authority: Box<dyn Authority>,
-        granted: Granted,
+        reply: PortReply,
     ) -> Result<(Self, Vec<OwnedFd>)> {
         let name = config.interface.clone();
-        let Reply::Packet(parts) = granted.reply else { return Err(misfit(&name)) };
+        let Reply::Packet(parts) = reply.reply else { return Err(misfit(&name)) };
         let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
-        let mut parcel = Parcel::new(granted.descriptors, &name);
+        let mut parcel = PassedDescriptors::new(reply.descriptors, &name);
         let interface = Interface::of(parcel.next()?, &name);
         let tx = parcel.next()?;
         let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
@@ -124,7 +125,7 @@ impl AfPacket {
         Ok((port, parcel.rest()))
     }
 
-    fn look(&mut self) -> io::Result<PortState> {
+    fn follow_interface(&mut self) -> io::Result<PortState> {
         let index = self.interface.find(self.index, &self.config.interface)?;
         if index != self.index || !self.is_bound() {
             // Until it is bound the next refresh tries again.
@@ -159,11 +160,11 @@ impl AfPacket {
         let (intake, anew) = (self.intake, self.receivers.len() > 1);
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = [self.tx.as_fd()].into_iter().chain(receiving.filter(|_| !anew));
-        let granted = self.authority.ask(Ask::Bind { intake, anew }, copies(passed)?)?;
-        let Reply::Packet(parts) = granted.reply else { return Err(misfit(name)) };
+        let reply = self.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
+        let Reply::Packet(parts) = reply.reply else { return Err(misfit(name)) };
         if anew {
             let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
-            let mut parcel = Parcel::new(granted.descriptors, name);
+            let mut parcel = PassedDescriptors::new(reply.descriptors, name);
             let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
             let made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
             if made.len() != self.receivers.len() {
@@ -179,7 +180,7 @@ impl AfPacket {
     fn start_sorting(&mut self) -> Result<()> {
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = copies(receiving)?;
-        self.authority.ask(Ask::Sort { intake: self.intake }, passed).map(drop)
+        self.authority.ask(PortRequest::Sort { intake: self.intake }, passed).map(drop)
     }
 
     /// Counts the frames that the rings had no room for, and, where the rings go, those in them.
@@ -349,12 +350,12 @@ impl Port for AfPacket {
             let _pending: io::Result<c_int> =
                 socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         }
-        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
+        let set = self.authority.ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use libc::xdp_desc;
 
 use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Area, Ask, Authority, Parcel, Reply, XdpParts, misfit};
+use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
@@ -85,7 +85,6 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
     }
 }
 
-/// One interface, open.
 struct AfXdp {
     config: PortConfig,
     authority: Box<dyn Authority>,
@@ -93,7 +92,7 @@ struct AfXdp {
     interface: Interface,
     /// Whether frames come in.
     intake: bool,
-    /// What the authority said last.
+    /// The authority's last reply.
     parts: XdpParts,
     /// The interface's number; 0 if it is gone.
     index: u32,
@@ -111,8 +110,8 @@ struct AfXdp {
     looked_ns: u64,
 }
 
-/// What stamps the frames of a ring get, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say
-/// when a frame came.
+/// The timestamps of a ring's frames, in nanoseconds of CLOCK_MONOTONIC: AF_XDP does not say when a
+/// frame came.
 #[derive(Clone, Copy, Default)]
 struct Stamps {
     /// How many of its entries may have come as early as `since_ns`.
@@ -161,7 +160,7 @@ struct Partial {
 
 const TOO_LONG: usize = usize::MAX;
 
-/// What this port has of the pool.
+/// The slots of the pool that this port has.
 #[derive(Default)]
 struct Ledger {
     /// For each slot, the pieces of its frame that are in flight.
@@ -201,9 +200,9 @@ impl AfXdp {
         mut authority: Box<dyn Authority>,
         keyword: &'static str,
     ) -> Result<Self> {
-        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
-        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&config.interface)) };
-        let mut parcel = Parcel::new(granted.descriptors, &config.interface);
+        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&config.interface)) };
+        let mut parcel = PassedDescriptors::new(reply.descriptors, &config.interface);
         let interface = Interface::of(parcel.next()?, &config.interface);
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action(), cause);
@@ -225,7 +224,7 @@ impl AfXdp {
             keyword,
             interface,
         };
-        port.state = port.look().unwrap_or(PortState::Gone);
+        port.state = port.follow_interface().unwrap_or(PortState::Gone);
         Ok(port)
     }
 
@@ -287,7 +286,7 @@ impl AfXdp {
         let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
         let file = shared.memory.file().map(|file| file.try_clone_to_owned()).transpose();
         let passed = file.map_err(failed)?.into_iter().collect();
-        let sockets = self.authority.ask(Ask::Sockets(area), passed)?.descriptors;
+        let sockets = self.authority.ask(PortRequest::Sockets(area), passed)?.descriptors;
         let config = queue_config(&self.config);
         if sockets.len() != config.ring_entries.len() {
             return Err(misfit(&self.config.interface));
@@ -301,7 +300,7 @@ impl AfXdp {
     fn bind(&mut self, patience: Duration) -> Result<()> {
         let start = Instant::now();
         loop {
-            let ask = Ask::Bind { intake: self.intake, anew: false };
+            let ask = PortRequest::Bind { intake: self.intake, anew: false };
             match self.authority.ask(ask, Vec::new()) {
                 Err(error) if error.errno() == Some(libc::EBUSY) && start.elapsed() < patience => {
                     thread::sleep(RETRY_AFTER);
@@ -313,9 +312,9 @@ impl AfXdp {
 
     /// Has frames come to the sockets.
     fn attach_program(&mut self) -> Result<()> {
-        let granted = self.authority.ask(Ask::Attach, Vec::new())?;
-        let Reply::Xdp(parts) = granted.reply else { return Err(misfit(&self.config.interface)) };
-        let link = Parcel::new(granted.descriptors, &self.config.interface).next()?;
+        let reply = self.authority.ask(PortRequest::Attach, Vec::new())?;
+        let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&self.config.interface)) };
+        let link = PassedDescriptors::new(reply.descriptors, &self.config.interface).next()?;
         self.parts = parts;
         if let Some(live) = &mut self.live {
             live.link = Some(link);
@@ -339,7 +338,7 @@ impl AfXdp {
     }
 
     /// Follows the interface: another name, another interface of the same name, another MTU.
-    fn look(&mut self) -> io::Result<PortState> {
+    fn follow_interface(&mut self) -> io::Result<PortState> {
         let is_here = self.index != 0 && self.interface.follow(self.index).is_ok();
         if !is_here {
             if self.index != 0 {
@@ -744,12 +743,12 @@ impl Port for AfXdp {
         if let Some(live) = &self.live {
             live.queue.clear_errors();
         }
-        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(Ask::SetUp(up), Vec::new());
+        let set = self.authority.ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }
@@ -910,7 +909,7 @@ fn is_link_lost(cause: &io::Error) -> bool {
 const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 const HEADER_AND_TAGS: usize = HEADER_LEN + 2 * TAG_LEN;
-/// What the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
+/// Bytes that the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM: usize = 256;
 /// The lengths of a chunk that the kernel allows where a page has 4 KiB.
 const CHUNK_MIN: usize = 2048;

@@ -13,7 +13,9 @@ use delegate::delegate;
 
 use super::afpacket::{self, AfPacket};
 use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
-use crate::authority::{Ask, Authority, Granted, HostLink, Parcel, Reply, cannot, misfit};
+use crate::authority::{
+    Authority, HostLink, PassedDescriptors, PortReply, PortRequest, Reply, cannot, misfit,
+};
 use crate::pool::{FrameId, FramePool};
 use crate::sorter::Sorting;
 use crate::stations::Address;
@@ -46,7 +48,7 @@ pub(super) const WIRE: Kind = Kind {
 /// leaves to the interface.
 struct HostPort {
     // These drop first: frames pass again before the sockets close.
-    /// What keeps the tap alive.
+    /// Descriptors that keep the tap alive.
     kept: Vec<OwnedFd>,
     authority: Shared,
     port: AfPacket,
@@ -61,16 +63,16 @@ struct HostPort {
 impl HostPort {
     fn open(config: PortConfig, mut authority: Box<dyn Authority>, side: Side) -> Result<Self> {
         let configured = config.interface.clone();
-        let granted = authority.ask(Ask::Open { intake: config.intake }, Vec::new())?;
-        let Reply::Host { link, packet: Some(parts) } = granted.reply else {
+        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+        let Reply::Host { link, packet: Some(parts) } = reply.reply else {
             return Err(misfit(&configured));
         };
         let authority = Arc::new(Mutex::new(authority));
         let inner = PortConfig { interface: INSIDE.to_owned(), ..config };
-        let at_tap = Granted { reply: Reply::Packet(parts), descriptors: granted.descriptors };
+        let at_tap = PortReply { reply: Reply::Packet(parts), descriptors: reply.descriptors };
         let borrowed = Box::new(Borrowed(Arc::downgrade(&authority)));
         let (port, rest) = AfPacket::with(inner, borrowed, at_tap)?;
-        let mut parcel = Parcel::new(rest, &configured);
+        let mut parcel = PassedDescriptors::new(rest, &configured);
         let outer = Interface::of(parcel.next()?, &configured);
         let kept = parcel.rest();
         let state = PortState::Gone;
@@ -80,22 +82,22 @@ impl HostPort {
     }
 
     /// Follows the interface to its name, and has the tap follow to another interface or MTU.
-    fn look(&mut self) -> io::Result<PortState> {
+    fn follow_interface(&mut self) -> io::Result<PortState> {
         // A tap follows to an interface of the name that its own had last.
         let (name, index) = (self.outer.name().to_owned(), self.link.index);
         if self.outer.follow(index).is_err() || !self.outer.is_watched(index) {
             // One that returned under the same number came back without the tap's programs.
             self.outer.index()?;
-            self.ask(Ask::Follow).map_err(|error| error.cause)?;
+            self.ask(PortRequest::Follow).map_err(|error| error.cause)?;
         }
         let found = self.outer.mtu_and_flags(self.link.index)?;
         let Some((mtu, flags)) = found else { return Ok(self.state) };
         if mtu != self.link.mtu as usize || self.outer.name() != name {
             // Where it fails, longer frames are lost in the pair: the next refresh tries again.
-            let _tries_again = self.ask(Ask::Follow);
+            let _tries_again = self.ask(PortRequest::Follow);
         }
         let is_running = is_running(flags);
-        if self.port.refresh() != PortState::Up && self.ask(Ask::Follow).is_err() {
+        if self.port.refresh() != PortState::Up && self.ask(PortRequest::Follow).is_err() {
             // Someone removed the tap's pair or set it down, and it cannot be mended. Without the
             // programs frames pass unshaped; with them they would all be lost.
             self.kept.clear();
@@ -104,10 +106,10 @@ impl HostPort {
         Ok(if is_running { tap } else { PortState::Down })
     }
 
-    fn ask(&mut self, ask: Ask) -> Result<()> {
-        let granted = ask_shared(&self.authority, ask, Vec::new())?;
-        let Reply::Host { link, .. } = granted.reply else { return Err(misfit(&self.configured)) };
-        (self.link, self.kept) = (link, granted.descriptors);
+    fn ask(&mut self, request: PortRequest) -> Result<()> {
+        let reply = ask_shared(&self.authority, request, Vec::new())?;
+        let Reply::Host { link, .. } = reply.reply else { return Err(misfit(&self.configured)) };
+        (self.link, self.kept) = (link, reply.descriptors);
         Ok(())
     }
 }
@@ -119,10 +121,10 @@ type Shared = Arc<Mutex<Box<dyn Authority>>>;
 struct Borrowed(Weak<Mutex<Box<dyn Authority>>>);
 
 impl Authority for Borrowed {
-    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+    fn ask(&mut self, request: PortRequest, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
         match self.0.upgrade() {
-            Some(authority) => ask_shared(&authority, ask, descriptors),
-            None => Err(cannot(&ask, INSIDE)),
+            Some(authority) => ask_shared(&authority, request, descriptors),
+            None => Err(cannot(&request, INSIDE)),
         }
     }
 
@@ -133,8 +135,12 @@ impl Authority for Borrowed {
     }
 }
 
-fn ask_shared(authority: &Shared, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
-    authority.lock().unwrap_or_else(PoisonError::into_inner).ask(ask, descriptors)
+fn ask_shared(
+    authority: &Shared,
+    request: PortRequest,
+    descriptors: Vec<OwnedFd>,
+) -> Result<PortReply> {
+    authority.lock().unwrap_or_else(PoisonError::into_inner).ask(request, descriptors)
 }
 
 impl Port for HostPort {
@@ -178,7 +184,7 @@ impl Port for HostPort {
     }
 
     fn refresh(&mut self) -> PortState {
-        self.state = self.look().unwrap_or(PortState::Gone);
+        self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 
@@ -191,7 +197,7 @@ impl Port for HostPort {
     fn set_intake(&mut self, open: bool) -> Result<()> {
         self.port.set_intake(open)?;
         // Closed, the tap stays: another port may be at it.
-        if open { self.ask(Ask::Attach) } else { Ok(()) }
+        if open { self.ask(PortRequest::Attach) } else { Ok(()) }
     }
 
     fn counters(&mut self) -> PortCounters {

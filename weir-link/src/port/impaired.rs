@@ -20,7 +20,7 @@ use weir_host::wait::monotonic_ns;
 /// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
 pub const WAITING_MAX: usize = 32_768;
 
-/// What is wrong with a path.
+/// The impairments of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Impairment {
     /// How much later each frame leaves; at most [`WAITING_MAX`] frames wait, and while so many do
@@ -54,7 +54,6 @@ impl Impairment {
     }
 }
 
-/// See the module.
 pub(super) struct Impaired {
     inner: Box<dyn Port>,
     impairment: Impairment,

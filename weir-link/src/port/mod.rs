@@ -9,7 +9,7 @@
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
-use crate::authority::{Authority, Courier};
+use crate::authority::{Authority, AuthorityClient};
 use crate::pool::{FrameId, FramePool};
 pub use crate::sorter::RINGS_MAX;
 use crate::sorter::Sorting;
@@ -123,7 +123,7 @@ pub trait Port: Send {
 pub struct Kind {
     /// The keyword in deployments.
     pub keyword: &'static str,
-    /// What it is, in a sentence.
+    /// A sentence on what it is made of.
     pub summary: &'static str,
     /// Says why `auto` does not choose it for an interface; `None` if it never does.
     pub suits: Option<Suits>,
@@ -220,7 +220,7 @@ fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
     };
     let impairment = config.impairment;
     let authority = match &config.through {
-        Some(courier) => courier.authority(kind.keyword, config.sorting.clone()),
+        Some(client) => client.authority(kind.keyword, config.sorting.clone()),
         None => (kind.authority)(&config)?,
     };
     let port = (kind.open)(config, authority)?;
@@ -233,7 +233,7 @@ fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     for kind in BEST_FIRST {
         let open = || {
             match (&config.through, kind.suits) {
-                (Some(courier), _) => courier.suits(kind.keyword)?,
+                (Some(client), _) => client.suits(kind.keyword)?,
                 (None, Some(suits)) => suits(&config.interface)?,
                 (None, None) => return Err(NEVER_CHOSEN.to_owned()),
             }
@@ -273,7 +273,7 @@ pub struct PortConfig {
     pub kind: String,
     /// How frames are sorted into rings; without it there is one ring.
     pub sorting: Option<Sorting>,
-    /// What is wrong with the path behind it.
+    /// The impairments of the path behind it.
     pub impairment: Impairment,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,
@@ -285,7 +285,7 @@ pub struct PortConfig {
     /// in: [`weir_host::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
     pub withheld: Option<Ipv4Addr>,
     /// The way to the port's authority; without it, the authority is in this process.
-    pub through: Option<Courier>,
+    pub through: Option<AuthorityClient>,
 }
 
 impl PortConfig {
@@ -377,7 +377,7 @@ impl PortCounters {
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
     pub received: u64,
-    /// Bytes of those.
+    /// Bytes of `received`.
     pub received_bytes: u64,
     /// Super-packets that were cut.
     pub super_packets: u64,
@@ -395,7 +395,7 @@ pub struct PortCounters {
     pub unfinished: u64,
     /// Frames sent.
     pub sent: u64,
-    /// Bytes of those.
+    /// Bytes of `sent`.
     pub sent_bytes: u64,
     /// Not sent: refused repeatedly for lack of room.
     pub send_refused: u64,

@@ -1,4 +1,4 @@
-//! What happened of late: a record that is always made and whose oldest part always goes.
+//! The last seconds of a link: a record that is always made and whose oldest part always goes.
 //!
 //! Invariant: what is kept of a loop is segments, each of which begins with the state of the loop's
 //! lanes; so what is left begins with a state, whatever went.
@@ -21,11 +21,11 @@ pub struct History {
     /// The bytes that are kept of each loop.
     bytes_max: usize,
     loops: Mutex<Vec<Kept>>,
-    /// What is kept is of another policy by now.
+    /// The kept steps are of an earlier policy.
     is_stale: AtomicBool,
 }
 
-/// What is kept of a loop.
+/// The steps of a loop that are kept.
 #[derive(Default)]
 struct Kept {
     segments: VecDeque<Arc<Segment>>,
@@ -67,12 +67,12 @@ impl History {
 
     /// Keeps what the loops do, until one of them ends; is told why it begins anew where it could
     /// not follow.
-    pub fn keep(&self, told: impl Fn(End)) {
+    pub fn keep(&self, report: impl Fn(End)) {
         loop {
             match self.follow() {
                 End::Stopped => return,
                 End::Snapshot => {}
-                end => told(end),
+                end => report(end),
             }
             self.lock().iter_mut().for_each(|kept| *kept = Kept::default());
             self.is_stale.store(false, Ordering::Relaxed);

@@ -44,7 +44,7 @@ unsafe impl Sync for Shared {}
 /// The end of the loop.
 pub(crate) struct Sender {
     shared: Arc<Shared>,
-    /// The receiver's wish for the state was heard, and it was not sent as yet.
+    /// The receiver's request for the state was heard, and it was not sent as yet.
     owes_state: bool,
 }
 
@@ -79,14 +79,15 @@ impl Sender {
     }
 
     /// Returns whether the receiver wants the state of the lanes, as of now.
-    pub(super) fn hear_state_wish(&mut self) -> bool {
-        let wish = &self.shared.wants_state;
-        self.owes_state |= wish.load(Ordering::Relaxed) && wish.swap(false, Ordering::Relaxed);
+    pub(super) fn receive_state_request(&mut self) -> bool {
+        let request = &self.shared.wants_state;
+        self.owes_state |=
+            request.load(Ordering::Relaxed) && request.swap(false, Ordering::Relaxed);
         self.owes_state
     }
 
-    /// Returns whether a wish was heard; once.
-    pub(super) fn take_state_wish(&mut self) -> bool {
+    /// Returns whether a request was heard; once.
+    pub(super) fn take_state_request(&mut self) -> bool {
         std::mem::take(&mut self.owes_state)
     }
 
@@ -233,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_the_state_is_granted_once_and_not_before_it_was_heard() {
+    fn a_request_for_the_state_is_met_once_and_not_before_it_was_received() {
         let (mut sender, receiver) = queue(64);
-        assert!(!sender.hear_state_wish() && !sender.take_state_wish());
+        assert!(!sender.receive_state_request() && !sender.take_state_request());
         receiver.ask_for_state();
-        assert!(!sender.take_state_wish(), "what goes before the state was not yet written");
-        assert!(sender.hear_state_wish());
-        assert!(sender.take_state_wish() && !sender.take_state_wish());
-        assert!(!sender.hear_state_wish());
+        assert!(!sender.take_state_request(), "what goes before the state was not yet written");
+        assert!(sender.receive_state_request());
+        assert!(sender.take_state_request() && !sender.take_state_request());
+        assert!(!sender.receive_state_request());
     }
 }

@@ -1,4 +1,4 @@
-//! What a record gets of a lane in one turn.
+//! The steps of a lane in one turn, for a record.
 
 use crate::lane::Loss;
 use weir_core::event::Departure;

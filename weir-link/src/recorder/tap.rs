@@ -36,9 +36,10 @@ impl Taps {
     /// Hands over the steps of a turn. One who cannot take them gets no more.
     pub(crate) fn hand_over(taps: &mut Option<Box<Self>>, lanes: &mut [Lane]) {
         let Some(on) = taps else { return };
-        // Once a turn: a wish that comes from here on is granted in the next.
-        let hear = |is_wished, sender: &mut Sender| sender.hear_state_wish() | is_wished;
-        if on.senders.iter_mut().fold(false, hear) {
+        // Once a turn: a request that comes from here on is met in the next.
+        let receive =
+            |was_received, sender: &mut Sender| sender.receive_state_request() | was_received;
+        if on.senders.iter_mut().fold(false, receive) {
             // The state has what was served in vain, too.
             lanes.iter_mut().for_each(|lane| lane.steps().write_idle());
         }
@@ -54,7 +55,7 @@ impl Taps {
             steps.clear();
         }
         on.senders.retain_mut(|sender| {
-            let is_on = !sender.take_state_wish() || begin(sender, lanes);
+            let is_on = !sender.take_state_request() || begin(sender, lanes);
             if !is_on {
                 sender.end(End::State);
             }

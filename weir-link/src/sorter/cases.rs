@@ -12,7 +12,7 @@ use weir_core::packet::{EtherType, MacAddress};
 use super::ranges::Ranges;
 use serde::{Deserialize, Serialize};
 
-/// What follows the Ethernet header and the tags of a frame.
+/// The network protocol behind the Ethernet header and the tags of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Family {
     /// An IPv4 header.
@@ -84,9 +84,9 @@ pub(super) struct Case {
     pub rule: usize,
     /// The leaf of its rule.
     pub leaf: LeafId,
-    /// The conditions.
+    /// All of them must hold.
     pub conditions: Conditions,
-    /// The ring.
+    /// The ring for frames that meet the conditions.
     pub ring: u8,
 }
 

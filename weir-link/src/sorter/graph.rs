@@ -24,7 +24,7 @@ pub(super) enum Goal {
 /// A decision by one word of a field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
-    /// The field.
+    /// The field of which it reads one word.
     pub field: Field,
     /// Which of its words, from the highest.
     pub word: u32,
@@ -34,7 +34,6 @@ pub(super) struct Node {
     pub otherwise: Goal,
 }
 
-/// A decision graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Graph {
     /// The nodes, the last decision first.
@@ -99,7 +98,7 @@ impl Graph {
     }
 }
 
-/// What the words behind the first decide.
+/// The goals behind one value of the first word.
 enum Part {
     /// Nothing: the first word suffices.
     Whole(Goal),

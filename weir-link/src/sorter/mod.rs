@@ -44,7 +44,7 @@ use weir_core::tree::ClassSpec;
 use weir_host::bpf::{Code, Map};
 use weir_policy::policy::{Measure, Metric, Policy};
 
-/// What a sorter is made from.
+/// The parameters of a sorter.
 #[derive(Clone, Debug)]
 pub struct SortConfig {
     /// The rules as declared.
@@ -55,14 +55,14 @@ pub struct SortConfig {
     pub fragments: FragmentPolicy,
     /// Where frames go that no rule matches.
     pub default: Target,
-    /// What each leaf wants, by number.
-    pub wishes: Vec<Wish>,
+    /// Each leaf's claim to a ring of its own, by number.
+    pub ring_priorities: Vec<RingPriority>,
 }
 
 /// How much a leaf needs a ring of its own. Greater ones get one first, and of equal ones the
 /// earlier leaf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Wish {
+pub struct RingPriority {
     /// Whether it has a bound on delay or loss.
     pub bounded: bool,
     /// Its priority; greater is served earlier.
@@ -114,7 +114,7 @@ pub enum Reason {
     Room,
 }
 
-/// What a later fragment tells of itself.
+/// How a later fragment can be sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Later {
@@ -129,14 +129,14 @@ impl SortConfig {
     pub fn of_policy(policy: &Policy) -> SortConfig {
         // Classes at places come and go, and share ring 0.
         let fixed = policy.rules.iter().filter(|rule| rule.leaf < policy.first_place);
-        let mut wishes = wishes(policy);
-        wishes.truncate(policy.first_place.index());
+        let mut ring_priorities = ring_priorities(policy);
+        ring_priorities.truncate(policy.first_place.index());
         SortConfig {
             rules: fixed.cloned().collect(),
             order: policy.search.order,
             fragments: policy.search.fragments,
             default: policy.default,
-            wishes,
+            ring_priorities,
         }
     }
 }
@@ -144,7 +144,7 @@ impl SortConfig {
 impl SortPlan {
     /// Gives rings to the leaves that want them most and that the kernel can tell apart.
     pub fn new(config: SortConfig) -> SortPlan {
-        let leaves = config.wishes.len();
+        let leaves = config.ring_priorities.len();
         let arranged = config.order.arrange(config.rules).into_iter();
         let rules: Vec<Rule> = arranged.map(|(_, rule)| rule).take(RULES_MAX).collect();
         let mut plan = SortPlan {
@@ -157,7 +157,7 @@ impl SortPlan {
                 FragmentPolicy::Follow(_) | FragmentPolicy::AltqFixed => Later::Unknown,
             },
         };
-        plan.give_rings(&rules, config.default, &config.wishes);
+        plan.give_rings(&rules, config.default, &config.ring_priorities);
         plan.note_rules(&rules);
         let ring = |rule: &Rule| if is_certain(rule) { plan.ring(rule.leaf) } else { 0 };
         plan.rules = rules.iter().map(|rule| (rule.clone(), ring(rule))).collect();
@@ -275,8 +275,8 @@ impl SortPlan {
         self.rules.iter().enumerate().filter_map(case).collect()
     }
 
-    fn give_rings(&mut self, rules: &[Rule], default: Target, wishes: &[Wish]) {
-        let mut has_rule = vec![false; wishes.len()];
+    fn give_rings(&mut self, rules: &[Rule], default: Target, ring_priorities: &[RingPriority]) {
+        let mut has_rule = vec![false; ring_priorities.len()];
         for rule in rules.iter().filter(|rule| is_certain(rule)) {
             if let Some(has_rule) = has_rule.get_mut(rule.leaf.index()) {
                 *has_rule = true;
@@ -284,8 +284,8 @@ impl SortPlan {
         }
         let by_default = default.leaf.index()..default.leaf.index() + leaves_of(&default);
         let sortable = |leaf: &usize| has_rule[*leaf] && !by_default.contains(leaf);
-        let mut leaves: Vec<usize> = (0..wishes.len()).filter(sortable).collect();
-        leaves.sort_by_key(|leaf| std::cmp::Reverse(wishes[*leaf]));
+        let mut leaves: Vec<usize> = (0..ring_priorities.len()).filter(sortable).collect();
+        leaves.sort_by_key(|leaf| std::cmp::Reverse(ring_priorities[*leaf]));
         let without = leaves.split_off(leaves.len().min(RINGS_MAX - 1));
         for (leaf, ring) in leaves.iter().zip(1..) {
             self.ring_of_leaf[*leaf] = ring;
@@ -349,7 +349,7 @@ impl fmt::Display for Reason {
 }
 
 /// Returns what each leaf of a policy wants.
-fn wishes(policy: &Policy) -> Vec<Wish> {
+fn ring_priorities(policy: &Policy) -> Vec<RingPriority> {
     let tree = &policy.link.tree;
     let promised = |leaf: LeafId| {
         let class = tree.class_of(leaf);
@@ -360,7 +360,7 @@ fn wishes(policy: &Policy) -> Vec<Wish> {
     };
     // A scheduler knows one of these parameters. Of `prio`, 0 is served first and is the default.
     let by_prio = tree.leaves().any(|(_, class)| class.params.number("prio").is_some());
-    let wish = |(leaf, class): (LeafId, &ClassSpec)| Wish {
+    let ring_priority = |(leaf, class): (LeafId, &ClassSpec)| RingPriority {
         bounded: promised(leaf)
             || policy.demands.get(leaf.index()).is_some_and(|demand| demand.delay.is_some()),
         priority: match by_prio {
@@ -368,7 +368,7 @@ fn wishes(policy: &Policy) -> Vec<Wish> {
             false => class.params.number("priority").unwrap_or(1),
         },
     };
-    tree.leaves().map(wish).collect()
+    tree.leaves().map(ring_priority).collect()
 }
 
 /// Returns whether a promise about this metric needs packets that arrive in time, or at all.

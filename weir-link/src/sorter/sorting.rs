@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// What a forwarder that was taken over may send: values of the message, each in turn another.
+    /// As a forwarder may do that was taken over: each value of the message is another in turn.
     #[test]
     fn a_message_with_any_other_value_is_refused_or_assembles() {
         let sound = serde_json::to_value(sorting()).expect("it has a form in JSON");

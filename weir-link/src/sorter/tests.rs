@@ -16,7 +16,6 @@ use weir_core::units::Instant;
 use weir_host::bpf::{Kind, Program};
 use weir_host::socket;
 
-/// Random choices.
 struct Draws(Random);
 
 impl Draws {
@@ -151,11 +150,12 @@ fn random_config(draws: &mut Draws) -> (SortConfig, bool) {
         FragmentPolicy::AltqBroken,
         FragmentPolicy::AltqFixed,
     ]);
-    let wish = |_| Wish { bounded: draws.chance(20), priority: draws.below(3) as u64 };
-    let wishes: Vec<Wish> = (0..leaves).map(wish).collect();
+    let ring_priority =
+        |_| RingPriority { bounded: draws.chance(20), priority: draws.below(3) as u64 };
+    let ring_priorities: Vec<RingPriority> = (0..leaves).map(ring_priority).collect();
     let order = draws.pick(&MatchOrder::ALL);
     let default = LeafId(draws.below(leaves) as u32).into();
-    (SortConfig { rules, order, fragments, default, wishes }, !unsortable)
+    (SortConfig { rules, order, fragments, default, ring_priorities }, !unsortable)
 }
 
 /// Returns a plain frame that meets most conditions of a random rule.
@@ -433,7 +433,7 @@ fn a_first_fragment_comes_by_the_ring_of_those_behind_it() {
             order: MatchOrder::First,
             fragments,
             default: LeafId(0).into(),
-            wishes: vec![Wish::default(); 2],
+            ring_priorities: vec![RingPriority::default(); 2],
         });
         let (classic, xdp) = (plan.classic(InterfaceId(0)).code, plan.xdp(InterfaceId(0)));
         let number = xdp.code.number();
@@ -471,7 +471,7 @@ fn a_program_without_room_for_all_rules_stays_certain() {
             order: MatchOrder::First,
             fragments: FragmentPolicy::EachAlone,
             default: LeafId(0).into(),
-            wishes: vec![Wish::default(); 9],
+            ring_priorities: vec![RingPriority::default(); 9],
         });
         let (classic, xdp) = (plan.classic(InterfaceId(0)), plan.xdp(InterfaceId(0)));
         assert!(!classic.cut.is_empty() && !xdp.cut.is_empty(), "seed {seed}: there was room");

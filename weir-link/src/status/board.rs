@@ -20,14 +20,14 @@ pub struct Board {
     /// The number of requests so far: the ticket of the newest.
     tickets: AtomicU64,
     marking: AtomicBool,
-    looks: AtomicU64,
+    polls: AtomicU64,
     published: Mutex<Option<Arc<Snapshot>>>,
     changed: Condvar,
     /// Whether the bridge's ports take frames.
     pub intake: Intake,
     /// Who wants a record of what the loop does.
     pub recording: Seat,
-    /// What the loop did in the last seconds.
+    /// The last seconds of the loop.
     pub(super) windowed: Windowed,
 }
 
@@ -101,14 +101,14 @@ impl Board {
         self.tickets.load(Ordering::Acquire)
     }
 
-    /// Returns how often the loop has looked at the board: a loop that hangs does not.
-    pub fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    /// Returns how often the loop has polled the board: a loop that hangs does not.
+    pub fn polls(&self) -> u64 {
+        self.polls.load(Ordering::Relaxed)
     }
 
-    /// Counts a look of the loop.
-    pub(super) fn count_look(&self) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+    /// Counts a poll by the loop.
+    pub(super) fn count_poll(&self) {
+        self.polls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether a mark was requested since the last call.

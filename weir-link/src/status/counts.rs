@@ -1,4 +1,5 @@
-//! What the run loop copies for readers: plain numbers, in memory that is allocated beforehand.
+//! The counts that the run loop copies for readers: plain numbers, in memory that is allocated
+//! beforehand.
 //!
 //! Names and other things that do not change are in [`Labels`], once. Making texts of both is the
 //! readers' work.
@@ -22,7 +23,7 @@ use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
 use crate::stations::Route;
 
-/// What does not change while a bridge runs.
+/// Names and numbers that change only with the policy of a bridge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
     /// When the ports were opened.
@@ -33,7 +34,7 @@ pub(crate) struct Labels {
     pub ports: Vec<(&'static str, String)>,
 }
 
-/// What does not change of one direction.
+/// Names and numbers that change only with the policy of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaneLabels {
     pub name: String,
@@ -69,7 +70,7 @@ pub(crate) struct Snapshot {
     pub delays: Vec<Histogram>,
 }
 
-/// What is counted once in a bridge, and not for each leaf.
+/// Counts that exist once in a bridge, and not for each leaf.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
     pub stalls: u64,
@@ -84,7 +85,7 @@ pub(crate) struct Head {
     pub found: Vec<Found>,
 }
 
-/// What is counted of one port.
+/// The counts of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortCounts {
     pub interface: String,
@@ -105,7 +106,7 @@ pub(crate) struct Kept {
     pub copies: u64,
 }
 
-/// What is counted of one leaf.
+/// The counts of one leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafCounts {
     pub account: LeafAccount,
@@ -320,9 +321,9 @@ impl Rows {
         };
         class.borrowed = bytes.map(loan).collect();
         if let Some(tenant) = &row.tenant {
-            let told = &tenant.told;
-            (class.share_bps, class.ceiling_bps) = (told.share_bps, told.ceiling_bps);
-            class.parameters = told.parameters.clone();
+            let status = &tenant.status;
+            (class.share_bps, class.ceiling_bps) = (status.share_bps, status.ceiling_bps);
+            class.parameters = status.parameters.clone();
         } else if let Some(leaf) = lane.shape.leaf(row.leaf) {
             (class.share_bps, class.ceiling_bps) = (leaf.share_bps, leaf.ceiling_bps);
             class.parameters = leaf.parameters.to_vec();
@@ -340,7 +341,7 @@ fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
     let age = lane.sojourn_max.get(row.leaf.index());
     ClassStatus {
         name: match &row.tenant {
-            Some(tenant) => tenant.told.name.clone(),
+            Some(tenant) => tenant.status.name.clone(),
             None => lane.leaves[row.leaf.index()].clone(),
         },
         sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),

@@ -1,4 +1,4 @@
-//! What a link did in the last seconds, computed from the counts that its loop gives each second.
+//! The last seconds of a link, computed from the counts that its loop gives each second.
 //!
 //! A thread that has time for it ([`History::begin`]) asks for a snapshot a second and compares it
 //! with earlier ones; the loop and the readers of the status do nothing for it but copy. Memory is
@@ -40,7 +40,7 @@ impl History {
             let mut due = std::time::Instant::now();
             while !ended.load(Ordering::Relaxed) {
                 for (board, past) in boards.iter().zip(&mut pasts) {
-                    look(board, past);
+                    update(board, past);
                 }
                 due = (due + PACE).max(std::time::Instant::now());
                 std::thread::park_timeout(due.saturating_duration_since(std::time::Instant::now()));
@@ -62,7 +62,7 @@ impl Drop for History {
     }
 }
 
-fn look(board: &Board, past: &mut Past) {
+fn update(board: &Board, past: &mut Past) {
     // A loop that does not run has done nothing, and keeps its last windows, with their age.
     if let Some(snapshot) = board.newer(PATIENCE) {
         let windows = past.add(&snapshot);
@@ -92,7 +92,7 @@ impl Windowed {
 /// The windows of a loop.
 pub(super) struct Recents {
     labels: Arc<Labels>,
-    /// When they ended.
+    /// The instant at which all windows end.
     ended: Instant,
     windows: Windows,
     /// See [`super::Status::frame_ns`].
@@ -116,7 +116,7 @@ impl Recents {
     }
 }
 
-/// What is kept of earlier snapshots of a loop.
+/// Earlier snapshots of a loop.
 #[derive(Default)]
 struct Past {
     labels: Option<Arc<Labels>>,
@@ -138,7 +138,7 @@ struct Frame<T> {
     leaves: Vec<T>,
 }
 
-/// What is compared of a leaf in the last second.
+/// The counts of a leaf from which the last second is computed.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     sums: Sums,
@@ -146,7 +146,7 @@ struct Tally {
     overlimit_ns: u64,
 }
 
-/// What is compared of a leaf in any window.
+/// The counts of a leaf from which any window is computed.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     offered: Count,
@@ -197,7 +197,7 @@ impl Past {
                 ..Recent::default()
             };
             if has_delays {
-                self.delays[number].tell(second, &mut scratch, &mut recent);
+                self.delays[number].fill(second, &mut scratch, &mut recent);
             }
             let lent = |depth: usize| {
                 let bytes = now.borrowed[depth].saturating_sub(last.borrowed[depth]);
@@ -299,7 +299,7 @@ impl Tally {
 
 impl Delays {
     /// Adds to `recent` what is known of delays.
-    fn tell(&self, second: Duration, scratch: &mut Histogram, recent: &mut Recent) {
+    fn fill(&self, second: Duration, scratch: &mut Histogram, recent: &mut Recent) {
         scratch.clear();
         self.seconds.iter().for_each(|second| scratch.merge_sparse(second));
         let waited = self.seconds.back().map_or(0, Sparse::sum_ns);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_tell_of_their_time_and_of_no_other() {
+    fn windows_cover_their_time_and_no_other() {
         let (labels, mut past, mut delays) = (labels(), Past::default(), Histogram::new());
         let mut sent = 0;
         // 100 seconds of 1000 packets with 1 ms each, then 20 of 3000 with 4 ms.

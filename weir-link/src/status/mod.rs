@@ -24,7 +24,7 @@ pub use history::History;
 pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
-pub(crate) use shape::told;
+pub(crate) use shape::inner_status;
 pub(crate) use tenants::Tenant;
 
 use schemars::JsonSchema;

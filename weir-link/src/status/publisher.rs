@@ -1,6 +1,6 @@
 //! The run loop's side: copies counts into a snapshot, a bounded part at each look.
 //!
-//! Invariant: a look copies at most [`LEAVES_PER_LOOK`] leaves, allocates nothing and waits for
+//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and waits for
 //! nobody. There are two snapshots: one is on the board, the other is being filled. Where a reader
 //! still holds the other, or the board itself, the loop tries again at its next look.
 
@@ -13,9 +13,9 @@ use super::board::Board;
 use super::counts::{Head, Labels, LeafCounts, Snapshot};
 
 /// The most leaves that one look copies. A link with fewer has all its counts of one instant.
-pub const LEAVES_PER_LOOK: usize = 256;
+pub const LEAVES_PER_STEP: usize = 256;
 
-/// What can be counted: a bridge.
+/// A bridge, as the source of counts.
 pub(crate) trait Source {
     /// Returns what does not change.
     fn labels(&self) -> Labels;
@@ -64,12 +64,12 @@ struct Place {
 }
 
 impl Publisher {
-    /// Allocates what looks need.
+    /// Allocates what steps need.
     pub fn new(source: &impl Source) -> Self {
         Self::of(&Arc::new(source.labels()))
     }
 
-    /// Allocates what looks need of a source with these labels.
+    /// Allocates what steps need of a source with these labels.
     pub fn of(labels: &Arc<Labels>) -> Self {
         let snapshot = || Arc::new(Snapshot::new(labels));
         Self {
@@ -81,13 +81,13 @@ impl Publisher {
     }
 
     /// Does the next part of the work, if it is due; returns how many leaves it copied.
-    pub fn look(&mut self, now: Instant, source: &mut impl Source, board: &Board) -> usize {
-        board.count_look();
+    pub fn publish(&mut self, now: Instant, source: &mut impl Source, board: &Board) -> usize {
+        board.count_poll();
         if now.since(self.stepped) < STEP_INTERVAL {
             return 0;
         }
         self.begin(now, source, board);
-        let copied = self.copy(now, source, LEAVES_PER_LOOK);
+        let copied = self.copy(now, source, LEAVES_PER_STEP);
         self.hand_over(now, board);
         copied
     }
@@ -172,7 +172,7 @@ impl Publisher {
     }
 }
 
-/// The shortest time between two looks that copy.
+/// The shortest time between two steps that copy.
 const STEP_INTERVAL: Duration = Duration::from_millis(1);
 /// The shortest time between the beginnings of two snapshots that readers asked for.
 const ASKED_INTERVAL: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! What a link did in the last seconds: rates, delays and times, as readers are told.
+//! The last seconds of a link: rates, delays and times, as readers see them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -33,10 +33,10 @@ pub struct Shape {
 #[derive(Clone, Debug)]
 struct Class {
     parent: Option<u32>,
-    told: InnerStatus,
+    status: InnerStatus,
 }
 
-/// What is told of a leaf beside its counts.
+/// The facts about a leaf beside its counts.
 pub(super) struct Leaf<'a> {
     pub share_bps: Option<f64>,
     pub ceiling_bps: Option<f64>,
@@ -47,11 +47,11 @@ impl Shape {
     /// That of a policy.
     pub fn of(policy: &Policy) -> Self {
         let shape = Self::of_plan(&policy.link);
-        let told = |leaf: LeafId| {
+        let status = |leaf: LeafId| {
             let class = shape.leaves[leaf.index()] as usize;
-            shape.classes[class].told.clone()
+            shape.classes[class].status.clone()
         };
-        let tenants = Arc::new(Tenants::of(policy, told));
+        let tenants = Arc::new(Tenants::of(policy, status));
         Self { identity: policy.identity.to_string(), tenants, ..shape }
     }
 
@@ -60,8 +60,8 @@ impl Shape {
         let tree = &plan.tree;
         let shares = shares(plan);
         let class = |(id, spec): (ClassId, &ClassSpec)| {
-            let told = told(spec, shares[id.index()]);
-            Class { parent: spec.parent.map(|parent| parent.0), told }
+            let status = inner_status(spec, shares[id.index()]);
+            Class { parent: spec.parent.map(|parent| parent.0), status }
         };
         Self {
             identity: String::new(),
@@ -75,7 +75,7 @@ impl Shape {
 
     /// Returns every class in the order of declaration, each with the place of its parent.
     pub fn classes(&self) -> impl Iterator<Item = (Option<u32>, &InnerStatus)> {
-        self.classes.iter().map(|class| (class.parent, &class.told))
+        self.classes.iter().map(|class| (class.parent, &class.status))
     }
 
     /// Returns the classes at places.
@@ -96,7 +96,7 @@ impl Shape {
     /// Returns what is told of a leaf; nothing where the tree is not known.
     pub(super) fn leaf(&self, leaf: LeafId) -> Option<Leaf<'_>> {
         let class = &self.classes[*self.leaves.get(leaf.index())? as usize];
-        let InnerStatus { share_bps, ceiling_bps, ref parameters, .. } = class.told;
+        let InnerStatus { share_bps, ceiling_bps, ref parameters, .. } = class.status;
         Some(Leaf { share_bps, ceiling_bps, parameters })
     }
 
@@ -114,11 +114,11 @@ impl Shape {
     pub(super) fn inner(&self, leaves: impl Iterator<Item = LeafId>) -> Inner {
         let mut inner = Inner { places: vec![None; self.classes.len()], rows: Vec::new() };
         for class in leaves.flat_map(|leaf| self.above(leaf)) {
-            let Class { parent, told } = &self.classes[class as usize];
+            let Class { parent, status } = &self.classes[class as usize];
             if inner.places[class as usize].is_none() {
                 inner.places[class as usize] = Some(inner.rows.len() as u32);
                 let parent = parent.and_then(|parent| inner.places[parent as usize]);
-                inner.rows.push(InnerStatus { parent, ..told.clone() });
+                inner.rows.push(InnerStatus { parent, ..status.clone() });
             }
         }
         inner
@@ -163,7 +163,7 @@ fn shares(plan: &LinkPlan) -> Vec<Option<f64>> {
 }
 
 /// Returns what is told of a class that gets so much while all want more.
-pub(crate) fn told(spec: &ClassSpec, share_bps: Option<f64>) -> InnerStatus {
+pub(crate) fn inner_status(spec: &ClassSpec, share_bps: Option<f64>) -> InnerStatus {
     let limit = Some(fluid::limit(spec)).filter(|limit| limit.is_finite());
     let parameter = |(name, value): &(&str, Value)| ((*name).to_owned(), text(value));
     InnerStatus {

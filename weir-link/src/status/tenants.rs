@@ -28,20 +28,20 @@ pub(crate) struct Tenants {
 pub(crate) struct Tenant {
     /// No other class had it since the policy came into force; 0 for no class.
     pub number: u32,
-    /// What is told of the class.
-    pub told: InnerStatus,
+    /// The facts about the class.
+    pub status: InnerStatus,
 }
 
 impl Tenants {
     /// The classes at places of a policy; `told` says what is told of a leaf.
-    pub fn of(policy: &Policy, told: impl Fn(LeafId) -> InnerStatus) -> Self {
+    pub fn of(policy: &Policy, status: impl Fn(LeafId) -> InnerStatus) -> Self {
         let first = policy.first_place.index();
         let count = if policy.has_places() { policy.place_count() } else { 0 };
         let leaves = (first..first + count).map(|leaf| LeafId(leaf as u32));
         let rows: Vec<_> = leaves
             .map(|leaf| match policy.link.tree.is_vacant(leaf) {
                 true => Tenant::default(),
-                false => Tenant { number: 1, told: told(leaf) },
+                false => Tenant { number: 1, status: status(leaf) },
             })
             .collect();
         let identity = RwLock::new(None);
@@ -119,7 +119,7 @@ impl Tenants {
     ) -> Option<bool> {
         let rows = self.rows();
         let row = rows.get(leaf.checked_sub(self.first)?)?;
-        Some(number != 0 && row.number == number && is_it(&row.told.name))
+        Some(number != 0 && row.number == number && is_it(&row.status.name))
     }
 
     fn rows(&self) -> std::sync::RwLockReadGuard<'_, Vec<Tenant>> {

@@ -10,7 +10,7 @@ use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::units::{Duration, Instant};
 
 use super::counts::Snapshot;
-use super::publisher::LEAVES_PER_LOOK;
+use super::publisher::LEAVES_PER_STEP;
 use super::query::{self, Query, Sort};
 use super::*;
 
@@ -99,9 +99,9 @@ struct Scene {
     publisher: Publisher,
     board: Arc<Board>,
     now: Instant,
-    /// The most leaves of a look, and the number of looks that copied.
+    /// The most leaves of a step, and the number of steps that copied.
     worst: usize,
-    looks: usize,
+    steps: usize,
 }
 
 impl Scene {
@@ -109,7 +109,7 @@ impl Scene {
         let leaves = Leaves::new(leaves);
         let publisher = Publisher::new(&leaves);
         let now = Instant::from_nanos(5_000_000_000);
-        Self { leaves, publisher, board: Arc::default(), now, worst: 0, looks: 0 }
+        Self { leaves, publisher, board: Arc::default(), now, worst: 0, steps: 0 }
     }
 
     /// Looks each `pace` for `micros`; fails if a look allocates.
@@ -117,17 +117,17 @@ impl Scene {
         let before = allocations();
         for _ in 0..micros / pace {
             self.now = self.now.after(Duration::from_micros(pace));
-            let copied = self.publisher.look(self.now, &mut self.leaves, &self.board);
+            let copied = self.publisher.publish(self.now, &mut self.leaves, &self.board);
             self.worst = self.worst.max(copied);
-            self.looks += usize::from(copied > 0);
+            self.steps += usize::from(copied > 0);
         }
-        assert_eq!(allocations(), before, "no look allocates or frees memory");
+        assert_eq!(allocations(), before, "no step allocates or frees memory");
     }
 }
 
 #[test]
-fn a_look_copies_a_bounded_part_whatever_readers_do() {
-    let check = |leaves: usize, reads: bool, looks_in_a_second: usize| {
+fn a_step_copies_a_bounded_part_whatever_readers_do() {
+    let check = |leaves: usize, reads: bool, steps_in_a_second: usize| {
         let mut scene = Scene::new(leaves);
         scene.run(10_000, 500);
         let (done, board) = (Arc::new(AtomicBool::new(false)), Arc::clone(&scene.board));
@@ -140,12 +140,12 @@ fn a_look_copies_a_bounded_part_whatever_readers_do() {
             }
             answers
         });
-        scene.looks = 0;
+        scene.steps = 0;
         scene.run(1_000_000, 500);
         done.store(true, Ordering::Relaxed);
         reader.join().expect("the reader does not panic");
-        assert!(scene.worst <= LEAVES_PER_LOOK, "{leaves} leaves: {} in a look", scene.worst);
-        assert!(scene.looks <= looks_in_a_second, "{leaves} leaves: {} looks", scene.looks);
+        assert!(scene.worst <= LEAVES_PER_STEP, "{leaves} leaves: {} in a step", scene.worst);
+        assert!(scene.steps <= steps_in_a_second, "{leaves} leaves: {} steps", scene.steps);
     };
     // A look copies each millisecond at most; a small link is not copied more often than asked.
     check(40_000, true, 1000);
@@ -178,7 +178,7 @@ fn a_request_gets_counts_of_after_it_and_each_class_balances() {
         };
         assert!(classes.iter().all(is_balanced));
         let span = status.uptime_ns - status.begun_ns;
-        let steps = leaves.div_ceil(LEAVES_PER_LOOK) as u64;
+        let steps = leaves.div_ceil(LEAVES_PER_STEP) as u64;
         assert!((steps - 1..2 * steps).contains(&(span / 1_000_000)), "{leaves}: {span} ns");
     }
 }
@@ -272,7 +272,7 @@ fn every_text_of_a_status_can_be_changed() {
     assert!(!json.contains('\u{9b}'), "{json}");
 }
 
-/// What the copies of a large link take in memory, so that a change is noticed.
+/// Bounds the memory that the copies of a large link take, so that a change is noticed.
 #[test]
 fn a_leaf_takes_a_bounded_number_of_bytes() {
     let labels = Arc::new(Leaves::new(1000).labels());

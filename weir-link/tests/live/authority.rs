@@ -23,7 +23,7 @@ use weir_core::classify::InterfaceId;
 use weir_host::channel::Channel;
 use weir_host::netns::NetNs;
 use weir_host::wait::WaitPolicy;
-use weir_link::authority::{Courier, Desk};
+use weir_link::authority::{AuthorityClient, AuthorityServer};
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_link::pool::FramePool;
 use weir_link::port::{self, Port, PortConfig, PortState};
@@ -54,7 +54,7 @@ const TESTS: &[Test] = &[
     ("a_closed_intake_takes_nothing_in_one_process_afxdp", || intake("afxdp", false)),
     ("two_bridges_in_turn_give_no_frame_twice", bridges_in_turn),
     ("a_host_keeps_its_tap_when_bridges_take_turns", hosts_in_turn),
-    ("ports_go_on_without_their_desk", goes_on_without_desk),
+    ("ports_go_on_without_their_desk", goes_on_without_server),
     ("a_desk_serves_only_its_deployment", serves_only_its_deployment),
 ];
 
@@ -78,17 +78,20 @@ const POLICY: &str = "
 const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
 const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
 
-/// A desk on a thread in a network namespace, until its channel is closed.
+/// A server on a thread in a network namespace, until its channel is closed.
 struct Keeper {
     stop: Arc<AtomicBool>,
-    desk: Arc<Mutex<Desk>>,
+    server: Arc<Mutex<AuthorityServer>>,
     thread: JoinHandle<()>,
 }
 
 impl Keeper {
-    fn start(namespace: &NetNs, desk: impl FnOnce() -> Desk + Send) -> Outcome<(Self, Courier)> {
-        let desk = Arc::new(Mutex::new(namespace.run(desk)?));
-        let served = Arc::clone(&desk);
+    fn start(
+        namespace: &NetNs,
+        server: impl FnOnce() -> AuthorityServer + Send,
+    ) -> Outcome<(Self, AuthorityClient)> {
+        let server = Arc::new(Mutex::new(namespace.run(server)?));
+        let served = Arc::clone(&server);
         let (here, there) = Channel::pair()?;
         let inside = namespace.run(NetNs::current)??;
         let stop = Arc::new(AtomicBool::new(false));
@@ -102,13 +105,13 @@ impl Keeper {
                 }
             }
         });
-        Ok((Self { stop, desk, thread }, Courier::new(here)))
+        Ok((Self { stop, server, thread }, AuthorityClient::new(here)))
     }
 
-    /// Ends the keeper, and the desk with it.
+    /// Ends the keeper, and the server with it.
     fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the desk does not panic");
+        self.thread.join().expect("the server does not panic");
     }
 }
 
@@ -123,8 +126,8 @@ struct Forwarder {
 }
 
 impl Forwarder {
-    fn start(courier: &Courier, kinds: [(&str, &str); 2], carrier: bool) -> Outcome<Self> {
-        let config = bridge(kinds, carrier)?.through(courier);
+    fn start(client: &AuthorityClient, kinds: [(&str, &str); 2], carrier: bool) -> Outcome<Self> {
+        let config = bridge(kinds, carrier)?.through(client);
         let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
         let (stopped, answered) = (Arc::clone(&stop), Arc::clone(&board));
         let (woken, wake) = std::io::pipe()?;
@@ -206,14 +209,15 @@ fn bridge(kinds: [(&str, &str); 2], passes_carrier: bool) -> Outcome<BridgeConfi
     })
 }
 
-/// A desk for these ports in Weir's namespace, and a bridge that uses it, with an open intake.
+/// A server for these ports in Weir's namespace, and a bridge that uses it, with an open intake.
 fn start(
     testbed: &Testbed,
     kinds: [(&'static str, &'static str); 2],
     carrier: bool,
 ) -> Outcome<(Keeper, Forwarder)> {
-    let (keeper, courier) = Keeper::start(&testbed.weir, move || Desk::new(configs(kinds)))?;
-    let mut forwarder = Forwarder::start(&courier, kinds, carrier)?;
+    let (keeper, client) =
+        Keeper::start(&testbed.weir, move || AuthorityServer::new(configs(kinds)))?;
+    let mut forwarder = Forwarder::start(&client, kinds, carrier)?;
     forwarder.set_intake(true)?;
     Ok((keeper, forwarder))
 }
@@ -265,7 +269,7 @@ fn follows(kind: &'static str) -> Outcome {
     Ok(())
 }
 
-/// A port through a desk or in one process, with its pool.
+/// A port through a server or in one process, with its pool.
 fn open(
     testbed: &Testbed,
     kind: &'static str,
@@ -275,8 +279,9 @@ fn open(
     let mut config = PortConfig { intake, ..configs(kinds).swap_remove(0) };
     let mut keeper = None;
     if by_desk {
-        let (started, courier) = Keeper::start(&testbed.weir, move || Desk::new(configs(kinds)))?;
-        config.through = Some(courier);
+        let (started, client) =
+            Keeper::start(&testbed.weir, move || AuthorityServer::new(configs(kinds)))?;
+        config.through = Some(client);
         keeper = Some(started);
     }
     let mut port = match by_desk {
@@ -421,7 +426,7 @@ fn host_is_shaped() -> Outcome {
     for (before, after) in before.ports.iter().zip(&after.ports) {
         assert!(after.received > before.received, "frames come by the tap: {after:#?}");
     }
-    // Without desk and port frames pass as before.
+    // Without server and port frames pass as before.
     keeper.stop();
     echo_after_change(machine(), 1000)
 }
@@ -495,8 +500,9 @@ fn bridges_in_turn() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let kinds = [(LEFT, "afpacket"), (RIGHT, "afpacket")];
     let (_first_keeper, first) = start(&testbed, kinds, false)?;
-    let (_keeper, courier) = Keeper::start(&testbed.weir, move || Desk::new(configs(kinds)))?;
-    let mut second = Forwarder::start(&courier, kinds, false)?;
+    let (_keeper, client) =
+        Keeper::start(&testbed.weir, move || AuthorityServer::new(configs(kinds)))?;
+    let mut second = Forwarder::start(&client, kinds, false)?;
     second.set_intake(false)?;
     take_turns([first, second], ends(&testbed, Host::ip4))
 }
@@ -505,11 +511,11 @@ fn hosts_in_turn() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     connect_machine(&testbed)?;
     let (first_keeper, first) = start(&testbed, HOST_ENDS, false)?;
-    let (keeper, courier) = Keeper::start(&testbed.weir, || {
-        let desk = first_keeper.desk.lock().expect("no panic");
-        Desk::beside(&desk, configs(HOST_ENDS)).expect("a second desk")
+    let (keeper, client) = Keeper::start(&testbed.weir, || {
+        let server = first_keeper.server.lock().expect("no panic");
+        AuthorityServer::beside(&server, configs(HOST_ENDS)).expect("a second server")
     })?;
-    let mut second = Forwarder::start(&courier, HOST_ENDS, false)?;
+    let mut second = Forwarder::start(&client, HOST_ENDS, false)?;
     second.set_intake(false)?;
     take_turns([first, second], machine_ends(&testbed))?;
     first_keeper.stop();
@@ -518,7 +524,7 @@ fn hosts_in_turn() -> Outcome {
 }
 
 /// The keeper ends; what is there carries on, and a tap stays.
-fn goes_on_without_desk() -> Outcome {
+fn goes_on_without_server() -> Outcome {
     for kinds in [[(LEFT, "afpacket"), (RIGHT, "afxdp")], HOST_ENDS] {
         let testbed = Testbed::new(PLAIN)?;
         connect_machine(&testbed)?;
@@ -527,7 +533,7 @@ fn goes_on_without_desk() -> Outcome {
         let hosts =
             if kinds == HOST_ENDS { machine_ends(&testbed) } else { ends(&testbed, Host::ip4) };
         echo(hosts, 1000)?;
-        // The loop looks at its ports, and finds that it has no desk.
+        // The loop looks at its ports, and finds that it has no server.
         rename(&testbed, RIGHT, "east0")?;
         forwarder.await_ports("the new name", |ports| ports[1].interface == "east0")?;
         echo(hosts, 1000)?;
@@ -540,20 +546,20 @@ fn goes_on_without_desk() -> Outcome {
 fn serves_only_its_deployment() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
     let one = || configs([(LEFT, "afpacket"), (RIGHT, "afpacket")]);
-    let (_keeper, courier) = Keeper::start(&testbed.weir, move || Desk::new(one()))?;
+    let (_keeper, client) = Keeper::start(&testbed.weir, move || AuthorityServer::new(one()))?;
     let rows = [
         (7, "afpacket", "the deployment has none such"),
         (0, "afxdp", "the deployment says `afpacket`"),
         (0, "host", "the deployment says `afpacket`"),
     ];
     for (number, kind, expected) in rows {
-        let through = Some(courier.for_port(number));
+        let through = Some(client.for_port(number));
         let config = PortConfig { kind: kind.to_owned(), through, ..PortConfig::new(LEFT) };
         let text = port::open(config).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains(expected), "port {number}, {kind}: {text}");
     }
-    // Whatever name the port says, it gets the interface that the desk has under its number.
-    let through = Some(courier.for_port(1));
+    // Whatever name the port says, it gets the interface that the server has under its number.
+    let through = Some(client.for_port(1));
     let port = port::open(PortConfig { through, ..PortConfig::new(LEFT) })?;
     assert_eq!(port.interface(), RIGHT);
     Ok(())

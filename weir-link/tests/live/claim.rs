@@ -256,7 +256,7 @@ fn settings_return() -> Outcome {
     Err(format!("{before:?}, then {during:?}, then {after:?}").into())
 }
 
-/// What a host does with a frame unless its interface is claimed.
+/// An act of a host on a frame, which a claim of the interface prevents.
 struct Deed {
     /// Commands for `ip` between the hosts.
     prepare: &'static str,

@@ -1,6 +1,6 @@
-//! What carries frames on while Weir is dead, and who holds a claim then, in private networks.
-//! `odd_frames.rs` compares the frames themselves with the kernel's bridge. Needs root, since a
-//! program in the kernel does it.
+//! The fallback that carries frames on while Weir is dead, and who holds a claim then, in private
+//! networks. `odd_frames.rs` compares the frames themselves with the kernel's bridge. Needs root,
+//! since a program in the kernel does it.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a process can do from inside the sandbox, and what it cannot. Each row starts this test
+//! Attempts from inside the sandbox that succeed, and those that fail. Each row starts this test
 //! again as a process of its own, which enters the sandbox and tries one thing. Needs root or user
 //! namespaces.
 
@@ -81,14 +81,14 @@ const NEW_USER: i64 = libc::CLONE_NEWUSER as i64;
 
 type Attempt = fn(&Before) -> io::Result<()>;
 
-/// What becomes of an attempt.
+/// The outcome of an attempt.
 enum Refusal {
     Errno(i32),
     Killed,
 }
 use Refusal::{Errno, Killed};
 
-/// What is open before the sandbox.
+/// Descriptors that are open before the sandbox.
 struct Before {
     socket: UdpSocket,
     parent: i64,
@@ -216,7 +216,7 @@ fn a_panic_is_printed() -> Outcome {
     if is_so { Ok(()) } else { Err(format!("{ended:?}").into()) }
 }
 
-/// What the started process does.
+/// The part of the started process.
 fn play(part: &str) -> ExitCode {
     let before = Before {
         socket: UdpSocket::bind("0.0.0.0:0").expect("a socket"),
@@ -284,7 +284,7 @@ fn frames(kind: &str) -> Played {
     // The bridge notes what it counted when it looks at its interfaces.
     bridge.until("a look", |seen| seen.counters[0].received >= 50).map_err(text)?;
     assert_eq!(bridge.stop().leaked, 0);
-    let refused = Denials::default().look();
+    let refused = Denials::default().take_new();
     if refused.is_empty() { Ok("done".to_owned()) } else { Ok(format!("{refused:?}")) }
 }
 
@@ -303,7 +303,7 @@ fn reserve() -> Played {
         network.join(group.parse()?, InterfaceId(0), true)?;
         network.join(group.parse()?, InterfaceId(0), false)?;
     }
-    let refused = Denials::default().look();
+    let refused = Denials::default().take_new();
     if refused.is_empty() { Ok("done".to_owned()) } else { Ok(format!("{refused:?}")) }
 }
 
@@ -355,11 +355,11 @@ fn abort() -> Played {
 fn count() -> Played {
     enter()?;
     let mut denials = Denials::default();
-    denials.look();
+    denials.take_new();
     let _refused = (File::open("/etc/passwd"), File::open("/etc/passwd"));
     let other = thread::spawn(|| UnixStream::pair().map(drop));
     let _refused = other.join().expect("it does not panic");
-    let found: Vec<_> = denials.look().iter().map(ToString::to_string).collect();
+    let found: Vec<_> = denials.take_new().iter().map(ToString::to_string).collect();
     if cfg!(target_arch = "x86_64") {
         assert_eq!(found, ["socketpair refused, 1 times", "openat refused, 2 times"]);
     }
@@ -419,7 +419,7 @@ fn memory() -> Played {
             });
         }
     });
-    assert_eq!(Denials::default().look(), []);
+    assert_eq!(Denials::default().take_new(), []);
     Ok("done".to_owned())
 }
 
@@ -434,7 +434,7 @@ fn fifo() -> Played {
     });
     realtime::leave()?;
     spinning.join().expect("it does not panic");
-    assert!(Denials::default().look().is_empty());
+    assert!(Denials::default().take_new().is_empty());
     Ok("done".to_owned())
 }
 

@@ -9,7 +9,7 @@ use weir_core::ids::LeafId;
 use weir_core::packet::Protocol;
 use weir_host::bpf::{Code, Kind, Map, Program};
 use weir_host::probe;
-use weir_link::sorter::{INSTRUCTIONS_MAX, SortConfig, SortPlan, Wish, interpret};
+use weir_link::sorter::{INSTRUCTIONS_MAX, RingPriority, SortConfig, SortPlan, interpret};
 use weir_testbed::{END, LEFT, Testbed};
 
 pub fn each_class_comes_by_its_own_ring() -> Outcome {
@@ -121,7 +121,7 @@ fn config() -> SortConfig {
         order: MatchOrder::First,
         fragments: FragmentPolicy::default(),
         default: LeafId(0).into(),
-        wishes: vec![Wish::default(); 5],
+        ring_priorities: vec![RingPriority::default(); 5],
     }
 }
 

@@ -1,5 +1,5 @@
-//! AF_XDP ports between private networks: as the rows of `ports.rs`, and what only this kind of port
-//! does. Needs root.
+//! AF_XDP ports between private networks: as the rows of `ports.rs`, and what only this kind of
+//! port does. Needs root.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +21,7 @@ use weir_host::bpf::{self, Code, Function, Hook, Program, Reg};
 use weir_host::ethtool;
 use weir_host::probe;
 use weir_host::wait::{WaitPolicy, monotonic_ns};
-use weir_link::authority::{Ask, Authority, Granted};
+use weir_link::authority::{Authority, PortReply, PortRequest};
 use weir_link::pool::FramePool;
 use weir_link::port::{self, Port, PortConfig, PortState};
 use weir_link::sorter::{SortPlan, Sorting};
@@ -361,15 +361,19 @@ struct Pressed {
 }
 
 impl Authority for Pressed {
-    fn ask(&mut self, ask: Ask, passed: Vec<OwnedFd>) -> weir_host::error::Result<Granted> {
-        if matches!(ask, Ask::Sockets(_)) {
+    fn ask(
+        &mut self,
+        request: PortRequest,
+        passed: Vec<OwnedFd>,
+    ) -> weir_host::error::Result<PortReply> {
+        if matches!(request, PortRequest::Sockets(_)) {
             self.asked_for_sockets += 1;
             let frames = if self.asked_for_sockets == 2 { FLOOD } else { 0 };
             for _ in 0..frames {
                 self.sender.send(&frame(200, EXPERIMENT)).expect("the link has room");
             }
         }
-        self.authority.ask(ask, passed)
+        self.authority.ask(request, passed)
     }
 
     fn sort_by(&mut self, sorting: Sorting) {

@@ -99,7 +99,7 @@ impl SessionState {
             sharers.iter().filter_map(|reserved| Some(reserved.from?.hop.address)).collect();
         hops.sort_unstable();
         hops.dedup();
-        let policies = sharers.iter().flat_map(|reserved| &reserved.luggage.policies);
+        let policies = sharers.iter().flat_map(|reserved| &reserved.opaque.policies);
         let priority = policies.filter_map(|data| Priority::of_policy(data)).max();
         let session = self.key;
         Request { session, interface, style, flowspec, tspec, filters, police, hops, priority }

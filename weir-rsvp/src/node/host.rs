@@ -123,7 +123,7 @@ impl SessionState {
         for wanted in wanted {
             let mut reserved = Reserved::new(None, *style, wanted);
             reserved.confirm = claim.confirm;
-            reserved.luggage.policies = claim.priority.map(Priority::policy).into_iter().collect();
+            reserved.opaque.policies = claim.priority.map(Priority::policy).into_iter().collect();
             self.put(call.now, reserved, out);
         }
         self.reconcile(call, out);

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use super::state::{Luggage, Neighbour, Reserved, SessionState};
+use super::state::{Neighbour, OpaqueObjects, Reserved, SessionState};
 use crate::intserv::Flowspec;
 use crate::wire::{Descriptor, Filter, Reservation, Style};
 
@@ -14,7 +14,7 @@ pub struct Desired {
     pub reservation: Reservation,
     /// With WF to multicast: the senders that the reservation is for.
     pub scope: Vec<IpAddr>,
-    pub luggage: Luggage,
+    pub opaque: OpaqueObjects,
 }
 
 /// Returns the flowspec that goes upstream for these, where `failed` has been refused there.
@@ -62,16 +62,16 @@ impl SessionState {
         if descriptors.is_empty() {
             return None;
         }
-        let (scope, luggage) = (self.scope(style, from), self.luggage(from));
-        Some(Desired { reservation: Reservation { style, descriptors }, scope, luggage })
+        let (scope, opaque) = (self.scope(style, from), self.opaque(from));
+        Some(Desired { reservation: Reservation { style, descriptors }, scope, opaque })
     }
 
     /// What travels with the reservations for senders behind a previous hop: a node that reads no
     /// policy hands all of it on, each object once [rfc2205 §3.10].
-    fn luggage(&self, from: Option<Neighbour>) -> Luggage {
-        let mut all = Luggage::default();
+    fn opaque(&self, from: Option<Neighbour>) -> OpaqueObjects {
+        let mut all = OpaqueObjects::default();
         for (reserved, _) in self.behind(from).flat_map(|filter| self.reserved_for(filter)) {
-            let Luggage { policies, carried } = &reserved.luggage;
+            let OpaqueObjects { policies, carried } = &reserved.opaque;
             add_some(&mut all.policies, policies, Vec::len);
             add_some(&mut all.carried, carried, |one| one.bytes.len());
         }
@@ -146,7 +146,7 @@ impl SessionState {
 fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T], size: impl Fn(&T) -> usize) {
     let mut bytes: usize = all.iter().map(&size).sum();
     for one in some {
-        let fits = all.len() < LUGGAGE_MAX && bytes + size(one) <= LUGGAGE_BYTES_MAX;
+        let fits = all.len() < OPAQUE_MAX && bytes + size(one) <= OPAQUE_BYTES_MAX;
         if fits && !all.contains(one) {
             bytes += size(one);
             all.push(one.clone());
@@ -155,9 +155,9 @@ fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T], size: impl Fn(&T
 }
 
 /// Objects of a kind that travel with a Resv unread.
-const LUGGAGE_MAX: usize = 16;
+const OPAQUE_MAX: usize = 16;
 /// Their bytes together: as many as one message may bring.
-const LUGGAGE_BYTES_MAX: usize = 8192;
+const OPAQUE_BYTES_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use super::action::{Arrival, Event};
 use super::outbox::{Call, Outbox, To};
 use super::params::Limits;
 use super::path::{is_older, millis, period};
-use super::state::{Blockade, Luggage, Neighbour, Reserved, SessionState, Upstream, Wanted};
+use super::state::{Blockade, Neighbour, OpaqueObjects, Reserved, SessionState, Upstream, Wanted};
 use crate::intserv::Flowspec;
 use crate::wire::{Body, Carried, Cause, Confirmation, Descriptor, ErrorSpec, Filter, Hop};
 use crate::wire::{Message, MessageId, Reservation, Resv, ResvError, ResvTear, Style};
@@ -32,8 +32,8 @@ impl SessionState {
             let (wanted, verdict) = self.checked(Some(from), style, wanted, out);
             let mut reserved = Reserved::new(Some(from), style, wanted);
             reserved.confirm = resv.confirm;
-            reserved.luggage.policies.clone_from(&resv.policies);
-            reserved.luggage.carried.clone_from(&message.carried);
+            reserved.opaque.policies.clone_from(&resv.policies);
+            reserved.opaque.carried.clone_from(&message.carried);
             reserved.expires = Some(call.now.after(lifetime));
             reserved.came_as = message.id.map(|id| id.id);
             match verdict {
@@ -158,7 +158,7 @@ impl SessionState {
             known.generation = self.generation;
         }
         known.wanted = reserved.wanted;
-        known.luggage = reserved.luggage;
+        known.opaque = reserved.opaque;
         (known.expires, known.came_as) = (reserved.expires, reserved.came_as);
         known.confirm = reserved.confirm.or(known.confirm);
     }
@@ -448,11 +448,11 @@ impl SessionState {
         let at = at.unwrap_or_else(|| self.add_upstream(call, from, desired.reservation.style));
         let upstream = &mut self.upstreams[at];
         let same = upstream.told == desired.reservation && upstream.scope == desired.scope;
-        if same && upstream.luggage == desired.luggage {
+        if same && upstream.opaque == desired.opaque {
             return;
         }
         let before = std::mem::replace(&mut upstream.told, desired.reservation);
-        (upstream.scope, upstream.luggage) = (desired.scope, desired.luggage);
+        (upstream.scope, upstream.opaque) = (desired.scope, desired.opaque);
         if let Some(gone) = difference(&before, &upstream.told) {
             let scope = upstream.scope.clone();
             self.send_tear(call, from, gone, scope, out);
@@ -462,8 +462,8 @@ impl SessionState {
 
     fn add_upstream(&mut self, call: Call<'_>, from: Option<Neighbour>, style: Style) -> usize {
         let told = Reservation { style, descriptors: Vec::new() };
-        let (scope, luggage, id) = (Vec::new(), Luggage::default(), None);
-        self.upstreams.push(Upstream { from, told, scope, luggage, refresh_at: call.now, id });
+        let (scope, opaque, id) = (Vec::new(), OpaqueObjects::default(), None);
+        self.upstreams.push(Upstream { from, told, scope, opaque, refresh_at: call.now, id });
         self.upstreams.len() - 1
     }
 
@@ -505,7 +505,7 @@ impl SessionState {
         };
         upstream.id.take().iter().for_each(|number| out.forget(*number));
         let Some((to, resv)) = self.resv_message(at, from, out) else { return };
-        let carried = &self.upstreams[at].luggage.carried;
+        let carried = &self.upstreams[at].opaque.carried;
         let id = out.send_news(call.now, to, (resv, carried), Some(self.key));
         self.upstreams[at].id = id;
     }
@@ -532,7 +532,7 @@ impl SessionState {
             period: millis(out.params.timers.period),
             confirm,
             scope: upstream.scope.clone(),
-            policies: upstream.luggage.policies.clone(),
+            policies: upstream.opaque.policies.clone(),
             reservation: upstream.told.clone(),
         };
         Some((to, Body::Resv(resv)))

@@ -80,7 +80,7 @@ pub struct Reserved {
     /// The receiver that wants to know when it stands.
     pub confirm: Option<IpAddr>,
     /// POLICY_DATA and objects of unknown classes, which go on upstream.
-    pub luggage: Luggage,
+    pub opaque: OpaqueObjects,
     pub expires: Option<Instant>,
     /// The identifier of the Resv that brought it.
     pub came_as: Option<MessageId>,
@@ -88,7 +88,7 @@ pub struct Reserved {
 
 /// What travels with a reservation and is not read here.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Luggage {
+pub struct OpaqueObjects {
     pub policies: Vec<Vec<u8>>,
     pub carried: Vec<Carried>,
 }
@@ -125,7 +125,7 @@ pub struct Upstream {
     pub from: Option<Neighbour>,
     pub told: Reservation,
     pub scope: Vec<IpAddr>,
-    pub luggage: Luggage,
+    pub opaque: OpaqueObjects,
     pub refresh_at: Instant,
     pub id: Option<u32>,
 }
@@ -251,8 +251,8 @@ impl Wanted {
 impl Reserved {
     pub fn new(from: Option<Neighbour>, style: Style, wanted: Wanted) -> Self {
         let (admitted, confirm, expires, came_as) = (None, None, None, None);
-        let (generation, luggage) = (0, Luggage::default());
-        Self { from, style, wanted, admitted, generation, confirm, luggage, expires, came_as }
+        let (generation, opaque) = (0, OpaqueObjects::default());
+        Self { from, style, wanted, admitted, generation, confirm, opaque, expires, came_as }
     }
 
     /// Returns whether all that is wanted is admitted.

@@ -323,7 +323,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-core/src/state/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-core/src/tree/mod.rs", files: 2, reason: FOLDER },
     Circle {
-        first: "weir-daemon/src/forward/door.rs",
+        first: "weir-daemon/src/forward/control_listener.rs",
         files: 2,
         reason: "a client's request is met by the policies, which ask the first thread as it does",
     },

@@ -2,7 +2,7 @@
 //! and to clients.
 
 use super::keeper::KeeperLink;
-use crate::forward::tell::tell;
+use crate::forward::report::report;
 use crate::keeper::messages::Report;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Health {
     name: String,
     boards: Vec<Arc<Board>>,
     /// The looks of each loop at the last sign of life.
-    looks: Vec<u64>,
+    polls: Vec<u64>,
     /// When that was given.
     beaten: Instant,
     interval: Duration,
@@ -28,18 +28,18 @@ pub struct Health {
     reporter: Reporter,
     denials: Denials,
     /// Events that no keeper has heard yet.
-    untold: VecDeque<Event>,
+    unreported: VecDeque<Event>,
     /// How many events no keeper will hear: too many happened without one.
     forgotten: u64,
 }
 
 /// Where events come from, and where clients read them.
 pub struct Events {
-    /// What threads report.
+    /// Where threads put their events.
     pub log: EventLog,
-    /// Events for clients.
+    /// The last events, from which threads of clients read.
     pub feed: Arc<Feed>,
-    /// What is watched.
+    /// The alarms that are watched.
     pub alarms: Alarms,
 }
 
@@ -54,14 +54,14 @@ impl Health {
     ) -> Self {
         Self {
             name,
-            looks: vec![0; boards.len()],
+            polls: vec![0; boards.len()],
             boards,
             beaten: Instant::now(),
             interval: watchdog.map_or(BEAT_MAX, |time| time / 8).min(BEAT_MAX),
             events,
             reporter,
             denials: Denials::default(),
-            untold: VecDeque::new(),
+            unreported: VecDeque::new(),
             forgotten: 0,
         }
     }
@@ -76,14 +76,14 @@ impl Health {
         if now.saturating_duration_since(self.beaten) < self.interval {
             return;
         }
-        for denial in self.denials.look() {
-            tell(&self.reporter, Kind::CallRefused, &self.name, &denial.to_string());
+        for denial in self.denials.take_new() {
+            report(&self.reporter, Kind::CallRefused, &self.name, &denial.to_string());
         }
-        self.tell_events(keeper);
-        let looks: Vec<u64> = self.boards.iter().map(|board| board.looks()).collect();
-        if looks.iter().zip(&self.looks).all(|(now, before)| now != before) {
-            (self.looks, self.beaten) = (looks, now);
-            keeper.tell(&Report::Beat);
+        self.report_events(keeper);
+        let polls: Vec<u64> = self.boards.iter().map(|board| board.polls()).collect();
+        if polls.iter().zip(&self.polls).all(|(now, before)| now != before) {
+            (self.polls, self.beaten) = (polls, now);
+            keeper.send(&Report::Beat);
         }
     }
 
@@ -95,38 +95,38 @@ impl Health {
 
     /// Tells that no client is served, for this reason.
     pub fn refuse_clients(&self, error: &SystemError) {
-        tell(&self.reporter, Kind::ControlRefused, "every client", &error.to_string());
+        report(&self.reporter, Kind::ControlRefused, "every client", &error.to_string());
     }
 
     /// Tells the keeper what happened. Without one, the latest events wait for the next.
-    fn tell_events(&mut self, keeper: &KeeperLink) {
-        self.events.alarms.look();
+    fn report_events(&mut self, keeper: &KeeperLink) {
+        self.events.alarms.check();
         let mut new = Vec::new();
         self.events.log.take(|event| new.push(event));
         new.into_iter().for_each(|event| self.keep(event));
-        self.tell_kept(keeper);
+        self.report_kept(keeper);
     }
 
     /// As the last thing: also what was left out of late.
-    pub fn tell_last_events(&mut self, keeper: &KeeperLink) {
-        self.tell_events(keeper);
+    pub fn report_last_events(&mut self, keeper: &KeeperLink) {
+        self.report_events(keeper);
         let mut last = Vec::new();
         self.events.log.take_last(|event| last.push(event));
         last.into_iter().for_each(|event| self.keep(event));
-        self.tell_kept(keeper);
+        self.report_kept(keeper);
     }
 
-    fn tell_kept(&mut self, keeper: &KeeperLink) {
-        if keeper.is_kept() && self.forgotten > 0 {
+    fn report_kept(&mut self, keeper: &KeeperLink) {
+        if keeper.has_keeper() && self.forgotten > 0 {
             let count = std::mem::take(&mut self.forgotten);
-            self.untold.push_front(events::lost(count));
+            self.unreported.push_front(events::lost(count));
         }
-        while keeper.is_kept()
-            && let Some(event) = self.untold.pop_front()
+        while keeper.has_keeper()
+            && let Some(event) = self.unreported.pop_front()
         {
-            if !keeper.tell(&Report::Event(Box::new(event.clone()))) {
+            if !keeper.send(&Report::Event(Box::new(event.clone()))) {
                 // It is slow, or gone: then the next one hears it.
-                self.untold.push_front(event);
+                self.unreported.push_front(event);
                 break;
             }
         }
@@ -140,13 +140,13 @@ impl Health {
     /// Gives clients an event, and keeps it until a keeper has heard it.
     pub fn keep(&mut self, event: Event) {
         self.pass_on(event.clone());
-        if self.untold.len() >= EVENTS_MAX
-            && let Some(oldest) = self.untold.pop_front()
+        if self.unreported.len() >= EVENTS_MAX
+            && let Some(oldest) = self.unreported.pop_front()
         {
             // One that says how many were lost goes on being counted.
             self.forgotten += if oldest.kind == Kind::EventsLost { oldest.count } else { 1 };
         }
-        self.untold.push_back(event);
+        self.unreported.push_back(event);
     }
 }
 
@@ -155,7 +155,7 @@ const BEAT_MAX: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::keeper::tests::{heard, link};
+    use super::super::keeper::tests::{link, received};
     use super::*;
     use weir_host::channel::Channel;
     use weir_link::events::About;
@@ -186,7 +186,7 @@ pub(super) mod tests {
             Report::Event(event) => event.detail,
             other => format!("{other:?}"),
         };
-        heard(keeper).into_iter().map(word).collect()
+        received(keeper).into_iter().map(word).collect()
     }
 
     #[test]
@@ -211,13 +211,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_loop_that_does_not_look_gives_no_sign_of_life_and_events_are_told_even_so() {
+    fn a_loop_that_does_not_poll_gives_no_sign_of_life_and_events_are_told_even_so() {
         let (reporter, log) = events::log();
         let mut health = health(reporter.clone(), log);
         health.boards.push(Arc::new(Board::new()));
-        health.looks.push(0);
+        health.polls.push(0);
         let (link, keeper) = link();
-        tell(&reporter, Kind::RsvpDied, "a0", "up");
+        report(&reporter, Kind::RsvpDied, "a0", "up");
         health.handle(health.beaten + Duration::from_secs(1), &link);
         assert_eq!(words(&keeper), ["up"]);
     }
@@ -231,29 +231,29 @@ pub(super) mod tests {
             drop(keeper);
             assert!(lost.handle(1).is_some(), "its keeper is gone");
             (0..count).for_each(|number| health.keep(event(number)));
-            health.tell_kept(&lost);
-            assert_eq!(health.untold.len(), count.min(EVENTS_MAX));
+            health.report_kept(&lost);
+            assert_eq!(health.unreported.len(), count.min(EVENTS_MAX));
             let (next, keeper) = link();
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             // A channel holds fewer than wait; its reader makes room.
-            while health.forgotten > 0 || !health.untold.is_empty() {
-                health.tell_kept(&next);
-                told.extend(words(&keeper));
+            while health.forgotten > 0 || !health.unreported.is_empty() {
+                health.report_kept(&next);
+                reported.extend(words(&keeper));
             }
-            assert!(told.join(" ").starts_with(expected), "{:?}", &told[..3]);
-            assert_eq!(told.len(), count.min(EVENTS_MAX + 1));
-            assert_eq!(told.last(), Some(&(count - 1).to_string()));
+            assert!(reported.join(" ").starts_with(expected), "{:?}", &reported[..3]);
+            assert_eq!(reported.len(), count.min(EVENTS_MAX + 1));
+            assert_eq!(reported.last(), Some(&(count - 1).to_string()));
         }
     }
 
     #[test]
-    fn what_the_keeper_told_is_for_clients_alone() {
+    fn what_the_keeper_reported_is_for_clients_alone() {
         let (reporter, log) = events::log();
         let mut health = health(reporter, log);
         let (link, keeper) = link();
         health.pass_on(event(1));
         health.keep(event(2));
-        health.tell_kept(&link);
+        health.report_kept(&link);
         assert_eq!(words(&keeper), ["2"]);
         let feed = &health.events.feed;
         let read = feed.after(feed.start(), 10, Duration::ZERO).events;

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::status::Board;
 
 /// See the module.
 pub struct IntakeOfAll {
     boards: Vec<Arc<Board>>,
     /// For each loop; there may be more.
-    bells: Vec<Arc<Bell>>,
+    wakers: Vec<Arc<Waker>>,
     /// Whether it was opened last, or closed; `None` as long as it never was.
     wanted: Option<bool>,
     /// How long each loop is waited for, as long as one has not followed.
@@ -20,17 +20,17 @@ pub struct IntakeOfAll {
 }
 
 impl IntakeOfAll {
-    /// That of the loops with these boards, which these bells wake.
-    pub fn new(boards: Vec<Arc<Board>>, bells: Vec<Arc<Bell>>) -> Self {
-        Self { boards, bells, wanted: None, due: None, patience: PATIENCE }
+    /// That of the loops with these boards, which these wakers wake.
+    pub fn new(boards: Vec<Arc<Board>>, wakers: Vec<Arc<Waker>>) -> Self {
+        Self { boards, wakers, wanted: None, due: None, patience: PATIENCE }
     }
 
     /// Has the loops open or close the intake of every port.
     pub fn set(&mut self, is_open: bool) {
         (self.wanted, self.due) = (Some(is_open), Some(self.patience));
-        for (board, bell) in self.boards.iter().zip(&self.bells) {
+        for (board, waker) in self.boards.iter().zip(&self.wakers) {
             board.intake.want(is_open);
-            bell.ring();
+            waker.wake();
         }
     }
 
@@ -80,18 +80,18 @@ mod tests {
     use super::*;
     use weir_link::intake::Done;
 
-    /// What two loops do, one after the other: `open`, `close` and `?` are the first thread's, with
-    /// what it is told; `0` and `1` are loops that follow.
+    /// Runs two loops as a script says: `open`, `close` and `?` are steps of the first thread, with
+    /// the answer it gets; `0` and `1` are loops that follow.
     fn check(steps: &str, expected: &str) {
         let boards: Vec<_> = (0..2).map(|_| Arc::new(Board::new())).collect();
-        let bells = (0..2).map(|_| Arc::new(Bell::new().expect("there are descriptors")));
-        let mut intake = IntakeOfAll::new(boards.clone(), bells.collect());
+        let wakers = (0..2).map(|_| Arc::new(Waker::new().expect("there are descriptors")));
+        let mut intake = IntakeOfAll::new(boards.clone(), wakers.collect());
         intake.patience = Duration::ZERO;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for step in steps.split(' ') {
             match step {
                 "open" | "close" => intake.set(step == "open"),
-                "?" => told.push(match intake.followed() {
+                "?" => reported.push(match intake.followed() {
                     Some(true) => "opened",
                     Some(false) => "closed",
                     None if intake.interval().is_some() => "soon",
@@ -99,13 +99,13 @@ mod tests {
                 }),
                 number => {
                     let board = &boards[number.parse::<usize>().expect("a loop")];
-                    let wish = board.intake.wanted().expect("something is wanted");
-                    let (number, is_open) = (wish.number, wish.open);
+                    let request = board.intake.wanted().expect("something is wanted");
+                    let (number, is_open) = (request.number, request.open);
                     board.intake.report(Done { number, is_open, by_all: true });
                 }
             }
         }
-        assert_eq!(told.join(" "), expected, "{steps}");
+        assert_eq!(reported.join(" "), expected, "{steps}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_host::channel::Channel;
 use weir_host::claim::ClaimPart;
 use weir_host::error::SystemError;
-use weir_link::authority::Courier;
+use weir_link::authority::AuthorityClient;
 use weir_link::change::history::{History, Texts};
 use weir_link::events::{About, Event, Kind};
 
@@ -18,9 +18,9 @@ use weir_link::events::{About, Event, Kind};
 pub struct KeeperLink {
     channel: Channel,
     /// Whether the keeper still listens.
-    is_kept: bool,
+    has_keeper: bool,
     /// The process of the keeper; 0 while there is none.
-    kept_by: Arc<AtomicU32>,
+    keeper_pid: Arc<AtomicU32>,
     /// The name of the deployment.
     name: String,
     /// The loss of the keeper, until another one took over.
@@ -29,18 +29,18 @@ pub struct KeeperLink {
     claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
     /// Channels and a descriptor of this process, for the next keeper.
     spare: Vec<OwnedFd>,
-    estate: Estate,
+    handles: KeeperHandles,
 }
 
-/// What belongs to a keeper, and goes to the next one.
-pub struct Estate {
-    /// The control socket.
+/// The control socket and the authority of a keeper, which the next keeper takes over.
+pub struct KeeperHandles {
+    /// The listening control socket.
     pub listener: OwnedFd,
-    /// The way to the keeper's desk.
-    pub courier: Courier,
+    /// The client of the keeper's authority server.
+    pub authority: AuthorityClient,
 }
 
-/// What the forwarder is to do.
+/// An order of the keeper for another part of the forwarder.
 #[derive(Debug)]
 pub enum Order {
     /// Open the intake of every port, or close it.
@@ -56,39 +56,44 @@ pub enum Order {
     /// Ask for sessions of reservations by this channel.
     Questions(Channel),
     /// Tell clients what happened elsewhere.
-    Told(Box<Event>),
+    Reported(Box<Event>),
     /// Go on without a keeper.
     Lost(Event),
 }
 
 impl KeeperLink {
-    /// The link of the deployment `name` to a keeper, the process `kept_by`.
-    pub fn new(channel: Channel, name: String, kept_by: Arc<AtomicU32>, estate: Estate) -> Self {
+    /// The link of the deployment `name` to a keeper, the process `keeper_pid`.
+    pub fn new(
+        channel: Channel,
+        name: String,
+        keeper_pid: Arc<AtomicU32>,
+        handles: KeeperHandles,
+    ) -> Self {
         let (claim, spare) = (Vec::new(), Vec::new());
-        Self { channel, is_kept: true, kept_by, name, loss: None, claim, spare, estate }
+        Self { channel, has_keeper: true, keeper_pid, name, loss: None, claim, spare, handles }
     }
 
     /// Returns whether there is a keeper.
-    pub fn is_kept(&self) -> bool {
-        self.is_kept
+    pub fn has_keeper(&self) -> bool {
+        self.has_keeper
     }
 
     /// Returns what to watch, if there is a keeper.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.is_kept.then(|| self.channel.as_fd())
+        self.has_keeper.then(|| self.channel.as_fd())
     }
 
     /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
-    pub fn tell(&self, report: &Report) -> bool {
-        self.is_kept && self.channel.send(report, &[]).is_ok()
+    pub fn send(&self, report: &Report) -> bool {
+        self.has_keeper && self.channel.send(report, &[]).is_ok()
     }
 
     /// Takes what the keeper said, and returns the next thing that others are to do, at `at_ns` of
     /// CLOCK_REALTIME.
     pub fn handle(&mut self, at_ns: u64) -> Option<Order> {
-        while self.is_kept {
+        while self.has_keeper {
             let (command, descriptors) = match self.channel.receive(Duration::ZERO) {
-                Ok(heard) => heard?,
+                Ok(received) => received?,
                 // It is gone, and the next one is as good as any.
                 Err(error) if error.cause.kind() == ErrorKind::InvalidData => return None,
                 Err(_) => return Some(Order::Lost(self.lose(at_ns))),
@@ -111,7 +116,7 @@ impl KeeperLink {
                 return None;
             }
             Command::Spare { keeper } => {
-                self.kept_by.store(keeper, Ordering::Relaxed);
+                self.keeper_pid.store(keeper, Ordering::Relaxed);
                 self.spare = descriptors;
                 return None;
             }
@@ -123,7 +128,7 @@ impl KeeperLink {
             Command::Reservations => {
                 Order::Questions(descriptors.into_iter().next().map(Channel::from)?)
             }
-            Command::Told(event) => Order::Told(event),
+            Command::Reported(event) => Order::Reported(event),
             // They are for a process that does not forward yet.
             Command::Read(_) | Command::Open(_) => return None,
         })
@@ -131,8 +136,8 @@ impl KeeperLink {
 
     /// The keeper ended without a word: whatever happened to it, traffic goes on.
     fn lose(&mut self, at_ns: u64) -> Event {
-        self.is_kept = false;
-        self.kept_by.store(0, Ordering::Relaxed);
+        self.has_keeper = false;
+        self.keeper_pid.store(0, Ordering::Relaxed);
         let about = About { subject: &self.name, ..About::default() };
         let loss = Event::at(Kind::KeeperLost, at_ns, about);
         self.loss = Some(loss.clone());
@@ -145,24 +150,24 @@ impl KeeperLink {
     /// # Errors
     /// When there is a keeper, or there are no channels for another one.
     pub fn hand_over(&mut self, history: History) -> Result<(Vec<OwnedFd>, Option<Event>), String> {
-        if self.is_kept {
-            let keeper = self.kept_by.load(Ordering::Relaxed);
+        if self.has_keeper {
+            let keeper = self.keeper_pid.load(Ordering::Relaxed);
             return Err(format!("its keeper, process {keeper}, runs"));
         }
         let spare: Result<[OwnedFd; SPARE], _> = std::mem::take(&mut self.spare).try_into();
         let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
             return Err("it has no channels for another keeper; stop it and start anew".to_owned());
         };
-        self.estate.courier.reconnect(Channel::from(own_authority));
+        self.handles.authority.reconnect(Channel::from(own_authority));
         self.channel = Channel::from(own_commands);
-        self.is_kept = true;
+        self.has_keeper = true;
         for (part, copies) in &self.claim {
             let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
             self.give(&Report::Held(part.clone()), &copies);
         }
         self.give(&Report::History(Box::new(history)), &[]);
-        let kept = [process.as_fd(), self.estate.listener.as_fd()];
-        self.give(&Report::Kept(std::process::id()), &kept);
+        let kept = [process.as_fd(), self.handles.listener.as_fd()];
+        self.give(&Report::Takeover(std::process::id()), &kept);
         Ok((vec![authority, commands], self.loss.take()))
     }
 
@@ -183,13 +188,14 @@ pub(super) mod tests {
         let (own, keeper) = Channel::pair().expect("there are descriptors");
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
         let (listener, _other) = Channel::pair().expect("there are descriptors");
-        let estate = Estate { listener: listener.into(), courier: Courier::new(authority) };
-        let kept_by = Arc::new(AtomicU32::new(7));
-        (KeeperLink::new(own, "d".to_owned(), kept_by, estate), keeper)
+        let handles =
+            KeeperHandles { listener: listener.into(), authority: AuthorityClient::new(authority) };
+        let keeper_pid = Arc::new(AtomicU32::new(7));
+        (KeeperLink::new(own, "d".to_owned(), keeper_pid, handles), keeper)
     }
 
     /// Returns everything that the keeper was told.
-    pub fn heard(keeper: &Channel) -> Vec<Report> {
+    pub fn received(keeper: &Channel) -> Vec<Report> {
         let next = || keeper.receive::<Report>(Duration::ZERO).expect("it is a report");
         std::iter::from_fn(|| next().map(|(report, _)| report)).collect()
     }
@@ -219,7 +225,7 @@ pub(super) mod tests {
             (Command::Drain(drain), "Drain(3ms)"),
             (Command::Restarted(Err("x".to_owned())), "Restarted(Er"),
             (Command::Texts(Err("x".to_owned())), "Texts(Err(\"x"),
-            (Command::Told(Box::new(event)), "Told(Event {"),
+            (Command::Reported(Box::new(event)), "Reported(Event {"),
             (Command::Open(Box::default()), ""),
             (Command::Read(Box::default()), ""),
             (Command::Reservations, ""),
@@ -230,32 +236,32 @@ pub(super) mod tests {
             keeper.send(&command, &[]).expect("the link is there");
             let expected: Vec<_> = Some(expected).filter(|it| !it.is_empty()).into_iter().collect();
             assert_eq!(words(&mut link), expected, "{command:?}");
-            assert!(link.is_kept());
+            assert!(link.has_keeper());
         }
     }
 
     #[test]
-    fn a_keeper_that_ends_is_lost_once_and_what_it_said_is_heard_first() {
+    fn a_keeper_that_ends_is_lost_once_and_what_it_said_is_received_first() {
         let (mut link, keeper) = link();
         keeper.send(&Command::Mark, &[]).expect("the link is there");
         drop(keeper);
         assert_eq!(words(&mut link), ["Mark", "Lost(Event {"]);
-        assert!(!link.is_kept() && link.descriptor().is_none());
-        assert_eq!(link.kept_by.load(Ordering::Relaxed), 0);
-        assert!(words(&mut link).is_empty() && !link.tell(&Report::Beat));
+        assert!(!link.has_keeper() && link.descriptor().is_none());
+        assert_eq!(link.keeper_pid.load(Ordering::Relaxed), 0);
+        assert!(words(&mut link).is_empty() && !link.send(&Report::Beat));
     }
 
     #[test]
     fn a_message_of_another_form_is_no_loss() {
         let (mut link, keeper) = link();
         assert!(keeper.send_raw(b"\0{\"what\":1}"));
-        assert!(words(&mut link).is_empty() && link.is_kept());
+        assert!(words(&mut link).is_empty() && link.has_keeper());
         keeper.send(&Command::Mark, &[]).expect("the link is there");
         assert_eq!(words(&mut link), ["Mark"]);
     }
 
     #[test]
-    fn only_a_link_that_lost_its_keeper_takes_another_and_tells_it_all() {
+    fn only_a_link_that_lost_its_keeper_takes_another_and_reports_it_all() {
         let (mut link, keeper) = link();
         spare(&keeper);
         assert!(words(&mut link).is_empty());
@@ -267,9 +273,12 @@ pub(super) mod tests {
         assert_eq!(loss.map(|loss| (loss.kind, loss.at_ns)), Some((Kind::KeeperLost, 5)));
         let [_authority, commands]: [OwnedFd; 2] = ends.try_into().expect("two ends");
         let next = Channel::from(commands);
-        let told: Vec<_> = heard(&next).iter().map(|report| format!("{report:?}")).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("History(") && told[1].starts_with("Kept("), "{told:?}");
+        let reported: Vec<_> = received(&next).iter().map(|report| format!("{report:?}")).collect();
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(
+            reported[0].starts_with("History(") && reported[1].starts_with("Takeover("),
+            "{reported:?}"
+        );
         // The next one is heard, and when it ends there are no channels for a third.
         next.send(&Command::Mark, &[]).expect("the link is there");
         assert_eq!(words(&mut link), ["Mark"]);

@@ -3,10 +3,10 @@
 
 use super::health::Health;
 use super::keeper::KeeperLink;
-use crate::forward::door::{Door, Wish};
+use crate::forward::control_listener::{ControlListener, ForwarderRequest};
 use crate::forward::policies::Policies;
 use crate::forward::questions::Questions;
-use crate::forward::tell::tell;
+use crate::forward::report::report;
 use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,10 +19,9 @@ use weir_link::events::{Kind, Reporter};
 
 /// See the module.
 pub struct Requests {
-    /// The control socket.
-    door: Door,
-    /// What clients of it ask for.
-    wishes: Receiver<Wish>,
+    listener: ControlListener,
+    /// Requests of the socket's clients, from their threads.
+    incoming: Receiver<ForwarderRequest>,
     policies: Arc<Policies>,
     questions: Arc<Questions>,
     /// Those who wait for what the deployment contains.
@@ -35,46 +34,51 @@ pub struct Requests {
 impl Requests {
     /// Requests that come by a control socket, which is closed as yet.
     pub fn new(
-        door: Door,
-        wishes: Receiver<Wish>,
+        listener: ControlListener,
+        incoming: Receiver<ForwarderRequest>,
         (policies, questions): (Arc<Policies>, Arc<Questions>),
         reporter: Reporter,
     ) -> Self {
         let (readers, restarter) = (Vec::new(), None);
-        Self { door, wishes, policies, questions, readers, restarter, reporter }
+        Self { listener, incoming, policies, questions, readers, restarter, reporter }
     }
 
     /// Does what clients ask for, and what is due with changes on trial.
     pub fn handle(&mut self, now: Instant, keeper: &mut KeeperLink, health: &mut Health) {
-        while let Ok(wish) = self.wishes.try_recv() {
-            self.grant(wish, keeper, health);
+        while let Ok(request) = self.incoming.try_recv() {
+            self.carry_out(request, keeper, health);
         }
-        self.policies.look(now);
+        self.policies.check_trial(now);
     }
 
-    fn grant(&mut self, wish: Wish, keeper: &mut KeeperLink, health: &mut Health) {
-        match wish {
-            Wish::Restart(reply) => {
+    fn carry_out(
+        &mut self,
+        request: ForwarderRequest,
+        keeper: &mut KeeperLink,
+        health: &mut Health,
+    ) {
+        match request {
+            ForwarderRequest::Restart(reply) => {
                 if let Err(why) = self.restart(&reply, keeper) {
                     // The client may have gone; so below.
                     let _gone = reply.send(Err(why.to_owned()));
                 }
             }
-            Wish::ReadAnew(reply) if !keeper.is_kept() => {
+            ForwarderRequest::ReadAnew(reply) if !keeper.has_keeper() => {
                 let why = "its keeper is gone, which reads its files; name the deployment";
                 let _gone = reply.send(Err(why.to_owned()));
             }
-            Wish::ReadAnew(reply) => {
+            ForwarderRequest::ReadAnew(reply) => {
                 self.readers.push(reply);
-                keeper.tell(&Report::ReadAnew);
+                keeper.send(&Report::ReadAnew);
             }
-            Wish::Tell(report, told) => {
-                keeper.tell(&report);
+            ForwarderRequest::Report(report, reported) => {
+                keeper.send(&report);
                 // Nobody may wait.
-                let _unheard = told.send(());
+                let _unheard = reported.send(());
             }
-            Wish::Alarms(alarms) => health.watch(*alarms),
-            Wish::HandOver(reply) => {
+            ForwarderRequest::Alarms(alarms) => health.watch(*alarms),
+            ForwarderRequest::HandOver(reply) => {
                 // A client that is gone by now closes the channels, which is a keeper's end.
                 let _gone = reply.send(self.hand_over(keeper, health));
             }
@@ -86,7 +90,7 @@ impl Requests {
         reply: &Sender<Result<String, String>>,
         keeper: &KeeperLink,
     ) -> Result<(), &'static str> {
-        if !keeper.is_kept() {
+        if !keeper.has_keeper() {
             return Err("its keeper is gone; `weir up` with its deployment takes the link over");
         }
         if self.restarter.is_some() {
@@ -94,7 +98,7 @@ impl Requests {
         }
         self.restarter = Some(reply.clone());
         self.policies.set_leaving(true);
-        keeper.tell(&Report::Restart);
+        keeper.send(&Report::Restart);
         Ok(())
     }
 
@@ -116,7 +120,7 @@ impl Requests {
         self.policies.set_leaving(outcome.is_ok());
         if outcome.is_ok() {
             // Before the client knows, who may ask again at once.
-            self.door.finish();
+            self.listener.finish();
         }
         if let Some(reply) = self.restarter.take() {
             let _gone = reply.send(outcome);
@@ -135,7 +139,7 @@ impl Requests {
         let work = move || policies.reload(read);
         if let Err(error) = std::thread::Builder::new().name("change".to_owned()).spawn(work) {
             let name = self.policies.name();
-            tell(&self.reporter, Kind::ReloadRefused, &name, &error.to_string());
+            report(&self.reporter, Kind::ReloadRefused, &name, &error.to_string());
         }
     }
 
@@ -159,19 +163,19 @@ impl Requests {
     ///
     /// # Errors
     /// When the system has no descriptor or no thread left.
-    pub fn open_door(&mut self) -> Result<(), SystemError> {
-        self.door.open()
+    pub fn open_listener(&mut self) -> Result<(), SystemError> {
+        self.listener.open()
     }
 
     /// Serves no more clients.
-    pub fn close_door(&mut self) {
-        self.door = Door::Gone;
+    pub fn close_listener(&mut self) {
+        self.listener = ControlListener::Gone;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::keeper::tests::{heard, link, spare};
+    use super::super::keeper::tests::{link, received, spare};
     use super::*;
     use crate::forward::attend::health;
     use crate::forward::policies;
@@ -185,21 +189,21 @@ mod tests {
         requests: Requests,
         keeper: KeeperLink,
         health: Health,
-        wishes: Sender<Wish>,
+        sender: Sender<ForwarderRequest>,
         /// The keeper's end.
         other: Option<Channel>,
     }
 
     impl World {
         fn new() -> Self {
-            let (wishes, arriving) = mpsc::channel();
+            let (sender, incoming) = mpsc::channel();
             let (reporter, log) = events::log();
-            let policies = policies::tests::policies(wishes.clone(), reporter.clone());
+            let policies = policies::tests::policies(sender.clone(), reporter.clone());
             let parts = (policies, Arc::default());
-            let requests = Requests::new(Door::Gone, arriving, parts, reporter.clone());
+            let requests = Requests::new(ControlListener::Gone, incoming, parts, reporter.clone());
             let (keeper, other) = link();
             let health = health::tests::health(reporter, log);
-            Self { requests, keeper, health, wishes, other: Some(other) }
+            Self { requests, keeper, health, sender, other: Some(other) }
         }
 
         fn turn(&mut self) {
@@ -215,10 +219,10 @@ mod tests {
         /// Asks for something; returns where the outcome comes.
         fn ask<T>(
             &mut self,
-            wish: fn(Sender<Result<T, String>>) -> Wish,
+            request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
         ) -> Receiver<Result<T, String>> {
             let (reply, outcome) = mpsc::channel();
-            self.wishes.send(wish(reply)).expect("it is heard");
+            self.sender.send(request(reply)).expect("it is heard");
             self.turn();
             outcome
         }
@@ -239,8 +243,8 @@ mod tests {
             }
         }
 
-        fn told(&self) -> Vec<String> {
-            let reports = self.other.as_ref().map(heard).unwrap_or_default();
+        fn reported(&self) -> Vec<String> {
+            let reports = self.other.as_ref().map(received).unwrap_or_default();
             reports.iter().map(|report| format!("{report:?}")).collect()
         }
     }
@@ -253,13 +257,13 @@ mod tests {
     #[test]
     fn one_restart_is_asked_for_at_a_time() {
         let mut world = World::new();
-        let first = world.ask(Wish::Restart);
-        assert_eq!(world.told(), ["Restart"]);
-        assert!(refusal(&world.ask(Wish::Restart)).contains("on its way"));
+        let first = world.ask(ForwarderRequest::Restart);
+        assert_eq!(world.reported(), ["Restart"]);
+        assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("on its way"));
         assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
         world.requests.restarted(Err("the file is wrong".to_owned()));
         assert_eq!(refusal(&first), "the file is wrong");
-        let second = world.ask(Wish::Restart);
+        let second = world.ask(ForwarderRequest::Restart);
         world.requests.restarted(Ok("process 7".to_owned()));
         assert_eq!(second.try_recv(), Ok(Ok("process 7".to_owned())));
     }
@@ -267,8 +271,9 @@ mod tests {
     #[test]
     fn every_client_that_asked_gets_what_the_deployment_contains() {
         let mut world = World::new();
-        let readers = [world.ask(Wish::ReadAnew), world.ask(Wish::ReadAnew)];
-        assert_eq!(world.told(), ["ReadAnew", "ReadAnew"]);
+        let readers =
+            [world.ask(ForwarderRequest::ReadAnew), world.ask(ForwarderRequest::ReadAnew)];
+        assert_eq!(world.reported(), ["ReadAnew", "ReadAnew"]);
         world.requests.take_texts(Ok(Texts::default()));
         for reader in readers {
             assert_eq!(reader.try_recv(), Ok(Ok(Texts::default())));
@@ -276,15 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_keeper_that_ends_is_told() {
+    fn a_client_that_waits_for_a_keeper_that_ends_gets_an_answer() {
         let mut world = World::new();
-        let (restart, reader) = (world.ask(Wish::Restart), world.ask(Wish::ReadAnew));
+        let (restart, reader) =
+            (world.ask(ForwarderRequest::Restart), world.ask(ForwarderRequest::ReadAnew));
         world.lose_keeper();
         assert!(refusal(&restart).contains("its keeper ended before"));
         assert_eq!(reader.try_recv(), Err(TryRecvError::Disconnected));
-        assert!(refusal(&world.ask(Wish::Restart)).contains("takes the link over"));
-        assert!(refusal(&world.ask(Wish::ReadAnew)).contains("name the deployment"));
-        assert!(refusal(&world.ask(Wish::HandOver)).contains("no channels"));
+        assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("takes the link over"));
+        assert!(refusal(&world.ask(ForwarderRequest::ReadAnew)).contains("name the deployment"));
+        assert!(refusal(&world.ask(ForwarderRequest::HandOver)).contains("no channels"));
     }
 
     #[test]
@@ -292,7 +298,7 @@ mod tests {
         let mut world = World::new();
         let changes = |world: &World| world.refuses_change().contains("has places");
         assert!(changes(&world), "{}", world.refuses_change());
-        let _outcome = world.ask(Wish::Restart);
+        let _outcome = world.ask(ForwarderRequest::Restart);
         assert!(world.refuses_change().contains("the link restarts"));
         world.requests.restarted(Err("the file is wrong".to_owned()));
         assert!(changes(&world));
@@ -300,7 +306,7 @@ mod tests {
         assert!(world.keeper.handle(1).is_none());
         world.lose_keeper();
         assert!(changes(&world));
-        let next = world.ask(Wish::HandOver).recv().expect("there is an outcome");
+        let next = world.ask(ForwarderRequest::HandOver).recv().expect("there is an outcome");
         let next = next.expect("it has channels");
         assert!(world.refuses_change().contains("the link restarts"));
         drop(next);
@@ -310,14 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_is_told_before_the_client_goes_on() {
+    fn the_keeper_gets_a_report_before_the_client_goes_on() {
         let mut world = World::new();
-        let (told, done) = mpsc::channel();
-        world.wishes.send(Wish::Tell(Box::new(Report::Confirmed), told)).expect("it is heard");
+        let (reported, done) = mpsc::channel();
+        world
+            .sender
+            .send(ForwarderRequest::Report(Box::new(Report::Confirmed), reported))
+            .expect("it is heard");
         assert_eq!(done.try_recv(), Err(TryRecvError::Empty));
         world.turn();
         assert_eq!(done.try_recv(), Ok(()));
-        assert_eq!(world.told(), ["Confirmed"]);
-        assert!(refusal(&world.ask(Wish::HandOver)).contains("its keeper, process 7, runs"));
+        assert_eq!(world.reported(), ["Confirmed"]);
+        assert!(
+            refusal(&world.ask(ForwarderRequest::HandOver)).contains("its keeper, process 7, runs")
+        );
     }
 }

@@ -11,12 +11,12 @@ use std::time::Instant;
 use weir_control::protocol::{Answer, Changed, Request, Tables};
 use weir_host::wait::realtime_ns;
 use weir_link::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
-use weir_link::change::join::{Joins, tell_identities};
+use weir_link::change::join::{Joins, set_identities};
 use weir_link::status::{Rows, Status};
 use weir_policy::policy::{Seating, Wish};
 use weir_trace::record;
 
-/// What a request of classes comes to.
+/// A sound request for classes to join and leave, in the directions of one policy.
 struct Wanted<'r> {
     seatings: Vec<Seating>,
     /// The directions with the policy, and its path.
@@ -27,7 +27,7 @@ struct Wanted<'r> {
 }
 
 impl Policies {
-    /// Meets [`Request::Class`].
+    /// Lets classes join and leave, as [`Request::Class`] says.
     pub(super) fn join(
         &self,
         request: &Request,
@@ -72,9 +72,9 @@ impl Policies {
         mut changed: Changed,
         dry_run: bool,
     ) -> Result<Changed, String> {
-        let State { deployment, offices, rehearsals, .. } = &mut *state;
+        let State { deployment, handles, rehearsals, .. } = &mut *state;
         let (seatings, ways) = (wanted.seatings.as_slice(), wanted.ways.as_slice());
-        let joins = Joins::prepare(deployment, (seatings, ways), rehearsals, offices);
+        let joins = Joins::prepare(deployment, (seatings, ways), rehearsals, handles);
         let mut joins = joins.map_err(|why| {
             format!("{why}; write it to the file of the policy and use `weir reload`")
         })?;
@@ -86,8 +86,8 @@ impl Policies {
         let joined = wanted.joined();
         joins.note(&wanted.note(&joined));
         let held = self.recorder.hold();
-        let wake = || self.bells.iter().for_each(|bell| bell.ring());
-        let made = joins.put_in_force((offices, rehearsals), wake, LOOP_PATIENCE);
+        let wake = || self.wakers.iter().for_each(|waker| waker.wake());
+        let made = joins.put_in_force((handles, rehearsals), wake, LOOP_PATIENCE);
         state.follow(wanted, &joined);
         held.follow_joined(&joined);
         let entry = Entry {
@@ -102,9 +102,9 @@ impl Policies {
         changed.number = Some(number);
         if let Some(begun) = state.history.last().filter(|_| number == next) {
             // Once for all requests of the entry.
-            self.tell_change(&state.deployment.name, begun);
+            self.report_change(&state.deployment.name, begun);
         }
-        self.tell_keeper(Report::Joined(Box::new(joined), Box::new(entry)));
+        self.report_to_keeper(Report::Joined(Box::new(joined), Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it does it when it goes on".to_owned())
     }
@@ -157,7 +157,7 @@ impl State {
                 }
             }
         }
-        tell_identities(&self.deployment, &wanted.ways, &self.offices);
+        set_identities(&self.deployment, &wanted.ways, &self.handles);
         self.texts.follow(joined);
     }
 }

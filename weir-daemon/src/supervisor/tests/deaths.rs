@@ -68,7 +68,7 @@ fn no_forwarder_is_started_any_more() {
         "never",
         "
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; forwarder-absent the deployment says `restart = \"never\"`; service absent
-        look
+        poll
         tick
         ",
     );
@@ -94,9 +94,9 @@ fn no_forwarder_is_started_any_more() {
         &format!(
             "{five}
         exit 6: signal 9 => fallback open; give up trial; look for ports; forwarder-absent 5 were started within 60 s; service absent
-        look
+        poll
         after 60s
-        look
+        poll
         "
         ),
     );
@@ -121,17 +121,17 @@ fn a_forwarder_is_started_once_its_interfaces_are_there() {
         answer missing: wan lan
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; ports-awaited wan, lan
         tick
-        look => look for ports
+        poll => look for ports
         answer missing: lan
-        look => look for ports
+        poll => look for ports
         answer missing:
         tick
-        look => look for ports; start 2; ports 2
-        look
+        poll => look for ports; start 2; ports 2
+        poll
         answer missing: wan
         exit 2: signal 9 => fallback open; give up trial; look for ports; ports-awaited wan
         answer missing:
-        look => look for ports; start 3; ports 3
+        poll => look for ports; start 3; ports 3
         exit 3: signal 9 => fallback open; give up trial; look for ports; start 4; ports 4
         exit 4: signal 9 => fallback open; give up trial; look for ports; start 5; ports 5
         exit 5: signal 9 => fallback open; give up trial; look for ports; start 6; ports 6
@@ -150,7 +150,7 @@ fn a_forwarder_is_started_once_its_interfaces_are_there() {
         answer missing: wan
         exit 6: signal 9 => give up trial; look for ports; ports-awaited wan
         answer missing:
-        look => look for ports; forwarder-absent 5 were started within 60 s; end: the forwarder ended: interfaces were missing; none is started again: 5 were started within 60 s
+        poll => look for ports; forwarder-absent 5 were started within 60 s; end: the forwarder ended: interfaces were missing; none is started again: 5 were started within 60 s
         ",
     );
 }

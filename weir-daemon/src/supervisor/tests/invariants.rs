@@ -1,4 +1,4 @@
-//! What the supervisor asserts of itself, and of the shell.
+//! The assertions of the supervisor about itself, and about the shell.
 
 use super::world::World;
 use crate::supervisor::interface::{Event, Pid};
@@ -79,7 +79,7 @@ fn a_start_is_answered_first() {
     let mut world = World::running("");
     world.link.state = State::AwaitingEnd(Pid(1));
     world.link.handle(world.now, Event::Exited(Pid(1), "signal 9".to_owned()));
-    world.link.handle(world.now, Event::Look);
+    world.link.handle(world.now, Event::Poll);
 }
 
 #[test]

@@ -50,7 +50,6 @@ impl Walk {
         self.random.bits() % limit
     }
 
-    /// Lets something happen.
     fn step(&mut self) {
         let count = self.processes.len() as u64;
         let chosen = if count == 0 { 0 } else { self.below(count) as usize };
@@ -59,7 +58,7 @@ impl Walk {
             (0..12, Some(pid)) => self.act(pid),
             (12, Some(pid)) => self.exit(pid),
             (13, Some(pid)) => self.said(pid, Said::Restart),
-            (14, _) => self.handle(Event::Look),
+            (14, _) => self.handle(Event::Poll),
             (15, _) => self.handle(Event::Signal(Asked::HangUp)),
             (16, _) => self.world.now += Duration::from_millis(700),
             _ => {
@@ -123,12 +122,12 @@ impl Walk {
         while let Some(action) = self.world.link.next_action() {
             match action {
                 Action::Ask(question) => self.answer(question),
-                Action::Tell(pid, Order::Intake(is_open)) => {
+                Action::Send(pid, Order::Intake(is_open)) => {
                     let process = self.processes.entry(pid.0).or_default();
                     process.due = Some(is_open);
                     process.takes = true;
                 }
-                Action::Tell(pid, Order::Drain(_)) | Action::Kill(pid) | Action::Abort(pid) => {
+                Action::Send(pid, Order::Drain(_)) | Action::Kill(pid) | Action::Abort(pid) => {
                     let process = self.processes.entry(pid.0).or_default();
                     (process.takes, process.ends) = (false, true);
                 }

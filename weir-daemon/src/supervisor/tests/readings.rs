@@ -145,7 +145,7 @@ fn what_was_read_is_in_force_from_the_opening_of_ports_on() {
         after 59s
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        signal 15 => stop page; stop rsvp; service stopping; 1 drains 2s; 2 drains 9s
+        signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s; 2 drains 9s
         ",
     );
     check_running(
@@ -281,7 +281,7 @@ fn a_link_stops_while_a_forwarder_reads() {
         Policies::Slow,
         "
         begun => start 1
-        signal 15 => stop page; stop rsvp; service stopping; kill 1
+        signal 15 => stop gateway; stop rsvp; service stopping; kill 1
         read 1
         findings 1: error[E1]: no rate
         exit 1: signal 9
@@ -294,7 +294,7 @@ fn a_link_stops_while_a_forwarder_reads() {
         "
         answer policies: slow
         restart 1 => read; start installed 2
-        signal 15 => stop page; stop rsvp; service stopping; 1 drains 2s; kill 2
+        signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s; kill 2
         read 2
         exit 2: signal 9
         exit 1: exit status: 0
@@ -308,7 +308,7 @@ fn a_link_stops_while_a_forwarder_reads() {
         answer policies: slow
         restart 1 => read; start installed 2
         findings 2: error[E1]: no rate
-        signal 15 => stop page; stop rsvp; service stopping; 1 drains 2s; kill 2
+        signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s; kill 2
         exit 2: exit status: 1
         exit 1: exit status: 0
         tick => print last; end: stopped

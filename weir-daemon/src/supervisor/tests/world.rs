@@ -12,11 +12,11 @@ use weir_host::signals::Asked;
 use weir_link::events::Kind;
 use weir_policy::deployment::{OnExit, Restart};
 
-/// What surrounds a supervisor.
+/// A supervisor, and a shell that answers as the script says.
 pub struct World {
     pub link: Supervisor,
     pub now: Instant,
-    /// What the next reading of the files gives.
+    /// The outcome of the next reading of the files.
     files: Result<Settings, String>,
     /// How forwarders that are started read their policies.
     policies: Policies,
@@ -31,10 +31,10 @@ pub struct World {
     companion_fault: Option<String>,
     fallback_fault: Option<String>,
     missing: Vec<String>,
-    page: Result<Followed, String>,
+    gateway: Result<Followed, String>,
     reservations: Result<Followed, String>,
-    /// What was wanted since it was taken last.
-    told: Vec<String>,
+    /// The actions since they were taken last.
+    performed: Vec<String>,
 }
 
 /// How a forwarder reads its policies.
@@ -73,7 +73,7 @@ pub fn settings(words: &str) -> Settings {
 /// behind `=>`, what the supervisor then wants.
 pub fn check(what: &str, words: &str, script: &str) {
     let world = World::begin(words, None);
-    assert_eq!(world.told, ["start 1", "ports 1"], "{what}");
+    assert_eq!(world.performed, ["start 1", "ports 1"], "{what}");
     play(what, world, script);
 }
 
@@ -101,7 +101,7 @@ fn play(what: &str, mut world: World, script: &str) {
     for line in &script {
         let (event, _) = line.split_once("=>").unwrap_or((line, ""));
         if event.trim() != "begun" {
-            world.told.clear();
+            world.performed.clear();
         }
         world.step(event.trim());
         let wanted = world.take();
@@ -135,9 +135,9 @@ impl World {
             companion_fault: None,
             fallback_fault: None,
             missing: Vec::new(),
-            page: Ok(Followed::Unwanted),
+            gateway: Ok(Followed::Unwanted),
             reservations: Ok(Followed::Unwanted),
-            told: Vec::new(),
+            performed: Vec::new(),
         }
     }
 
@@ -145,19 +145,19 @@ impl World {
         let mut world = Self::begin(words, None);
         world.step("ready 1");
         world.step("opened 1");
-        world.told.clear();
+        world.performed.clear();
         world
     }
 
     fn take(&mut self) -> String {
-        let mut wanted = std::mem::take(&mut self.told);
+        let mut wanted = std::mem::take(&mut self.performed);
         wanted.extend(self.link.outcome().map(|outcome| match outcome {
             Outcome::Stopped => "end: stopped".to_owned(),
             Outcome::Signal(signal) => format!("end: signal {signal}"),
             Outcome::Failed(why) => format!("end: {why}"),
         }));
         // Most of the time companions are of no interest.
-        wanted.join("; ").replace("follow page; follow rsvp", "follow both")
+        wanted.join("; ").replace("follow gateway; follow rsvp", "follow both")
     }
 
     /// Lets happen what a line says, or sets how the shell answers from now on.
@@ -178,7 +178,7 @@ impl World {
                 self.handle(Event::Tick { heard });
             }
             ["tick"] => self.handle(Event::Tick { heard: self.now }),
-            ["look"] => self.handle(Event::Look),
+            ["poll"] => self.handle(Event::Poll),
             ["hup"] => self.handle(Event::Signal(Asked::HangUp)),
             ["usr1"] => self.handle(Event::Signal(Asked::Mark)),
             ["signal", number] => {
@@ -186,7 +186,7 @@ impl World {
                 self.handle(Event::Signal(Asked::Stop(number)));
             }
             ["happened"] => self.handle(Event::Happened(Kind::ReservationAdmitted, text)),
-            ["exit", "page", pid] => self.exit_companion(Companion::Page, pid, text),
+            ["exit", "gateway", pid] => self.exit_companion(Companion::Gateway, pid, text),
             ["exit", "rsvp", pid] => self.exit_companion(Companion::Reservations, pid, text),
             ["exit", pid] => self.handle(Event::Exited(number(pid), text)),
             ["garbled", pid] => self.handle(Event::Garbled(number(pid), text)),
@@ -219,7 +219,7 @@ impl World {
             "files" => self.files = Ok(settings(&text)),
             "wrong" => self.files = Err(text.replace('|', "\n")),
             "missing" => self.missing = text.split_whitespace().map(str::to_owned).collect(),
-            "page" => self.page = followed(&text),
+            "gateway" => self.gateway = followed(&text),
             "rsvp" => self.reservations = followed(&text),
             _ => panic!("nothing is answered for {what}"),
         }
@@ -236,7 +236,7 @@ impl World {
                 let answer = self.answer(question);
                 self.link.handle(self.now, answer);
             } else {
-                self.told.push(text(action));
+                self.performed.push(text(action));
             }
         }
         for pid in std::mem::take(&mut self.readers) {
@@ -245,15 +245,15 @@ impl World {
     }
 
     pub fn answer(&mut self, question: Question) -> Event {
-        let (told, answer) = match question {
+        let (performed, answer) = match question {
             Question::StartForwarder(edition) => {
                 let pid = Pid(self.next);
-                let told = match edition {
+                let performed = match edition {
                     Edition::InForce => format!("start {pid}"),
                     Edition::Anew if self.files.is_err() => "read".to_owned(),
                     Edition::Anew => format!("read; start installed {pid}"),
                 };
-                (told, self.start(edition))
+                (performed, self.start(edition))
             }
             Question::OpenPorts(pid) => {
                 let settings = match self.link.forwarder(pid).edition {
@@ -271,7 +271,7 @@ impl World {
             }
             Question::Follow(companion) => {
                 let followed = match companion {
-                    Companion::Page => self.page.clone(),
+                    Companion::Gateway => self.gateway.clone(),
                     Companion::Reservations => self.reservations.clone(),
                 };
                 let answer = Event::Companion(companion, CompanionEvent::Followed(followed));
@@ -282,11 +282,11 @@ impl World {
             }
             Question::Fallback(is_open) => {
                 let set = self.fallback_fault.clone().map_or(Ok(()), Err);
-                let told = if is_open { "fallback open" } else { "fallback closed" };
-                (told.to_owned(), Event::FallbackSet(is_open, set))
+                let performed = if is_open { "fallback open" } else { "fallback closed" };
+                (performed.to_owned(), Event::FallbackSet(is_open, set))
             }
         };
-        self.told.push(told);
+        self.performed.push(performed);
         answer
     }
 
@@ -350,7 +350,7 @@ fn said_as(word: &str, text: String) -> Said {
 
 fn name(companion: Companion) -> &'static str {
     match companion {
-        Companion::Page => "page",
+        Companion::Gateway => "gateway",
         Companion::Reservations => "rsvp",
     }
 }
@@ -360,7 +360,7 @@ fn text(action: Action) -> String {
     match action {
         Action::Ask(question) => panic!("{question:?} is answered elsewhere"),
         Action::Stop(companion) => format!("stop {}", name(companion)),
-        Action::Tell(pid, order) => match order {
+        Action::Send(pid, order) => match order {
             Order::Intake(true) => format!("{pid} opens"),
             Order::Intake(false) => format!("{pid} closes"),
             Order::Drain(time) => format!("{pid} drains {time:?}"),
@@ -392,7 +392,7 @@ fn text(action: Action) -> String {
         Action::Warn(text) => format!("warning {text}"),
         Action::Note(text) => format!("note {text}"),
         Action::Announce(pid) => format!("announce {pid}"),
-        Action::AnnouncePage => "announce page".to_owned(),
+        Action::AnnounceGateway => "announce gateway".to_owned(),
         Action::PrintLast => "print last".to_owned(),
         Action::Service(Progress::Ready) => "service ready".to_owned(),
         Action::Service(Progress::Absent) => "service absent".to_owned(),

@@ -1,4 +1,4 @@
-//! Tests of a door with TLS, by a client of the same library.
+//! Tests of an endpoint with TLS, by a client of the same library.
 
 use super::*;
 use axum::routing::get;
@@ -15,7 +15,7 @@ use weir_testbed::PATIENCE;
 /// A certificate of `localhost` until the year 2126, and its key.
 const PEM: &str = include_str!("localhost.pem");
 
-/// A door with TLS, with so many places, and what it tells of refused clients.
+/// An endpoint with TLS, with so many places, and what it tells of refused clients.
 fn scene(clients_max: usize, patience: Patience) -> (Server, SocketAddr, mpsc::Receiver<Refusal>) {
     let listener = StdListener::bind("127.0.0.1:0").expect("it can be bound");
     let address = listener.local_addr().expect("it has one");
@@ -28,7 +28,7 @@ fn scene(clients_max: usize, patience: Patience) -> (Server, SocketAddr, mpsc::R
         hosts: Vec::new(),
     });
     let (refused, refusals) = mpsc::channel(8);
-    let door = Door {
+    let endpoint = Endpoint {
         listener: super::listener(listener.into()).expect("it is a socket"),
         web: Arc::new(web.expect("certificate and key are sound")),
         router: Router::new().route("/", get(|| async { "here" })),
@@ -36,7 +36,7 @@ fn scene(clients_max: usize, patience: Patience) -> (Server, SocketAddr, mpsc::R
         patience,
         refused: Some(refused),
     };
-    let server = Server::start(runtime().expect("descriptors"), vec![door]).expect("a thread");
+    let server = Server::start(runtime().expect("descriptors"), vec![endpoint]).expect("a thread");
     (server, address, refusals)
 }
 

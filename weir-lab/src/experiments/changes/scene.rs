@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_bench::rig;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::bridge::Bridge;
 use weir_link::change::join::{Joins, Rehearsal};
-use weir_link::change::{Office, Transaction};
+use weir_link::change::{ChangeHandle, Transaction};
 use weir_link::deploy;
 use weir_link::events::{self, Reporter};
 use weir_link::status::{Amount, Board, ClassStatus, LaneStatus, Status};
@@ -25,9 +25,9 @@ pub(super) struct Scene {
     pub testbed: Testbed,
     /// What is in force.
     pub deployment: Deployment,
-    offices: Vec<Office>,
+    handles: Vec<ChangeHandle>,
     rehearsals: Vec<Option<Rehearsal>>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     board: Arc<Board>,
     reporter: Reporter,
     stop: Arc<AtomicBool>,
@@ -78,30 +78,30 @@ impl Scene {
         let deployment = read(policy)?;
         let config = deploy::bridges(&deployment).map_err(text)?.remove(0);
         let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
-        let bell = Arc::new(Bell::new().map_err(text)?);
-        let (stopped, seen, woken) = (Arc::clone(&stop), Arc::clone(&board), Arc::clone(&bell));
+        let waker = Arc::new(Waker::new().map_err(text)?);
+        let (stopped, seen, woken) = (Arc::clone(&stop), Arc::clone(&board), Arc::clone(&waker));
         let mut bridge = testbed.weir.run(|| Bridge::open(config)).map_err(text)?.map_err(text)?;
         let (reporter, _unread) = events::log();
-        let offices = vec![bridge.take_changes()];
+        let handles = vec![bridge.take_changes()];
         let run = move || bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).map_err(text);
         let bridge = Some(std::thread::spawn(run));
         let rehearsals = Vec::new();
-        Ok(Self { testbed, deployment, offices, rehearsals, bell, board, reporter, stop, bridge })
+        Ok(Self { testbed, deployment, handles, rehearsals, waker, board, reporter, stop, bridge })
     }
 
     /// Puts other policies in force.
     pub fn change(&mut self, new: Deployment) -> Result<Took, String> {
         let start = Instant::now();
         let both = (&self.deployment, &new);
-        let transaction = Transaction::prepare(both, &[], &self.offices, &self.reporter);
+        let transaction = Transaction::prepare(both, &[], &self.handles, &self.reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         let prepare = start.elapsed();
         let asked = Instant::now();
-        let wake = || self.bell.ring();
-        let (_, _, made) = transaction.put_in_force(&mut self.offices, wake, PATIENCE);
+        let wake = || self.waker.wake();
+        let (_, _, made) = transaction.put_in_force(&mut self.handles, wake, PATIENCE);
         made.map_err(|_| "the loop hangs")?;
         let force = asked.elapsed();
-        self.offices.iter_mut().for_each(Office::tidy);
+        self.handles.iter_mut().for_each(ChangeHandle::tidy);
         self.deployment = new;
         Ok(Took { prepare, force })
     }
@@ -113,9 +113,9 @@ impl Scene {
         let why = || render::render(&outcome.findings, &outcome.sources, false);
         let seatings = outcome.plan.as_ref().ok_or_else(why)?;
         let both = (seatings.as_slice(), &[0][..]);
-        let joins = Joins::prepare(&self.deployment, both, &mut self.rehearsals, &self.offices)?;
-        let at = (&mut self.offices[..], &mut self.rehearsals[..]);
-        let made = joins.put_in_force(at, || self.bell.ring(), PATIENCE);
+        let joins = Joins::prepare(&self.deployment, both, &mut self.rehearsals, &self.handles)?;
+        let at = (&mut self.handles[..], &mut self.rehearsals[..]);
+        let made = joins.put_in_force(at, || self.waker.wake(), PATIENCE);
         made.map_err(|_| "the loop hangs")?;
         let policy = &mut self.deployment.directions[0].policy;
         seatings.iter().for_each(|seating| policy.follow(seating));
@@ -145,7 +145,7 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.waker.wake();
         if let Some(bridge) = self.bridge.take() {
             // What it returns was printed, or is of no use any more.
             drop(bridge.join());

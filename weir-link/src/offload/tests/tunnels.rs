@@ -216,7 +216,7 @@ fn segments_of_a_jumbogram_have_no_jumbo_option() {
 }
 
 #[test]
-fn a_super_packet_that_was_cut_short_still_tells_how_many_frames_it_was() {
+fn a_super_packet_that_was_cut_short_still_says_how_many_frames_it_was() {
     let udp = Packet { is_tcp: false, size: 1000, payload: 20_500, ..BASE };
     for packet in [BASE, udp, Packet { payload: 0, ..BASE }, Packet { payload: 512_000, ..BASE }] {
         let (frame, header) = packet.build();

@@ -8,7 +8,9 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::authority::{Ask, Authority, Granted, PacketParts, Reply, RingShape, cannot, misfit};
+use crate::authority::{
+    Authority, PacketParts, PortReply, PortRequest, Reply, RingShape, cannot, misfit,
+};
 use crate::port::PortConfig;
 use crate::ring;
 use crate::sorter::Sorting;
@@ -54,7 +56,7 @@ impl PacketAuthority {
         let mtu = self.interface.mtu().map_err(failed)?;
         let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu)?));
         let (tx, long, receivers) = self.make(make)?;
-        let look = self.interface.share().map_err(failed)?;
+        let query = self.interface.share().map_err(failed)?;
         let index = self.interface.index().map_err(failed)?;
         self.index = index;
         let mut is_sorting = false;
@@ -70,7 +72,7 @@ impl PacketAuthority {
         bind().map_err(|cause| self.failed(cause))?;
         let (sockets, rings): (Vec<_>, Vec<_>) = receivers.into_iter().unzip();
         let (long_socket, long) = long.unzip();
-        let descriptors = [look, tx].into_iter().chain(long_socket).chain(sockets).collect();
+        let descriptors = [query, tx].into_iter().chain(long_socket).chain(sockets).collect();
         Ok((PacketParts { index, rings, is_sorting, long }, descriptors))
     }
 
@@ -79,7 +81,7 @@ impl PacketAuthority {
         intake: bool,
         anew: bool,
         descriptors: &[OwnedFd],
-    ) -> Result<Granted> {
+    ) -> Result<PortReply> {
         let interface = &self.config.interface;
         let [tx, passed @ ..] = descriptors else { return Err(misfit(interface)) };
         let made = match anew {
@@ -97,7 +99,7 @@ impl PacketAuthority {
         bound.map_err(|cause| self.failed(cause))?;
         let (descriptors, rings) = made.into_iter().unzip();
         let parts = PacketParts { index, rings, is_sorting: false, long: None };
-        Ok(Granted { reply: Reply::Packet(parts), descriptors })
+        Ok(PortReply { reply: Reply::Packet(parts), descriptors })
     }
 
     fn bind(&self, tx: BorrowedFd<'_>, first: BorrowedFd<'_>, intake: bool) -> io::Result<()> {
@@ -155,25 +157,25 @@ impl PacketAuthority {
 }
 
 impl Authority for PacketAuthority {
-    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+    fn ask(&mut self, request: PortRequest, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
         if self.index != 0 {
             // The interface may have another name now. One that is gone is found by its name.
             let _found = self.interface.find(self.index, &self.config.interface);
         }
-        match ask {
-            Ask::Open { intake } => {
+        match request {
+            PortRequest::Open { intake } => {
                 let (parts, descriptors) = self.open(intake)?;
-                Ok(Granted { reply: Reply::Packet(parts), descriptors })
+                Ok(PortReply { reply: Reply::Packet(parts), descriptors })
             }
-            Ask::Bind { intake, anew } => self.bind_passed(intake, anew, &descriptors),
+            PortRequest::Bind { intake, anew } => self.bind_passed(intake, anew, &descriptors),
             // A group of none would be granted for nothing.
-            Ask::Sort { intake } if !descriptors.is_empty() => {
+            PortRequest::Sort { intake } if !descriptors.is_empty() => {
                 let all: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
                 self.sort(&all, intake).map_err(|cause| self.failed(cause))?;
-                Ok(Granted::done())
+                Ok(PortReply::done())
             }
-            Ask::SetUp(up) => self.interface.set_up(up).map(|()| Granted::done()),
-            ask => Err(cannot(&ask, &self.config.interface)),
+            PortRequest::SetUp(up) => self.interface.set_up(up).map(|()| PortReply::done()),
+            request => Err(cannot(&request, &self.config.interface)),
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::program;
 use super::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config};
-use crate::authority::{Area, Ask, Authority, Granted, Reply, XdpParts, cannot, misfit};
+use crate::authority::{Area, Authority, PortReply, PortRequest, Reply, XdpParts, cannot, misfit};
 use crate::pool::Memory;
 use crate::port::{PortConfig, RINGS_MAX};
 use crate::sorter::Sorting;
@@ -22,7 +22,6 @@ use weir_host::error::{Result, SystemError};
 use weir_host::interface::Interface;
 use weir_host::netns::NetNs;
 
-/// See the module.
 pub(super) struct XdpAuthority {
     config: PortConfig,
     /// Where the program may be attached, best first.
@@ -30,7 +29,7 @@ pub(super) struct XdpAuthority {
     interface: Interface,
     index: u32,
     namespace: NetNs,
-    /// What the sockets were made for, and the program is to be.
+    /// Whether the sockets take frames in several chunks, and so the program has to.
     pieces: bool,
     map: Map,
     /// Made and not bound.
@@ -64,7 +63,7 @@ impl XdpAuthority {
 
     /// Tries what may fail, so that what cannot work is known before a pool exists. While the
     /// intake is closed another process may have its program attached.
-    fn open(&mut self, intake: bool) -> Result<Granted> {
+    fn open(&mut self, intake: bool) -> Result<PortReply> {
         let failed = |cause| SystemError::new("open an AF_XDP port", cause);
         self.pieces = needs_pieces(self.interface.mtu().map_err(failed)?);
         let attached = match intake {
@@ -72,7 +71,7 @@ impl XdpAuthority {
             false => self.load()?,
         };
         let descriptors = vec![self.interface.share().map_err(failed)?];
-        Ok(Granted { reply: self.parts(attached), descriptors })
+        Ok(PortReply { reply: self.parts(attached), descriptors })
     }
 
     fn parts(&self, attached: Attached) -> Reply {
@@ -86,7 +85,7 @@ impl XdpAuthority {
     }
 
     /// Makes the sockets, over the memory that was passed or that is in this process.
-    fn make(&mut self, area: &Area, passed: Vec<OwnedFd>) -> Result<Granted> {
+    fn make(&mut self, area: &Area, passed: Vec<OwnedFd>) -> Result<PortReply> {
         self.pieces = area.pieces;
         self.sockets.clear();
         // The sockets of before are closed by now, and the kernel took them out of their map.
@@ -104,11 +103,11 @@ impl XdpAuthority {
         self.sockets = self.namespace.within(make)?.map_err(|cause| self.failed(cause))?;
         let copies = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let descriptors = copies.map_err(|cause| self.failed(cause))?;
-        Ok(Granted { reply: Reply::Done, descriptors })
+        Ok(PortReply { reply: Reply::Done, descriptors })
     }
 
     /// Binds the sockets and enters them into the map; the port has them alone from then on.
-    fn bind(&mut self) -> Result<Granted> {
+    fn bind(&mut self) -> Result<PortReply> {
         if self.sockets.is_empty() {
             // They were made by another authority: that of a keeper that ended.
             return Err(misfit(self.interface.name()));
@@ -122,12 +121,12 @@ impl XdpAuthority {
         for (ring, socket) in self.sockets.drain(..).enumerate() {
             self.map.set_descriptor(ring, socket.as_fd())?;
         }
-        Ok(Granted::done())
+        Ok(PortReply::done())
     }
 
-    fn attach(&mut self) -> Result<Granted> {
+    fn attach(&mut self) -> Result<PortReply> {
         let (link, attached) = self.hook_up()?;
-        Ok(Granted { reply: self.parts(attached), descriptors: vec![link.into()] })
+        Ok(PortReply { reply: self.parts(attached), descriptors: vec![link.into()] })
     }
 
     /// Attaches the program that hands each frame to the socket of its ring.
@@ -194,16 +193,16 @@ impl XdpAuthority {
 }
 
 impl Authority for XdpAuthority {
-    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
+    fn ask(&mut self, request: PortRequest, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
         let found = self.interface.find(self.index, &self.config.interface);
         self.index = found.map_err(|cause| self.failed(cause))?;
-        match ask {
-            Ask::Open { intake } => self.open(intake),
-            Ask::Sockets(area) => self.make(&area, descriptors),
-            Ask::Bind { .. } => self.bind(),
-            Ask::Attach => self.attach(),
-            Ask::SetUp(up) => self.interface.set_up(up).map(|()| Granted::done()),
-            ask => Err(cannot(&ask, &self.config.interface)),
+        match request {
+            PortRequest::Open { intake } => self.open(intake),
+            PortRequest::Sockets(area) => self.make(&area, descriptors),
+            PortRequest::Bind { .. } => self.bind(),
+            PortRequest::Attach => self.attach(),
+            PortRequest::SetUp(up) => self.interface.set_up(up).map(|()| PortReply::done()),
+            request => Err(cannot(&request, &self.config.interface)),
         }
     }
 

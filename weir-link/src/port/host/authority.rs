@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::authority::{Ask, Authority, Granted, HostLink, PacketParts, Reply, cannot};
+use crate::authority::{Authority, HostLink, PacketParts, PortReply, PortRequest, Reply, cannot};
 use crate::port::PortConfig;
 use crate::port::afpacket::authority::PacketAuthority;
 use crate::sorter::Sorting;
@@ -16,7 +16,6 @@ use weir_host::interface::Interface;
 use weir_host::netlink::LinkState;
 use weir_host::tap::{INSIDE, Side, Tap};
 
-/// See the module.
 pub(super) struct HostAuthority {
     tap: Arc<Mutex<Tap>>,
     packet: PacketAuthority,
@@ -42,7 +41,7 @@ impl HostAuthority {
         Ok(Self { tap, packet, outer, config: config.clone() })
     }
 
-    fn open(&mut self, intake: bool) -> Result<Granted> {
+    fn open(&mut self, intake: bool) -> Result<PortReply> {
         let (parts, mut descriptors) = self.packet.open(intake)?;
         self.outer.watch(locked(&self.tap).state().index).map_err(|cause| self.failed(cause))?;
         let outer = self.outer.share();
@@ -67,14 +66,18 @@ impl HostAuthority {
         locked(&self.tap).follow()
     }
 
-    fn reply(&self, packet: Option<PacketParts>, mut descriptors: Vec<OwnedFd>) -> Result<Granted> {
+    fn reply(
+        &self,
+        packet: Option<PacketParts>,
+        mut descriptors: Vec<OwnedFd>,
+    ) -> Result<PortReply> {
         let tap = locked(&self.tap);
         for kept in tap.descriptors() {
             descriptors.push(kept.try_clone_to_owned().map_err(|cause| self.failed(cause))?);
         }
         let state = tap.state();
         let link = HostLink { index: state.index, mtu: state.mtu, moves: tap.moves() };
-        Ok(Granted { reply: Reply::Host { link, packet }, descriptors })
+        Ok(PortReply { reply: Reply::Host { link, packet }, descriptors })
     }
 
     fn failed(&self, cause: std::io::Error) -> SystemError {
@@ -84,21 +87,23 @@ impl HostAuthority {
 }
 
 impl Authority for HostAuthority {
-    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
-        match ask {
-            Ask::Open { intake } => self.open(intake),
-            Ask::Attach => {
+    fn ask(&mut self, request: PortRequest, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
+        match request {
+            PortRequest::Open { intake } => self.open(intake),
+            PortRequest::Attach => {
                 locked(&self.tap).attach()?;
                 self.reply(None, Vec::new())
             }
-            Ask::Follow => {
+            PortRequest::Follow => {
                 let followed = self.follow();
                 let gone = || std::io::Error::from_raw_os_error(libc::ENODEV);
                 followed.ok_or_else(|| self.failed(gone()))?;
                 self.reply(None, Vec::new())
             }
-            ask @ (Ask::Bind { .. } | Ask::Sort { .. }) => self.packet.ask(ask, descriptors),
-            ask => Err(cannot(&ask, &self.config.interface)),
+            request @ (PortRequest::Bind { .. } | PortRequest::Sort { .. }) => {
+                self.packet.ask(request, descriptors)
+            }
+            request => Err(cannot(&request, &self.config.interface)),
         }
     }
 

@@ -29,12 +29,12 @@ use crate::support::raw;
 
 pub type Outcome<T = ()> = Result<T, Failed>;
 
-/// What is between the hosts.
+/// The bridge between the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     Kernel,
     Weir,
-    /// What carries frames on while Weir is dead.
+    /// The fallback, while Weir is dead.
     Fallback,
 }
 
@@ -53,7 +53,7 @@ pub struct Lab {
     markers: u32,
 }
 
-/// What became of a run.
+/// The frames that arrived in a run.
 pub struct Heard {
     /// The frames that arrived at client and server, in order.
     pub frames: [Vec<Vec<u8>>; 2],

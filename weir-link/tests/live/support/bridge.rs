@@ -18,7 +18,7 @@ pub struct Bridge {
     thread: JoinHandle<Report>,
 }
 
-/// What the bridge saw when it last looked at its ports, the left and the right one.
+/// The states of the left and the right port, when the bridge last looked at them.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub counters: [PortCounters; 2],
@@ -27,7 +27,7 @@ pub struct Seen {
     pub slot_len: usize,
 }
 
-/// What the bridge observed, for the left and the right port.
+/// The observations of the bridge, for the left and the right port.
 #[derive(Debug)]
 pub struct Report {
     pub counters: [PortCounters; 2],
@@ -52,8 +52,8 @@ impl Bridge {
     pub fn with(opened: Opened, policy: WaitPolicy) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let (stopped, told) = (Arc::clone(&stop), Arc::clone(&seen));
-        let thread = thread::spawn(move || forward(opened, policy, (&stopped, &told)));
+        let (stopped, noted) = (Arc::clone(&stop), Arc::clone(&seen));
+        let thread = thread::spawn(move || forward(opened, policy, (&stopped, &noted)));
         Self { stop, seen, thread }
     }
 

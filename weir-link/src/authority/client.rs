@@ -7,15 +7,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Answer, Ask, Authority, Granted, Refusal, Reply, Request, Wish, misfit};
+use super::{
+    Answer, Authority, PortReply, PortRequest, Refusal, Reply, Request, RequestBody, misfit,
+};
 use crate::sorter::Sorting;
 use weir_host::channel::Channel;
 use weir_host::error::{Result, SystemError};
 
-/// Brings asks of one port to a [`Desk`](super::Desk), and waits for the answer. Ports of several
-/// threads share one channel; they ask in turn.
+/// Sends requests of one port to an [`AuthorityServer`](super::AuthorityServer), and waits for the
+/// answer. Ports of several threads share one channel; they ask in turn.
 #[derive(Clone, Debug)]
-pub struct Courier {
+pub struct AuthorityClient {
     line: Arc<Mutex<Line>>,
     /// The number of the port in its deployment.
     port: usize,
@@ -27,19 +29,19 @@ struct Line {
     asked: u64,
     /// How long an answer may take.
     patience: Duration,
-    /// After an ask without an answer the next ones fail at once until then, so that a desk that
-    /// does not answer delays frames once and not again and again.
+    /// After a request without an answer the next ones fail at once until then, so that a server
+    /// that does not answer delays frames once and not again and again.
     silent_until: Option<Instant>,
-    /// The ports of which this desk knows how they sort frames.
-    told: BTreeSet<usize>,
+    /// The ports of which this server knows how they sort frames.
+    reported: BTreeSet<usize>,
 }
 
-impl Courier {
-    /// A courier to the desk at the other end, for port 0. It waits long for answers, as no frames
+impl AuthorityClient {
+    /// A client to the server at the other end, for port 0. It waits long for answers, as no frames
     /// wait with it yet.
     pub fn new(channel: Channel) -> Self {
-        let (asked, silent_until, told) = (0, None, BTreeSet::new());
-        let line = Line { channel, asked, patience: PATIENCE_START, silent_until, told };
+        let (asked, silent_until, reported) = (0, None, BTreeSet::new());
+        let line = Line { channel, asked, patience: PATIENCE_START, silent_until, reported };
         Self { line: Arc::new(Mutex::new(line)), port: 0 }
     }
 
@@ -48,17 +50,17 @@ impl Courier {
         self.line().patience = PATIENCE;
     }
 
-    /// Returns the courier of another port over the same channel.
+    /// Returns the client of another port over the same channel.
     pub fn for_port(&self, port: usize) -> Self {
         Self { line: Arc::clone(&self.line), port }
     }
 
-    /// From now on asks go to the desk at the other end of this channel: the one before was of a
-    /// keeper that ended.
+    /// From now on requests go to the server at the other end of this channel: the one before was
+    /// of a keeper that ended.
     pub fn reconnect(&self, channel: Channel) {
         let mut line = self.line();
         (line.channel, line.silent_until) = (channel, None);
-        line.told.clear();
+        line.reported.clear();
     }
 
     /// Returns what a file contains that a policy names.
@@ -66,9 +68,9 @@ impl Courier {
     /// # Errors
     /// As the keeper says, which reads it.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let wish = Wish::Read(path.to_owned());
-        let granted = self.bring("", wish, Vec::new()).map_err(|error| error.cause)?;
-        match granted.reply {
+        let body = RequestBody::Read(path.to_owned());
+        let reply = self.call("", body, Vec::new()).map_err(|error| error.cause)?;
+        match reply.reply {
             Reply::File(contents) => Ok(contents.into_bytes()),
             _ => Err(misfit(&path.display().to_string()).cause),
         }
@@ -76,7 +78,7 @@ impl Courier {
 
     /// Returns the authority for a kind of port that sorts frames so; it asks nothing yet.
     pub(crate) fn authority(&self, kind: &str, sorting: Option<Sorting>) -> Box<dyn Authority> {
-        Box::new(Distant { courier: self.clone(), kind: kind.to_owned(), sorting })
+        Box::new(RemoteAuthority { client: self.clone(), kind: kind.to_owned(), sorting })
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -85,32 +87,31 @@ impl Courier {
 
     /// Returns whether a kind of port suits the interface; the error says why not.
     pub(crate) fn suits(&self, kind: &str) -> std::result::Result<(), String> {
-        let suits = self.bring(kind, Wish::Suits, Vec::new());
+        let suits = self.call(kind, RequestBody::Suits, Vec::new());
         suits.map(drop).map_err(|error| error.cause.to_string())
     }
 
-    fn bring(&self, kind: &str, wish: Wish, descriptors: Vec<OwnedFd>) -> Result<Granted> {
-        self.bring_by(&mut self.line(), kind, wish, descriptors)
+    fn call(&self, kind: &str, body: RequestBody, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
+        self.call_on(&mut self.line(), kind, body, descriptors)
     }
 
-    fn bring_by(
+    fn call_on(
         &self,
         line: &mut Line,
         kind: &str,
-        wish: Wish,
+        body: RequestBody,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<Granted> {
+    ) -> Result<PortReply> {
         let (port, kind) = (self.port, kind.to_owned());
         let number = line.asked + 1;
         line.asked = number;
-        let (reply, descriptors) =
-            line.bring(&Request { number, port, kind, wish }, descriptors)?;
-        Ok(Granted { reply, descriptors })
+        let (reply, descriptors) = line.call(&Request { number, port, kind, body }, descriptors)?;
+        Ok(PortReply { reply, descriptors })
     }
 }
 
 impl Line {
-    fn bring(
+    fn call(
         &mut self,
         request: &Request,
         descriptors: Vec<OwnedFd>,
@@ -122,11 +123,11 @@ impl Line {
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         self.channel.send(request, &borrowed)?;
         let mut parcel = Vec::new();
-        let patience = match &request.wish {
+        let patience = match &request.body {
             // The kernel allocates and pins the whole pool.
-            Wish::Ask(Ask::Sockets(_)) => PATIENCE_SOCKETS.max(self.patience),
+            RequestBody::Port(PortRequest::Sockets(_)) => PATIENCE_SOCKETS.max(self.patience),
             // A disk may have to spin up, and a network folder to be mounted.
-            Wish::Read(_) => PATIENCE_READ,
+            RequestBody::Read(_) => PATIENCE_READ,
             _ => self.patience,
         };
         loop {
@@ -135,7 +136,7 @@ impl Line {
                 self.silent_until = Some(Instant::now() + SILENCE);
                 return Err(silent(patience));
             };
-            // The answer to an ask that was given up comes late.
+            // The answer to a request that was given up comes late.
             if answer.number == request.number {
                 parcel.extend(descriptors);
                 if let Some(outcome) = answer.outcome {
@@ -146,30 +147,30 @@ impl Line {
     }
 }
 
-/// An authority at a desk.
-struct Distant {
-    courier: Courier,
+/// An authority behind a server.
+struct RemoteAuthority {
+    client: AuthorityClient,
     kind: String,
-    /// How the port sorts frames, of which each desk is told once.
+    /// How the port sorts frames, which each server gets once.
     sorting: Option<Sorting>,
 }
 
-impl Authority for Distant {
-    fn ask(&mut self, ask: Ask, descriptors: Vec<OwnedFd>) -> Result<Granted> {
-        let Self { courier, kind, sorting } = self;
-        let mut line = courier.line();
+impl Authority for RemoteAuthority {
+    fn ask(&mut self, request: PortRequest, descriptors: Vec<OwnedFd>) -> Result<PortReply> {
+        let Self { client, kind, sorting } = self;
+        let mut line = client.line();
         if let Some(sorting) = sorting
-            && !line.told.contains(&courier.port)
+            && !line.reported.contains(&client.port)
         {
-            let wish = Wish::Sort(Box::new(sorting.clone()));
-            courier.bring_by(&mut line, kind, wish, Vec::new())?;
-            line.told.insert(courier.port);
+            let body = RequestBody::Sort(Box::new(sorting.clone()));
+            client.call_on(&mut line, kind, body, Vec::new())?;
+            line.reported.insert(client.port);
         }
-        courier.bring_by(&mut line, kind, Wish::Ask(ask), descriptors)
+        client.call_on(&mut line, kind, RequestBody::Port(request), descriptors)
     }
 
     fn sort_by(&mut self, sorting: Sorting) {
-        self.courier.line().told.remove(&self.courier.port);
+        self.client.line().reported.remove(&self.client.port);
         self.sorting = Some(sorting);
     }
 }
@@ -188,5 +189,5 @@ const PATIENCE_READ: Duration = Duration::from_secs(30);
 const PATIENCE_START: Duration = Duration::from_secs(10);
 /// How long an answer may take while frames pass.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long no ask is brought after one without an answer.
+/// How long no request is sent after one without an answer.
 const SILENCE: Duration = Duration::from_secs(10);

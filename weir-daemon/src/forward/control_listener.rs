@@ -4,7 +4,7 @@
 use super::policies::Policies;
 use super::questions::Questions;
 use super::recording::Recorder;
-use super::tell::tell;
+use super::report::report;
 use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -15,38 +15,38 @@ use weir_control::protocol::{Answer, OWNER_REQUEST_MAX, Request};
 use weir_control::server::Server;
 use weir_control::service::{Act, Refused, Reply, Service, Tail};
 use weir_host::error::SystemError;
-use weir_host::watch::Bell;
+use weir_host::watch::Waker;
 use weir_link::alarm::Alarms;
 use weir_link::change::history::Texts;
 use weir_link::events::{Kind, Reporter};
 use weir_link::status::Board;
 
-/// What a client asks for, and where the outcome goes.
-pub enum Wish {
+/// A client's request to the first thread, and where the outcome goes.
+pub enum ForwarderRequest {
     /// To restart the link from its file.
     Restart(Sender<Result<String, String>>),
     /// To be its keeper from now on, with these descriptors.
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
-    /// What the file of the deployment contains now.
+    /// To read the file of the deployment again.
     ReadAnew(Sender<Result<Texts, String>>),
     /// That the keeper is told this, and whoever waits for it that this was done.
-    Tell(Box<Report>, Sender<()>),
+    Report(Box<Report>, Sender<()>),
     /// That these alarms are watched from now on.
     Alarms(Box<Alarms>),
 }
 
 /// The control socket. Clients wait in front of it until it is opened: another forwarder may serve
 /// the same socket as long as this one takes no frames.
-pub enum Door {
+pub enum ControlListener {
     /// With what will answer.
     Closed(UnixListener, Box<Service>),
     /// Clients are served.
     Open(Server),
-    /// For good.
+    /// Closed for good, because the link ends.
     Gone,
 }
 
-impl Door {
+impl ControlListener {
     /// Returns one that is closed as yet.
     ///
     /// # Errors
@@ -80,23 +80,27 @@ impl Door {
     }
 }
 
-/// Returns what the server of the control socket is given; `bell` wakes the thread that takes
-/// wishes.
+/// Returns what the server of the control socket is given; `waker` wakes the thread that takes
+/// requests.
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
     (policies, recorder, questions): (Arc<Policies>, Arc<Recorder>, Arc<Questions>),
-    (wishes, bell, reporter): (Sender<Wish>, Arc<Bell>, Reporter),
+    (requests, waker, reporter): (Sender<ForwarderRequest>, Arc<Waker>, Reporter),
 ) -> Service {
     let act: Act = Box::new(move |request, peer| match request {
-        Request::Restart {} => match ask(&wishes, &bell, Wish::Restart, RESTART_PATIENCE) {
-            Ok(_) => Answer::Done.into(),
-            Err(why) => Reply::error(why),
-        },
-        Request::HandOver {} => match ask(&wishes, &bell, Wish::HandOver, HAND_OVER_PATIENCE) {
-            Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
-            Err(why) => Reply::error(why),
-        },
+        Request::Restart {} => {
+            match ask(&requests, &waker, ForwarderRequest::Restart, RESTART_PATIENCE) {
+                Ok(_) => Answer::Done.into(),
+                Err(why) => Reply::error(why),
+            }
+        }
+        Request::HandOver {} => {
+            match ask(&requests, &waker, ForwarderRequest::HandOver, HAND_OVER_PATIENCE) {
+                Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
+                Err(why) => Reply::error(why),
+            }
+        }
         Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
         Request::Snapshot {} => follow(recorder.snapshot()),
         Request::Reservations { limit } => match questions.ask(*limit) {
@@ -115,7 +119,7 @@ pub fn prepare(
             None => "an unknown user".to_owned(),
         };
         let detail = format!("{}: {}", refused.cause.name(), refused.text);
-        tell(&reporter, Kind::ControlRefused, &client, &detail);
+        report(&reporter, Kind::ControlRefused, &client, &detail);
     };
     Service {
         act,
@@ -133,20 +137,20 @@ fn follow(tail: Result<Tail, String>) -> Reply {
     }
 }
 
-/// Has a wish granted by the first thread.
+/// Has the first thread carry out a request.
 ///
 /// # Errors
-/// When it is not granted, or not in time.
+/// When it is refused, or not met in time.
 pub fn ask<T>(
-    wishes: &Sender<Wish>,
-    bell: &Bell,
-    wish: fn(Sender<Result<T, String>>) -> Wish,
+    requests: &Sender<ForwarderRequest>,
+    waker: &Waker,
+    request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
     patience: Duration,
 ) -> Result<T, String> {
     let (reply, outcome) = mpsc::channel();
     let stopping = "the link is stopping";
-    wishes.send(wish(reply)).map_err(|_| stopping)?;
-    bell.ring();
+    requests.send(request(reply)).map_err(|_| stopping)?;
+    waker.wake();
     outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
 }
 

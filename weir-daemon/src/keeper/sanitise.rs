@@ -3,7 +3,7 @@
 use weir_host::printable::fit;
 
 /// Makes a text fit to print, and cuts it to [`TEXT_MAX`] characters.
-pub(super) fn tame_text(text: &mut String) {
+pub(super) fn sanitise_text(text: &mut String) {
     let cut = |text: &mut String| {
         if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
             text.truncate(end);

@@ -3,6 +3,6 @@
 use weir_link::events::{About, Kind, Reporter};
 
 /// Reports that this happened.
-pub(super) fn tell(reporter: &Reporter, kind: Kind, subject: &str, detail: &str) {
+pub(super) fn report(reporter: &Reporter, kind: Kind, subject: &str, detail: &str) {
     reporter.once(kind, About { subject, detail, ..About::default() });
 }

@@ -20,14 +20,13 @@ use weir_host::process::{self, Process};
 use weir_policy::deployment::Deployment;
 
 /// The gateway of a link, if its deployment has a page or an API.
-pub struct Page {
-    /// The control socket.
+pub struct Gateway {
     control: PathBuf,
     shown: Option<Shown>,
     running: Option<Running>,
 }
 
-/// What is served, and where.
+/// The plan of a gateway, with the sockets that it listens on.
 struct Shown {
     plan: GatewayPlan,
     /// Of the API, and of the page.
@@ -36,7 +35,6 @@ struct Shown {
     file: Option<TokenFile>,
 }
 
-/// The process.
 struct Running {
     process: Process,
     channel: Channel,
@@ -45,10 +43,10 @@ struct Running {
     failure: Option<String>,
 }
 
-/// The file of a token, which goes with the page.
+/// The file of a token, which goes with the gateway.
 struct TokenFile(PathBuf);
 
-impl Page {
+impl Gateway {
     /// The gateway that a deployment wants; it does not run yet.
     ///
     /// # Errors
@@ -60,16 +58,16 @@ impl Page {
         control: &Path,
     ) -> Result<Self, String> {
         let control = control.to_owned();
-        let mut page = Self { control, shown: None, running: None };
-        page.show(deployment, api)?;
-        Ok(page)
+        let mut gateway = Self { control, shown: None, running: None };
+        gateway.show(deployment, api)?;
+        Ok(gateway)
     }
 
     /// Has the gateway follow a deployment that was read anew; one that the deployment does not
     /// want is ended.
     ///
     /// # Errors
-    /// As [`Page::prepare`].
+    /// As [`Gateway::prepare`].
     pub fn follow(
         &mut self,
         deployment: &Deployment,
@@ -133,7 +131,7 @@ impl Page {
     }
 
     /// Prints where it is.
-    pub fn tell_address(&self, console: &dyn Console) {
+    pub fn report_address(&self, console: &dyn Console) {
         let Some(Shown { plan, listeners: [_, Some(listener)], .. }) = &self.shown else { return };
         let is_tls = plan.page.as_ref().is_some_and(|page| page.certificate.is_some());
         let scheme = if is_tls { "https" } else { "http" };
@@ -142,7 +140,7 @@ impl Page {
             let text = format!(
                 "a page shows the link at {scheme}://{address}/; `weir view {name}` tells its token"
             );
-            console.tell("note", &text);
+            console.report("note", &text);
         }
     }
 
@@ -199,7 +197,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
     }
@@ -214,7 +212,7 @@ impl Running {
             }
             match self.channel.receive::<FromGateway>(Duration::ZERO) {
                 Ok(None) => return,
-                Ok(Some((said, _none))) => self.act(said.tame(), control),
+                Ok(Some((said, _none))) => self.act(said.sanitise(), control),
                 Err(error) => {
                     self.is_silent = true;
                     if error.cause.kind() == io::ErrorKind::InvalidData {

@@ -1,4 +1,0 @@
-//! libFuzzer's entry to [`weir_fuzz::desk`].
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| weir_fuzz::desk(input));
