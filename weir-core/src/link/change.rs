@@ -240,7 +240,7 @@ impl<S: Discipline> Link<S> {
                 continue;
             }
             let leaf = kin.unwrap_or(handover.heir);
-            let moves = !S::PER_PACKET && handover.same_room && heir != Some(leaf);
+            let moves = !S::CALLS.per_packet && handover.same_room && heir != Some(leaf);
             let limit = handover.limits[leaf.index()];
             if moves && self.queues.take_queue(leaf, old, before, limit) {
                 let entry = self.queues.first(leaf);

@@ -9,7 +9,7 @@ use super::Link;
 use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};
 use crate::queue::QueueEntry;
-use crate::sched::{Discipline, Regulation, Scheduler, Why};
+use crate::sched::{Discipline, Explains, Regulation, Why};
 use crate::state::state;
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
@@ -206,7 +206,7 @@ impl<S: Discipline> Link<S> {
 
 /// Returns why the first packet of `leaf` has waited since `from`.
 #[inline]
-fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) -> Why {
+fn why(scheduler: &impl Explains, now: Instant, leaf: LeafId, from: Instant) -> Why {
     let why = scheduler.why(now, leaf, from);
     debug_assert!(
         why.agrees_from(from, scheduler.why(now, leaf, Instant::ZERO)),

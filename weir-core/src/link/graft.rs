@@ -385,7 +385,7 @@ impl<S: Discipline> Link<S> {
 
     /// Tells the scheduler that no packet waits in `leaf`, in which some do.
     fn leave(&mut self, now: Instant, leaf: LeafId) {
-        if S::PER_PACKET {
+        if S::CALLS.per_packet {
             for _ in 1..self.queues.backlog(leaf).packets {
                 self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
             }
@@ -397,7 +397,7 @@ impl<S: Discipline> Link<S> {
     fn rejoin(&mut self, now: Instant, leaf: LeafId) {
         let Some(head) = self.queues.head(leaf) else { return };
         self.scheduler.enqueued(now, leaf, head);
-        if S::PER_PACKET {
+        if S::CALLS.per_packet {
             let behind = self.queues.backlog(leaf).packets - 1;
             (0..behind).for_each(|_| self.scheduler.joined(now, leaf, head.length));
         }

@@ -111,7 +111,7 @@ impl<S: Discipline> Link<S> {
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
         }
-        if S::ASKS_EMPTY_LEAVES && self.found_nothing(now) {
+        if S::CALLS.asks_empty_leaves && self.found_nothing(now) {
             self.queues.found_nothing(leaf);
         }
         let was_empty = self.queues.push(leaf, &entry);

@@ -45,7 +45,7 @@ impl<S: Discipline> Link<S> {
         let is_later = instant > now || now == Instant::MAX;
         assert!(is_later, "a scheduler returns a later instant than now");
         // Only a scheduler with completions is also polled when a packet has left the wire.
-        let left = self.leaving.front().filter(|_| S::COMPLETIONS);
+        let left = self.leaving.front().filter(|_| S::CALLS.completions);
         left.map_or(instant, |row| instant.min(row.0))
     }
 
@@ -91,7 +91,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
         let finished = self.line.send(entry.wire);
-        if S::COMPLETIONS {
+        if S::CALLS.completions {
             self.leaving.push_back((finished, leaf, entry.charged()));
         }
         if let Some(explainer) = &mut self.explainer {

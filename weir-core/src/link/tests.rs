@@ -3,8 +3,8 @@
 use super::*;
 use crate::ids::Handle;
 use crate::parameter::Params;
+use crate::sched::{Calls, Changes, Explains, Head, Scheduler, Selection, Tree};
 use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
-use crate::sched::{Head, Scheduler, Selection, Tree};
 use crate::state::state;
 use crate::units::Rate;
 use alloc::string::ToString;
@@ -143,7 +143,8 @@ impl Discipline for Recorder {
             cost: Cost::Constant,
         },
     };
-    const COMPLETIONS: bool = true;
+
+    const CALLS: Calls = Calls { completions: true, ..Calls::DEFAULT };
 
     fn build(_tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { waits: 0, completions: Vec::new() })
@@ -179,6 +180,10 @@ impl Scheduler for Recorder {
         self.completions.push((now.as_nanos(), length.get()));
     }
 }
+
+impl Explains for Recorder {}
+
+impl Changes for Recorder {}
 
 #[test]
 fn a_scheduler_with_completions_is_notified_of_each_at_its_instant_and_polled_then() {

@@ -17,8 +17,8 @@
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
-    Service, Tree, Waiting,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit, RefitError,
+    Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -68,8 +68,6 @@ impl Discipline for Wf2q {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
         let leaf = |&inverse: &u64| Leaf { start: 0, finish: 0, inverse };
@@ -82,60 +80,6 @@ impl Discipline for Wf2q {
             sending: Sending::new(tree, shift),
             sender: LeafId(0),
         })
-    }
-
-    /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, but no more
-    /// than a largest packet of its own; what one lagged behind, at most a packet, is forgotten.
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        for (new, before) in kin.leaves() {
-            let ahead = old.leaves[before.index()].start.saturating_sub(old.virtual_time);
-            let ahead = u128::from(ahead) << self.shift >> old.shift;
-            let leaf = &mut self.leaves[new.index()];
-            let packet = leaf.inverse * u64::from(u16::MAX);
-            leaf.start = self.virtual_time + ahead.min(u128::from(packet)) as u64;
-            self.latest = self.latest.max(leaf.start);
-        }
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        if refit.before.number("weight") != tree.leaf(leaf).params.number("weight") {
-            let Weights { inverses, shift } = Weights::of(tree);
-            if shift != self.shift {
-                return Err(RefitError::NeedsChange("weights are too far apart"));
-            }
-            // First packets that wait keep their tags, those behind them have the new weights.
-            for (leaf, inverse) in self.leaves.iter_mut().zip(inverses) {
-                leaf.inverse = inverse;
-            }
-        }
-        if refit.is_new {
-            self.leaves[leaf.index()].start = 0;
-        }
-        Ok(())
-    }
-
-    /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.
-    fn service(tree: &Tree) -> Service {
-        let packet = tree.mtu();
-        let row = |weight| Weighted { weight, ahead: packet, late: packet };
-        Service::Fluid(written(tree).map(row).collect())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let is_placed = |lane: usize, (key, leaf): (u64, u32)| {
-            let Leaf { start, finish, .. } = self.leaves[leaf as usize];
-            let tag = if lane == ELIGIBLE { finish } else { start };
-            self.lane(LeafId(leaf)) == lane && key == tag
-        };
-        let lane_is_sound = |lane| self.waiting.items(lane).all(|row| is_placed(lane, row));
-        waiting.all(|leaf, head| self.waiting.contains(leaf as u32) == head.is_some())
-            && [EARLY, ELIGIBLE].into_iter().all(lane_is_sound)
     }
 }
 
@@ -207,6 +151,66 @@ impl Scheduler for Wf2q {
             tags.finish = tags.start + counted(head.length) * tags.inverse;
             self.insert(leaf);
         }
+    }
+}
+
+impl Explains for Wf2q {
+    /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let row = |weight| Weighted { weight, ahead: packet, late: packet };
+        Service::Fluid(written(tree).map(row).collect())
+    }
+}
+
+impl Changes for Wf2q {
+    const REFITS: bool = true;
+
+    /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, but no more
+    /// than a largest packet of its own; what one lagged behind, at most a packet, is forgotten.
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        for (new, before) in kin.leaves() {
+            let ahead = old.leaves[before.index()].start.saturating_sub(old.virtual_time);
+            let ahead = u128::from(ahead) << self.shift >> old.shift;
+            let leaf = &mut self.leaves[new.index()];
+            let packet = leaf.inverse * u64::from(u16::MAX);
+            leaf.start = self.virtual_time + ahead.min(u128::from(packet)) as u64;
+            self.latest = self.latest.max(leaf.start);
+        }
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        if refit.before.number("weight") != tree.leaf(leaf).params.number("weight") {
+            let Weights { inverses, shift } = Weights::of(tree);
+            if shift != self.shift {
+                return Err(RefitError::NeedsChange("weights are too far apart"));
+            }
+            // First packets that wait keep their tags, those behind them have the new weights.
+            for (leaf, inverse) in self.leaves.iter_mut().zip(inverses) {
+                leaf.inverse = inverse;
+            }
+        }
+        if refit.is_new {
+            self.leaves[leaf.index()].start = 0;
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_placed = |lane: usize, (key, leaf): (u64, u32)| {
+            let Leaf { start, finish, .. } = self.leaves[leaf as usize];
+            let tag = if lane == ELIGIBLE { finish } else { start };
+            self.lane(LeafId(leaf)) == lane && key == tag
+        };
+        let lane_is_sound = |lane| self.waiting.items(lane).all(|row| is_placed(lane, row));
+        waiting.all(|leaf, head| self.waiting.contains(leaf as u32) == head.is_some())
+            && [EARLY, ELIGIBLE].into_iter().all(lane_is_sound)
     }
 }
 
