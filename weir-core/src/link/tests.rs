@@ -3,7 +3,7 @@
 use super::*;
 use crate::ids::Handle;
 use crate::parameter::Params;
-use crate::sched::{Calls, Changes, Explains, Head, Scheduler, Selection, Tree};
+use crate::sched::{Calls, Changes, Explains, Head, Scheduler, Selection, Tree, Waiting};
 use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
 use crate::state::state;
 use crate::units::Rate;
@@ -183,7 +183,11 @@ impl Scheduler for Recorder {
 
 impl Explains for Recorder {}
 
-impl Changes for Recorder {}
+impl Changes for Recorder {
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        waiting.packets.iter().sum::<u32>() == self.waits
+    }
+}
 
 #[test]
 fn a_scheduler_with_completions_is_notified_of_each_at_its_instant_and_polled_then() {

@@ -1,7 +1,7 @@
 //! What a scheduler does when its plan changes, and when a checkpoint is loaded.
 //!
-//! Everything has a default: then classes start anew with each change, no leaf is refitted alone,
-//! and a checkpoint is only checked part by part.
+//! Only the check of a checkpoint is required. The rest has defaults: then classes start anew with
+//! each change, and no leaf is refitted alone.
 
 use super::refit::Refit;
 use crate::ids::LeafId;
@@ -12,6 +12,11 @@ use crate::units::Instant;
 
 /// How a scheduler follows a change of its plan, and what it requires of a checkpoint.
 pub trait Changes: Sized {
+    /// Whether its state, loaded from a checkpoint, can be that of a scheduler whose leaves hold
+    /// what waits. Checks whatever its other functions rely on, so that a forged checkpoint is
+    /// refused here and does no harm later.
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool;
+
     /// Whether single leaves can be refitted while it runs.
     const REFITS: bool = false;
 
@@ -36,13 +41,6 @@ pub trait Changes: Sized {
         _refit: Refit<'_>,
     ) -> Result<(), RefitError> {
         Err(RefitError::NeedsChange("the scheduler builds its classes together"))
-    }
-
-    /// Whether its state, loaded from a checkpoint, can be that of a scheduler whose leaves hold
-    /// what waits. Checks whatever its other functions rely on, so that a forged checkpoint is
-    /// refused here and does no harm later.
-    fn agrees(&self, _waiting: &Waiting<'_>) -> bool {
-        true
     }
 }
 

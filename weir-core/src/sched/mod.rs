@@ -4,9 +4,10 @@
 //! A scheduler decides the order of leaves. It holds no packet and does not classify: the queue
 //! layer holds packets, so droppers, limits and accounts exist once.
 //!
-//! An author implements [`Scheduler`], whose first four methods are required, and names and builds
-//! it in [`Discipline`]. [`Explains`] and [`Changes`] may be empty: then the link does not say why
-//! packets wait, and a changed plan starts the scheduler anew.
+//! An author implements [`Scheduler`], whose first four methods are required, names and builds it
+//! in [`Discipline`], and says in [`Changes::agrees`] what it relies on. The rest of [`Changes`], and
+//! all of [`Explains`], may be left out: then a changed plan starts the scheduler anew, and the link
+//! does not say why packets wait.
 
 mod changes;
 mod explains;
