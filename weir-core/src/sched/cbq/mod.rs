@@ -166,7 +166,7 @@ impl Changes for Cbq {
         refit: Refit<'_>,
     ) -> Result<(), RefitError> {
         match &mut self.engine {
-            Engine::Formal(engine) => engine.refit(now, (tree, leaf), refit),
+            Engine::Formal(engine) => engine.refit(now, tree, leaf, refit),
             Engine::Scan(_) => Err(RefitError::NeedsChange("its `sharing` is not `formal`")),
         }
     }

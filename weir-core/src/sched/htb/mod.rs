@@ -120,7 +120,7 @@ impl Changes for Htb {
         refit: Refit<'_>,
     ) -> Result<(), RefitError> {
         let defaults = Self::defaults(tree);
-        self.refit_leaf(now, (tree, leaf), refit, &defaults)
+        self.refit_leaf(now, tree, leaf, refit, &defaults)
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {
