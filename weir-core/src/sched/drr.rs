@@ -100,6 +100,7 @@ impl Scheduler for Drr {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         let turn = &mut self.leaves[leaf.index()];
         let Some(next) = next else {
             turn.empty();

@@ -79,6 +79,7 @@ impl Scheduler for FqCodel {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert!(self.waits[leaf.index()], "a selected leaf is backlogged");
         self.rounds.charge(leaf.0, sent.get());
         self.waits[leaf.index()] = next.is_some();
     }

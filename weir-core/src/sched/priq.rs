@@ -94,7 +94,9 @@ impl Scheduler for Priq {
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
         let Place { priority, rank } = self.places[leaf.index()];
-        self.bands[usize::from(priority)].turn = rank + 1;
+        let band = &mut self.bands[usize::from(priority)];
+        debug_assert!(band.waiting.contains(rank), "a selected leaf is backlogged");
+        band.turn = rank + 1;
         self.head_changed(now, leaf, next);
     }
 

@@ -55,7 +55,8 @@ impl Scheduler for Prr {
     }
 
     #[inline]
-    fn charge(&mut self, _now: Instant, _leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         match next {
             Some(_) => self.round.rotate(),
             None => self.round.pop(),

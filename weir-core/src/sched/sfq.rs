@@ -107,6 +107,7 @@ impl Scheduler for Sfq {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         if next.is_none() {
             return self.round.pop();
         }

@@ -102,6 +102,7 @@ impl Scheduler for Tbf {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert!(self.selected.is_none_or(|row| row.0 == leaf), "the selected leaf sends");
         self.arrivals.pop();
         self.selected = None;
         self.heads[leaf.index()] = next.map_or(Bytes::ZERO, |head| head.length);

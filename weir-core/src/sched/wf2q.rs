@@ -108,6 +108,7 @@ impl Scheduler for Wf2q {
     fn select(&mut self, _now: Instant) -> Selection {
         if self.waiting.len(ELIGIBLE) == 0 {
             let Some((start, _)) = self.waiting.first(EARLY) else { return Selection::Idle };
+            debug_assert!(start > self.virtual_time, "virtual time never goes back");
             self.virtual_time = start;
             self.release();
         }
@@ -120,6 +121,7 @@ impl Scheduler for Wf2q {
         if self.virtual_time >= RENEWAL {
             self.renew();
         }
+        debug_assert!(self.waiting.contains(leaf.0), "a selected leaf is backlogged");
         let length = counted(sent);
         self.sending.begin(now, length << self.shift);
         self.sender = leaf;

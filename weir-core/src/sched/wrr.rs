@@ -140,6 +140,7 @@ impl Scheduler for Wrr {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         let turn = &mut self.leaves[leaf.index()];
         if !core::mem::take(&mut self.free) {
             // No packet has less than a byte.

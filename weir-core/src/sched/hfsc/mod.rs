@@ -127,6 +127,7 @@ impl Scheduler for Hfsc {
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let (bytes, next) = (length(sent), next.map(|head| length(head.length)));
         let served = Served { bytes, by_share: self.by_share, empties: next.is_none() };
+        debug_assert!(self.backlogged > 0, "a selected leaf is backlogged");
         self.backlogged -= usize::from(served.empties);
         // [algorithms §6.5] Link sharing is charged whichever criterion chose, real time only for
         // its own.

@@ -148,6 +148,7 @@ impl<P: Precision> Scheduler for Engine<P> {
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_none() && self.classes[leaf.index()].active != 0 {
+            debug_assert!(self.backlogged > 0, "an active leaf is counted");
             self.deactivate(leaf.0);
             self.classes[leaf.index()].active = 0;
             self.backlogged -= 1;
@@ -274,7 +275,8 @@ impl<P: Precision> Engine<P> {
     pub(in crate::sched) fn refit_leaf(
         &mut self,
         now: Instant,
-        (tree, leaf): (&Tree, LeafId),
+        tree: &Tree,
+        leaf: LeafId,
         refit: Refit<'_>,
         defaults: &Defaults,
     ) -> Result<(), RefitError> {

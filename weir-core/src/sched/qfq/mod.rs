@@ -148,6 +148,7 @@ impl Scheduler for Qfq {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert!(self.leaves[leaf.index()].waits, "a selected leaf is backlogged");
         let length = counted(sent);
         self.sending.begin_more(now, length << self.shift);
         let before = self.virtual_time;

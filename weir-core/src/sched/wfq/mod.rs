@@ -124,6 +124,7 @@ impl Scheduler for Wfq {
         self.fluid.handed(length);
         let lead_max = self.fluid.virtual_time() + LEAD_MAX;
         let state = &mut self.leaves[leaf.index()];
+        debug_assert!(state.head.is_some(), "a selected leaf is backlogged");
         let finish = state.start + length * self.fluid.inverse(leaf);
         state.number = state.number.wrapping_add(1);
         self.renumber(leaf, finish.min(lead_max), next);
