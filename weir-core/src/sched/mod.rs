@@ -5,9 +5,9 @@
 //! layer holds packets, so droppers, limits and accounts exist once.
 //!
 //! An author implements [`Scheduler`], whose first four methods are required, names and builds it
-//! in [`Discipline`], and says in [`Changes::agrees`] what it relies on. The rest of [`Changes`], and
-//! all of [`Explains`], may be left out: then a changed plan starts the scheduler anew, and the link
-//! does not say why packets wait.
+//! in [`Discipline`], and says in [`Changes::agrees`] what it relies on. The rest of [`Changes`],
+//! and all of [`Explains`], may be left out: then a changed plan starts the scheduler anew, and the
+//! link does not say why packets wait.
 
 mod changes;
 mod explains;
