@@ -19,8 +19,8 @@ use weir_link::status::Status;
 /// Bridges interfaces, or shapes one where it stands, with a policy for each direction, until
 /// SIGINT or SIGTERM.
 ///
-/// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has one
-/// object a line, with `event`: finding, note, warning, started, and stopped with the last status.
+/// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has
+/// one object a line, with `event`: finding, note, warning, started, and stopped with the last status.
 #[derive(clap::Args)]
 pub struct Up {
     /// The deployment, in TOML.
