@@ -20,7 +20,8 @@ use weir_link::status::Status;
 /// SIGINT or SIGTERM.
 ///
 /// Exits 1 and starts nothing if the deployment, a policy or a file of the API is wrong. JSON has
-/// one object a line, with `event`: finding, note, warning, started, and stopped with the last status.
+/// one object a line, with `event`: finding, note, warning, started, and stopped with the last
+/// status.
 #[derive(clap::Args)]
 pub struct Up {
     /// The deployment, in TOML.

@@ -123,9 +123,10 @@ fn service() -> Value {
     json!({
         "on_exit": described(
             json!({ "enum": ["closed", "open"] }), "closed; open with `host`",
-            "What becomes of traffic while the process that forwards is dead: nothing passes, or \
-                the kernel carries it on, unshaped, from a few milliseconds after the death. A stop \
-                that you ask for ends the traffic all the same. `open` takes Linux 6.6 and root.",
+            "What becomes of traffic while the process that forwards is dead: nothing passes, \
+                or the kernel carries it on, unshaped, from a few milliseconds after the death. \
+                A stop that you ask for ends the traffic all the same. `open` takes Linux 6.6 \
+                and root.",
         ),
         "drain": ranged(drain, "200 ms", "0 s to 10 s"),
         "restart": word(&["always", "never"], "Whether a forwarder that died is started again."),
