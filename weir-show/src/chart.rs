@@ -26,9 +26,15 @@ pub struct Frame {
     pub y: Axis,
 }
 
+/// The axes of a plot.
+struct Axes {
+    x: Axis,
+    y: Axis,
+}
+
 /// Draws a plot with its title into an area; without a title if that stands elsewhere.
 pub(crate) fn draw(area: &Area<'_>, plot: &Plot, titled: bool) -> Result<Frame, Failure> {
-    let (x, y) = axes(plot);
+    let axes = axes(plot);
     let left = match plot.kind {
         Kind::Points => NAMES_WIDTH,
         _ if plot.y.is_empty() => NUMBERS_WIDTH,
@@ -53,20 +59,20 @@ pub(crate) fn draw(area: &Area<'_>, plot: &Plot, titled: bool) -> Result<Frame, 
         .margin_right(fine(16))
         .x_label_area_size(fine(bottom))
         .y_label_area_size(fine(left))
-        .build_cartesian_2d(x.clone(), y.clone())?;
-    draw_mesh(&mut chart, plot, (&x, &y))?;
+        .build_cartesian_2d(axes.x.clone(), axes.y.clone())?;
+    draw_mesh(&mut chart, plot, &axes)?;
     let mut below = Vec::new();
     for index in 0..plot.series.len() {
-        draw_series(&mut chart, plot, index, (&x, &y), &mut below)?;
+        draw_series(&mut chart, plot, index, &axes, &mut below)?;
     }
     draw_names(area, &chart, plot)?;
     let (columns, rows) = chart.plotting_area().get_pixel_range();
     let px = |at: i32| f64::from(at) / f64::from(FINE);
     let edges = [px(columns.start), px(rows.start), px(columns.end), px(rows.end)];
-    Ok(Frame { edges, x, y })
+    Ok(Frame { edges, x: axes.x, y: axes.y })
 }
 
-fn draw_mesh(chart: &mut Chart<'_, '_>, plot: &Plot, (x, y): (&Axis, &Axis)) -> Drawn {
+fn draw_mesh(chart: &mut Chart<'_, '_>, plot: &Plot, Axes { x, y }: &Axes) -> Drawn {
     let classes = plot.kind == Kind::Points;
     let at_x = |place: &f64| if plot.names.is_empty() { x.text(*place) } else { String::new() };
     let at_y = |place: &f64| if classes { class(plot, place) } else { y.text(*place) };
@@ -122,7 +128,7 @@ fn draw_series(
     chart: &mut Chart<'_, '_>,
     plot: &Plot,
     index: usize,
-    axes: (&Axis, &Axis),
+    axes: &Axes,
     below: &mut Points,
 ) -> Drawn {
     let series = &plot.series[index];
@@ -209,12 +215,7 @@ fn draw_area(
 }
 
 /// Draws a line whose style is given, in pieces where points lack.
-fn draw_styled(
-    chart: &mut Chart<'_, '_>,
-    series: &Series,
-    colour: RGBColor,
-    axes: (&Axis, &Axis),
-) -> Drawn {
+fn draw_styled(chart: &mut Chart<'_, '_>, series: &Series, colour: RGBColor, axes: &Axes) -> Drawn {
     let points = placed(&series.points, axes, false);
     let pieces = points.split(|point| !point.0.is_finite() || !point.1.is_finite());
     for piece in pieces.filter(|piece| !piece.is_empty()) {
@@ -260,7 +261,7 @@ fn steps(points: &[(f64, f64)]) -> Points {
 }
 
 /// Returns points in the drawn scale; `finite` leaves out those that have no place there.
-fn placed(points: &[(f64, f64)], (x, y): (&Axis, &Axis), finite: bool) -> Points {
+fn placed(points: &[(f64, f64)], Axes { x, y }: &Axes, finite: bool) -> Points {
     let placed = points.iter().map(|point| (x.place(point.0), y.place(point.1)));
     placed.filter(|point| !finite || (point.0.is_finite() && point.1.is_finite())).collect()
 }
@@ -273,7 +274,7 @@ fn thinned(points: &[(f64, f64)]) -> Points {
 }
 
 /// Returns the axes: all points, and zero on the vertical one unless it is logarithmic.
-fn axes(plot: &Plot) -> (Axis, Axis) {
+fn axes(plot: &Plot) -> Axes {
     let points = || plot.series.iter().flat_map(|series| thinned(&series.points));
     let (mut left, mut right) = ends(points().map(|point| point.0), plot.log_x);
     if let Some((low, high)) = plot.reach.x {
@@ -288,10 +289,10 @@ fn axes(plot: &Plot) -> (Axis, Axis) {
         vertical(plot, bottom.min(0.0), top)
     };
     if plot.log_x {
-        return (Axis::log(left, right.max(left * 1.1)), y);
+        return Axes { x: Axis::log(left, right.max(left * 1.1)), y };
     }
     if !plot.names.is_empty() {
-        return (Axis::new(-0.6, plot.names.len() as f64 - 0.4, 8), y);
+        return Axes { x: Axis::new(-0.6, plot.names.len() as f64 - 0.4, 8), y };
     }
     let (left, right) = if left < right { (left, right) } else { (left - 1.0, left + 1.0) };
     // Dots and bars at the ends need room.
@@ -301,7 +302,7 @@ fn axes(plot: &Plot) -> (Axis, Axis) {
         _ if plot.reach.x.is_some() => 0.0,
         _ => (right - left) * 0.02,
     };
-    (Axis::new(left - room, right + room, 8), y)
+    Axes { x: Axis::new(left - room, right + room, 8), y }
 }
 
 fn vertical(plot: &Plot, bottom: f64, top: f64) -> Axis {

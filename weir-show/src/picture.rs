@@ -78,8 +78,8 @@ impl Picture {
 
     fn paint(&self, area: &Area<'_>) -> Result<Vec<(Plot, Frame)>, Failure> {
         let (head, mut rest) = area.split_vertically(fine(HEAD));
-        write(&head, &self.title, (MARGIN, 10), 21, &BLACK)?;
-        write(&head, &self.about, (MARGIN, 37), 14, &GREY)?;
+        write(&head, &self.title, Place { x: MARGIN, y: 10 }, 21, &BLACK)?;
+        write(&head, &self.about, Place { x: MARGIN, y: 37 }, 14, &GREY)?;
         let mut plots = Vec::new();
         for part in &self.parts {
             let (own, below) = rest.split_vertically(fine(part.height()));
@@ -101,7 +101,7 @@ impl Part {
     }
 
     /// Returns where each entry of the legend begins, and the height of all.
-    fn legend(&self) -> (Vec<(u32, u32)>, u32) {
+    fn legend(&self) -> (Vec<Place>, u32) {
         let (mut x, mut y) = (MARGIN, 0);
         let mut places = Vec::new();
         for key in &self.keys {
@@ -109,7 +109,7 @@ impl Part {
             if x > MARGIN && x + width > WIDTH - MARGIN {
                 (x, y) = (MARGIN, y + LINE);
             }
-            places.push((x, y));
+            places.push(Place { x, y });
             x += width;
         }
         (places, if self.keys.is_empty() { 0 } else { y + LINE + 4 })
@@ -119,7 +119,7 @@ impl Part {
         let mut rest = area.clone();
         if !self.title.is_empty() {
             let (head, below) = rest.split_vertically(fine(LINE + 6));
-            write(&head, &self.title, (MARGIN, 4), 17, &BLACK)?;
+            write(&head, &self.title, Place { x: MARGIN, y: 4 }, 17, &BLACK)?;
             rest = below;
         }
         let (places, height) = self.legend();
@@ -131,7 +131,7 @@ impl Part {
         let (_, all) = below.dim_in_pixel();
         let (body, foot) = below.split_vertically(all.saturating_sub(fine(notes)));
         for (place, note) in (0..).zip(&self.notes) {
-            write(&foot, note, (MARGIN, 2 + place * LINE), 13, &GREY)?;
+            write(&foot, note, Place { x: MARGIN, y: 2 + place * LINE }, 13, &GREY)?;
         }
         match &self.content {
             Content::Painted(_, painter) => painter(&body).map(|()| Vec::new()),
@@ -151,7 +151,7 @@ fn paint_plots(area: &Area<'_>, plots: &[Plot]) -> Result<Vec<(Plot, Frame)>, Fa
 }
 
 impl Key {
-    fn paint(&self, area: &Area<'_>, (x, y): (u32, u32)) -> Result<(), Failure> {
+    fn paint(&self, area: &Area<'_>, Place { x, y }: Place) -> Result<(), Failure> {
         let at = |dx: u32, dy: u32| (fine(x + dx) as i32, fine(y + dy) as i32);
         let colour = |colour: usize| COLOURS[colour % COLOURS.len()];
         match self.style {
@@ -161,7 +161,7 @@ impl Key {
             Style::Broken(of) => self.dashes(area, at, colour(of))?,
             Style::Limit => self.dashes(area, at, BLACK)?,
         }
-        write(area, &self.name, (x + 17, y + 3), 14, &BLACK)
+        write(area, &self.name, Place { x: x + 17, y: y + 3 }, 14, &BLACK)
     }
 
     fn dashes(
@@ -178,11 +178,18 @@ impl Key {
     }
 }
 
-/// Writes a text at a place in pixels of the picture.
+/// A place in an area, in pixels of the picture.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub x: u32,
+    pub y: u32,
+}
+
+/// Writes a text at a place.
 pub(crate) fn write(
     area: &Area<'_>,
     words: &str,
-    (x, y): (u32, u32),
+    Place { x, y }: Place,
     size: u32,
     colour: &RGBColor,
 ) -> Result<(), Failure> {

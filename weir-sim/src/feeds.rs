@@ -159,6 +159,7 @@ const PACKETS_MAX: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interval::Interval;
     use crate::random::Random;
     use crate::scenario::{Period, Sizes, Spacing};
     use crate::source::{OpenLoop, Rhythm};
@@ -187,7 +188,12 @@ mod tests {
             },
         };
         let stop = if ends { start.after(Duration::from_millis(2)) } else { Instant::MAX };
-        OpenLoop::new(Random::stream(5, "feeds"), sizes.clone(), rhythm, (start, stop))
+        OpenLoop::new(
+            Random::stream(5, "feeds"),
+            sizes.clone(),
+            rhythm,
+            Interval { start, end: stop },
+        )
     }
 
     /// Where nothing is classified.

@@ -18,6 +18,7 @@ mod feeds;
 mod figures;
 pub mod frame;
 pub mod host;
+mod interval;
 pub mod keeping;
 pub mod kinds;
 pub mod load;

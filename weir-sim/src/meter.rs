@@ -4,6 +4,7 @@
 //! which begins after the warm-up.
 
 use crate::connections::Connections;
+use crate::interval::Interval;
 use crate::quic::Done;
 use crate::script::{Datagram, Playback};
 use weir_core::account::{Count, Histogram, LeafAccount};
@@ -84,14 +85,14 @@ pub(crate) struct LinkMeter {
 /// The measurements of the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineMeter {
-    window: (Instant, Instant),
+    window: Interval,
     /// The time for which it was sending.
     pub busy: Duration,
     free_at: Instant,
 }
 
 impl LinkMeter {
-    pub fn new(leaves: usize, window: (Instant, Instant)) -> Self {
+    pub fn new(leaves: usize, window: Interval) -> Self {
         Self {
             before: vec![LeafAccount::default(); leaves],
             handed: vec![Handed::default(); leaves],
@@ -121,8 +122,8 @@ impl LineMeter {
     #[inline(always)]
     pub fn departed(&mut self, departure: &Departure) {
         // With a driver's buffer a packet is handed out while the line still sends another.
-        let begin = departure.at.max(self.free_at).max(self.window.0);
-        self.busy = self.busy.plus(departure.finished.min(self.window.1).since(begin));
+        let begin = departure.at.max(self.free_at).max(self.window.start);
+        self.busy = self.busy.plus(departure.finished.min(self.window.end).since(begin));
         self.free_at = departure.finished;
     }
 

@@ -11,6 +11,7 @@ use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
 use crate::events::Events;
+use crate::interval::Interval;
 use crate::kinds::{Datagram, Step};
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::network;
@@ -155,8 +156,7 @@ impl Runner {
         let random = Random::stream(seed, &source.name);
         let traffic = &source.traffic;
         if !traffic.connects() {
-            let span = (source.start, source.stop.unwrap_or(Instant::MAX));
-            return Ok(Runner::Open(open_loop(source, random, span)));
+            return Ok(Runner::Open(open_loop(source, random)));
         }
         let refuse = |why| RunError::Endpoints(source.name.clone(), why);
         let ip_header = check_endpoints(&source.headers, traffic).map_err(refuse)?;
@@ -248,7 +248,7 @@ struct State<'a> {
     marked_lanes: Vec<Option<Box<MarkedLanes>>>,
     link: LinkMeter,
     delay: Duration,
-    window: (Instant, Instant),
+    window: Interval,
     counting: bool,
     /// Departures that become arrivals.
     arriving: Vec<(Instant, Handle)>,
@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
         }
         check_names(&scenario.sources)?;
         let drive = Drive::new(&scenario.link).map_err(RunError::Link)?;
-        let window = (Instant::ZERO.after(scenario.warmup), Instant::ZERO.after(scenario.duration));
+        let window = Interval::reported(scenario.warmup, scenario.duration);
         let leaves = scenario.link.tree.leaf_count();
         let mut run = Self {
             scenario,
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
                 watching: None,
             },
             listening: false,
-            end: window.1,
+            end: window.end,
             sending: Vec::new(),
             unsettled: 0,
             unsettled_max: UNSETTLED_MAX,
@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
             changes: Vec::new(),
             peaks: None,
         };
-        run.events.push(window.0, Event::Count);
+        run.events.push(window.start, Event::Count);
         for (index, change) in scenario.changes.iter().enumerate() {
             change.link.build().map_err(RunError::Link)?;
             run.events.push(change.at, Event::Change(index as u32));
@@ -715,7 +715,7 @@ impl State<'_> {
     /// Whether a packet that is received then counts in the report.
     #[inline(always)]
     fn counts(&self, received_at: Instant) -> bool {
-        received_at > self.window.0 && received_at <= self.window.1
+        received_at > self.window.start && received_at <= self.window.end
     }
 }
 
@@ -832,8 +832,9 @@ fn lane(
     }
 }
 
-/// The source `source`, which sends regardless of losses, in a span of time.
-pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant)) -> OpenLoop {
+/// The source `source`, which sends regardless of losses, in its time.
+pub(crate) fn open_loop(source: &Source, random: Random) -> OpenLoop {
+    let span = Interval::until(source.start, source.stop);
     let (sizes, rhythm) = match &source.traffic {
         Traffic::Cbr { sizes, spacing, jitter } => {
             (sizes, Rhythm::Even { spacing: *spacing, jitter: *jitter })
@@ -842,7 +843,7 @@ pub(crate) fn open_loop(source: &Source, random: Random, span: (Instant, Instant
             (sizes, Rhythm::Exponential { mean: spacing.mean(sizes) })
         }
         Traffic::OnOff { sizes, spacing, on, off } => {
-            (sizes, Rhythm::OnOff { spacing: *spacing, on: *on, off: *off, until: span.0 })
+            (sizes, Rhythm::OnOff { spacing: *spacing, on: *on, off: *off, until: span.start })
         }
         Traffic::Scripted(script) => {
             let none = Step { after: Duration::ZERO, length: 0, datagram: 0 };

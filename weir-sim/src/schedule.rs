@@ -40,8 +40,7 @@ impl Schedule {
     pub fn new(seed: u64, source: &Source) -> Self {
         let random = Random::stream(seed, &source.name);
         if !source.traffic.connects() {
-            let span = (source.start, source.stop.unwrap_or(Instant::MAX));
-            return Self::Packets(Packets(open_loop(source, random, span)));
+            return Self::Packets(Packets(open_loop(source, random)));
         }
         Self::Transfers(Transfers::of_source(source, random))
     }

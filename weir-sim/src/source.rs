@@ -3,6 +3,7 @@
 //! Invariant: the instants of a source never go back, and a rate is exact over time, since
 //! fractions of a nanosecond carry over from packet to packet.
 
+use crate::interval::Interval;
 use crate::random::Random;
 use crate::scenario::{Period, Sizes, Spacing};
 use crate::script::{Player, Step};
@@ -60,7 +61,7 @@ impl OpenLoop {
         random: Random,
         sizes: Sizes,
         rhythm: Rhythm,
-        (start, stop): (Instant, Instant),
+        Interval { start, end: stop }: Interval,
     ) -> Self {
         let mut source = Self {
             random,

@@ -55,25 +55,25 @@ impl MacRules {
     /// Returns the first rule that accepts the packet, if it comes before `below`; else `below`.
     pub fn first(&self, interface: InterfaceId, headers: &Headers, below: Decision) -> Decision {
         let Some(macs) = headers.macs else { return below };
-        let (packet, rules) = ((interface, headers), &self.rules);
-        let found = first_under(&self.by_source, macs.source, rules, packet, below);
-        first_under(&self.by_destination, macs.destination, rules, packet, found)
+        let accepts = |rule: &Match| rule.accepts(interface, headers);
+        let found = first_under(&self.by_source, macs.source, &self.rules, below, accepts);
+        first_under(&self.by_destination, macs.destination, &self.rules, found, accepts)
     }
 }
 
-/// Returns the first of the rules that `index` lists under `key` to accept the packet, if it comes
-/// before `below`; else `below`. The index is sorted, and has places in `rules`.
+/// Returns the first of the rules that `index` lists under `key` which accepts the packet, if it
+/// comes before `below`; else `below`. The index is sorted, and has places in `rules`.
 pub(super) fn first_under<K: Ord>(
     index: &[(K, u32)],
     key: K,
     rules: &[(Match, Decision)],
-    (interface, headers): (InterfaceId, &Headers),
     below: Decision,
+    accepts: impl Fn(&Match) -> bool,
 ) -> Decision {
     let start = index.partition_point(|row| row.0 < key);
     let own = index[start..].iter().take_while(|row| row.0 == key);
     let rules = own.map(|row| &rules[row.1 as usize]);
     let mut earlier = rules.take_while(|rule| rule.1 < below);
-    let found = earlier.find(|rule| rule.0.accepts(interface, headers));
+    let found = earlier.find(|rule| accepts(&rule.0));
     found.map_or(below, |rule| rule.1)
 }

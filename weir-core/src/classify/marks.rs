@@ -148,7 +148,8 @@ impl MarkRules {
     pub fn first(&self, interface: InterfaceId, headers: &Headers, below: Decision) -> Decision {
         self.masks.iter().fold(below, |below, &mask| {
             let wanted = MarkTest { mask, value: headers.mark & mask };
-            first_under(&self.by_mark, wanted, &self.rules, (interface, headers), below)
+            let accepts = |rule: &Match| rule.accepts(interface, headers);
+            first_under(&self.by_mark, wanted, &self.rules, below, accepts)
         })
     }
 }

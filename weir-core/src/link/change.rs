@@ -190,9 +190,12 @@ impl<S: Discipline> Link<S> {
         assert!(now >= estate.now, "time never goes back");
         let leaves = estate.queues.leaf_count();
         assert_eq!(handover.kin.old_leaves(), leaves, "the change was prepared for this plan");
+        assert_eq!(self.queues.packets(), 0, "a link is fresh when it takes over");
+        let waited = estate.queues.packets() as usize;
         (self.now, self.due) = (now, now);
         self.line.forfeit_before(estate.line.finished());
         core::mem::swap(&mut self.dropped, &mut estate.dropped);
+        let dropped = self.dropped.len();
         // Before their droppers are replaced, which may define the packets' order.
         let waiting = self.move_queues(&mut estate.queues, handover);
         let kin = &handover.kin;
@@ -220,6 +223,9 @@ impl<S: Discipline> Link<S> {
         while let Some(victim) = self.queues.victim() {
             self.drop_first(now, victim, DropReason::Reconfigured);
         }
+        let kept = self.queues.packets() as usize;
+        let lost = self.dropped.len() - dropped;
+        assert_eq!(waited, kept + lost, "each packet waits on or is counted as dropped");
     }
 
     /// Moves the account of each leaf that stays, and with it the whole queue where the new limit
@@ -240,7 +246,8 @@ impl<S: Discipline> Link<S> {
                 continue;
             }
             let leaf = kin.unwrap_or(handover.heir);
-            let moves = !S::PER_PACKET && handover.same_room && heir != Some(leaf);
+            assert!(leaf.index() < self.queues.leaf_count(), "the heir is a leaf of the new plan");
+            let moves = !S::CALLS.per_packet && handover.same_room && heir != Some(leaf);
             let limit = handover.limits[leaf.index()];
             if moves && self.queues.take_queue(leaf, old, before, limit) {
                 let entry = self.queues.first(leaf);

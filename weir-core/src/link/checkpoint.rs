@@ -80,10 +80,11 @@ impl<S: Discipline> Link<S> {
         let is_due = self.queues.packets() == 0 || self.due >= self.now;
         let on_wire = self.leaving.iter().all(|row| row.1.index() < leaves);
         let in_order = self.leaving.iter().is_sorted_by_key(|row| row.0);
+        let on_line = self.leaving.back().is_none_or(|row| row.0 <= self.line.finished());
         let free = self.line.ready_at().max(self.now);
         let explained = self.explainer.as_ref().is_none_or(|explainer| explainer.is_sound(free));
         // Drops and sojourns that were not taken yet may name leaves of before a change.
-        if !(is_due && on_wire && in_order && explained) {
+        if !(is_due && on_wire && in_order && on_line && explained) {
             return Err(StateError::Invalid("link"));
         }
         let all = || (0..leaves as u32).map(LeafId);

@@ -9,7 +9,7 @@ use super::Link;
 use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};
 use crate::queue::QueueEntry;
-use crate::sched::{Discipline, Regulation, Scheduler, Why};
+use crate::sched::{Discipline, Explains, Regulation, Why};
 use crate::state::state;
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
@@ -128,7 +128,7 @@ impl Explainer {
     fn sent(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry, why: Why) {
         let first = self.leaves[leaf.index()];
         debug_assert!(first.since <= now, "the line had sent the one before it");
-        self.sojourns.push(sojourn(now, leaf, entry, (first, why, None)));
+        self.sojourns.push(sojourn(now, leaf, entry, Cause { first, why, dropped: None }));
     }
 
     /// The line was handed a packet of `leaf` at `now` and is free again from `line_free` on; the
@@ -145,12 +145,13 @@ impl Explainer {
         now: Instant,
         leaf: LeafId,
         entry: &QueueEntry,
-        (why, reason): (Why, DropReason),
+        why: Why,
+        reason: DropReason,
     ) {
         let First { since, line_free } = self.leaves[leaf.index()];
         // The line may still be sending the one before it.
         let first = First { since: since.min(now), line_free };
-        self.sojourns.push(sojourn(now, leaf, entry, (first, why, Some(reason))));
+        self.sojourns.push(sojourn(now, leaf, entry, Cause { first, why, dropped: Some(reason) }));
     }
 
     /// A packet that was not first in `leaf` is dropped at `now`: it waited only behind others of
@@ -163,7 +164,8 @@ impl Explainer {
         reason: DropReason,
     ) {
         let first = First { since: now, line_free: now };
-        self.sojourns.push(sojourn(now, leaf, entry, (first, Why::FREE, Some(reason))));
+        let cause = Cause { first, why: Why::FREE, dropped: Some(reason) };
+        self.sojourns.push(sojourn(now, leaf, entry, cause));
     }
 
     /// Whether no leaf's packet is first from a later instant on than that at which the line is
@@ -199,14 +201,14 @@ impl<S: Discipline> Link<S> {
     ) {
         let Some(explainer) = &mut self.explainer else { return };
         let why = why(&self.scheduler, now, leaf, explainer.line_free(leaf));
-        explainer.dropped(now, leaf, entry, (why, reason));
+        explainer.dropped(now, leaf, entry, why, reason);
         explainer.first(now, leaf, self.line.ready_at());
     }
 }
 
 /// Returns why the first packet of `leaf` has waited since `from`.
 #[inline]
-fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) -> Why {
+fn why(scheduler: &impl Explains, now: Instant, leaf: LeafId, from: Instant) -> Why {
     let why = scheduler.why(now, leaf, from);
     debug_assert!(
         why.agrees_from(from, scheduler.why(now, leaf, Instant::ZERO)),
@@ -215,14 +217,18 @@ fn why(scheduler: &impl Scheduler, now: Instant, leaf: LeafId, from: Instant) ->
     why
 }
 
+/// What the parts of a sojourn follow from.
+struct Cause {
+    first: First,
+    why: Why,
+    /// Why the packet was dropped, if it was.
+    dropped: Option<DropReason>,
+}
+
 /// Returns the sojourn of `entry`, which ends at `at`.
 #[inline]
-fn sojourn(
-    at: Instant,
-    leaf: LeafId,
-    entry: &QueueEntry,
-    (first, why, dropped): (First, Why, Option<DropReason>),
-) -> Sojourn {
+fn sojourn(at: Instant, leaf: LeafId, entry: &QueueEntry, cause: Cause) -> Sojourn {
+    let Cause { first, why, dropped } = cause;
     let QueueEntry { handle, arrived, .. } = *entry;
     let Why { released, regulation, level, lender } = why;
     Sojourn { handle, leaf, arrived, at, first, released, lender, regulation, level, dropped }

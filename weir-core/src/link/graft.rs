@@ -185,22 +185,22 @@ impl Graft {
             Graft::Add { parent, name, params, queue } => {
                 let free = plan.tree.vacancy(parent).filter(|_| !name.is_empty());
                 let leaf = free.ok_or(NO_PLACE)?;
-                refit(plan, link, now, (leaf, name, params, queue))?;
+                refit(plan, link, now, LeafPlan { leaf, name, params, queue })?;
                 Ok(leaf)
             }
             Graft::Take { leaf, name, params, queue } => {
                 vacant(plan, leaf).filter(|_| !name.is_empty()).ok_or(NO_PLACE)?;
-                refit(plan, link, now, (leaf, name, params, queue))?;
+                refit(plan, link, now, LeafPlan { leaf, name, params, queue })?;
                 Ok(leaf)
             }
             Graft::Reset { leaf, params, queue } => {
                 vacant(plan, leaf).ok_or(NO_PLACE)?;
-                refit(plan, link, now, (leaf, String::new(), params, queue))?;
+                refit(plan, link, now, LeafPlan { leaf, name: String::new(), params, queue })?;
                 Ok(leaf)
             }
             Graft::Retune { leaf, params, queue } => {
                 let name = named(plan, leaf)?;
-                refit(plan, link, now, (leaf, name, params, queue))?;
+                refit(plan, link, now, LeafPlan { leaf, name, params, queue })?;
                 Ok(leaf)
             }
             Graft::Remove { leaf, heir } => {
@@ -224,12 +224,21 @@ impl Graft {
     }
 }
 
+/// What a plan says of a leaf.
+struct LeafPlan {
+    leaf: LeafId,
+    /// Empty for a place.
+    name: String,
+    params: Params,
+    queue: QueuePlan,
+}
+
 /// Gives a leaf another plan, in `plan` and in `link`, or in neither.
 fn refit(
     plan: &mut LinkPlan,
     link: &mut dyn AnyLink,
     now: Instant,
-    (leaf, name, params, queue): (LeafId, String, Params, QueuePlan),
+    LeafPlan { leaf, name, params, queue }: LeafPlan,
 ) -> Result<(), RefitError> {
     let before = plan.leaf_fingerprint(leaf);
     let class = plan.tree.replace(leaf, name, params);
@@ -375,7 +384,9 @@ impl<S: Discipline> Link<S> {
             return;
         }
         self.leave(now, leaf);
+        let taken = waiting.len() + self.queues.backlog(leaf).packets as usize;
         self.queues.empty(leaf, |entry| waiting.push(entry));
+        assert_eq!(waiting.len(), taken, "all packets of the leaf are taken out");
         self.queues.forget_flows(leaf);
         // A flow would overtake its packets of which the flow is not known.
         if waiting.iter().any(|entry: &QueueEntry| !entry.label.has_flow()) {
@@ -385,7 +396,7 @@ impl<S: Discipline> Link<S> {
 
     /// Tells the scheduler that no packet waits in `leaf`, in which some do.
     fn leave(&mut self, now: Instant, leaf: LeafId) {
-        if S::PER_PACKET {
+        if S::CALLS.per_packet {
             for _ in 1..self.queues.backlog(leaf).packets {
                 self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
             }
@@ -397,7 +408,7 @@ impl<S: Discipline> Link<S> {
     fn rejoin(&mut self, now: Instant, leaf: LeafId) {
         let Some(head) = self.queues.head(leaf) else { return };
         self.scheduler.enqueued(now, leaf, head);
-        if S::PER_PACKET {
+        if S::CALLS.per_packet {
             let behind = self.queues.backlog(leaf).packets - 1;
             (0..behind).for_each(|_| self.scheduler.joined(now, leaf, head.length));
         }
@@ -411,9 +422,13 @@ impl<S: Discipline> Link<S> {
         entries: &mut Vec<QueueEntry>,
         limit: Option<PackedLimit>,
     ) {
+        let waited = entries.len() + self.queues.packets() as usize;
+        let dropped = self.dropped.len();
         for entry in entries.drain(..) {
             self.readmit(now, leaf, entry, limit);
         }
+        let (kept, lost) = (self.queues.packets() as usize, self.dropped.len() - dropped);
+        assert_eq!(waited, kept + lost, "each packet waits on or is counted as dropped");
     }
 }
 

@@ -55,8 +55,13 @@ impl Line {
         }
         let nanos = Pace::round_up(self.busy).as_nanos();
         let finished = self.since.as_nanos().checked_add(nanos);
-        self.finished = finished.map_or_else(end_of_time, Instant::from_nanos);
-        self.finished
+        let finished = finished.map_or_else(end_of_time, Instant::from_nanos);
+        debug_assert!(
+            finished >= self.finished,
+            "a packet never shortens what the line has to send"
+        );
+        self.finished = finished;
+        finished
     }
 
     /// Advances `since`, where the time since then grows too long.

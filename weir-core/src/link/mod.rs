@@ -175,7 +175,7 @@ pub struct Link<S> {
     /// What the leaves that a change removed had sent and dropped.
     retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler with
-    /// `COMPLETIONS`.
+    /// [`Calls::completions`](crate::sched::Calls::completions).
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
     /// [`LinkPlan::fingerprint`] of its plan, for checkpoints.
     plan: u64,
@@ -193,7 +193,7 @@ impl<S: Discipline> Link<S> {
             meters => Some(Box::new(Police::new(meters, &plan.leaf_meters, plan.seed)?)),
         };
         let mut queues = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed)?;
-        if !S::PEEKS {
+        if !S::CALLS.peeks {
             queues.choose_late();
         }
         Ok(Self {
@@ -217,7 +217,7 @@ impl<S: Discipline> Link<S> {
     #[inline(always)]
     fn step_to(&mut self, now: Instant) {
         assert!(now >= self.now, "time never goes back");
-        if S::COMPLETIONS {
+        if S::CALLS.completions {
             self.complete(now);
         }
         self.now = now;

@@ -13,6 +13,10 @@ impl<S: Discipline> Link<S> {
     /// Offers one packet at `now`, to which the link was stepped.
     #[inline(always)]
     pub(super) fn accept(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {
+        debug_assert!(
+            leaf.index() < self.queues.leaf_count(),
+            "a packet goes to a leaf of the plan"
+        );
         // The packet may leave at once, or let another leave; but not before the line has room.
         self.due = now.max(self.line.ready_at());
         if self.found_nothing(now) {
@@ -111,7 +115,8 @@ impl<S: Discipline> Link<S> {
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
         }
-        if S::ASKS_EMPTY_LEAVES && self.found_nothing(now) {
+        if S::CALLS.asks_empty_leaves && self.found_nothing(now) {
+            debug_assert!(self.queues.head(leaf).is_none(), "while none waits, each leaf is empty");
             self.queues.found_nothing(leaf);
         }
         let was_empty = self.queues.push(leaf, &entry);

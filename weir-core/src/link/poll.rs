@@ -22,6 +22,10 @@ impl<S: Discipline> Link<S> {
         while self.queues.packets() > 0 {
             match self.scheduler.select(now) {
                 Selection::Leaf(leaf) => {
+                    debug_assert!(
+                        self.queues.head(leaf).is_some(),
+                        "a selected leaf is backlogged"
+                    );
                     if let Some(departure) = self.release(now, leaf) {
                         self.due = self.line.ready_at().max(now);
                         return Poll::Packet(departure);
@@ -45,7 +49,7 @@ impl<S: Discipline> Link<S> {
         let is_later = instant > now || now == Instant::MAX;
         assert!(is_later, "a scheduler returns a later instant than now");
         // Only a scheduler with completions is also polled when a packet has left the wire.
-        let left = self.leaving.front().filter(|_| S::COMPLETIONS);
+        let left = self.leaving.front().filter(|_| S::CALLS.completions);
         left.map_or(instant, |row| instant.min(row.0))
     }
 
@@ -91,7 +95,10 @@ impl<S: Discipline> Link<S> {
         self.scheduler.charge(now, leaf, entry.charged(), next);
         self.line.begin(now);
         let finished = self.line.send(entry.wire);
-        if S::COMPLETIONS {
+        assert!(finished >= now, "the line sends a packet after it was handed it");
+        if S::CALLS.completions {
+            let before = self.leaving.back();
+            debug_assert!(before.is_none_or(|row| row.0 <= finished), "the line sends in order");
             self.leaving.push_back((finished, leaf, entry.charged()));
         }
         if let Some(explainer) = &mut self.explainer {

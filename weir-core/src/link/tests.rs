@@ -3,8 +3,8 @@
 use super::*;
 use crate::ids::Handle;
 use crate::parameter::Params;
+use crate::sched::{Calls, Changes, Explains, Head, Scheduler, Selection, Tree, Waiting};
 use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
-use crate::sched::{Head, Scheduler, Selection, Tree};
 use crate::state::state;
 use crate::units::Rate;
 use alloc::string::ToString;
@@ -143,7 +143,8 @@ impl Discipline for Recorder {
             cost: Cost::Constant,
         },
     };
-    const COMPLETIONS: bool = true;
+
+    const CALLS: Calls = Calls { completions: true, ..Calls::DEFAULT };
 
     fn build(_tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { waits: 0, completions: Vec::new() })
@@ -177,6 +178,14 @@ impl Scheduler for Recorder {
 
     fn completed(&mut self, now: Instant, _leaf: LeafId, length: Bytes) {
         self.completions.push((now.as_nanos(), length.get()));
+    }
+}
+
+impl Explains for Recorder {}
+
+impl Changes for Recorder {
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        waiting.packets.iter().sum::<u32>() == self.waits
     }
 }
 

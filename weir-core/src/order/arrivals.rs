@@ -28,6 +28,7 @@ impl Arrivals {
     /// Records that a packet joined `leaf`.
     #[inline]
     pub(crate) fn push(&mut self, leaf: LeafId) {
+        debug_assert!(leaf.index() < self.stale.len(), "the leaf is one of the tree");
         self.order.push_back(leaf);
     }
 
@@ -43,13 +44,16 @@ impl Arrivals {
     /// Removes the packet that came first.
     #[inline]
     pub(crate) fn pop(&mut self) {
-        self.order.pop_front();
+        let first = self.order.pop_front();
+        debug_assert!(first.is_some(), "only a packet that waits leaves");
     }
 
     /// Records that a packet that waited in `leaf` was dropped.
     pub(crate) fn drop_from(&mut self, leaf: LeafId) {
         self.stale[leaf.index()] += 1;
         self.stale_total += 1;
+        let entries = self.order.len();
+        debug_assert!(self.stale_total as usize <= entries, "only a packet that waits is dropped");
     }
 
     /// Whether the packets are those that wait in each leaf.

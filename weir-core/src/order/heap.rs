@@ -84,7 +84,10 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     #[inline(never)]
     pub(crate) fn insert(&mut self, lane: usize, item: u32, key: K) {
         assert!(!self.contains(item), "an item stands in one lane");
-        let at = self.lanes[lane].len as usize;
+        let Lane { start, len } = self.lanes[lane];
+        let end = self.lanes.get(lane + 1).map_or(self.entries.len(), |next| next.start as usize);
+        debug_assert!(((start + len) as usize) < end, "a lane has room for all its items");
+        let at = len as usize;
         self.lanes[lane].len += 1;
         let (heap, places) = self.heap(lane);
         sift_up(heap, places, at, Entry { key, item });
@@ -93,6 +96,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     /// Gives `item`, which stands in `lane`, a key that is not larger than the one it has.
     #[inline(never)]
     pub(crate) fn decrease(&mut self, lane: usize, item: u32, key: K) {
+        debug_assert!(self.contains(item), "only an item in a lane has another key");
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
         sift_up(heap, places, at, Entry { key, item });
@@ -101,6 +105,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     /// Gives `item`, which stands in `lane`, a key that is not smaller than the one it has.
     #[inline(never)]
     pub(crate) fn increase(&mut self, lane: usize, item: u32, key: K) {
+        debug_assert!(self.contains(item), "only an item in a lane has another key");
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
         sift_down(heap, places, at, Entry { key, item });
@@ -123,6 +128,7 @@ impl<K: Ord + Copy + Default> Heaps<K> {
     /// Gives `item`, which stands in `lane`, another key.
     #[inline(never)]
     pub(crate) fn update(&mut self, lane: usize, item: u32, key: K) {
+        debug_assert!(self.contains(item), "only an item in a lane has another key");
         let at = self.places[item as usize] as usize;
         let (heap, places) = self.heap(lane);
         settle(heap, places, at, Entry { key, item });

@@ -18,6 +18,7 @@ pub(crate) struct IdSet {
 impl IdSet {
     /// An empty set for numbers below `capacity`.
     pub(crate) fn new(capacity: usize) -> Self {
+        assert!(u32::try_from(capacity).is_ok(), "numbers have 32 bits");
         let mut starts = [0; LEVELS_MAX + 1];
         let mut levels = 0;
         let mut width = capacity;
@@ -54,6 +55,7 @@ impl IdSet {
     /// Inserts `id`; no effect if it is a member.
     #[inline]
     pub(crate) fn insert(&mut self, id: u32) {
+        debug_assert!(self.has_room(id), "a member is below the capacity");
         let word = &mut self.words[id as usize / WORD];
         let was_empty = *word == 0;
         *word |= 1 << (id as usize % WORD);
@@ -78,6 +80,7 @@ impl IdSet {
     /// Removes `id`; no effect if it is not a member.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
+        debug_assert!(self.has_room(id), "a member is below the capacity");
         let word = &mut self.words[id as usize / WORD];
         *word &= !(1 << (id as usize % WORD));
         if *word == 0 {

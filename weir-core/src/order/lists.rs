@@ -66,6 +66,7 @@ impl Lists {
     pub(crate) fn pop(&mut self, list: usize) -> Option<u32> {
         let item = self.first(list)?;
         let next = core::mem::replace(&mut self.nexts[item as usize], ABSENT);
+        debug_assert!(next != ABSENT, "an item of a list has a successor or is its last");
         self.lists[list].first = next;
         Some(item)
     }

@@ -60,7 +60,9 @@ impl RoundRobin {
     /// Records that `leaf`, which is in the round, has no packet any more; its place remains.
     #[inline]
     pub(crate) fn mark_empty(&mut self, leaf: LeafId) {
-        self.standings[leaf.index()] = Standing::Emptied;
+        let standing = &mut self.standings[leaf.index()];
+        debug_assert!(*standing != Standing::Out, "only a leaf of the round keeps its place");
+        *standing = Standing::Emptied;
     }
 
     /// Records that drops took the last packet of `leaf`, which is in the round: the first leaf is

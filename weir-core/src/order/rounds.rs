@@ -94,6 +94,7 @@ impl Rounds {
             if list == NEW && !self.lets_newcomer_leave() {
                 self.lists.push(OLD, member);
             } else {
+                debug_assert!(self.listed > 0, "a member of a list is counted");
                 self.listed -= 1;
             }
         }

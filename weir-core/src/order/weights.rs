@@ -38,6 +38,7 @@ impl Weights {
         // At most 2^32 leaves of 2^16.
         let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
         let smallest = u128::from(weights.iter().copied().min().unwrap_or(1));
+        assert!(smallest > 0, "a weight is at least 1");
         let largest_inverse = total.div_ceil(smallest).max(1);
         let bits = u128::BITS - (largest_inverse - 1).leading_zeros();
         let shift = INVERSE_BITS.saturating_sub(bits).min(SHIFT_MAX);

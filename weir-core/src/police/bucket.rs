@@ -49,6 +49,7 @@ impl Bucket {
 
     fn fill(&mut self, time: Duration) {
         let gained = u128::from(time.as_nanos()) * u128::from(self.bits_per_second);
+        debug_assert!(self.tokens <= self.depth, "tokens never exceed depth");
         let room = self.depth - self.tokens;
         self.tokens += if gained < u128::from(room) { gained as u64 } else { room };
     }

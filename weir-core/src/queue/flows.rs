@@ -185,6 +185,7 @@ impl FlowQueues {
 
     /// Takes the first packet of `flow` out of its chain, to be the leaf's first; returns its slot.
     fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
+        debug_assert!(self.chosen.is_none(), "a leaf has one first packet");
         let slot = self.unchain(slots, flow);
         let charged = slots[slot as usize].entry.charged;
         (self.first, self.chosen) = (flow, Some(charged));
@@ -218,6 +219,10 @@ impl FlowQueues {
 
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
+        debug_assert!(
+            self.chosen.is_none_or(|chosen| chosen == charged),
+            "the chosen packet leaves"
+        );
         self.chosen = None;
         self.left(self.first, charged);
     }

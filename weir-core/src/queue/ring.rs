@@ -116,7 +116,9 @@ impl Ring {
 
     /// Records that a packet of `flow` is gone; returns whether it has others.
     pub(super) fn lost(&mut self, flow: u32) -> bool {
-        let packets = self.flows[flow as usize].packets - 1;
+        let packets = self.flows[flow as usize].packets;
+        assert!(packets > 0, "only a flow with packets loses one");
+        let packets = packets - 1;
         self.set_packets(flow, packets);
         if packets == 0 {
             self.leave(flow);
@@ -160,6 +162,7 @@ impl Ring {
     #[cold]
     fn skip_rounds(&mut self, quantum: i64) {
         let most = self.round.iter().map(|&flow| self.flows[flow as usize].allotment).max();
+        debug_assert!(quantum > 0, "each round gives a flow something");
         let gain = (-most.unwrap_or(0)).max(0) / quantum * quantum;
         for &flow in &self.round {
             self.flows[flow as usize].allotment += gain;
@@ -215,6 +218,7 @@ impl Ring {
 
     /// Puts `flow` at the front of a list.
     fn link(&mut self, flow: u32, list: usize) {
+        debug_assert!(flow != NO_FLOW, "packets of no known flow are in no ring");
         let behind = core::mem::replace(&mut self.lists[list], flow);
         if behind != NO_FLOW {
             self.flows[behind as usize].before = flow;

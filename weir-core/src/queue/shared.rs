@@ -81,6 +81,7 @@ impl Shared {
         if member.weight == 0 {
             return;
         }
+        debug_assert!(self.total >= member.bytes, "the total counts what each leaf holds");
         self.total += bytes.get();
         if member.bytes == 0 {
             self.began += 1;
@@ -104,6 +105,7 @@ impl Shared {
     pub fn left(&mut self, leaf: LeafId, bytes: Bytes) {
         let member = &mut self.members[leaf.index()];
         if member.weight > 0 {
+            assert!(member.bytes >= bytes.get(), "no more leaves a leaf than waits in it");
             member.bytes -= bytes.get();
             self.total -= bytes.get();
         }
@@ -119,6 +121,7 @@ impl Shared {
             let top = self.heap.first().expect("a backlogged member is in the heap");
             let leaf = top.leaf;
             let rank = self.members[leaf.index()].rank(leaf);
+            debug_assert!(!rank.is_before(top), "a rank in the heap is the member's or above it");
             if rank == *top {
                 return Some(leaf);
             }

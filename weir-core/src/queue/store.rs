@@ -111,6 +111,7 @@ impl Queues {
     /// Lets flow queues choose the first packet of a leaf when the leaf is selected. Called while
     /// no packet waits.
     pub fn choose_late(&mut self) {
+        assert_eq!(self.packets(), 0, "no first packet is chosen yet");
         self.late = true;
         let flows = self.droppers.all_mut().filter_map(Dropper::flows_mut);
         flows.for_each(|flows| flows.set_late(true));
@@ -132,6 +133,7 @@ impl Queues {
     fn append(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let state = &mut self.leaves[leaf.index()];
         let before = state.packets;
+        debug_assert!(self.room > 0, "the store has room");
         self.room -= 1;
         state.packets = before + 1;
         state.bytes += u64::from(entry.charged);
@@ -198,7 +200,9 @@ impl Queues {
 
     /// Marks the first packet of `leaf`, which is backlogged.
     pub fn mark_first(&mut self, leaf: LeafId) {
-        self.leaves[leaf.index()].first.mark_congestion();
+        let state = &mut self.leaves[leaf.index()];
+        debug_assert!(state.packets > 0, "only a packet that waits is marked");
+        state.first.mark_congestion();
     }
 
     /// Returns whether the store has no room, whatever a dropper decides.
@@ -289,6 +293,8 @@ impl Queues {
         position: u32,
         reason: DropReason,
     ) -> (Entry, Option<Head>) {
+        let waiting = self.leaves[leaf.index()].packets;
+        assert!(position < waiting, "only a packet that waits is dropped");
         let (entry, first) =
             if position == 0 { self.pop(leaf) } else { self.take_behind(leaf, position) };
         self.drops.count(self.leaves.len(), leaf, reason, entry.charged());
@@ -348,9 +354,11 @@ impl Queues {
     fn pop_from_flow(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
         let state = &mut self.leaves[leaf.index()];
         let entry = state.first;
+        assert!(state.packets > 0, "only a backlogged leaf sends");
         self.room += 1;
         state.packets -= 1;
         state.bytes -= u64::from(entry.charged);
+        debug_assert!(state.packets > 0 || state.bytes == 0, "an empty leaf holds no bytes");
         let flows = self.droppers.of_mut(leaf).flows_mut();
         let next = flows.map_or(NONE, |flows| flows.choose_early(&mut self.slots));
         if next != NONE {
@@ -457,6 +465,8 @@ impl Queues {
                 self.free = core::mem::replace(&mut slot, next);
             }
         }
+        debug_assert_eq!(left, 0, "the chains hold all packets of the leaf");
+        debug_assert!(self.room <= self.packets_max, "the store has as many slots as at first");
     }
 
     /// Takes over what `leaf`, which is `before` in `old`, has sent.
@@ -487,6 +497,7 @@ impl Queues {
             return false;
         }
         let (state, past) = (&mut self.leaves[leaf.index()], &mut old.leaves[before.index()]);
+        assert_eq!(state.packets, 0, "a queue moves to a leaf that is empty");
         (state.first, state.second, state.last) = (past.first, past.second, past.last);
         (state.packets, state.bytes) = (packets, bytes);
         (past.packets, past.bytes) = (0, 0);
@@ -549,6 +560,7 @@ impl Queues {
     /// Gives `leaf`, in which no packet waits, another dropper; returns the one before if it had it
     /// alone.
     pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) -> Option<AnyDropper> {
+        assert_eq!(self.leaves[leaf.index()].packets, 0, "a dropper starts with an empty leaf");
         self.leaves[leaf.index()].unasked = Unasked::of(&dropper);
         self.droppers.replace(leaf, self.leaves.len(), dropper)
     }
@@ -563,6 +575,7 @@ impl Queues {
     /// Returns the account of `leaf`, in which no packet waits, and begins a new one.
     pub(crate) fn retire(&mut self, leaf: LeafId) -> LeafAccount {
         let account = self.leaf_account(leaf);
+        assert_eq!(account.backlog.packets, 0, "a leaf is retired when none of its packets waits");
         let state = &mut self.leaves[leaf.index()];
         (state.sent_packets, state.sent_bytes) = (0, 0);
         self.drops.forget(leaf);
@@ -739,6 +752,7 @@ impl Leaf {
         self.packets -= 1;
         self.bytes -= u64::from(entry.charged);
         if self.packets == 0 {
+            debug_assert_eq!(self.bytes, 0, "an empty leaf holds no bytes");
             return (entry, None);
         }
         let slot = self.second;

@@ -7,7 +7,9 @@
 //! are in `classify/hash.rs`.
 //! Invariant: a leaf with a packet is in the ring; in the ring only the first has a quota above 0.
 
-use super::{ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Waiting};
+use super::{
+    Changes, ClassSpec, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Waiting,
+};
 use super::{Scheduler, Selection, Tree};
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -61,17 +63,6 @@ impl Discipline for AltqWfq {
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
         Ok(Self { ring: RoundRobin::new(leaves.len()), leaves, backlogged: 0 })
     }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.ring.inherit(&old.ring, kin, |new, before| {
-            let turn = &mut self.leaves[new.index()];
-            turn.quota = old.leaves[before.index()].quota.min(turn.gain);
-        });
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        self.backlogged as usize == waiting.leaves() && self.ring.agrees(waiting.heads)
-    }
 }
 
 impl Scheduler for AltqWfq {
@@ -121,6 +112,21 @@ impl Scheduler for AltqWfq {
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         self.settle(leaf, head);
+    }
+}
+
+impl Explains for AltqWfq {}
+
+impl Changes for AltqWfq {
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.ring.inherit(&old.ring, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.quota = old.leaves[before.index()].quota.min(turn.gain);
+        });
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.backlogged as usize == waiting.leaves() && self.ring.agrees(waiting.heads)
     }
 }
 

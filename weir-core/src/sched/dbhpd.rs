@@ -7,7 +7,9 @@
 //! all others. Invariant: no packet of another class leaves while one of the first is overdue.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Service, Tree, Waiting};
+use super::{
+    Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Service, Tree, Waiting,
+};
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Dimension, Duration, Instant};
 
@@ -42,16 +44,20 @@ impl Discipline for Dbhpd {
         let bound = Duration::from_nanos(d_max.as_nanos() - t_safe.as_nanos());
         Ok(Self::new(tree, bound))
     }
+}
 
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.take_over(old, kin);
-    }
-
+impl Explains for Dbhpd {
     fn service(tree: &Tree) -> Service {
         let d_max = tree.params().duration("d_max").unwrap_or(D_MAX_DEFAULT);
         let t_safe = tree.params().duration("t_safe").unwrap_or(Duration::ZERO);
         let patience = d_max.as_nanos().saturating_sub(t_safe.as_nanos());
         Service::Deadline(Duration::from_nanos(patience))
+    }
+}
+
+impl Changes for Dbhpd {
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.take_over(old, kin);
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {

@@ -9,8 +9,8 @@
 
 use super::service::Rounds;
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
-    Selection, Service, Tree, Waiting,
+    Changes, ClassSpec, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit,
+    RefitError, Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -53,8 +53,6 @@ impl Discipline for Drr {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &ClassSpec| {
             let quantum = quantum(tree, class);
@@ -63,44 +61,6 @@ impl Discipline for Drr {
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
         let round = RoundRobin::new(leaves.len());
         Ok(Self { leaves, round })
-    }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.round.inherit(&old.round, kin, |new, before| {
-            let turn = &mut self.leaves[new.index()];
-            turn.deficit = old.leaves[before.index()].deficit.min(2 * turn.quantum);
-        });
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        let turn = &mut self.leaves[leaf.index()];
-        turn.quantum = quantum(tree, tree.leaf(leaf));
-        turn.deficit = turn.deficit.min(2 * turn.quantum);
-        if refit.is_new {
-            turn.empty();
-            self.round.leave(leaf);
-        }
-        Ok(())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let knows = |leaf: usize, head: Option<Head>| {
-            let turn = &self.leaves[leaf];
-            turn.head == head.map_or(NOTHING, length_of)
-        };
-        waiting.all(knows) && self.round.agrees(waiting.heads)
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let gain = |class: &ClassSpec| u64::from(quantum(tree, class));
-        let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
-        Service::Rounds(Rounds { gains, in_packets: false, overdraws: false, forgets: true })
     }
 }
 
@@ -140,6 +100,7 @@ impl Scheduler for Drr {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         let turn = &mut self.leaves[leaf.index()];
         let Some(next) = next else {
             turn.empty();
@@ -158,6 +119,50 @@ impl Scheduler for Drr {
                 self.round.empty(leaf);
             }
         }
+    }
+}
+
+impl Explains for Drr {
+    fn service(tree: &Tree) -> Service {
+        let gain = |class: &ClassSpec| u64::from(quantum(tree, class));
+        let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
+        Service::Rounds(Rounds { gains, in_packets: false, overdraws: false, forgets: true })
+    }
+}
+
+impl Changes for Drr {
+    const REFITS: bool = true;
+
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.round.inherit(&old.round, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.deficit = old.leaves[before.index()].deficit.min(2 * turn.quantum);
+        });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.quantum = quantum(tree, tree.leaf(leaf));
+        turn.deficit = turn.deficit.min(2 * turn.quantum);
+        if refit.is_new {
+            turn.empty();
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let knows = |leaf: usize, head: Option<Head>| {
+            let turn = &self.leaves[leaf];
+            turn.head == head.map_or(NOTHING, length_of)
+        };
+        waiting.all(knows) && self.round.agrees(waiting.heads)
     }
 }
 

@@ -4,8 +4,8 @@
 //! nothing else matters.
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler, Selection, Service,
-    Tree, Waiting,
+    Calls, Changes, Cost, Descriptor, Discipline, Explains, Head, Promises, Refit, RefitError,
+    Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::arrivals::Arrivals;
@@ -32,33 +32,11 @@ impl Discipline for Fifo {
         },
     };
 
-    const PEEKS: bool = false;
-    const ASKS_EMPTY_LEAVES: bool = true;
-
-    const PER_PACKET: bool = true;
-
-    const REFITS: bool = true;
+    const CALLS: Calls =
+        Calls { peeks: false, asks_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        _tree: &Tree,
-        _leaf: LeafId,
-        _refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        Ok(())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        self.arrivals.agrees(waiting.packets)
-    }
-
-    fn service(_tree: &Tree) -> Service {
-        Service::Arrivals { shaper: None }
     }
 }
 
@@ -85,6 +63,30 @@ impl Scheduler for Fifo {
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, _head: Option<Head>) {
         self.arrivals.drop_from(leaf);
+    }
+}
+
+impl Explains for Fifo {
+    fn service(_tree: &Tree) -> Service {
+        Service::Arrivals { shaper: None }
+    }
+}
+
+impl Changes for Fifo {
+    const REFITS: bool = true;
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        _leaf: LeafId,
+        _refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.arrivals.agrees(waiting.packets)
     }
 }
 

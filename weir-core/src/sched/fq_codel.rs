@@ -6,7 +6,8 @@
 //! `order/rounds.rs`. Invariant: every backlogged leaf is listed there.
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree, Waiting,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Scheduler, Selection,
+    Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::rounds::{Rounds, Rules};
@@ -58,22 +59,6 @@ impl Discipline for FqCodel {
         let rounds = Rounds::new(leaves, quantum, Rules::from_params(tree.params()));
         Ok(Self { rounds, waits: alloc::vec![false; leaves] })
     }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        for (then, is_new) in old.rounds.iter() {
-            if let Some(now) = kin.new_leaf(LeafId(then)) {
-                self.rounds.resume(now.0, is_new, &old.rounds, then);
-            }
-        }
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let is_known = |leaf: usize, head: Option<Head>| {
-            self.waits[leaf] == head.is_some()
-                && (head.is_none() || self.rounds.contains(leaf as u32))
-        };
-        waiting.all(is_known)
-    }
 }
 
 impl Scheduler for FqCodel {
@@ -94,6 +79,7 @@ impl Scheduler for FqCodel {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert!(self.waits[leaf.index()], "a selected leaf is backlogged");
         self.rounds.charge(leaf.0, sent.get());
         self.waits[leaf.index()] = next.is_some();
     }
@@ -105,6 +91,26 @@ impl Scheduler for FqCodel {
     #[inline]
     fn found_nothing(&mut self) {
         self.rounds.clear();
+    }
+}
+
+impl Explains for FqCodel {}
+
+impl Changes for FqCodel {
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        for (then, is_new) in old.rounds.iter() {
+            if let Some(now) = kin.new_leaf(LeafId(then)) {
+                self.rounds.resume(now.0, is_new, &old.rounds, then);
+            }
+        }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            self.waits[leaf] == head.is_some()
+                && (head.is_none() || self.rounds.contains(leaf as u32))
+        };
+        waiting.all(is_known)
     }
 }
 

@@ -6,7 +6,7 @@
 //! waits.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree, Waiting};
+use super::{Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Tree, Waiting};
 use crate::parameter::BuildError;
 use crate::units::{Duration, Instant};
 
@@ -30,7 +30,11 @@ impl Discipline for Hpd {
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self::new(tree, Duration::ZERO))
     }
+}
 
+impl Explains for Hpd {}
+
+impl Changes for Hpd {
     fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
         self.take_over(old, kin);
     }

@@ -17,7 +17,11 @@
 
 use super::htb::engine::{Engine, Precision};
 use super::htb::params::{CEIL, Defaults, PRIO, R2Q, RATE, burst, cburst, quantum};
-use super::{Cost, Descriptor, Discipline, Kin, Promises, Tree, Waiting};
+use super::{
+    Borrowed, Calls, Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Tree, Waiting,
+    Why,
+};
+use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Bytes, Duration, Instant};
 
@@ -46,7 +50,7 @@ impl Discipline for Htb265 {
         },
     };
 
-    const PEEKS: bool = false;
+    const CALLS: Calls = Calls { peeks: false, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();
@@ -66,7 +70,20 @@ impl Discipline for Htb265 {
         };
         Engine::new(tree, precision, &defaults)
     }
+}
 
+impl Explains for Htb265 {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        self.why_waited(now, leaf, from)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans_of(leaf)
+    }
+}
+
+impl Changes for Htb265 {
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.take_over(now, old, kin);
     }

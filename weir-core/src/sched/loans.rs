@@ -33,6 +33,7 @@ impl Loans {
     /// Counts a packet of `leaf` for which the class at `depth` above it lends.
     #[inline]
     pub fn count(&mut self, leaf: LeafId, depth: usize, sent: Bytes) {
+        debug_assert!(depth < self.each, "the lender stands above the leaf");
         let bytes = &mut self.bytes[leaf.index() * self.each + depth];
         // As after a forged checkpoint, which must do no harm.
         *bytes = bytes.wrapping_add(sent.get());

@@ -3,7 +3,14 @@
 //!
 //! A scheduler decides the order of leaves. It holds no packet and does not classify: the queue
 //! layer holds packets, so droppers, limits and accounts exist once.
+//!
+//! An author implements [`Scheduler`], whose first four methods are required, names and builds it
+//! in [`Discipline`], and says in [`Changes::agrees`] what it relies on. The rest of [`Changes`],
+//! and all of [`Explains`], may be left out: then a changed plan starts the scheduler anew, and the
+//! link does not say why packets wait.
 
+mod changes;
+mod explains;
 mod loans;
 mod proportional_delay;
 mod refit;
@@ -14,13 +21,15 @@ mod twins;
 pub use crate::packet::Head;
 pub use crate::parameter::RefitError;
 pub use crate::tree::{ClassSpec, DEPTH_MAX, Kin, Tree, TreeError};
+pub use changes::{Changes, Waiting};
+pub use explains::{Explains, Regulation, Why};
 pub use loans::Borrowed;
 pub use refit::Refit;
 pub use service::Service;
 
-use crate::ids::{ClassId, LeafId};
+use crate::ids::LeafId;
 use crate::parameter::{BuildError, Parameter};
-use crate::state::{State, state};
+use crate::state::State;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
@@ -43,10 +52,6 @@ pub trait Scheduler {
     /// `leaf`, which was empty, accepted the packet `head`.
     fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head);
 
-    /// `leaf`, which was not empty, accepted one more packet, of `length`.
-    #[inline]
-    fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
-
     /// Selects the leaf that may send now, or says when one may.
     fn select(&mut self, now: Instant) -> Selection;
 
@@ -56,96 +61,22 @@ pub trait Scheduler {
     /// One packet that waited in `leaf` was dropped, the first or another; `head` is first now.
     fn head_changed(&mut self, now: Instant, leaf: LeafId, head: Option<Head>);
 
+    /// `leaf`, which was not empty, accepted one more packet, of `length`.
+    #[inline]
+    fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
+
     /// `leaf` was offered a packet, accepted or not. Comes before `enqueued` and `joined`.
     #[inline]
     fn offered(&mut self, _now: Instant, _leaf: LeafId) {}
 
     /// The packet of `leaf` charged `length` has left the wire. Called only for schedulers that set
-    /// [`Discipline::COMPLETIONS`].
+    /// [`Calls::completions`].
     fn completed(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
     /// The line was free and found that no packet waits in any leaf. Called once before the next
     /// packet is offered.
     #[inline]
     fn found_nothing(&mut self) {}
-
-    /// Returns why the first packet of `leaf` could not be sent earlier. Called after `select`
-    /// returned the leaf and before `charge`, or before a drop; changes nothing. Until `from`
-    /// something else held the packet back, so a reason that ended by then may be left out. The
-    /// lender is never left out.
-    fn why(&self, _now: Instant, _leaf: LeafId, _from: Instant) -> Why {
-        Why::FREE
-    }
-
-    /// Returns what `leaf` has borrowed so far; nothing for schedulers that do not lend.
-    fn borrowed(&self, _leaf: LeafId) -> Borrowed {
-        Borrowed::default()
-    }
-}
-
-/// What held the first packet of a leaf back, apart from others' turns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Why {
-    /// From when on its own limits and those of its ancestors would have let it be sent. If none
-    /// held it back, [`Instant::ZERO`]; later than now if it still may not be sent.
-    pub released: Instant,
-    /// What held it back until then.
-    pub regulation: Regulation,
-    /// The class whose limit that was: so many levels above the leaf's own class.
-    pub level: u8,
-    /// The class that lends for it; `None` if it is sent at its own account.
-    pub lender: Option<ClassId>,
-}
-
-/// What can hold a packet back although the line is free.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[repr(u8)]
-pub enum Regulation {
-    /// Nothing.
-    #[default]
-    None,
-    /// Tokens of its own rate are used up and no class lends.
-    Tokens,
-    /// Its class, and every class that might lend, is above its share until its undertime.
-    Undertime,
-    /// A ceiling, its own or an ancestor's.
-    Ceiling,
-    /// An upper-limit curve, its own or an ancestor's.
-    UpperLimit,
-}
-
-impl Why {
-    /// The packet was not held back, and is sent at its own account.
-    pub const FREE: Why =
-        Why { released: Instant::ZERO, regulation: Regulation::None, level: 0, lender: None };
-
-    /// Returns whether both agree on the time from `from` on and on the lender.
-    pub(crate) fn agrees_from(self, from: Instant, other: Why) -> bool {
-        let held = |why: Why| (why.released > from).then_some((why.released, why.regulation));
-        self.lender == other.lender && held(self) == held(other)
-    }
-}
-
-impl Regulation {
-    /// All variants, in the order of their numbers.
-    pub const ALL: [Regulation; 5] = [
-        Regulation::None,
-        Regulation::Tokens,
-        Regulation::Undertime,
-        Regulation::Ceiling,
-        Regulation::UpperLimit,
-    ];
-
-    /// The word in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Regulation::None => "none",
-            Regulation::Tokens => "tokens",
-            Regulation::Undertime => "undertime",
-            Regulation::Ceiling => "ceiling",
-            Regulation::UpperLimit => "upper-limit",
-        }
-    }
 }
 
 /// How the cost of a packet grows with the number of leaves.
@@ -189,94 +120,44 @@ pub struct Descriptor {
     pub promises: Promises,
 }
 
-/// A scheduler that can be registered.
-pub trait Discipline: Scheduler + State + Sized + Send + 'static {
-    /// What the registry knows of it.
-    const DESCRIPTOR: Descriptor;
-
+/// How the link calls a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Calls {
     /// Whether the link calls [`Scheduler::completed`] for each packet that has left the wire, and
     /// polls again then.
-    const COMPLETIONS: bool = false;
-
-    /// Whether it looks at the first packet of a leaf before it selects the leaf. If not, flow
-    /// queues in a leaf choose that packet when the leaf is selected.
-    const PEEKS: bool = true;
-
+    pub completions: bool,
+    /// Whether the scheduler looks at the first packet of a leaf before it selects the leaf. If
+    /// not, flow queues in a leaf choose that packet when the leaf is selected.
+    pub peeks: bool,
     /// Whether the line, when it is free, looks for a packet in the leaves also while all are
     /// empty, as Linux does where one queue holds all packets. Otherwise, as below classes, an
     /// empty leaf does not notice that the line is idle.
-    const ASKS_EMPTY_LEAVES: bool = false;
+    pub asks_empty_leaves: bool,
+    /// Whether a change must tell the scheduler of each packet that waits, by
+    /// [`Scheduler::joined`]. If not, that method does nothing, and a queue moves to a new plan as
+    /// it is.
+    pub per_packet: bool,
+}
 
-    /// Whether a change must tell it of each packet that waits, by [`Scheduler::joined`]. If not,
-    /// that method does nothing, and a queue moves to a new plan as it is.
-    const PER_PACKET: bool = false;
+impl Calls {
+    /// The calls of a scheduler that counts no packets and looks at the first one of each leaf.
+    pub const DEFAULT: Calls =
+        Calls { completions: false, peeks: true, asks_empty_leaves: false, per_packet: false };
+}
 
-    /// Whether single leaves can be refitted while it runs.
-    const REFITS: bool = false;
+/// A scheduler that can be registered.
+pub trait Discipline: Scheduler + Explains + Changes + State + Send + 'static {
+    /// What the registry knows of it.
+    const DESCRIPTOR: Descriptor;
+
+    /// How the link calls it.
+    const CALLS: Calls = Calls::DEFAULT;
 
     /// Builds it for a tree whose parameters are those of the descriptor.
     ///
     /// # Errors
     /// When values contradict each other or the tree; the message names value, limit and cure.
     fn build(tree: &Tree) -> Result<Self, BuildError>;
-
-    /// Takes over from `old`, built from another tree, the state of the classes that both trees
-    /// have according to `kin`: balances, tokens, virtual times. Called once, right after `build`;
-    /// then `enqueued` is called for every leaf in which packets wait, and with
-    /// [`Discipline::PER_PACKET`] also `joined` for every packet behind the first. Without it,
-    /// classes start anew.
-    fn inherit(&mut self, _now: Instant, _old: &Self, _kin: &Kin) {}
-
-    /// Follows the parameters of `leaf`, which are others in `tree` than before; no packet waits in
-    /// it. After that it decides as one that was built from the tree. A leaf that is not new keeps
-    /// what [`Discipline::inherit`] would take over. Called only with [`Discipline::REFITS`].
-    ///
-    /// # Errors
-    /// When it takes a whole change, or the values contradict each other; then nothing is changed.
-    fn refit(
-        &mut self,
-        _now: Instant,
-        _tree: &Tree,
-        _leaf: LeafId,
-        _refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        Err(RefitError::NeedsChange("the scheduler builds its classes together"))
-    }
-
-    /// Whether its state, loaded from a checkpoint, can be that of a scheduler whose leaves hold
-    /// what waits. Checks whatever its other functions rely on, so that a forged checkpoint is
-    /// refused here and does no harm later.
-    fn agrees(&self, _waiting: &Waiting<'_>) -> bool {
-        true
-    }
-
-    /// Returns what it guarantees each leaf of `tree`, whatever the others do; `tree` must build.
-    fn service(_tree: &Tree) -> Service {
-        Service::Unknown
-    }
-}
-
-/// What waits in the leaves when a checkpoint is loaded.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiting<'w> {
-    /// The time of the link.
-    pub now: Instant,
-    /// The first packet of each leaf, as the scheduler was told of it.
-    pub heads: &'w [Option<Head>],
-    /// The number of packets in each leaf.
-    pub packets: &'w [u32],
-}
-
-impl Waiting<'_> {
-    /// Returns whether `is_so` holds for each leaf: its number, and its first packet.
-    pub(crate) fn all(&self, mut is_so: impl FnMut(usize, Option<Head>) -> bool) -> bool {
-        self.heads.iter().enumerate().all(|(leaf, &head)| is_so(leaf, head))
-    }
-
-    /// Returns the number of leaves in which packets wait.
-    pub(crate) fn leaves(&self) -> usize {
-        self.heads.iter().flatten().count()
-    }
 }
 
 /// A line of the registry.
@@ -343,13 +224,3 @@ schedulers! {
     wfq::Wfq,
     hfsc::Hfsc,
 }
-
-state!(
-    enum Regulation {
-        None,
-        Tokens,
-        Undertime,
-        Ceiling,
-        UpperLimit,
-    }
-);

@@ -4,8 +4,8 @@
 //! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Promises, Refit, RefitError, Scheduler,
-    Selection, Service, Tree, Waiting,
+    Calls, Changes, ClassSpec, Cost, Descriptor, Discipline, Explains, Head, Promises, Refit,
+    RefitError, Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::id_set::IdSet;
@@ -60,9 +60,7 @@ impl Discipline for Priq {
         },
     };
 
-    const PEEKS: bool = false;
-
-    const REFITS: bool = true;
+    const CALLS: Calls = Calls { peeks: false, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let mut leaves: [Vec<LeafId>; PRIORITIES] = Default::default();
@@ -76,42 +74,6 @@ impl Discipline for Priq {
         }
         let band = |leaves: Vec<_>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
         Ok(Self { bands: leaves.map(band), places, busy: 0 })
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        let before = refit.before.number("priority").unwrap_or(PRIORITY_DEFAULT);
-        let priority = tree.leaf(leaf).params.number("priority").unwrap_or(PRIORITY_DEFAULT);
-        if priority != before {
-            return Err(RefitError::NeedsChange("its priority is another"));
-        }
-        Ok(())
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let priority =
-            |class: &ClassSpec| class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
-        let rank = |class| (PRIORITIES as u64 - 1).saturating_sub(priority(class)) as u32;
-        Service::Ranks(tree.leaves().map(|(_, class)| rank(class)).collect())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let is_known = |leaf: usize, head: Option<Head>| {
-            let Place { priority, rank } = self.places[leaf];
-            self.bands[usize::from(priority)].waiting.contains(rank) == head.is_some()
-        };
-        let is_busy = |(priority, band): (usize, &Band)| {
-            (self.busy >> priority & 1 == 1) != band.waiting.is_empty()
-        };
-        let known: usize = self.bands.iter().map(|band| band.waiting.iter().count()).sum();
-        waiting.all(is_known)
-            && known == waiting.leaves()
-            && self.bands.iter().enumerate().all(is_busy)
     }
 }
 
@@ -132,7 +94,9 @@ impl Scheduler for Priq {
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
         let Place { priority, rank } = self.places[leaf.index()];
-        self.bands[usize::from(priority)].turn = rank + 1;
+        let band = &mut self.bands[usize::from(priority)];
+        debug_assert!(band.waiting.contains(rank), "a selected leaf is backlogged");
+        band.turn = rank + 1;
         self.head_changed(now, leaf, next);
     }
 
@@ -147,6 +111,48 @@ impl Scheduler for Priq {
         if band.waiting.is_empty() {
             self.busy &= !(1 << priority);
         }
+    }
+}
+
+impl Explains for Priq {
+    fn service(tree: &Tree) -> Service {
+        let priority =
+            |class: &ClassSpec| class.params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        let rank = |class| (PRIORITIES as u64 - 1).saturating_sub(priority(class)) as u32;
+        Service::Ranks(tree.leaves().map(|(_, class)| rank(class)).collect())
+    }
+}
+
+impl Changes for Priq {
+    const REFITS: bool = true;
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let before = refit.before.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        let priority = tree.leaf(leaf).params.number("priority").unwrap_or(PRIORITY_DEFAULT);
+        if priority != before {
+            return Err(RefitError::NeedsChange("its priority is another"));
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let Place { priority, rank } = self.places[leaf];
+            self.bands[usize::from(priority)].waiting.contains(rank) == head.is_some()
+        };
+        let is_busy = |(priority, band): (usize, &Band)| {
+            (self.busy >> priority & 1 == 1) != band.waiting.is_empty()
+        };
+        let known: usize = self.bands.iter().map(|band| band.waiting.iter().count()).sum();
+        waiting.all(is_known)
+            && known == waiting.leaves()
+            && self.bands.iter().enumerate().all(is_busy)
     }
 }
 

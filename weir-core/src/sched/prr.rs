@@ -4,8 +4,8 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
-    Service, Tree, Waiting,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit, RefitError,
+    Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -32,36 +32,8 @@ impl Discipline for Prr {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { round: RoundRobin::new(tree.leaf_count()) })
-    }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.round.inherit(&old.round, kin, |_, _| {});
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        _tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        if refit.is_new {
-            self.round.leave(leaf);
-        }
-        Ok(())
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let gains = alloc::vec![1; tree.leaf_count()];
-        Service::Rounds(Rounds { gains, in_packets: true, overdraws: false, forgets: true })
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        self.round.agrees(waiting.heads)
     }
 }
 
@@ -83,7 +55,8 @@ impl Scheduler for Prr {
     }
 
     #[inline]
-    fn charge(&mut self, _now: Instant, _leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+    fn charge(&mut self, _now: Instant, leaf: LeafId, _sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         match next {
             Some(_) => self.round.rotate(),
             None => self.round.pop(),
@@ -94,6 +67,38 @@ impl Scheduler for Prr {
         if head.is_none() {
             self.round.empty(leaf);
         }
+    }
+}
+
+impl Explains for Prr {
+    fn service(tree: &Tree) -> Service {
+        let gains = alloc::vec![1; tree.leaf_count()];
+        Service::Rounds(Rounds { gains, in_packets: true, overdraws: false, forgets: true })
+    }
+}
+
+impl Changes for Prr {
+    const REFITS: bool = true;
+
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.round.inherit(&old.round, kin, |_, _| {});
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        _tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        if refit.is_new {
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 

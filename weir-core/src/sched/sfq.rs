@@ -13,8 +13,8 @@
 
 use super::service::Rounds;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
-    Service, Tree, Waiting,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit, RefitError,
+    Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -56,8 +56,6 @@ impl Discipline for Sfq {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let turn = |class: &super::ClassSpec| {
             let quantum = quantum(tree, class);
@@ -66,41 +64,6 @@ impl Discipline for Sfq {
         let leaves: Vec<_> = tree.leaves().map(|(_, class)| turn(class)).collect();
         let round = RoundRobin::new(leaves.len());
         Ok(Self { leaves, round })
-    }
-
-    /// Backlogged leaves keep their order: the first one is first again, with what
-    /// is left of its allotment, up to its new quantum.
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.round.inherit(&old.round, kin, |new, before| {
-            let turn = &mut self.leaves[new.index()];
-            turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
-        });
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        let turn = &mut self.leaves[leaf.index()];
-        turn.quantum = quantum(tree, tree.leaf(leaf));
-        turn.allotment = turn.allotment.min(turn.quantum);
-        if refit.is_new {
-            turn.allotment = turn.quantum;
-            self.round.leave(leaf);
-        }
-        Ok(())
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let gains = tree.leaves().map(|(_, class)| quantum(tree, class) as u64).collect();
-        Service::Rounds(Rounds { gains, in_packets: false, overdraws: true, forgets: true })
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        self.round.agrees(waiting.heads)
     }
 }
 
@@ -144,6 +107,7 @@ impl Scheduler for Sfq {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         if next.is_none() {
             return self.round.pop();
         }
@@ -155,6 +119,47 @@ impl Scheduler for Sfq {
         if head.is_none() {
             self.round.mark_empty(leaf);
         }
+    }
+}
+
+impl Explains for Sfq {
+    fn service(tree: &Tree) -> Service {
+        let gains = tree.leaves().map(|(_, class)| quantum(tree, class) as u64).collect();
+        Service::Rounds(Rounds { gains, in_packets: false, overdraws: true, forgets: true })
+    }
+}
+
+impl Changes for Sfq {
+    const REFITS: bool = true;
+
+    /// Backlogged leaves keep their order: the first one is first again, with what
+    /// is left of its allotment, up to its new quantum.
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.round.inherit(&old.round, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.allotment = old.leaves[before.index()].allotment.min(turn.quantum);
+        });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.quantum = quantum(tree, tree.leaf(leaf));
+        turn.allotment = turn.allotment.min(turn.quantum);
+        if refit.is_new {
+            turn.allotment = turn.quantum;
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 

@@ -11,7 +11,8 @@
 //! faster than its rate, and `full_at` is at most a burst and a packet after now.
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Service, Waiting,
+    Calls, Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Regulation,
+    Scheduler, Service, Waiting,
 };
 use super::{Selection, Tree, Why};
 use crate::ids::LeafId;
@@ -54,9 +55,7 @@ impl Discipline for Tbf {
         },
     };
 
-    const ASKS_EMPTY_LEAVES: bool = true;
-
-    const PER_PACKET: bool = true;
+    const CALLS: Calls = Calls { asks_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();
@@ -78,25 +77,6 @@ impl Discipline for Tbf {
             peak: peak.map(|peak| Bucket::new(peak, mtu)),
             selected: None,
         })
-    }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, _kin: &Kin) {
-        // The buckets belong to the link, whatever happened to its classes.
-        self.bucket.take_over(&old.bucket);
-        if let (Some(peak), Some(old)) = (&mut self.peak, &old.peak) {
-            peak.take_over(old);
-        }
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let rate = tree.params().rate("rate").unwrap_or(tree.rate());
-        Service::Arrivals { shaper: Some(rate) }
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let length = |head: Option<Head>| head.map_or(Bytes::ZERO, |head| head.length);
-        self.arrivals.agrees(waiting.packets)
-            && waiting.all(|leaf, head| self.heads[leaf] == length(head))
     }
 }
 
@@ -122,6 +102,7 @@ impl Scheduler for Tbf {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert!(self.selected.is_none_or(|row| row.0 == leaf), "the selected leaf sends");
         self.arrivals.pop();
         self.selected = None;
         self.heads[leaf.index()] = next.map_or(Bytes::ZERO, |head| head.length);
@@ -136,13 +117,36 @@ impl Scheduler for Tbf {
         self.selected = None;
         self.heads[leaf.index()] = head.map_or(Bytes::ZERO, |head| head.length);
     }
+}
 
+impl Explains for Tbf {
     #[inline]
     fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
         match self.selected {
             Some((selected, released)) if selected == leaf => held_until(released, from),
             _ => self.why_unselected(leaf, from),
         }
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let rate = tree.params().rate("rate").unwrap_or(tree.rate());
+        Service::Arrivals { shaper: Some(rate) }
+    }
+}
+
+impl Changes for Tbf {
+    fn inherit(&mut self, _now: Instant, old: &Self, _kin: &Kin) {
+        // The buckets belong to the link, whatever happened to its classes.
+        self.bucket.take_over(&old.bucket);
+        if let (Some(peak), Some(old)) = (&mut self.peak, &old.peak) {
+            peak.take_over(old);
+        }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let length = |head: Option<Head>| head.map_or(Bytes::ZERO, |head| head.length);
+        self.arrivals.agrees(waiting.packets)
+            && waiting.all(|leaf, head| self.heads[leaf] == length(head))
     }
 }
 

@@ -17,8 +17,8 @@
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler, Selection,
-    Service, Tree, Waiting,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit, RefitError,
+    Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -68,8 +68,6 @@ impl Discipline for Wf2q {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let Weights { inverses, shift } = Weights::of(tree);
         let leaf = |&inverse: &u64| Leaf { start: 0, finish: 0, inverse };
@@ -83,6 +81,92 @@ impl Discipline for Wf2q {
             sender: LeafId(0),
         })
     }
+}
+
+impl Scheduler for Wf2q {
+    #[inline]
+    fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
+        if self.waiting.contains(leaf.0) {
+            return;
+        }
+        let rest = self.sending.rest(now);
+        if rest == 0 && self.waiting.is_empty() {
+            self.virtual_time = self.virtual_time.max(self.latest);
+        }
+        let tags = &mut self.leaves[leaf.index()];
+        // While the line sends a packet of the leaf, the leaf is not idle: the next one starts
+        // where that one finishes. What the line is still to send of another's, `V` counts already.
+        if rest == 0 || self.sender != leaf {
+            tags.start = tags.start.max(self.virtual_time.saturating_sub(rest));
+        }
+        tags.finish = tags.start + counted(head.length) * tags.inverse;
+        self.insert(leaf);
+    }
+
+    /// [bennett97 §4] The smallest finish tag of those that are eligible.
+    #[inline]
+    fn select(&mut self, _now: Instant) -> Selection {
+        if self.waiting.len(ELIGIBLE) == 0 {
+            let Some((start, _)) = self.waiting.first(EARLY) else { return Selection::Idle };
+            debug_assert!(start > self.virtual_time, "virtual time never goes back");
+            self.virtual_time = start;
+            self.release();
+        }
+        let first = self.waiting.first(ELIGIBLE);
+        first.map_or(Selection::Idle, |(_, leaf)| Selection::Leaf(LeafId(leaf)))
+    }
+
+    #[inline]
+    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        if self.virtual_time >= RENEWAL {
+            self.renew();
+        }
+        debug_assert!(self.waiting.contains(leaf.0), "a selected leaf is backlogged");
+        let length = counted(sent);
+        self.sending.begin(now, length << self.shift);
+        self.sender = leaf;
+        self.virtual_time += length << self.shift;
+        let tags = &mut self.leaves[leaf.index()];
+        tags.start += length * tags.inverse;
+        self.latest = self.latest.max(tags.start);
+        if let Some(next) = next {
+            tags.finish = tags.start + counted(next.length) * tags.inverse;
+        }
+        if next.is_some() && tags.start <= self.virtual_time {
+            self.waiting.update(ELIGIBLE, leaf.0, tags.finish);
+        } else {
+            self.waiting.remove(ELIGIBLE, leaf.0);
+            if next.is_some() {
+                self.waiting.insert(EARLY, leaf.0, tags.start);
+            }
+        }
+        self.release();
+    }
+
+    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
+        if !self.waiting.contains(leaf.0) {
+            return;
+        }
+        self.waiting.remove(self.lane(leaf), leaf.0);
+        if let Some(head) = head {
+            let tags = &mut self.leaves[leaf.index()];
+            tags.finish = tags.start + counted(head.length) * tags.inverse;
+            self.insert(leaf);
+        }
+    }
+}
+
+impl Explains for Wf2q {
+    /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let row = |weight| Weighted { weight, ahead: packet, late: packet };
+        Service::Fluid(written(tree).map(row).collect())
+    }
+}
+
+impl Changes for Wf2q {
+    const REFITS: bool = true;
 
     /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, but no more
     /// than a largest packet of its own; what one lagged behind, at most a packet, is forgotten.
@@ -120,13 +204,6 @@ impl Discipline for Wf2q {
         Ok(())
     }
 
-    /// [bennett97 §4] No leaf is ahead of the fluid, or behind it, by more than a packet.
-    fn service(tree: &Tree) -> Service {
-        let packet = tree.mtu();
-        let row = |weight| Weighted { weight, ahead: packet, late: packet };
-        Service::Fluid(written(tree).map(row).collect())
-    }
-
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {
         let is_placed = |lane: usize, (key, leaf): (u64, u32)| {
             let Leaf { start, finish, .. } = self.leaves[leaf as usize];
@@ -136,77 +213,6 @@ impl Discipline for Wf2q {
         let lane_is_sound = |lane| self.waiting.items(lane).all(|row| is_placed(lane, row));
         waiting.all(|leaf, head| self.waiting.contains(leaf as u32) == head.is_some())
             && [EARLY, ELIGIBLE].into_iter().all(lane_is_sound)
-    }
-}
-
-impl Scheduler for Wf2q {
-    #[inline]
-    fn enqueued(&mut self, now: Instant, leaf: LeafId, head: Head) {
-        if self.waiting.contains(leaf.0) {
-            return;
-        }
-        let rest = self.sending.rest(now);
-        if rest == 0 && self.waiting.is_empty() {
-            self.virtual_time = self.virtual_time.max(self.latest);
-        }
-        let tags = &mut self.leaves[leaf.index()];
-        // While the line sends a packet of the leaf, the leaf is not idle: the next one starts
-        // where that one finishes. What the line is still to send of another's, `V` counts already.
-        if rest == 0 || self.sender != leaf {
-            tags.start = tags.start.max(self.virtual_time.saturating_sub(rest));
-        }
-        tags.finish = tags.start + counted(head.length) * tags.inverse;
-        self.insert(leaf);
-    }
-
-    /// [bennett97 §4] The smallest finish tag of those that are eligible.
-    #[inline]
-    fn select(&mut self, _now: Instant) -> Selection {
-        if self.waiting.len(ELIGIBLE) == 0 {
-            let Some((start, _)) = self.waiting.first(EARLY) else { return Selection::Idle };
-            self.virtual_time = start;
-            self.release();
-        }
-        let first = self.waiting.first(ELIGIBLE);
-        first.map_or(Selection::Idle, |(_, leaf)| Selection::Leaf(LeafId(leaf)))
-    }
-
-    #[inline]
-    fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
-        if self.virtual_time >= RENEWAL {
-            self.renew();
-        }
-        let length = counted(sent);
-        self.sending.begin(now, length << self.shift);
-        self.sender = leaf;
-        self.virtual_time += length << self.shift;
-        let tags = &mut self.leaves[leaf.index()];
-        tags.start += length * tags.inverse;
-        self.latest = self.latest.max(tags.start);
-        if let Some(next) = next {
-            tags.finish = tags.start + counted(next.length) * tags.inverse;
-        }
-        if next.is_some() && tags.start <= self.virtual_time {
-            self.waiting.update(ELIGIBLE, leaf.0, tags.finish);
-        } else {
-            self.waiting.remove(ELIGIBLE, leaf.0);
-            if next.is_some() {
-                self.waiting.insert(EARLY, leaf.0, tags.start);
-            }
-        }
-        self.release();
-    }
-
-    fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
-        if !self.waiting.contains(leaf.0) {
-            return;
-        }
-        self.waiting.remove(self.lane(leaf), leaf.0);
-        if let Some(head) = head {
-            let tags = &mut self.leaves[leaf.index()];
-            tags.finish = tags.start + counted(head.length) * tags.inverse;
-            self.insert(leaf);
-        }
     }
 }
 

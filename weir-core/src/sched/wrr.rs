@@ -13,8 +13,8 @@
 
 use super::service::Rounds;
 use super::{
-    ClassSpec, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
-    Selection, Service, Tree, Waiting,
+    Changes, ClassSpec, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit,
+    RefitError, Scheduler, Selection, Service, Tree, Waiting,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::order::round_robin::{RoundRobin, Standing};
@@ -86,8 +86,6 @@ impl Discipline for Wrr {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let in_bytes = tree.params().choice("unit") == Some("bytes");
         let forgives = tree.params().flag("forgive") == Some(true);
@@ -102,52 +100,6 @@ impl Discipline for Wrr {
         let round = RoundRobin::new(leaves.len());
         let cost_max = if in_bytes { LENGTH_MAX } else { 1 };
         Ok(Self { leaves, round, in_bytes, cost_max, forgives, free: false })
-    }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        // A balance in packets cannot be converted to bytes.
-        let same_unit = self.in_bytes == old.in_bytes;
-        let balance = |turn: &Turn| if same_unit { turn.balance } else { 0 };
-        for (new, before) in kin.leaves() {
-            self.leaves[new.index()].balance = balance(&old.leaves[before.index()]).min(0);
-        }
-        self.round.inherit(&old.round, kin, |new, before| {
-            let turn = &mut self.leaves[new.index()];
-            turn.balance = balance(&old.leaves[before.index()]).min(turn.allotment);
-        });
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        let turn = &mut self.leaves[leaf.index()];
-        turn.allotment = gain(tree, leaf, self.in_bytes)?;
-        turn.balance = if refit.is_new { 0 } else { turn.balance.min(turn.allotment) };
-        if refit.is_new {
-            self.round.leave(leaf);
-        }
-        Ok(())
-    }
-
-    /// With `forgive` no rule holds for every mix of packets.
-    fn service(tree: &Tree) -> Service {
-        let in_packets = tree.params().choice("unit") != Some("bytes");
-        if tree.params().flag("forgive") == Some(true) {
-            return Service::Unknown;
-        }
-        let step = tree.params().bytes("allotment").unwrap_or(tree.mtu()).get();
-        let step = if in_packets { 1 } else { step };
-        let gain = |class| weight_of(class).saturating_mul(step);
-        let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
-        Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets, forgets: false })
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        self.round.agrees(waiting.heads)
     }
 }
 
@@ -188,6 +140,7 @@ impl Scheduler for Wrr {
 
     #[inline]
     fn charge(&mut self, _now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert_eq!(self.round.front(), Some(leaf), "the leaf whose turn it is sends");
         let turn = &mut self.leaves[leaf.index()];
         if !core::mem::take(&mut self.free) {
             // No packet has less than a byte.
@@ -215,6 +168,58 @@ impl Scheduler for Wrr {
         }
         self.leaves[leaf.index()].lose_credit();
         self.round.empty(leaf);
+    }
+}
+
+impl Explains for Wrr {
+    /// With `forgive` no rule holds for every mix of packets.
+    fn service(tree: &Tree) -> Service {
+        let in_packets = tree.params().choice("unit") != Some("bytes");
+        if tree.params().flag("forgive") == Some(true) {
+            return Service::Unknown;
+        }
+        let step = tree.params().bytes("allotment").unwrap_or(tree.mtu()).get();
+        let step = if in_packets { 1 } else { step };
+        let gain = |class| weight_of(class).saturating_mul(step);
+        let gains = tree.leaves().map(|(_, class)| gain(class)).collect();
+        Service::Rounds(Rounds { gains, in_packets, overdraws: !in_packets, forgets: false })
+    }
+}
+
+impl Changes for Wrr {
+    const REFITS: bool = true;
+
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        // A balance in packets cannot be converted to bytes.
+        let same_unit = self.in_bytes == old.in_bytes;
+        let balance = |turn: &Turn| if same_unit { turn.balance } else { 0 };
+        for (new, before) in kin.leaves() {
+            self.leaves[new.index()].balance = balance(&old.leaves[before.index()]).min(0);
+        }
+        self.round.inherit(&old.round, kin, |new, before| {
+            let turn = &mut self.leaves[new.index()];
+            turn.balance = balance(&old.leaves[before.index()]).min(turn.allotment);
+        });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let turn = &mut self.leaves[leaf.index()];
+        turn.allotment = gain(tree, leaf, self.in_bytes)?;
+        turn.balance = if refit.is_new { 0 } else { turn.balance.min(turn.allotment) };
+        if refit.is_new {
+            self.round.leave(leaf);
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.round.agrees(waiting.heads)
     }
 }
 

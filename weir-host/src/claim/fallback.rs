@@ -50,10 +50,9 @@ impl Switch {
     /// Opens or closes it for all programs at once; closed, it has forgotten every death.
     pub(super) fn set(&self, is_open: bool) -> Result<()> {
         if !is_open {
-            let numbers = 0..WORDS_MAX as u32;
-            numbers
-                .map(|number| self.deaths.set(&number.to_ne_bytes(), &[0; 4]))
-                .collect::<Result<()>>()?;
+            for number in 0..WORDS_MAX as u32 {
+                self.deaths.set(&number.to_ne_bytes(), &[0; 4])?;
+            }
         }
         self.map.set(&0u32.to_ne_bytes(), &u32::from(is_open).to_ne_bytes())
     }

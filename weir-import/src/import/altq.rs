@@ -53,8 +53,14 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             "red" => drop(early.read(&mut words, &RED, false, reading)),
             "rio" => drop(early.read(&mut words, &RIO, true, reading)),
             "conditioner" => conditioner(&mut words, line, &mut interfaces, reading),
-            "filter" => filter(&mut words, (line, position, false), &mut interfaces, reading),
-            "filter6" => filter(&mut words, (line, position, true), &mut interfaces, reading),
+            "filter" => {
+                let at = FilterLine { line, position, six: false };
+                filter(&mut words, at, &mut interfaces, reading);
+            }
+            "filter6" => {
+                let at = FilterLine { line, position, six: true };
+                filter(&mut words, at, &mut interfaces, reading);
+            }
             word => reading.unknown((word, first.span), "command", &COMMANDS),
         }
     }
@@ -313,15 +319,15 @@ fn class(
             return reading.undeclared((&parent.text, parent.span), "class", names);
         }
     }
-    let mut options = ClassOptions::default();
+    let options = ClassOptions::default();
+    let mut draft = ClassDraft { class, options, link: one.sketch.rate };
     while let Some(word) = words.take() {
-        let link = one.sketch.rate;
-        if class_option(&word, words, (&mut class, &mut options, link), reading).is_none() {
+        if class_option(&word, words, &mut draft, reading).is_none() {
             return;
         }
     }
-    class.thresholds = early.of(class.early);
-    add_class(one, class, &options, discipline, reading);
+    draft.class.thresholds = early.of(draft.class.early);
+    add_class(one, draft, discipline, reading);
 }
 
 /// Values that are computed once the line is read.
@@ -334,13 +340,22 @@ struct ClassOptions {
     limit: Option<u64>,
 }
 
+/// A class whose line is being read.
+struct ClassDraft {
+    class: AltqClass,
+    options: ClassOptions,
+    /// The rate of its interface in bit/s.
+    link: u64,
+}
+
 fn class_option(
     word: &Word,
     words: &mut Words,
-    (class, options, link): (&mut AltqClass, &mut ClassOptions, u64),
+    draft: &mut ClassDraft,
     reading: &mut Reading,
 ) -> Option<()> {
-    let line = class.line;
+    let ClassDraft { class, options, link } = draft;
+    let (line, link) = (class.line, *link);
     match word.text.as_str() {
         "borrow" => class.borrow = true,
         "default" => class.default = true,
@@ -417,8 +432,7 @@ fn curve(words: &mut Words, class: &mut AltqClass, reading: &mut Reading) -> Opt
 
 fn add_class(
     one: &mut Interface,
-    mut class: AltqClass,
-    options: &ClassOptions,
+    ClassDraft { mut class, options, .. }: ClassDraft,
     discipline: Discipline,
     reading: &mut Reading,
 ) {
@@ -489,18 +503,23 @@ fn conditioner(words: &mut Words, line: LineId, known: &mut [Interface], reading
     one.conditioners.push(conditioner);
 }
 
+/// A line with a filter.
+#[derive(Clone, Copy)]
+struct FilterLine {
+    line: LineId,
+    /// How many lines come before it: earlier filters of one number go first.
+    position: usize,
+    /// Whether it is a `filter6`.
+    six: bool,
+}
+
 /// `filter INTERFACE CLASS [name N] [ruleno N] DST [netmask M] DPORT SRC [netmask M] SPORT PROTO
 /// [tos V [tosmask M]] [gpi V]`, and `filter6` with prefixes.
-fn filter(
-    words: &mut Words,
-    (line, position, six): (LineId, usize, bool),
-    known: &mut [Interface],
-    reading: &mut Reading,
-) {
+fn filter(words: &mut Words, at: FilterLine, known: &mut [Interface], reading: &mut Reading) {
     let Some(one) = the_interface(words, known, reading) else { return };
     let Some(class) = words.need("the name of a class", reading) else { return };
-    let Some((ruleno, rules)) = conditions(words, six, line, reading) else { return };
-    let rank = (ruleno << 32) | position as u64;
+    let Some((ruleno, rules)) = conditions(words, at, reading) else { return };
+    let rank = (ruleno << 32) | at.position as u64;
     let rules = rules.into_iter().map(|keys| Rule { keys, rank });
     if let Some(found) = one.classes.iter_mut().find(|one| one.name == class.text) {
         return found.rules.extend(rules);
@@ -515,15 +534,14 @@ fn filter(
             rule.keys.extend(police.clone().map(|police| ("police", police)));
             rule
         })),
-        _ => reading.lost(line, "its conditioner is lost"),
+        _ => reading.lost(at.line, "its conditioner is lost"),
     }
 }
 
 /// Returns the rule number and the rules of a filter.
 fn conditions(
     words: &mut Words,
-    six: bool,
-    line: LineId,
+    FilterLine { line, six, .. }: FilterLine,
     reading: &mut Reading,
 ) -> Option<(u64, Vec<Vec<Key>>)> {
     let mut ruleno = 0;

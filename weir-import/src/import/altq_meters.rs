@@ -19,13 +19,12 @@ pub(super) enum Action {
     /// The code point.
     Mark(u8),
     TokenBucket {
-        rate: u64,
-        depth: u64,
+        bucket: Bucket,
         outcomes: Vec<Action>,
     },
     TwoRates {
-        committed: (u64, u64),
-        peak: (u64, u64),
+        committed: Bucket,
+        peak: Bucket,
         outcomes: Vec<Action>,
         aware: bool,
     },
@@ -35,6 +34,13 @@ pub(super) enum Action {
         window: u64,
         outcomes: Vec<Action>,
     },
+}
+
+/// A token bucket: its rate in bit/s and its depth in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bucket {
+    rate: u64,
+    depth: u64,
 }
 
 /// Reads `<ACTION>`.
@@ -58,16 +64,11 @@ fn nested(words: &mut Words, reading: &mut Reading, depth: usize) -> Option<Acti
             Action::Mark((words.value("a byte", byte, reading)? >> 2) as u8)
         }
         "tbmeter" => {
-            let (rate, bucket) = (rate(words, reading)?, size(words, reading)?);
-            Action::TokenBucket {
-                rate,
-                depth: bucket,
-                outcomes: several(2, words, reading, depth)?,
-            }
+            let bucket = bucket(words, reading)?;
+            Action::TokenBucket { bucket, outcomes: several(2, words, reading, depth)? }
         }
         "trtcm" => {
-            let committed = (rate(words, reading)?, size(words, reading)?);
-            let peak = (rate(words, reading)?, size(words, reading)?);
+            let (committed, peak) = (bucket(words, reading)?, bucket(words, reading)?);
             let outcomes = several(3, words, reading, depth)?;
             let aware = words.accept("coloraware");
             if !aware {
@@ -98,6 +99,10 @@ fn several(
     (0..count).map(|_| nested(words, reading, depth + 1)).collect()
 }
 
+fn bucket(words: &mut Words, reading: &mut Reading) -> Option<Bucket> {
+    Some(Bucket { rate: rate(words, reading)?, depth: size(words, reading)? })
+}
+
 fn rate(words: &mut Words, reading: &mut Reading) -> Option<u64> {
     let rate = |text: &str| {
         let (millionths, unit) = decimal(text)?;
@@ -123,16 +128,17 @@ pub(super) fn police(action: &Action) -> Result<Option<String>, ()> {
             keys.extend([("in", both.clone()), ("out", both)]);
             keys
         }
-        Action::TokenBucket { rate, depth, outcomes } => match outcomes.as_slice() {
+        Action::TokenBucket { bucket, outcomes } => match outcomes.as_slice() {
             // Two buckets in a row, the larger first, are a meter of two rates [algorithms §10].
-            [Action::TokenBucket { rate: inner, depth: bucket, outcomes }, red] => {
+            [Action::TokenBucket { bucket: inner, outcomes }, red] => {
                 let mut outcomes = outcomes.clone();
                 outcomes.push(red.clone());
-                two_rates((*inner, *bucket), (*rate, *depth), &outcomes, false)?
+                two_rates(*inner, *bucket, &outcomes, false)?
             }
             outcomes => {
+                let Bucket { rate, depth } = *bucket;
                 let mut keys =
-                    vec![("rate", rate_value(*rate)), ("depth", depth_value(*depth)), lazy];
+                    vec![("rate", rate_value(rate)), ("depth", depth_value(depth)), lazy];
                 keys.extend(outcome_keys(&["in", "out"], outcomes)?);
                 keys
             }
@@ -155,17 +161,17 @@ pub(super) fn police(action: &Action) -> Result<Option<String>, ()> {
 }
 
 fn two_rates(
-    committed: (u64, u64),
-    peak: (u64, u64),
+    committed: Bucket,
+    peak: Bucket,
     outcomes: &[Action],
     aware: bool,
 ) -> Result<Vec<Key>, ()> {
     let mut keys = vec![
         ("meter", quoted("trtcm")),
-        ("rate", rate_value(committed.0)),
-        ("depth", depth_value(committed.1)),
-        ("peak_rate", rate_value(peak.0)),
-        ("peak_depth", depth_value(peak.1)),
+        ("rate", rate_value(committed.rate)),
+        ("depth", depth_value(committed.depth)),
+        ("peak_rate", rate_value(peak.rate)),
+        ("peak_depth", depth_value(peak.depth)),
         ("lazy", "true".to_owned()),
     ];
     keys.extend(aware.then(|| ("colour_aware", "true".to_owned())));

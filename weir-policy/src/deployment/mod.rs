@@ -271,8 +271,10 @@ fn read<R: Route>(
         let bridges = bridges::join(&settings, &directions, report)?;
         service::check(&settings, &bridges, report);
         if let Some((node, rsvp)) = rsvp.as_ref().zip(rsvp_settings.as_ref()) {
-            let bridges = (&settings.deployment, bridges.as_slice());
-            rsvp::check_bridge(rsvp, bridges, &directions, node, report);
+            let (way, ports) = (&directions[rsvp.direction], &settings.deployment.ports);
+            if rsvp.address.is_some() {
+                rsvp::check_bridge(way, ports, &bridges, node, report);
+            }
         }
         let rsvp = rsvp_settings;
         let deployment = Deployment { bridges, alarms, api, web, rsvp, ..settings.deployment };

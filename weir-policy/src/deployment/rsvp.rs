@@ -18,7 +18,7 @@
 
 use super::directions::Route;
 use super::service::{path, within};
-use super::{Bridge, Deployment, Side, ports};
+use super::{Bridge, Deployment, Port, Side, ports};
 use crate::codes;
 use crate::finding::{Draft, Report};
 use crate::policy::Policy;
@@ -119,10 +119,14 @@ pub(super) fn read(
     if report.failed() {
         return None;
     }
-    let at = (direction.as_ref().unwrap_or(node), direction.is_some());
+    let at = Written {
+        node: direction.as_ref().unwrap_or(node),
+        names_direction: direction.is_some(),
+        names_interfaces: interfaces.is_some(),
+    };
     let way = match &address_node {
-        Some(node) => bridged_way(at, (node, interfaces.is_some()), deployment, directions),
-        None => way(at, deployment, directions),
+        Some(address) => bridged_way(&at, address, deployment, directions),
+        None => way(&at, deployment, directions),
     };
     let way = way.map_err(|draft| report.push(draft)).ok()?;
     if let Some(policy) = directions[way].policy() {
@@ -161,12 +165,21 @@ fn address(node: &Node<'_>, report: &mut Report) -> Option<Ipv4Addr> {
     address
 }
 
+/// What is written of the direction in which flows are reserved.
+struct Written<'n, 'a> {
+    /// The node that names it, or that of the table.
+    node: &'n Node<'a>,
+    names_direction: bool,
+    names_interfaces: bool,
+}
+
 /// Returns the direction in which this machine sends, or the finding.
 fn way<R: Route>(
-    (node, is_named): (&Node<'_>, bool),
+    written: &Written<'_, '_>,
     deployment: &Deployment,
     directions: &[R],
 ) -> Result<usize, Draft> {
+    let node = written.node;
     let draft = |message: String, cure: &str| node.draft(&codes::BAD_RSVP, message).cure(cure);
     if deployment.host_interface().is_none() {
         let message = "messages of RSVP pass a bridge without an address unread".to_owned();
@@ -177,7 +190,7 @@ fn way<R: Route>(
     }
     let sends = |way: &R| deployment.ports[way.to()].side == Side::Wire;
     let own: Vec<_> = (0..directions.len()).filter(|way| sends(&directions[*way])).collect();
-    if !is_named {
+    if !written.names_direction {
         return own.first().copied().ok_or_else(|| {
             let message = "no direction ends at `wire`, where reservations would be".to_owned();
             draft(message, "write a direction `from = \"host\"`, `to = \"wire\"`")
@@ -193,11 +206,12 @@ fn way<R: Route>(
 
 /// Returns the direction of a bridge in which flows are reserved, or the finding.
 fn bridged_way(
-    (node, is_named): (&Node<'_>, bool),
-    (address, names_interfaces): (&Node<'_>, bool),
+    written: &Written<'_, '_>,
+    address: &Node<'_>,
     deployment: &Deployment,
     directions: &[impl Route],
 ) -> Result<usize, Draft> {
+    let Written { node, names_direction, names_interfaces } = *written;
     let draft = |node: &Node<'_>, message: String, cure: &str| {
         Err(node.draft(&codes::BAD_RSVP, message).cure(cure))
     };
@@ -210,7 +224,7 @@ fn bridged_way(
         return draft(address, message, "leave `interfaces` out");
     }
     let known: Vec<_> = directions.iter().map(Route::name).collect();
-    let found = match (is_named, directions) {
+    let found = match (names_direction, directions) {
         (true, _) => {
             let name = node.value().as_str().unwrap_or_default();
             directions.iter().position(|way| way.name() == name)
@@ -221,7 +235,7 @@ fn bridged_way(
     let cure = format!("write `direction`, one of {}", list(&known));
     match found {
         Some(way) => Ok(way),
-        None if is_named => {
+        None if names_direction => {
             let name = node.value().as_str().unwrap_or_default();
             draft(node, format!("no direction is called `{name}`"), &cure)
         }
@@ -229,25 +243,22 @@ fn bridged_way(
     }
 }
 
-/// Reports what keeps a bridge from taking part: frames into the direction that its policy does not
-/// shape, and ports whose frames only AF_XDP sees. `node` is that of the table.
+/// Reports what keeps a bridge with an address from taking part in the reservations of `way`:
+/// frames into the direction that its policy does not shape, and ports whose frames only AF_XDP
+/// sees. `node` is that of the table.
 pub(super) fn check_bridge(
-    rsvp: &Rsvp,
-    (deployment, bridges): (&Deployment, &[Bridge]),
-    directions: &[impl Route],
+    way: &impl Route,
+    ports: &[Port],
+    bridges: &[Bridge],
     node: &Node<'_>,
     report: &mut Report,
 ) {
-    if rsvp.address.is_none() {
-        return;
-    }
-    let way = &directions[rsvp.direction];
     let (name, from, to) = (way.name(), way.from(), &way.to());
     let Some(bridge) = bridges.iter().find(|bridge| bridge.ports.contains(to)) else { return };
     let mut refuse = |message: String, cure: &str| {
         report.push(node.draft(&codes::BAD_RSVP, message).cure(cure));
     };
-    let port = |number: &usize| deployment.ports[*number].name.as_str();
+    let port = |number: &usize| ports[*number].name.as_str();
     let others = bridge.ports.iter().filter(|port| *port != to && !from.contains(port));
     let others: Vec<_> = others.map(port).collect();
     if !others.is_empty() {
@@ -259,7 +270,7 @@ pub(super) fn check_bridge(
         );
         refuse(message, "have the direction begin at all other ports of its bridge");
     }
-    let is_xdp = |number: &&usize| deployment.ports[**number].kind.starts_with("afxdp");
+    let is_xdp = |number: &&usize| ports[**number].kind.starts_with("afxdp");
     if let Some(number) = bridge.ports.iter().find(is_xdp) {
         let message = format!("port `{}` uses AF_XDP, which hides frames from RSVP", port(number));
         refuse(message, "write `kind = \"afpacket\"`, or leave `kind` out");

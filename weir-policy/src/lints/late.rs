@@ -30,7 +30,8 @@ pub(super) struct Wanted {
 /// Returns what the leaf wants, if it wants a delay.
 pub(super) fn wanted(
     subject: &Subject<'_, '_>,
-    (leaf, class): (usize, &ClassDraft<'_>),
+    leaf: usize,
+    class: &ClassDraft<'_>,
 ) -> Option<Wanted> {
     let demand = &class.demand.demand;
     let line = calculus::Line::of(subject.plan);
@@ -45,7 +46,7 @@ pub(super) fn wanted(
 /// Reports each leaf whose bound is longer than its delay.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
-        let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
+        let Some(wanted) = wanted(subject, leaf, class) else { continue };
         let known = subject.bounds[leaf].proven.is_some();
         if !known || wanted.bound.is_some_and(|bound| bound <= wanted.delay) {
             continue;
@@ -55,13 +56,14 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         {
             continue;
         }
-        report.push_error(|| conflict(subject, (leaf, class), &wanted));
+        report.push_error(|| conflict(subject, leaf, class, &wanted));
     }
 }
 
 fn conflict(
     subject: &Subject<'_, '_>,
-    (leaf, class): (usize, &ClassDraft<'_>),
+    leaf: usize,
+    class: &ClassDraft<'_>,
     wanted: &Wanted,
 ) -> Draft {
     let delay = class.demand.demand.delay.unwrap_or_default();

@@ -19,7 +19,7 @@ pub(super) static CODE: Code = Code {
 /// Reports each leaf whose full queue takes longer than its delay, which it could meet otherwise.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
-        let Some(wanted) = wanted(subject, (leaf, class)) else { continue };
+        let Some(wanted) = wanted(subject, leaf, class) else { continue };
         if wanted.bound.is_none_or(|bound| bound > wanted.delay) {
             continue;
         }

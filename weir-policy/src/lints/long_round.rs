@@ -29,11 +29,11 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         if !is_too_long(subject, leaf, delay.as_nanos() as f64 / 1e9) {
             continue;
         }
-        report.push_error(|| draft(subject, (leaf, class)));
+        report.push_error(|| draft(subject, leaf, class));
     }
 }
 
-fn draft(subject: &Subject<'_, '_>, (leaf, class): (usize, &ClassDraft<'_>)) -> Draft {
+fn draft(subject: &Subject<'_, '_>, leaf: usize, class: &ClassDraft<'_>) -> Draft {
     let delay = class.demand.demand.delay.unwrap_or_default();
     let count = subject.plan.tree.leaf_count();
     let turn = |leaf| seconds(subject.turn(leaf).unwrap_or(0), subject.link_rate());

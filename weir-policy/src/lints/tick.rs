@@ -23,16 +23,28 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         Some(_) if subject.plan.tree.params().flag("hysteresis") != Some(false) => 2,
         _ => 1,
     };
+    let timer = Timer { hz, slack };
     for class in subject.classes {
         for (rate, burst) in [("rate", "burst"), ("ceil", "cburst")] {
-            check_one((class, rate, burst), (hz, slack), report);
+            check_one(class, rate, burst, timer, report);
         }
     }
 }
 
+/// The kernel's timer.
+#[derive(Clone, Copy)]
+struct Timer {
+    /// Its ticks in a second.
+    hz: u64,
+    /// The bursts that a class may send in a tick.
+    slack: u64,
+}
+
 fn check_one(
-    (class, rate_name, name): (&ClassDraft<'_>, &str, &str),
-    (hz, slack): (u64, u64),
+    class: &ClassDraft<'_>,
+    rate_name: &str,
+    name: &str,
+    Timer { hz, slack }: Timer,
     report: &mut Report,
 ) {
     let params = &class.written.params;

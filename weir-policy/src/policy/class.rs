@@ -3,7 +3,7 @@
 use super::demand;
 use super::places::PLACES_MAX;
 use super::places::PlacesDraft;
-use super::values::Written;
+use super::values::{Basis, Written};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, list, suggest, unknown_key};
@@ -12,7 +12,7 @@ use weir_core::classify::{AltqHash, Spread};
 use weir_core::ids::LeafId;
 use weir_core::parameter::{Kind, Scope};
 use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan};
-use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
+use weir_core::sched::{Descriptor, SCHEDULERS};
 use weir_core::units::{Dimension, Rate, Share};
 
 /// A class as written; relations to other classes are checked later.
@@ -67,7 +67,7 @@ pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<Node<'a
 /// are not checked; rates may be percentages of that of the link.
 pub(super) fn read_all<'a>(
     nodes: Vec<Node<'a>>,
-    (scheduler, link): (Option<&'static Entry>, Option<Rate>),
+    basis: Basis,
     report: &mut Report,
 ) -> Option<Vec<ClassDraft<'a>>> {
     if nodes.len() > CLASSES_MAX {
@@ -76,8 +76,7 @@ pub(super) fn read_all<'a>(
         report.push(Draft::new(&codes::TOO_MANY, span, message).cure("share classes"));
         return None;
     }
-    let descriptor = scheduler.map(|entry| entry.descriptor);
-    let classes = nodes.iter().filter_map(|node| read(node, (descriptor, link), report));
+    let classes = nodes.iter().filter_map(|node| read(node, basis, report));
     let classes: Vec<_> = classes.collect();
     check_spread(&classes, report);
     (!classes.is_empty()).then_some(classes)
@@ -132,7 +131,7 @@ impl ClassDraft<'_> {
 
 pub(super) fn read<'a>(
     node: &Node<'a>,
-    (descriptor, link): (Option<&'static Descriptor>, Option<Rate>),
+    basis: Basis,
     report: &mut Report,
 ) -> Option<ClassDraft<'a>> {
     check_name(node, report);
@@ -142,7 +141,7 @@ pub(super) fn read<'a>(
     let default = table.field("default");
     let queue_node = table.field("queue");
     let police = table.field("police");
-    let basis = (descriptor, link);
+    let Basis { descriptor, rate: link } = basis;
     let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
     let place = table.field("place").and_then(|node| {
         Some((node.number(0, u64::from(PLACES_MAX) - 1, report)? as u32, node.span()))
@@ -175,7 +174,7 @@ pub(super) fn read<'a>(
         above: None,
     };
     if let Some(descriptor) = descriptor {
-        read_parameters(&mut draft, &mut table, (descriptor, link), report);
+        read_parameters(&mut draft, &mut table, descriptor, link, report);
     }
     Some(draft)
 }
@@ -196,7 +195,8 @@ fn check_name(node: &Node<'_>, report: &mut Report) {
 fn read_parameters(
     draft: &mut ClassDraft<'_>,
     table: &mut Table<'_>,
-    (descriptor, link): (&'static Descriptor, Option<Rate>),
+    descriptor: &'static Descriptor,
+    link: Option<Rate>,
     report: &mut Report,
 ) {
     let scopes = [Scope::Class, Scope::Leaf];

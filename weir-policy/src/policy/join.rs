@@ -10,11 +10,11 @@ use super::demand::Demand;
 use super::joining::{Joining, Promised, owner_of, rate};
 use super::link::check_class;
 use super::places;
-use super::tree::{overcommitted, share_of_nothing};
-use super::values::Written;
+use super::tree::{WrittenRate, overcommitted, share_of_nothing};
+use super::values::{Basis, Written};
 use super::{Policy, rules};
 use crate::codes;
-use crate::finding::{Draft, Outcome, Report};
+use crate::finding::{Draft, Outcome, Report, Span};
 use crate::reader::{Document, Node};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -235,7 +235,7 @@ impl Seats<'_> {
         let policy = self.policy;
         let tree = &policy.link.tree;
         let entry = sched::find(policy.link.scheduler).expect("the policy was read");
-        let basis = (Some(entry.descriptor), Some(tree.rate()));
+        let basis = Basis { descriptor: Some(entry.descriptor), rate: Some(tree.rate()) };
         let errors = report.errors();
         let Some(mut draft) = class::read(node, basis, report) else { return };
         let Some((owner, leaf)) = self.place(&draft, report) else { return };
@@ -423,8 +423,8 @@ impl Seats<'_> {
             let Some(has) = has.filter(|has| sum > u128::from(has.bits_per_second())) else {
                 continue;
             };
-            let span = Default::default();
-            report.push(overcommitted(&name, (has, span), sum, (count, false)));
+            let has = WrittenRate { rate: has, span: Span::default() };
+            report.push(overcommitted(&name, has, sum, count, false));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::class::ClassDraft;
 use super::classifier;
 use super::places::{self, PlacesDraft};
-use super::values::{Written, size};
+use super::values::{Basis, Written, size};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table, unknown_key};
@@ -55,9 +55,9 @@ impl LinkSection {
         let classifier = classifier::read(&mut table, report);
         let rate_span = rate_node.as_ref().map_or(table.span(), Node::span);
         let rate = rate_node.and_then(|node| node.rate(report));
-        let basis = (scheduler.map(|entry| entry.descriptor), rate);
+        let basis = Basis { descriptor: scheduler.map(|entry| entry.descriptor), rate };
         let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
-        let written = parameters(&mut table, (scheduler, rate), report);
+        let written = parameters(&mut table, basis, report);
         Self {
             span: table.span(),
             rate_span,
@@ -79,8 +79,8 @@ impl LinkSection {
     }
 
     /// Returns the scheduler, and the rate that percentages in classes are parts of.
-    pub(super) fn basis(&self) -> (Option<&'static Entry>, Option<Rate>) {
-        (self.scheduler, self.rate)
+    pub(super) fn basis(&self) -> Basis {
+        Basis { descriptor: self.scheduler.map(|entry| entry.descriptor), rate: self.rate }
     }
 
     /// Returns the charged length of the largest packet.
@@ -205,15 +205,15 @@ fn added(node: &Node<'_>, report: &mut Report) -> Option<i32> {
 /// another scheduler and unknown keys.
 fn parameters(
     table: &mut Table<'_>,
-    (scheduler, rate): (Option<&'static Entry>, Option<Rate>),
+    Basis { descriptor, rate }: Basis,
     report: &mut Report,
 ) -> Written {
-    let written = scheduler.map(|entry| own_parameters(table, (entry.descriptor, rate), report));
+    let written = descriptor.map(|descriptor| own_parameters(table, descriptor, rate, report));
     let known = |key: &str| SCHEDULERS.iter().any(|entry| entry.descriptor.keyword == key);
     for node in table.unasked() {
-        match scheduler {
+        match descriptor {
             _ if !known(node.key()) => report.push(unknown_key(&node, &table.known())),
-            Some(entry) => report.push(other_scheduler(&node, entry.descriptor.keyword)),
+            Some(own) => report.push(other_scheduler(&node, own.keyword)),
             None => {}
         }
     }
@@ -222,7 +222,8 @@ fn parameters(
 
 fn own_parameters(
     table: &mut Table<'_>,
-    (descriptor, rate): (&'static Descriptor, Option<Rate>),
+    descriptor: &'static Descriptor,
+    rate: Option<Rate>,
     report: &mut Report,
 ) -> Written {
     let rows = descriptor.parameters;

@@ -183,7 +183,7 @@ pub fn build(
     let files = templates.files(&read_file, report);
     let made = templates.expand(&files, &written, report)?;
     let nodes = written.into_iter().chain(made.classes()).collect();
-    let basis = link.as_ref().map_or((None, None), LinkSection::basis);
+    let basis = link.as_ref().map(LinkSection::basis).unwrap_or_default();
     let classes = class::read_all(nodes, basis, report);
     let (link, mut classes) = (link?, classes?);
     places::take_seats(&link, &mut classes, report);
@@ -198,7 +198,7 @@ pub fn build(
     tree::check_leaves(&classes, report);
     if let (Some(scheduler), Some(rate)) = (link.scheduler, link.rate) {
         shape.check_scheduler(&classes, scheduler, report);
-        let rate = (rate, link.rate_span);
+        let rate = tree::WrittenRate { rate, span: link.rate_span };
         tree::resolve_rates(&mut classes, &shape, rate, scheduler.descriptor, report);
     }
     link.check_sizes(&classes, report);

@@ -13,7 +13,7 @@
 use super::Policy;
 use super::class::{CLASSES_MAX, ClassDraft, read_queue};
 use super::link::LinkSection;
-use super::values::Written;
+use super::values::{Basis, Written};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::Node;
@@ -23,7 +23,7 @@ use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Params, Scope, Value};
 use weir_core::queue::QueuePlan;
-use weir_core::sched::{self, ClassSpec, Descriptor, Tree};
+use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Dimension, Quantity, Rate};
 
 /// The most places under one class, or under the link.
@@ -54,7 +54,7 @@ impl PlacesDraft {
     /// Reads a number, or `{ count, queue, parameters of a class }`.
     pub(super) fn read(
         node: &Node<'_>,
-        (descriptor, link): (Option<&'static Descriptor>, Option<Rate>),
+        Basis { descriptor, rate: link }: Basis,
         report: &mut Report,
     ) -> Option<Self> {
         let most = u64::from(PLACES_MAX);

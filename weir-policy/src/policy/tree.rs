@@ -211,12 +211,19 @@ fn too_deep(class: &ClassDraft<'_>) -> Draft {
     Draft::new(&codes::TOO_DEEP, span, message).cure("flatten the tree")
 }
 
+/// A rate, and where it is written.
+#[derive(Clone, Copy)]
+pub(super) struct WrittenRate {
+    pub rate: Rate,
+    pub span: Span,
+}
+
 /// Turns shares into rates; reports missing parameters, and parents with less rate than their
 /// children are promised.
 pub(super) fn resolve_rates(
     classes: &mut [ClassDraft<'_>],
     shape: &Shape,
-    link: (Rate, Span),
+    link: WrittenRate,
     descriptor: &'static Descriptor,
     report: &mut Report,
 ) {
@@ -224,7 +231,7 @@ pub(super) fn resolve_rates(
         let Some((share, span)) = classes[index].share else { continue };
         let above = match shape.parents[index] {
             Some(parent) => classes[parent].written.params.rate("rate"),
-            None => Some(link.0),
+            None => Some(link.rate),
         };
         let class = &mut classes[index];
         class.written.spans.push(("rate", span));
@@ -238,7 +245,7 @@ pub(super) fn resolve_rates(
         }
     }
     if has_rate(descriptor) {
-        give_rest_to_default(classes, shape, link.0, descriptor);
+        give_rest_to_default(classes, shape, link.rate, descriptor);
     }
     for class in classes.iter() {
         let here = |scope| scope == Scope::Class || scope == Scope::Leaf && !class.interior;
@@ -293,7 +300,7 @@ pub(super) fn share_of_nothing(class: &ClassDraft<'_>, span: Span) -> Draft {
         .cure("write `rate` or `share` in the parent, or `rate` here")
 }
 
-fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), report: &mut Report) {
+fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, report: &mut Report) {
     // The rate that a class needs: its own, or else the sum of its children's.
     let mut promised = vec![0u128; classes.len()];
     let spreads = |below: &[usize]| below.iter().any(|&child| classes[child].width() > 1);
@@ -309,14 +316,15 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), rep
             let span = class.written.span("rate").unwrap_or(class.span);
             let owner = format!("class `{}`", class.name);
             let below = shape.under(Some(index));
-            let draft = overcommitted(&owner, (rate, span), sum, (below.len(), spreads(&below)));
+            let has = WrittenRate { rate, span };
+            let draft = overcommitted(&owner, has, sum, below.len(), spreads(&below));
             report.push(name_children(draft, classes, &below, &promised));
         }
     }
     let top = shape.under(None);
     let sum = top.iter().map(|&class| promised[class]).sum();
-    if sum > u128::from(link.0.bits_per_second()) {
-        let draft = overcommitted("the link", link, sum, (top.len(), spreads(&top)));
+    if sum > u128::from(link.rate.bits_per_second()) {
+        let draft = overcommitted("the link", link, sum, top.len(), spreads(&top));
         report.push(name_children(draft, classes, &top, &promised));
     }
 }
@@ -325,9 +333,10 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: (Rate, Span), rep
 /// stands for several queues.
 pub(super) fn overcommitted(
     owner: &str,
-    (rate, span): (Rate, Span),
+    WrittenRate { rate, span }: WrittenRate,
     sum: u128,
-    (count, queues): (usize, bool),
+    count: usize,
+    queues: bool,
 ) -> Draft {
     let sum = show_rate(sum);
     let mut message =

@@ -4,7 +4,17 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, Table};
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
+use weir_core::sched::Descriptor;
 use weir_core::units::{Bytes, Dimension, Quantity, Rate};
+
+/// What the parameters of a table depend on.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Basis {
+    /// That of the scheduler, unless its name was already reported.
+    pub descriptor: Option<&'static Descriptor>,
+    /// The rate of the link, of which percentages are parts.
+    pub rate: Option<Rate>,
+}
 
 /// The values written in one table, and where.
 #[derive(Clone, Debug, Default)]

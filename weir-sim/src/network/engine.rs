@@ -17,6 +17,7 @@ use super::signalling::{self, Signals};
 use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
+use crate::interval::Interval;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
 use crate::packets::{Content, Packets};
 use crate::random::Random;
@@ -103,7 +104,7 @@ impl<'a> Engine<'a> {
             return Err(RunError::NothingCounts(scenario.warmup, scenario.duration));
         }
         check_names(&scenario.sources)?;
-        let window = (Instant::ZERO.after(scenario.warmup), Instant::ZERO.after(scenario.duration));
+        let window = Interval::reported(scenario.warmup, scenario.duration);
         let mut engine = Self {
             scenario,
             network,
@@ -120,7 +121,7 @@ impl<'a> Engine<'a> {
             reassembly: Reassembly::default(),
             changes: Vec::new(),
             counting: false,
-            end: window.1,
+            end: window.end,
             made: 0,
             ended: 0,
             flying: 0,
@@ -132,7 +133,7 @@ impl<'a> Engine<'a> {
             messages: signalling::source(),
         };
         engine.build_outlets(window)?;
-        engine.events.push(window.0, Event::Count);
+        engine.events.push(window.start, Event::Count);
         for (index, change) in scenario.changes.iter().enumerate() {
             change.link.build().map_err(RunError::Link)?;
             if change.outlet.index() >= engine.outlets.len() {
@@ -148,7 +149,7 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
-    fn build_outlets(&mut self, window: (Instant, Instant)) -> Result<(), RunError> {
+    fn build_outlets(&mut self, window: Interval) -> Result<(), RunError> {
         let network = self.network;
         for place in 0..2 * network.links.len() as u32 {
             let id = OutletId(place);

@@ -6,6 +6,7 @@ use super::plan::{Driver as Model, OutletPlan, Point, TapPlan};
 use super::tap::Tap;
 use crate::bins::Bins;
 use crate::classes::{ClassSums, phase_start};
+use crate::interval::Interval;
 use crate::meter::{Handed, LinkMeter, since};
 use crate::random::Random;
 use std::borrow::Cow;
@@ -97,7 +98,7 @@ impl<'a> Outlet<'a> {
     pub fn new(
         plan: &OutletPlan,
         link: &'a LinkPlan,
-        window: (Instant, Instant),
+        window: Interval,
         random: Random,
     ) -> Result<Self, BuildError> {
         let port = match (plan.driver, plan.tick) {

@@ -102,8 +102,8 @@ fn parse_as(
         let changes = change::read_all(top, times, place, &mut policies, report);
         match &mut network {
             Some(network) => {
-                let others = (sources.as_slice(), changes.as_slice());
-                rsvp::read(top, times, (network.as_mut(), others), report);
+                let others = rsvp::Others { sources: &sources, changes: &changes };
+                rsvp::read(top, times, network.as_mut(), others, report);
             }
             None => refuse_reservations(top, report),
         }

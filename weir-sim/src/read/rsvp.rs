@@ -23,12 +23,19 @@ use weir_rsvp::node::Timers;
 use weir_rsvp::receiver::Asked;
 use weir_rsvp::wire::{Filter, Session, Style};
 
+/// What else a scenario has for its outlets, which reservations must fit.
+pub(super) struct Others<'s> {
+    pub sources: &'s [Source],
+    pub changes: &'s [PlanChange],
+}
+
 /// Reads the signalling of a network, if it has any, and gives the outlets that have the class for
 /// reservations all places of their policies.
 pub(super) fn read(
     top: &mut Table<'_>,
     times: Option<Times>,
-    (read, (sources, changes)): (Option<&mut network::Read>, (&[Source], &[PlanChange])),
+    read: Option<&mut network::Read>,
+    Others { sources, changes }: Others<'_>,
     report: &mut Report,
 ) -> Option<()> {
     let (section, rows) = (top.field("rsvp"), top.field("reservation"));

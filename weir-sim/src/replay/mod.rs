@@ -24,6 +24,7 @@ mod report;
 pub use interfaces::{InterfaceMap, UnknownInterface};
 pub use report::{CaptureReport, FaultReport, ReplayReport};
 
+use crate::interval::Interval;
 use crate::keeping::Keeping;
 use crate::meter::LinkMeter;
 use crate::timeline::{Passage, Timeline, charged};
@@ -159,7 +160,7 @@ impl<'a, W: Write> Run<'a, W> {
         outputs: &'a mut Outputs<W>,
     ) -> Result<Self, ReplayError> {
         let drive = Drive::new(&policy.link).map_err(ReplayError::Link)?;
-        let always = (Instant::ZERO, Instant::MAX);
+        let always = Interval::until(Instant::ZERO, None);
         Ok(Self {
             interfaces,
             classifier: policy.classifier(),

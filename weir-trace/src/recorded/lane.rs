@@ -69,7 +69,7 @@ impl Lane {
         self.step = number;
         match step {
             Step::Checkpoint { now, classified, state } => {
-                self.checkpoint((*now, *classified), state)
+                self.checkpoint(*now, *classified, state)
             }
             Step::Arrival(arrival) => self.arrival(arrival),
             Step::Serve { until } => self.serve(*until),
@@ -110,14 +110,14 @@ impl Lane {
         }
     }
 
-    fn checkpoint(&mut self, (now, classified): (Instant, Instant), state: &[u8]) -> Same {
+    fn checkpoint(&mut self, now: Instant, classified: Instant, state: &[u8]) -> Same {
         self.settle()?;
         self.start.get_or_insert(now);
         if self.is_begun {
             // What waits to be offered is listed anew.
             self.pending.arrivals_mut().clear();
             self.report.checkpoints += 1;
-            return self.compare_state((now, classified), state);
+            return self.compare_state(now, classified, state);
         }
         self.is_begun = true;
         self.pending = Pending::at(now, classified, 0);
@@ -130,14 +130,15 @@ impl Lane {
     }
 
     /// Compares the state at a later checkpoint with what the replay has there.
-    fn compare_state(&self, times: (Instant, Instant), state: &[u8]) -> Same {
-        let is_same = (self.pending.now(), self.pending.classified()) == times
+    fn compare_state(&self, now: Instant, classified: Instant, state: &[u8]) -> Same {
+        let is_same = self.pending.now() == now
+            && self.pending.classified() == classified
             && save(self.link.as_ref(), &self.classifier) == state;
         if is_same {
             return Ok(());
         }
         let expected = "the state of the checkpoint".to_owned();
-        self.differs((LeafId(0), Handle(0), times.0), expected, "another state".to_owned())
+        self.differs((LeafId(0), Handle(0), now), expected, "another state".to_owned())
     }
 
     fn arrival(&mut self, arrival: &Arrival<'_>) -> Same {

@@ -3,7 +3,7 @@
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Block, Expr, FnArg, Signature};
+use syn::{Block, Expr, FnArg, Signature, Type};
 
 use super::Finding;
 use super::rules::{FILE_LINES, FUNCTION_LINES, LINE_WIDTH, NESTING, PARAMETERS};
@@ -70,6 +70,38 @@ pub fn parameters(source: &Source) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Limits the values that the parameters of each function take: each leaf of a tuple is one. A
+/// function with too many parameters is reported by [`parameters`] alone.
+pub fn tuples(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for function in functions(source) {
+        let typed = |input: &FnArg| match input {
+            FnArg::Typed(parameter) => Some(leaves(&parameter.ty)),
+            FnArg::Receiver(_) => None,
+        };
+        let each: Vec<usize> = function.signature.inputs.iter().filter_map(typed).collect();
+        let count: usize = each.iter().sum();
+        if each.len() <= PARAMETERS && count > PARAMETERS {
+            let name = &function.signature.ident;
+            let what =
+                format!("function `{name}` takes {count} values in tuples, limit {PARAMETERS}");
+            let cure = "name the struct that the tuple stands for";
+            findings.push(source.finding(function.line(), "tuples", what, cure));
+        }
+    }
+    findings
+}
+
+/// Returns how many values a parameter of this type takes.
+fn leaves(kind: &Type) -> usize {
+    match kind {
+        Type::Tuple(tuple) => tuple.elems.iter().map(leaves).sum::<usize>().max(1),
+        Type::Reference(reference) => leaves(&reference.elem),
+        Type::Paren(inner) => leaves(&inner.elem),
+        _ => 1,
+    }
 }
 
 /// Limits the depth of blocks in each function, as `rules::NESTING` measures it; one finding a
@@ -395,6 +427,22 @@ mod tests {
         assert_eq!(lines(function_length, &method), [2]);
         let test = format!("#[test]\n{}", function(FUNCTION_LINES));
         assert!(lines(function_length, &test).is_empty());
+    }
+
+    #[test]
+    fn the_leaves_of_tuples_are_values() {
+        let rows: [(&str, &[usize]); 7] = [
+            ("fn f(a: A, b: B, c: C, d: D, e: E) {}", &[]),
+            ("fn f(a: A, (b, c): (B, C), d: D, e: E) {}", &[]),
+            ("fn f(a: A, (b, c): (B, C), d: D, e: E, f: F) {}", &[1]),
+            ("fn f((a, (b, c)): (A, (B, C)), d: &(D, E, F)) {}", &[1]),
+            ("struct S;\nimpl S { fn f(&self, a: (A, B, C), d: (D, E, F)) {} }", &[2]),
+            ("fn f(a: A, b: B, c: C, d: D, e: E, f: F) {}", &[]),
+            ("#[test]\nfn f(a: (A, B, C), d: (D, E, F)) {}", &[]),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(lines(tuples, text), expected, "{text}");
+        }
     }
 
     #[test]

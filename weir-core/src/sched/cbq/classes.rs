@@ -119,7 +119,8 @@ impl Classes {
     pub fn refit(
         &mut self,
         now: Instant,
-        (tree, leaf): (&Tree, LeafId),
+        tree: &Tree,
+        leaf: LeafId,
         refit: Refit<'_>,
     ) -> Result<(), RefitError> {
         let (id, spec) = (tree.class_of(leaf), tree.leaf(leaf));

@@ -118,11 +118,12 @@ impl Formal {
     pub fn refit(
         &mut self,
         now: Instant,
-        place: (&Tree, LeafId),
+        tree: &Tree,
+        leaf: LeafId,
         refit: Refit<'_>,
     ) -> Result<(), RefitError> {
-        self.classes.refit(now, place, refit)?;
-        let leaf = place.1.index();
+        self.classes.refit(now, tree, leaf, refit)?;
+        let leaf = leaf.index();
         for rank in self.classes.ranks(leaf).filter(|_| refit.is_new) {
             self.turns[rank].level.set_debt(leaf, 0);
             self.turns[rank].family.set_debt(leaf, 0);

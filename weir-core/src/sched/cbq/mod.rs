@@ -20,8 +20,8 @@ mod tests;
 
 use super::service::{Buckets, Excess};
 use super::{
-    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Scheduler,
-    Selection, Service, Tree, Waiting, Why,
+    Borrowed, Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit,
+    RefitError, Scheduler, Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -57,8 +57,6 @@ impl Discipline for Cbq {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let classes = Classes::build(tree)?;
         let general = match tree.params().choice("general") {
@@ -77,54 +75,6 @@ impl Discipline for Cbq {
             _ => Engine::Scan(Scan::new(classes, sharing, general, efficient)),
         };
         Ok(Self { engine })
-    }
-
-    /// The used parts of bursts stay used; turns begin anew under another rule.
-    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        match (&mut self.engine, &old.engine) {
-            (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(now, old, kin),
-            (Engine::Scan(engine), Engine::Scan(old)) => engine.inherit(now, old, kin),
-            (Engine::Formal(engine), Engine::Scan(old)) => {
-                engine.classes.inherit(now, &old.classes, kin);
-            }
-            (Engine::Scan(engine), Engine::Formal(old)) => {
-                engine.classes.inherit(now, &old.classes, kin);
-            }
-        }
-    }
-
-    fn refit(
-        &mut self,
-        now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        match &mut self.engine {
-            Engine::Formal(engine) => engine.refit(now, (tree, leaf), refit),
-            Engine::Scan(_) => Err(RefitError::NeedsChange("its `sharing` is not `formal`")),
-        }
-    }
-
-    /// Under the formal rule no class borrows while a leaf that is not overlimit waits; under the
-    /// others a class of higher priority may, as long as it likes.
-    fn service(tree: &Tree) -> Service {
-        let formal = matches!(tree.params().choice("sharing"), None | Some("formal"));
-        let classes = Classes::build(tree).ok().filter(|_| formal);
-        // Turns of a packet divide by packets, and any class may use a link that would idle.
-        let is_plain = tree.params().choice("general") != Some("prr")
-            && tree.params().flag("efficient") != Some(true);
-        let excess = if is_plain { Excess::Rates } else { Excess::Unknown };
-        classes.map_or(Service::Unknown, |classes| {
-            Service::Buckets(Buckets { leaves: classes.buckets(tree), excess })
-        })
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        match &self.engine {
-            Engine::Formal(engine) => engine.agrees(waiting),
-            Engine::Scan(engine) => engine.agrees(waiting),
-        }
     }
 }
 
@@ -159,7 +109,9 @@ impl Scheduler for Cbq {
             engine.offered(now, leaf);
         }
     }
+}
 
+impl Explains for Cbq {
     fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         match &self.engine {
             Engine::Formal(engine) => engine.why(leaf, from),
@@ -171,6 +123,58 @@ impl Scheduler for Cbq {
         match &self.engine {
             Engine::Formal(engine) => engine.classes.loans.of(leaf),
             Engine::Scan(engine) => engine.classes.loans.of(leaf),
+        }
+    }
+
+    /// Under the formal rule no class borrows while a leaf that is not overlimit waits; under the
+    /// others a class of higher priority may, as long as it likes.
+    fn service(tree: &Tree) -> Service {
+        let formal = matches!(tree.params().choice("sharing"), None | Some("formal"));
+        let classes = Classes::build(tree).ok().filter(|_| formal);
+        // Turns of a packet divide by packets, and any class may use a link that would idle.
+        let is_plain = tree.params().choice("general") != Some("prr")
+            && tree.params().flag("efficient") != Some(true);
+        let excess = if is_plain { Excess::Rates } else { Excess::Unknown };
+        classes.map_or(Service::Unknown, |classes| {
+            Service::Buckets(Buckets { leaves: classes.buckets(tree), excess })
+        })
+    }
+}
+
+impl Changes for Cbq {
+    const REFITS: bool = true;
+
+    /// The used parts of bursts stay used; turns begin anew under another rule.
+    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        match (&mut self.engine, &old.engine) {
+            (Engine::Formal(engine), Engine::Formal(old)) => engine.inherit(now, old, kin),
+            (Engine::Scan(engine), Engine::Scan(old)) => engine.inherit(now, old, kin),
+            (Engine::Formal(engine), Engine::Scan(old)) => {
+                engine.classes.inherit(now, &old.classes, kin);
+            }
+            (Engine::Scan(engine), Engine::Formal(old)) => {
+                engine.classes.inherit(now, &old.classes, kin);
+            }
+        }
+    }
+
+    fn refit(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        match &mut self.engine {
+            Engine::Formal(engine) => engine.refit(now, tree, leaf, refit),
+            Engine::Scan(_) => Err(RefitError::NeedsChange("its `sharing` is not `formal`")),
+        }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        match &self.engine {
+            Engine::Formal(engine) => engine.agrees(waiting),
+            Engine::Scan(engine) => engine.agrees(waiting),
         }
     }
 }

@@ -30,8 +30,8 @@ mod tests;
 
 use super::loans::Loans;
 use super::{
-    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Tree,
-    Waiting, Why,
+    Borrowed, Calls, Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises,
+    Scheduler, Selection, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
@@ -104,9 +104,7 @@ impl Discipline for CbqAltq {
         },
     };
 
-    const COMPLETIONS: bool = true;
-
-    const PER_PACKET: bool = true;
+    const CALLS: Calls = Calls { completions: true, per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let switches = Switches::new(tree.params());
@@ -127,28 +125,6 @@ impl Discipline for CbqAltq {
             depths,
             loans: Loans::new(tree),
         })
-    }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        let numbers = |sharing: &Sharing, class| sharing.classes.number(class);
-        let pair = |(new, was)| (numbers(&self.sharing, new), numbers(&old.sharing, was));
-        let pairs: Vec<_> = kin.classes().map(pair).collect();
-        self.sharing.inherit(&old.sharing, pairs.into_iter());
-        self.loans.inherit(&old.loans, kin);
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let head = |head: Option<Head>| head.map(|head| length(head.length));
-        let is_known = |leaf: usize, first: Option<Head>| {
-            self.sharing.classes.list[leaf].head() == head(first)
-        };
-        let rest = waiting.heads.len()..self.sharing.classes.list.len();
-        let rest = rest.map(|class| &self.sharing.classes.list[class]);
-        self.backlogged as usize == waiting.leaves()
-            && waiting.all(is_known)
-            && rest.into_iter().all(|class| class.head().is_none())
-            && self.rounds.agrees(&self.sharing.classes)
-            && self.sharing.is_sound()
     }
 }
 
@@ -242,7 +218,9 @@ impl Scheduler for CbqAltq {
         self.outcome = Outcome::None;
         self.account_oldest(Stamp::at(now));
     }
+}
 
+impl Explains for CbqAltq {
     fn why(&self, now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let class = self.sharing.classes.of_leaf(leaf);
         let lender = match self.outcome {
@@ -256,6 +234,30 @@ impl Scheduler for CbqAltq {
 
     fn borrowed(&self, leaf: LeafId) -> Borrowed {
         self.loans.of(leaf)
+    }
+}
+
+impl Changes for CbqAltq {
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        let numbers = |sharing: &Sharing, class| sharing.classes.number(class);
+        let pair = |(new, was)| (numbers(&self.sharing, new), numbers(&old.sharing, was));
+        let pairs: Vec<_> = kin.classes().map(pair).collect();
+        self.sharing.inherit(&old.sharing, pairs.into_iter());
+        self.loans.inherit(&old.loans, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let head = |head: Option<Head>| head.map(|head| length(head.length));
+        let is_known = |leaf: usize, first: Option<Head>| {
+            self.sharing.classes.list[leaf].head() == head(first)
+        };
+        let rest = waiting.heads.len()..self.sharing.classes.list.len();
+        let rest = rest.map(|class| &self.sharing.classes.list[class]);
+        self.backlogged as usize == waiting.leaves()
+            && waiting.all(is_known)
+            && rest.into_iter().all(|class| class.head().is_none())
+            && self.rounds.agrees(&self.sharing.classes)
+            && self.sharing.is_sound()
     }
 }
 

@@ -14,8 +14,8 @@ mod tests;
 pub use rules::{Answer, Rules};
 
 use super::{
-    Borrowed, Cost, Descriptor, Discipline, Head, Kin, Promises, Regulation, Scheduler, Selection,
-    Tree, Waiting, Why,
+    Borrowed, Calls, Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises,
+    Regulation, Scheduler, Selection, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
@@ -53,19 +53,11 @@ impl Discipline for CbqRef {
         },
     };
 
-    const PER_PACKET: bool = true;
+    const CALLS: Calls = Calls { per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let wakes = tree.params().choice("wake") != Some("arrivals-only");
         Ok(Self { rules: Rules::build(tree)?, wakes })
-    }
-
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        self.rules.inherit(&old.rules, kin);
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        self.rules.knows(waiting)
     }
 }
 
@@ -98,7 +90,9 @@ impl Scheduler for CbqRef {
     fn offered(&mut self, now: Instant, leaf: LeafId) {
         self.rules.offered(seconds(now), leaf);
     }
+}
 
+impl Explains for CbqRef {
     #[inline(always)]
     fn why(&self, _now: Instant, leaf: LeafId, from: Instant) -> Why {
         let class = self.rules.of_leaf(leaf);
@@ -114,6 +108,16 @@ impl Scheduler for CbqRef {
 
     fn borrowed(&self, leaf: LeafId) -> Borrowed {
         self.rules.borrowed(leaf)
+    }
+}
+
+impl Changes for CbqRef {
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        self.rules.inherit(&old.rules, kin);
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        self.rules.knows(waiting)
     }
 }
 

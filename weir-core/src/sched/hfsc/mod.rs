@@ -32,8 +32,8 @@ mod tests;
 mod upper_limit;
 
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Refit, RefitError, Regulation, Scheduler,
-    Selection, Service, Tree, Waiting, Why,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Refit, RefitError,
+    Regulation, Scheduler, Selection, Service, Tree, Waiting, Why,
 };
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::BuildError;
@@ -80,8 +80,6 @@ impl Discipline for Hfsc {
         },
     };
 
-    const REFITS: bool = true;
-
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let plan = |(class, _)| ClassPlan::new(tree, class);
         let plans = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
@@ -94,44 +92,6 @@ impl Discipline for Hfsc {
             by_share: false,
             resuming: None,
         })
-    }
-
-    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        let leaves = self.real_time.inherit(&old.real_time, kin);
-        let classes = self.share.inherit(&old.share, kin);
-        self.resuming = Some(Resuming { at: now, leaves, classes });
-    }
-
-    fn refit(
-        &mut self,
-        _now: Instant,
-        tree: &Tree,
-        leaf: LeafId,
-        refit: Refit<'_>,
-    ) -> Result<(), RefitError> {
-        let class = tree.class_of(leaf);
-        let plan = ClassPlan::new(tree, class)?;
-        if !self.real_time.fits(leaf, &plan) || !self.share.fits(class, &plan) {
-            return Err(RefitError::NeedsChange("its curves are of other kinds than before"));
-        }
-        self.real_time.refit(leaf, &plan, refit.is_new);
-        self.share.refit(tree, class, &plan, refit);
-        Ok(())
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let curve = |leaf| ClassPlan::new(tree, tree.class_of(leaf)).ok()?.guarantee();
-        Service::Curves(tree.leaves().map(|(leaf, _)| curve(leaf)).collect())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let is_known = |leaf: usize, head: Option<Head>| {
-            let real_time = self.real_time.knows(LeafId(leaf as u32), head.is_some());
-            real_time && self.share.knows_leaf(self.classes[leaf], head.is_some())
-        };
-        self.backlogged == waiting.leaves()
-            && waiting.all(is_known)
-            && self.share.is_sound(waiting.now)
     }
 }
 
@@ -167,6 +127,7 @@ impl Scheduler for Hfsc {
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         let (bytes, next) = (length(sent), next.map(|head| length(head.length)));
         let served = Served { bytes, by_share: self.by_share, empties: next.is_none() };
+        debug_assert!(self.backlogged > 0, "a selected leaf is backlogged");
         self.backlogged -= usize::from(served.empties);
         // [algorithms §6.5] Link sharing is charged whichever criterion chose, real time only for
         // its own.
@@ -186,7 +147,9 @@ impl Scheduler for Hfsc {
         }
         self.real_time.update_d(leaf, head.map(|head| length(head.length)));
     }
+}
 
+impl Explains for Hfsc {
     fn why(&self, _now: Instant, leaf: LeafId, _from: Instant) -> Why {
         let by_share = self.share.fits_from(self.classes[leaf.index()]);
         let by_deadline = self.real_time.times(leaf).map(|times| (times.0, 0));
@@ -196,6 +159,48 @@ impl Scheduler for Hfsc {
             return Why::FREE;
         }
         Why { released, regulation: Regulation::UpperLimit, level, lender: None }
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let curve = |leaf| ClassPlan::new(tree, tree.class_of(leaf)).ok()?.guarantee();
+        Service::Curves(tree.leaves().map(|(leaf, _)| curve(leaf)).collect())
+    }
+}
+
+impl Changes for Hfsc {
+    const REFITS: bool = true;
+
+    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        let leaves = self.real_time.inherit(&old.real_time, kin);
+        let classes = self.share.inherit(&old.share, kin);
+        self.resuming = Some(Resuming { at: now, leaves, classes });
+    }
+
+    fn refit(
+        &mut self,
+        _now: Instant,
+        tree: &Tree,
+        leaf: LeafId,
+        refit: Refit<'_>,
+    ) -> Result<(), RefitError> {
+        let class = tree.class_of(leaf);
+        let plan = ClassPlan::new(tree, class)?;
+        if !self.real_time.fits(leaf, &plan) || !self.share.fits(class, &plan) {
+            return Err(RefitError::NeedsChange("its curves are of other kinds than before"));
+        }
+        self.real_time.refit(leaf, &plan, refit.is_new);
+        self.share.refit(tree, class, &plan, refit);
+        Ok(())
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let real_time = self.real_time.knows(LeafId(leaf as u32), head.is_some());
+            real_time && self.share.knows_leaf(self.classes[leaf], head.is_some())
+        };
+        self.backlogged == waiting.leaves()
+            && waiting.all(is_known)
+            && self.share.is_sound(waiting.now)
     }
 }
 

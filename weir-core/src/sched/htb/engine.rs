@@ -148,14 +148,18 @@ impl<P: Precision> Scheduler for Engine<P> {
 
     fn head_changed(&mut self, _now: Instant, leaf: LeafId, head: Option<Head>) {
         if head.is_none() && self.classes[leaf.index()].active != 0 {
+            debug_assert!(self.backlogged > 0, "an active leaf is counted");
             self.deactivate(leaf.0);
             self.classes[leaf.index()].active = 0;
             self.backlogged -= 1;
         }
     }
+}
 
+impl<P: Precision> Engine<P> {
+    /// See [`crate::sched::Explains::why`].
     #[inline]
-    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+    pub(in crate::sched) fn why_waited(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         // Usually neither bucket ever held it back.
         let class = &self.classes[leaf.index()];
         if class.mode == Mode::CanSend && !class.buckets.are_in_debt() {
@@ -164,12 +168,11 @@ impl<P: Precision> Scheduler for Engine<P> {
         self.why_held(now, leaf, from)
     }
 
-    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+    /// See [`crate::sched::Explains::borrowed`].
+    pub(in crate::sched) fn loans_of(&self, leaf: LeafId) -> Borrowed {
         self.loans.of(leaf)
     }
-}
 
-impl<P: Precision> Engine<P> {
     #[inline(never)]
     fn why_held(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
         let mut why = Why { released: Instant::MAX, ..Why::FREE };
@@ -268,11 +271,12 @@ impl<P: Precision> Engine<P> {
         }
     }
 
-    /// See [`crate::sched::Discipline::refit`].
+    /// See [`crate::sched::Changes::refit`].
     pub(in crate::sched) fn refit_leaf(
         &mut self,
         now: Instant,
-        (tree, leaf): (&Tree, LeafId),
+        tree: &Tree,
+        leaf: LeafId,
         refit: Refit<'_>,
         defaults: &Defaults,
     ) -> Result<(), RefitError> {

@@ -23,7 +23,8 @@ mod turns;
 
 use super::service::{Buckets, Excess};
 use super::{
-    Cost, Descriptor, Discipline, Kin, Promises, Refit, RefitError, Service, Tree, Waiting,
+    Borrowed, Calls, Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Refit,
+    RefitError, Service, Tree, Waiting, Why,
 };
 use crate::ids::LeafId;
 use crate::parameter::{BuildError, Parameter};
@@ -78,13 +79,34 @@ impl Discipline for Htb {
         },
     };
 
-    const PEEKS: bool = false;
-
-    const REFITS: bool = true;
+    const CALLS: Calls = Calls { peeks: false, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Engine::new(tree, Exact, &Self::defaults(tree))
     }
+}
+
+impl Explains for Htb {
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        self.why_waited(now, leaf, from)
+    }
+
+    fn borrowed(&self, leaf: LeafId) -> Borrowed {
+        self.loans_of(leaf)
+    }
+
+    fn service(tree: &Tree) -> Service {
+        let defaults = Self::defaults(tree);
+        let row = |leaf| LeafPlan::bucket(tree, tree.class_of(leaf), &defaults);
+        let leaves: Option<_> = tree.leaves().map(|(leaf, _)| row(leaf)).collect();
+        let buckets = |leaves| Service::Buckets(Buckets { leaves, excess: Excess::Turns });
+        leaves.map_or(Service::Unknown, buckets)
+    }
+}
+
+impl Changes for Htb {
+    const REFITS: bool = true;
 
     fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
         self.take_over(now, old, kin);
@@ -98,19 +120,11 @@ impl Discipline for Htb {
         refit: Refit<'_>,
     ) -> Result<(), RefitError> {
         let defaults = Self::defaults(tree);
-        self.refit_leaf(now, (tree, leaf), refit, &defaults)
+        self.refit_leaf(now, tree, leaf, refit, &defaults)
     }
 
     fn agrees(&self, waiting: &Waiting<'_>) -> bool {
         self.knows(waiting)
-    }
-
-    fn service(tree: &Tree) -> Service {
-        let defaults = Self::defaults(tree);
-        let row = |leaf| LeafPlan::bucket(tree, tree.class_of(leaf), &defaults);
-        let leaves: Option<_> = tree.leaves().map(|(leaf, _)| row(leaf)).collect();
-        let buckets = |leaves| Service::Buckets(Buckets { leaves, excess: Excess::Turns });
-        leaves.map_or(Service::Unknown, buckets)
     }
 }
 

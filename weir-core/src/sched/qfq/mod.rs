@@ -22,7 +22,8 @@ mod groups;
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
+    Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Scheduler, Selection,
+    Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::lists::Lists;
@@ -104,50 +105,6 @@ impl Discipline for Qfq {
         qfq.regroup(counted(tree.mtu()));
         Ok(qfq)
     }
-
-    /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, up to a slot
-    /// of its own; a leaf's lag, at most a few of its packets, is lost.
-    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
-        for (new, before) in kin.leaves() {
-            let ahead = old.leaves[before.index()].tag.saturating_sub(old.virtual_time);
-            let ahead = u128::from(ahead) << self.shift >> old.shift;
-            let leaf = &mut self.leaves[new.index()];
-            let slot = 1u64 << self.groups[usize::from(leaf.group)].shift;
-            leaf.tag = self.virtual_time + ahead.min(u128::from(slot)) as u64;
-            self.latest = self.latest.max(leaf.tag);
-        }
-    }
-
-    /// [qfq13 §III] Tags are rounded to slots: a leaf is late by up to three of its own, and two
-    /// packets of the line.
-    fn service(tree: &Tree) -> Service {
-        let packet = tree.mtu();
-        let Weights { inverses, shift } = Weights::of(tree);
-        let row = |(weight, inverse): (u64, &u64)| {
-            let slots = 3u128 << shift_of(counted(packet).saturating_mul(*inverse));
-            let slots = slots.div_ceil(1 << shift).min(u128::from(u64::MAX));
-            let late = Bytes::new(slots as u64).plus(packet).plus(packet);
-            Weighted { weight, ahead: Bytes::new(packet.get().saturating_mul(6)), late }
-        };
-        Service::Fluid(written(tree).zip(&inverses).map(row).collect())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let is_known = |leaf: usize, head: Option<Head>| {
-            let waits = self.leaves[leaf].waits;
-            waits == head.is_some() && (!waits || self.slots.contains(leaf as u32))
-        };
-        // Slots are emptied with the last packet.
-        let is_empty = self.waiting > 0 || self.occupied == 0;
-        let groups_known = (self.eligible | self.blocked) & !self.occupied == 0;
-        let may_send = self.occupied == 0 || self.ready() != 0;
-        self.waiting as usize == waiting.leaves()
-            && waiting.all(is_known)
-            && is_empty
-            && groups_known
-            && may_send
-            && self.virtual_time.max(self.latest) <= TAG_MAX
-    }
 }
 
 impl Scheduler for Qfq {
@@ -191,6 +148,7 @@ impl Scheduler for Qfq {
 
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
+        debug_assert!(self.leaves[leaf.index()].waits, "a selected leaf is backlogged");
         let length = counted(sent);
         self.sending.begin_more(now, length << self.shift);
         let before = self.virtual_time;
@@ -221,6 +179,54 @@ impl Scheduler for Qfq {
         if self.waiting == 0 {
             self.clear();
         }
+    }
+}
+
+impl Explains for Qfq {
+    /// [qfq13 §III] Tags are rounded to slots: a leaf is late by up to three of its own, and two
+    /// packets of the line.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let Weights { inverses, shift } = Weights::of(tree);
+        let row = |(weight, inverse): (u64, &u64)| {
+            let slots = 3u128 << shift_of(counted(packet).saturating_mul(*inverse));
+            let slots = slots.div_ceil(1 << shift).min(u128::from(u64::MAX));
+            let late = Bytes::new(slots as u64).plus(packet).plus(packet);
+            Weighted { weight, ahead: Bytes::new(packet.get().saturating_mul(6)), late }
+        };
+        Service::Fluid(written(tree).zip(&inverses).map(row).collect())
+    }
+}
+
+impl Changes for Qfq {
+    /// A leaf that was ahead of virtual time stays ahead by as many bytes of the line, up to a slot
+    /// of its own; a leaf's lag, at most a few of its packets, is lost.
+    fn inherit(&mut self, _now: Instant, old: &Self, kin: &Kin) {
+        for (new, before) in kin.leaves() {
+            let ahead = old.leaves[before.index()].tag.saturating_sub(old.virtual_time);
+            let ahead = u128::from(ahead) << self.shift >> old.shift;
+            let leaf = &mut self.leaves[new.index()];
+            let slot = 1u64 << self.groups[usize::from(leaf.group)].shift;
+            leaf.tag = self.virtual_time + ahead.min(u128::from(slot)) as u64;
+            self.latest = self.latest.max(leaf.tag);
+        }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let waits = self.leaves[leaf].waits;
+            waits == head.is_some() && (!waits || self.slots.contains(leaf as u32))
+        };
+        // Slots are emptied with the last packet.
+        let is_empty = self.waiting > 0 || self.occupied == 0;
+        let groups_known = (self.eligible | self.blocked) & !self.occupied == 0;
+        let may_send = self.occupied == 0 || self.ready() != 0;
+        self.waiting as usize == waiting.leaves()
+            && waiting.all(is_known)
+            && is_empty
+            && groups_known
+            && may_send
+            && self.virtual_time.max(self.latest) <= TAG_MAX
     }
 }
 

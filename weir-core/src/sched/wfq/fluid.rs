@@ -105,6 +105,7 @@ impl Fluid {
         if next > 0 {
             return self.busy.update(0, leaf, due + next * state.inverse);
         }
+        debug_assert!(self.weight >= u128::from(state.weight), "each busy leaf is in the sum");
         self.weight -= u128::from(state.weight);
         self.busy.remove(0, leaf);
     }
@@ -181,6 +182,7 @@ impl Fluid {
 
     /// Moves virtual time, and all values in it, back by `back`.
     pub(super) fn move_back(&mut self, back: u64) {
+        assert!(back <= self.virtual_time, "virtual time stays above zero");
         self.virtual_time -= back;
         self.busy.change_keys(|due| due.saturating_sub(back));
     }

@@ -18,7 +18,8 @@ mod starts;
 
 use super::service::Weighted;
 use super::{
-    Cost, Descriptor, Discipline, Head, Kin, Promises, Scheduler, Selection, Service, Tree, Waiting,
+    Calls, Changes, Cost, Descriptor, Discipline, Explains, Head, Kin, Promises, Scheduler,
+    Selection, Service, Tree, Waiting,
 };
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -69,7 +70,7 @@ impl Discipline for Wfq {
         },
     };
 
-    const PER_PACKET: bool = true;
+    const CALLS: Calls = Calls { per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let weights = Weights::of(tree);
@@ -81,41 +82,6 @@ impl Discipline for Wfq {
             starts: Starts::new(),
             shift: weights.shift,
         })
-    }
-
-    /// A leaf that was ahead of the fluid is still ahead by as many bytes of the line, so that the
-    /// fluid drains it for as long; a leaf's lag, at most a packet, is lost.
-    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
-        self.fluid.inherit(now, &old.fluid);
-        for (new, before) in kin.leaves() {
-            let start = old.leaves[before.index()].start;
-            let ahead = start.saturating_sub(old.fluid.reached());
-            let ahead = u128::from(ahead) << self.shift >> old.shift;
-            let ahead = ahead.min(1 << AHEAD_BITS) as u64;
-            if ahead > 0 {
-                let begin = self.fluid.begin(new, ahead);
-                self.leaves[new.index()].start = begin + ahead;
-            }
-        }
-    }
-
-    /// [parekh93 §III] No packet is later than in the fluid by more than a packet. But a leaf may
-    /// be ahead of it until the tag of its next packet is that of the lightest leaf's.
-    fn service(tree: &Tree) -> Service {
-        let packet = tree.mtu();
-        let lightest = written(tree).min().unwrap_or(1);
-        let ahead = |weight: u64| packet.get().saturating_mul(1 + weight.div_ceil(lightest));
-        let row = |weight| Weighted { weight, ahead: Bytes::new(ahead(weight)), late: packet };
-        Service::Fluid(written(tree).map(row).collect())
-    }
-
-    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
-        let is_known = |leaf: usize, head: Option<Head>| {
-            let state = &self.leaves[leaf];
-            let waits = self.waiting.contains(leaf as u32);
-            state.head == head && waits == head.is_some() && state.start <= TAG_MAX
-        };
-        waiting.all(is_known) && self.fluid.is_sound(waiting.packets, TAG_MAX)
     }
 }
 
@@ -158,6 +124,7 @@ impl Scheduler for Wfq {
         self.fluid.handed(length);
         let lead_max = self.fluid.virtual_time() + LEAD_MAX;
         let state = &mut self.leaves[leaf.index()];
+        debug_assert!(state.head.is_some(), "a selected leaf is backlogged");
         let finish = state.start + length * self.fluid.inverse(leaf);
         state.number = state.number.wrapping_add(1);
         self.renumber(leaf, finish.min(lead_max), next);
@@ -173,6 +140,45 @@ impl Scheduler for Wfq {
             let start = state.start;
             self.renumber(leaf, start, head);
         }
+    }
+}
+
+impl Explains for Wfq {
+    /// [parekh93 §III] No packet is later than in the fluid by more than a packet. But a leaf may
+    /// be ahead of it until the tag of its next packet is that of the lightest leaf's.
+    fn service(tree: &Tree) -> Service {
+        let packet = tree.mtu();
+        let lightest = written(tree).min().unwrap_or(1);
+        let ahead = |weight: u64| packet.get().saturating_mul(1 + weight.div_ceil(lightest));
+        let row = |weight| Weighted { weight, ahead: Bytes::new(ahead(weight)), late: packet };
+        Service::Fluid(written(tree).map(row).collect())
+    }
+}
+
+impl Changes for Wfq {
+    /// A leaf that was ahead of the fluid is still ahead by as many bytes of the line, so that the
+    /// fluid drains it for as long; a leaf's lag, at most a packet, is lost.
+    fn inherit(&mut self, now: Instant, old: &Self, kin: &Kin) {
+        self.fluid.inherit(now, &old.fluid);
+        for (new, before) in kin.leaves() {
+            let start = old.leaves[before.index()].start;
+            let ahead = start.saturating_sub(old.fluid.reached());
+            let ahead = u128::from(ahead) << self.shift >> old.shift;
+            let ahead = ahead.min(1 << AHEAD_BITS) as u64;
+            if ahead > 0 {
+                let begin = self.fluid.begin(new, ahead);
+                self.leaves[new.index()].start = begin + ahead;
+            }
+        }
+    }
+
+    fn agrees(&self, waiting: &Waiting<'_>) -> bool {
+        let is_known = |leaf: usize, head: Option<Head>| {
+            let state = &self.leaves[leaf];
+            let waits = self.waiting.contains(leaf as u32);
+            state.head == head && waits == head.is_some() && state.start <= TAG_MAX
+        };
+        waiting.all(is_known) && self.fluid.is_sound(waiting.packets, TAG_MAX)
     }
 }
 

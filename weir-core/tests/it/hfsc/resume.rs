@@ -4,7 +4,7 @@
 use crate::hfsc::world::{Leaves, Random, Row, tree};
 use weir_core::ids::LeafId;
 use weir_core::sched::hfsc::Hfsc;
-use weir_core::sched::{Discipline, Head, Kin, Scheduler, Selection, Tree};
+use weir_core::sched::{Changes, Discipline, Head, Kin, Scheduler, Selection, Tree};
 use weir_core::units::{Bytes, Instant};
 
 const LINE: u64 = 100_000_000;

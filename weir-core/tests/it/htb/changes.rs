@@ -1,9 +1,11 @@
 //! Why a packet was held back, and what a class retains when its policy changes.
 
-use crate::htb::world::{Leaves, Row, htb, tree};
+use crate::htb::world::{Leaves, Row, tree};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::sched::htb::Htb;
-use weir_core::sched::{Discipline, Kin, Regulation, Scheduler, Selection, Tree, Why};
+use weir_core::sched::{
+    Changes, Discipline, Explains, Kin, Regulation, Scheduler, Selection, Tree, Why,
+};
 use weir_core::units::Instant;
 
 const K: u64 = 1000;
@@ -12,7 +14,7 @@ const M: u64 = 1_000_000;
 /// Serves the packets in `leaves` until `end` (µs); calls `each` for every departure before its
 /// charge.
 fn serve(
-    scheduler: &mut dyn Scheduler,
+    scheduler: &mut Htb,
     leaves: &mut Leaves,
     (mut now, end): (Instant, u64),
     mut each: impl FnMut(Instant, LeafId, Why),
@@ -30,7 +32,7 @@ fn serve(
     }
 }
 
-fn fill(scheduler: &mut dyn Scheduler, leaves: &mut Leaves, backlog: &str) {
+fn fill(scheduler: &mut Htb, leaves: &mut Leaves, backlog: &str) {
     for letter in backlog.bytes() {
         let leaf = LeafId(u32::from(letter - b'a'));
         let head = leaves.push(leaf, 1000);
@@ -42,10 +44,11 @@ fn fill(scheduler: &mut dyn Scheduler, leaves: &mut Leaves, backlog: &str) {
 /// held it until then, and from which class it borrowed.
 fn check_why(rows: &[Row], backlog: &str, expected: &str) {
     let tree = tree(1000 * M, rows);
-    let (mut scheduler, mut leaves) = (htb(&tree), Leaves::new(tree.leaf_count()));
-    fill(&mut *scheduler, &mut leaves, backlog);
+    let (mut scheduler, mut leaves) =
+        (Htb::build(&tree).expect("a plan"), Leaves::new(tree.leaf_count()));
+    fill(&mut scheduler, &mut leaves, backlog);
     let mut words = Vec::new();
-    serve(&mut *scheduler, &mut leaves, (Instant::ZERO, M), |now, leaf, why| {
+    serve(&mut scheduler, &mut leaves, (Instant::ZERO, M), |now, leaf, why| {
         let micros = |instant: Instant| instant.as_nanos() / 1000;
         let lender = why.lender.map_or("", |class: ClassId| &tree.class(class).name);
         let (name, released) = (char::from(b'a' + leaf.0 as u8), micros(why.released));

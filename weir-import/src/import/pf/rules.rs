@@ -98,7 +98,7 @@ pub(super) fn read(
             "tos" => conditions.tos = Some(words.value("a byte or `lowdelay`", tos, reading)?),
             "queue" => assigned(words, &mut rule, reading)?,
             "set" => set(words, &mut rule, reading)?,
-            other => further(other, &word, words, (&mut lost, line), reading)?,
+            _ => further(&word, words, &mut lost, line, reading)?,
         }
     }
     match lost {
@@ -122,12 +122,13 @@ fn interfaces(
 
 /// Reads parts of a rule that are not conditions, or that Weir does not have.
 fn further(
-    text: &str,
     word: &Word,
     words: &mut Words,
-    (lost, line): (&mut Option<Lost>, LineId),
+    lost: &mut Option<Lost>,
+    line: LineId,
     reading: &mut Reading,
 ) -> Option<()> {
+    let text = word.text.as_str();
     match text {
         "keep" | "modulate" | "synproxy" => {
             words.need("`state`", reading)?;

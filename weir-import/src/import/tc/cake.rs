@@ -11,8 +11,9 @@ use super::units::{rate, size, time};
 use weir_core::link::{Coding, Framing};
 
 /// The options that count several words or change another one.
-#[derive(Default)]
 struct Draft {
+    /// Where the discipline is written.
+    line: LineId,
     /// The time of a round trip in nanoseconds.
     interval: Option<u64>,
     /// How hosts take turns.
@@ -29,7 +30,7 @@ pub(super) fn read(
     line: LineId,
     reading: &mut Reading,
 ) -> Option<()> {
-    let mut draft = Draft { raw: true, ..Draft::default() };
+    let mut draft = Draft { line, interval: None, isolation: None, raw: true, memory: None };
     let (mut tins, mut isolation) = ("diffserv3", "triple-isolate");
     while let Some(word) = words.take() {
         let text = word.text.as_str();
@@ -39,12 +40,11 @@ pub(super) fn read(
             isolation = row;
         } else if let Some(row) = ROUND_TRIPS.iter().find(|row| row.0 == text) {
             draft.interval = Some(row.1);
-        } else if let Some(row) = OVERHEADS.iter().find(|row| row.0 == text) {
+        } else if let Some(row) = OVERHEADS.iter().find(|row| row.keyword == text) {
             framing(one, &mut draft, row);
         } else if LOSSES.contains(&text) {
             reading.approximated(line, format!("`{text}` is left out"));
-        } else if !PLAIN.contains(&text) && !valued(text, one, (&mut draft, line), words, reading)?
-        {
+        } else if !PLAIN.contains(&text) && !valued(text, one, &mut draft, words, reading)? {
             let known = ["bandwidth", "besteffort", "overhead", "mpu", "atm", "rtt", "memlimit"];
             reading.unknown((text, word.span), "option of cake", &known);
             return None;
@@ -93,7 +93,7 @@ fn finish(one: &mut Discipline, draft: &Draft) {
 fn valued(
     text: &str,
     one: &mut Discipline,
-    (draft, line): (&mut Draft, LineId),
+    draft: &mut Draft,
     words: &mut Words,
     reading: &mut Reading,
 ) -> Option<bool> {
@@ -117,7 +117,7 @@ fn valued(
         "ptm" => one.overhead.coding = Coding::Ptm,
         "fwmark" => {
             words.need("a mask", reading)?;
-            reading.approximated(line, "`fwmark` is left out");
+            reading.approximated(draft.line, "`fwmark` is left out");
         }
         _ => return Some(false),
     }
@@ -125,14 +125,11 @@ fn valued(
 }
 
 /// Applies a keyword that stands for an overhead.
-fn framing(
-    one: &mut Discipline,
-    draft: &mut Draft,
-    &(name, bytes, minimum, coding): &(&str, i64, u64, Coding),
-) {
-    draft.raw = name == "raw";
+fn framing(one: &mut Discipline, draft: &mut Draft, kind: &LinkKind) {
+    let LinkKind { keyword, bytes, minimum, coding } = *kind;
+    draft.raw = keyword == "raw";
     // This one adds a tag to what was said before.
-    if name == "ether-vlan" {
+    if keyword == "ether-vlan" {
         one.overhead.bytes += bytes;
         return;
     }
@@ -214,21 +211,36 @@ const ROUND_TRIPS: [(&str, u64); 8] = [
 /// The codings of [`OVERHEADS`].
 const PLAIN_CODING: Coding = Coding::Plain;
 const CELLS: Coding = Framing::ATM.coding;
-/// Keywords of links: bytes above IP, the shortest packet, and what the line adds.
-const OVERHEADS: [(&str, i64, u64, Coding); 15] = [
-    ("raw", 14, 0, PLAIN_CODING),
-    ("conservative", 48, 0, CELLS),
-    ("ethernet", 38, 84, PLAIN_CODING),
-    ("ether-vlan", 4, 0, PLAIN_CODING),
-    ("docsis", 18, 64, PLAIN_CODING),
-    ("pppoe-ptm", 30, 0, Coding::Ptm),
-    ("bridged-ptm", 22, 0, Coding::Ptm),
-    ("pppoa-vcmux", 10, 0, CELLS),
-    ("pppoa-llc", 14, 0, CELLS),
-    ("pppoe-vcmux", 32, 0, CELLS),
-    ("pppoe-llcsnap", 40, 0, CELLS),
-    ("bridged-vcmux", 24, 0, CELLS),
-    ("bridged-llcsnap", 32, 0, CELLS),
-    ("ipoa-vcmux", 8, 0, CELLS),
-    ("ipoa-llcsnap", 16, 0, CELLS),
+/// A kind of link that cake has a keyword for.
+struct LinkKind {
+    keyword: &'static str,
+    /// Bytes above IP.
+    bytes: i64,
+    /// The shortest packet.
+    minimum: u64,
+    /// What the line adds.
+    coding: Coding,
+}
+
+const fn link(keyword: &'static str, bytes: i64, minimum: u64, coding: Coding) -> LinkKind {
+    LinkKind { keyword, bytes, minimum, coding }
+}
+
+/// The keywords of links.
+const OVERHEADS: [LinkKind; 15] = [
+    link("raw", 14, 0, PLAIN_CODING),
+    link("conservative", 48, 0, CELLS),
+    link("ethernet", 38, 84, PLAIN_CODING),
+    link("ether-vlan", 4, 0, PLAIN_CODING),
+    link("docsis", 18, 64, PLAIN_CODING),
+    link("pppoe-ptm", 30, 0, Coding::Ptm),
+    link("bridged-ptm", 22, 0, Coding::Ptm),
+    link("pppoa-vcmux", 10, 0, CELLS),
+    link("pppoa-llc", 14, 0, CELLS),
+    link("pppoe-vcmux", 32, 0, CELLS),
+    link("pppoe-llcsnap", 40, 0, CELLS),
+    link("bridged-vcmux", 24, 0, CELLS),
+    link("bridged-llcsnap", 32, 0, CELLS),
+    link("ipoa-vcmux", 8, 0, CELLS),
+    link("ipoa-llcsnap", 16, 0, CELLS),
 ];

@@ -88,7 +88,7 @@ pub(super) fn read(
         "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
-            one.queue = fifo(kind, waiting, words, (line, reading))?;
+            one.queue = fifo(kind, waiting, words, line, reading)?;
             if kind.text == "pfifo_fast" {
                 reading.approximated(line, "its three bands become one queue");
             }
@@ -450,7 +450,8 @@ fn fifo(
     kind: &Word,
     waiting: u64,
     words: &mut Words,
-    (line, reading): (LineId, &mut Reading),
+    line: LineId,
+    reading: &mut Reading,
 ) -> Option<Vec<Key>> {
     let limit = match kind.text != "pfifo_fast" && words.accept("limit") {
         true => Some(words.value("a limit up to 4294967295", size_u32, reading)?),
@@ -514,8 +515,8 @@ pub(super) fn class_options(
             "htb" => htb_option(&word, words, &mut options, reading)?,
             "hfsc" => hfsc_option(&word, words, &mut options, reading)?,
             "drr" => quantum_option(&word, words, &mut options, reading)?,
-            "qfq" => qfq_option(&word, words, &mut options, (line, reading))?,
-            _ => cbq_option(&word, words, &mut options, (line, reading))?,
+            "qfq" => qfq_option(&word, words, &mut options, line, reading)?,
+            _ => cbq_option(&word, words, &mut options, line, reading)?,
         };
         if !known {
             let row = CLASS_WORDS.iter().find(|row| row.0 == kind.text);
@@ -567,7 +568,8 @@ fn qfq_option(
     word: &Word,
     words: &mut Words,
     options: &mut ClassOptions,
-    (line, reading): (LineId, &mut Reading),
+    line: LineId,
+    reading: &mut Reading,
 ) -> Option<bool> {
     match word.text.as_str() {
         "weight" => {
@@ -640,7 +642,8 @@ fn cbq_option(
     word: &Word,
     words: &mut Words,
     options: &mut ClassOptions,
-    (line, reading): (LineId, &mut Reading),
+    line: LineId,
+    reading: &mut Reading,
 ) -> Option<bool> {
     match word.text.as_str() {
         "rate" => options.rate = Some(words.value(A_RATE, rate, reading)?),

@@ -15,6 +15,19 @@ use weir_core::link::{Coding, Framing};
 
 type Names = BTreeMap<Handle, String>;
 
+/// A device, and the policy that it becomes.
+struct Lowering<'n> {
+    device: Device,
+    names: &'n Names,
+    sketch: Sketch,
+    /// The discipline with the classes.
+    discipline: Discipline,
+    /// Its major number.
+    root: u16,
+    /// Where the root is written.
+    line: LineId,
+}
+
 /// Returns the policy of a device; none if its root discipline has no counterpart in Weir.
 pub(super) fn device(
     mut device: Device,
@@ -30,10 +43,12 @@ pub(super) fn device(
     };
     let root = device.qdiscs.remove(root);
     let mut sketch = Sketch::new(&device.name.text, device.name.span);
-    let (scheduler, handle) = scheduler(&root, &mut device, &mut sketch, reading);
-    set_overhead(&device, &scheduler, &mut sketch);
-    let direct =
-        add_classes(&scheduler, handle, (&mut device, names), (&mut sketch, root.line), reading);
+    let (discipline, handle) = scheduler(&root, &mut device, &mut sketch, reading);
+    set_overhead(&device, &discipline, &mut sketch);
+    let mut lowering =
+        Lowering { device, names, sketch, discipline, root: handle, line: root.line };
+    let direct = add_classes(&mut lowering, reading);
+    let Lowering { device, mut sketch, .. } = lowering;
     let derived = match sketch.rate {
         0 => link_rate(&device.classes, handle),
         rate => rate,
@@ -146,21 +161,17 @@ fn link_rate(classes: &[Class], root: u16) -> u64 {
 }
 
 /// Adds classes, queues and rules; returns the class of packets that HTB sends past its classes.
-fn add_classes(
-    discipline: &Discipline,
-    root: u16,
-    (device, names): (&mut Device, &Names),
-    (sketch, line): (&mut Sketch, LineId),
-    reading: &mut Reading,
-) -> Option<usize> {
+fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usize> {
+    let kind = lowering.discipline.kind.clone();
+    let ids = match kind.as_str() {
+        "prio" => bands(lowering),
+        kind if CLASSFUL.contains(&kind) => tree(lowering, reading),
+        _ => Vec::new(),
+    };
+    let Lowering { device, names, sketch, discipline, root, line } = lowering;
+    let (root, line) = (*root, *line);
     sketch.parameters.clone_from(&discipline.parameters);
     sketch.scheduler = weir_scheduler(discipline);
-    let mut ids: Vec<Handle> = Vec::new();
-    if discipline.kind == "prio" {
-        ids = bands(discipline, root, (device, names), (sketch, line));
-    } else if CLASSFUL.contains(&discipline.kind.as_str()) {
-        ids = tree(root, (device, names), sketch, reading);
-    }
     if ids.is_empty() {
         let mut only = SketchClass::new(name_of((root, 0), names, "all"), None, line);
         only.queue.clone_from(&discipline.queue);
@@ -254,13 +265,10 @@ fn give_quanta(discipline: &Discipline, sketch: &mut Sketch) {
     }
 }
 
-fn bands(
-    discipline: &Discipline,
-    root: u16,
-    (device, names): (&Device, &Names),
-    (sketch, line): (&mut Sketch, LineId),
-) -> Vec<Handle> {
-    let mut ids: Vec<Handle> = (1..=discipline.bands as u16).map(|band| (root, band)).collect();
+fn bands(lowering: &mut Lowering<'_>) -> Vec<Handle> {
+    let Lowering { device, names, sketch, discipline, root, line } = lowering;
+    let bands = 1..=discipline.bands as u16;
+    let mut ids: Vec<Handle> = bands.map(|band| (*root, band)).collect();
     // Where bands have names, an unnamed one is there because the kernel has at least two.
     let named = ids.iter().any(|id| names.contains_key(id));
     let used = |id: &Handle| {
@@ -271,7 +279,7 @@ fn bands(
     ids.retain(|id| !named || used(id));
     for &id in &ids {
         let name = name_of(id, names, &format!("band-{}", id.1));
-        let mut class = SketchClass::new(name, None, line);
+        let mut class = SketchClass::new(name, None, *line);
         let priority = discipline.bands - u64::from(id.1);
         class.leaf_keys.push(("priority", priority.to_string()));
         sketch.classes.push(class);
@@ -284,17 +292,13 @@ fn name_of(id: Handle, names: &Names, otherwise: &str) -> String {
 }
 
 /// Builds the tree; a class whose parent is missing is lost.
-fn tree(
-    root: u16,
-    (device, names): (&mut Device, &Names),
-    sketch: &mut Sketch,
-    reading: &mut Reading,
-) -> Vec<Handle> {
+fn tree(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Vec<Handle> {
+    let Lowering { device, names, sketch, root, .. } = lowering;
     let mut ids: Vec<Handle> = Vec::new();
     for class in &device.classes {
         // A class directly below the root may name the root by any minor number that no class has.
         let parent = ids.iter().position(|id| *id == class.parent);
-        let at_top = class.parent.0 == root && (class.parent.1 == 0 || class.parent == (0, 0));
+        let at_top = class.parent.0 == *root && (class.parent.1 == 0 || class.parent == (0, 0));
         if parent.is_none() && !at_top {
             reading.lost(class.line, "its parent is not a class of the root discipline");
             continue;

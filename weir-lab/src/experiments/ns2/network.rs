@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use weir_core::ids::LeafId;
 use weir_core::sched::cbq_ref::{Answer, CbqRef};
-use weir_core::sched::{Discipline, Kin, Tree};
+use weir_core::sched::{Changes, Discipline, Kin, Tree};
 use weir_core::units::Instant;
 
 /// A packet that the shared link began to send.

@@ -26,7 +26,7 @@ use crate::file::ReadFile;
 use crate::finding::{Draft, FINDINGS_MAX, Report, Span};
 use crate::reader::{Node, Owner, Table, unknown_key};
 use fill::{Filling, Parsing, Text, Value};
-use list::{File, List, Row};
+use list::{File, List};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use toml::Spanned;
@@ -231,8 +231,8 @@ impl<'l> Making<'_, 'l> {
 
     fn fill(&mut self, list: &List<'l>, span: Span, template: (&Text<'_>, &Value<'l>)) {
         let mut addresses = Addresses::new();
-        for (at, row) in list.rows.iter().enumerate() {
-            self.row((list, at, row), template, &mut addresses);
+        for at in 0..list.rows.len() {
+            self.row(list, at, template, &mut addresses);
             if self.report.errors() > FINDINGS_MAX {
                 return;
             }
@@ -249,10 +249,12 @@ impl<'l> Making<'_, 'l> {
 
     fn row(
         &mut self,
-        (list, at, row): (&List<'l>, usize, &Row<'l>),
+        list: &List<'l>,
+        at: usize,
         (name, class): (&Text<'_>, &Value<'l>),
         addresses: &mut Addresses,
     ) {
+        let row = &list.rows[at];
         let mut filling = Filling {
             list,
             plans: self.plans,
