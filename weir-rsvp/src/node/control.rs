@@ -8,6 +8,7 @@ use weir_core::units::Instant;
 
 use super::action::{Action, Control, FlowId, Police, Removal, Request};
 use super::outbox::{Call, Outbox};
+use super::resv::Failure;
 use super::state::{Flow, Reserved, SessionState, Wanted};
 use crate::intserv::{Flowspec, Tspec};
 use crate::wire::{Cause, Filter, Priority, Style};
@@ -180,7 +181,8 @@ impl SessionState {
             let failed = reserved.wanted.clone();
             reserved.confirm = None;
             let former = reserved.admitted.clone();
-            self.refuse_reservation(now, (reserved, &failed), (cause, former.is_some()), out);
+            let failure = Failure { reserved, failed: &failed, in_place: former.is_some() };
+            self.refuse_reservation(now, failure, cause, out);
             former.map(|former: Wanted| reserved.wanted = former).is_some()
         });
         self.reservations = reservations;
@@ -194,8 +196,7 @@ impl SessionState {
         reservations.retain(|reserved| {
             let hit = reserved.is_at(interface, sender);
             if hit {
-                let failed = (reserved, &reserved.wanted);
-                self.refuse_reservation(call.now, failed, (cause, false), out);
+                self.refuse_reservation(call.now, Failure::gone(reserved), cause, out);
             }
             !hit
         });

@@ -13,6 +13,22 @@ use crate::intserv::Flowspec;
 use crate::wire::{Body, Carried, Cause, Confirmation, Descriptor, ErrorSpec, Filter, Hop};
 use crate::wire::{Message, MessageId, Reservation, Resv, ResvError, ResvTear, Style};
 
+/// What of a reservation failed.
+pub(super) struct Failure<'a> {
+    pub reserved: &'a Reserved,
+    /// What was asked for.
+    pub failed: &'a Wanted,
+    /// Whether what stood before remains.
+    pub in_place: bool,
+}
+
+impl<'a> Failure<'a> {
+    /// A reservation of which nothing remains.
+    pub fn gone(reserved: &'a Reserved) -> Self {
+        Self { reserved, failed: &reserved.wanted, in_place: false }
+    }
+}
+
 impl SessionState {
     /// Takes a Resv that came from a next hop [rfc2209 §2 "RESV message arrives"].
     pub fn resv(&mut self, call: Call<'_>, from: Neighbour, message: &Message, out: &mut Outbox) {
@@ -40,8 +56,7 @@ impl SessionState {
                 Ok(()) => self.put(call.now, reserved, out),
                 Err(Cause::NO_SENDER) if learns => {}
                 Err(cause) => {
-                    let failed = (&reserved, &reserved.wanted);
-                    self.refuse_reservation(call.now, failed, (cause, false), out);
+                    self.refuse_reservation(call.now, Failure::gone(&reserved), cause, out);
                 }
             }
         }
@@ -144,8 +159,7 @@ impl SessionState {
         let Some(known) = self.reservations.iter_mut().find(same) else {
             if self.is_full(&out.params.limits) {
                 out.counts.full += 1;
-                let failed = (&reserved, &reserved.wanted);
-                self.refuse_reservation(now, failed, (Cause::SYSTEM, false), out);
+                self.refuse_reservation(now, Failure::gone(&reserved), Cause::SYSTEM, out);
                 return;
             }
             self.generation += 1;
@@ -168,13 +182,14 @@ impl SessionState {
     }
 
     /// Tells a next hop that its reservation failed.
-    pub fn refuse_reservation(
+    pub(super) fn refuse_reservation(
         &self,
         now: Instant,
-        (reserved, failed): (&Reserved, &Wanted),
-        (cause, in_place): (Cause, bool),
+        failure: Failure<'_>,
+        cause: Cause,
         out: &mut Outbox,
     ) {
+        let Failure { reserved, failed, in_place } = failure;
         out.counts.refused += 1;
         let Some(node) = out.own_address(self.key.destination) else { return };
         let error = ErrorSpec { node, in_place, not_guilty: false, cause };
