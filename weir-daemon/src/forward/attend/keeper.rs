@@ -225,7 +225,7 @@ pub(super) mod tests {
             (Command::Drain(drain), "Drain(3ms)"),
             (Command::Restarted(Err("x".to_owned())), "Restarted(Er"),
             (Command::Texts(Err("x".to_owned())), "Texts(Err(\"x"),
-            (Command::Reported(Box::new(event)), "Reported(Event {"),
+            (Command::Reported(Box::new(event)), "Reported(Eve"),
             (Command::Open(Box::default()), ""),
             (Command::Read(Box::default()), ""),
             (Command::Reservations, ""),
