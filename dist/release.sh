@@ -32,7 +32,7 @@ put 755 "$weir" bin/weir
 put 755 "$lab" bin/weir-lab
 strip --strip-unneeded "$tree/$name"/bin/*
 put 644 "$root/dist/weir@.service" lib/systemd/system/weir@.service
-for text in README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE; do
+for text in README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE-MIT LICENSE-APACHE; do
     put 644 "$root/$text" "$text"
 done
 cp -r "$root/docs" "$root/examples" "$tree/$name"
