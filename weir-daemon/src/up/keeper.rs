@@ -540,7 +540,7 @@ impl Shell<'_> {
         let (others, forwarder) = self.forwarders.split_at_mut(index);
         let opening = Opening { history: plan.history.clone() };
         let beside = (ports.clone(), others.last().map(|other| &other.authority_server));
-        // What is open as soon as a loop dies must be wanted now: a claim may be of former files.
+        // The claim keeps its map when files that are read anew say `on_exit = "closed"`.
         let is_wanted = deployment.service.on_exit == OnExit::Open;
         let deaths = claim.deaths().filter(|_| is_wanted);
         let descriptors: Vec<_> = deaths.into_iter().chain([socket.listener.as_fd()]).collect();

@@ -115,7 +115,7 @@ fn traffic_passes_only_while_open() -> Outcome {
     if (state, after) == (1, 0) { Ok(()) } else { Err(format!("{state}, then {after}").into()) }
 }
 
-/// Nobody calls [`Claim::fallback`]: the kernel itself marks the word of a thread that ended.
+/// Without a call of [`Claim::fallback`]: the kernel marks the word of a thread that ended.
 fn it_opens_as_soon_as_the_loop_dies() -> Outcome {
     let testbed = Testbed::new(TestbedConfig::default())?;
     let claim = claim(&testbed, BOTH)?;
