@@ -194,6 +194,11 @@ impl Supervisor {
         self.forwarders.is_empty() && !self.is_stopping()
     }
 
+    /// Returns whether a forwarder is started by itself once interfaces are back.
+    pub fn awaits_ports(&self) -> bool {
+        matches!(self.state, State::LookingForPorts { .. } | State::AwaitingPorts)
+    }
+
     fn dispatch(&mut self, now: Instant, event: Event) {
         match event {
             Event::Started { pid, has_read } => self.on_started(now, pid, has_read),
@@ -697,7 +702,7 @@ impl Supervisor {
     }
 
     /// Returns the forwarder that takes frames, is about to, or is about to stop doing so.
-    fn carrier(&self) -> Option<Pid> {
+    pub fn carrier(&self) -> Option<Pid> {
         self.forwarders.iter().find(|one| one.takes_frames()).map(|one| one.pid)
     }
 

@@ -127,7 +127,7 @@ impl Running {
             None => AuthorityServer::new(ports),
         };
         self.commands.send(&Command::Open(Box::new(opening)), descriptors)?;
-        self.give_spare()
+        self.say_who_keeps_it()
     }
 
     /// A forwarder whose keeper died, with new channels to it.
@@ -140,7 +140,7 @@ impl Running {
         authority_server: AuthorityServer,
     ) -> Result<Self> {
         let running = Self::new(process, channels, authority_server);
-        running.give_spare()?;
+        running.say_who_keeps_it()?;
         Ok(running)
     }
 
@@ -158,14 +158,9 @@ impl Running {
         Pid(self.process.number())
     }
 
-    /// Gives it channels for a keeper that comes after this one.
-    fn give_spare(&self) -> Result<()> {
-        let ((authority, own_authority), (commands, own_commands)) =
-            (Channel::pair()?, Channel::pair()?);
-        let ends = [authority, commands, own_authority, own_commands];
-        let mut descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
-        descriptors.push(self.process.as_fd());
-        self.commands.send(&Command::Spare { keeper: std::process::id() }, &descriptors)
+    fn say_who_keeps_it(&self) -> Result<()> {
+        let keeper = std::process::id();
+        self.commands.send(&Command::KeptBy { keeper }, &[self.process.as_fd()])
     }
 
     /// Lets it hold the claim of the interfaces too.

@@ -101,6 +101,12 @@ impl Health {
     /// Tells the keeper what happened. Without one, the latest events wait for the next.
     fn report_events(&mut self, keeper: &KeeperLink) {
         self.events.alarms.check();
+        self.report_new(keeper);
+    }
+
+    /// Tells the keeper what threads reported since it was last told, without waiting for the next
+    /// sign of life.
+    pub fn report_new(&mut self, keeper: &KeeperLink) {
         let mut new = Vec::new();
         self.events.log.take(|event| new.push(event));
         new.into_iter().for_each(|event| self.keep(event));

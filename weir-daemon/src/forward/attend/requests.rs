@@ -73,6 +73,9 @@ impl Requests {
                 keeper.send(&Report::ReadAnew);
             }
             ForwarderRequest::Report(report, reported) => {
+                // The event of a change is not lost with a forwarder that dies once a client has
+                // heard of it.
+                health.report_new(keeper);
                 keeper.send(&report);
                 // Nobody may wait.
                 let _unheard = reported.send(());
@@ -175,7 +178,7 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keeper::tests::{link, received, spare};
+    use super::super::keeper::tests::{keep, link, received};
     use super::*;
     use crate::forward::attend::health;
     use crate::forward::policies;
@@ -290,7 +293,7 @@ mod tests {
         assert_eq!(reader.try_recv(), Err(TryRecvError::Disconnected));
         assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("takes the link over"));
         assert!(refusal(&world.ask(ForwarderRequest::ReadAnew)).contains("name the deployment"));
-        assert!(refusal(&world.ask(ForwarderRequest::HandOver)).contains("no channels"));
+        assert!(refusal(&world.ask(ForwarderRequest::HandOver)).contains("never had a keeper"));
     }
 
     #[test]
@@ -302,7 +305,7 @@ mod tests {
         assert!(world.refuses_change().contains("the link restarts"));
         world.requests.restarted(Err("the file is wrong".to_owned()));
         assert!(changes(&world));
-        spare(world.other.as_ref().expect("there is a keeper"));
+        keep(world.other.as_ref().expect("there is a keeper"));
         assert!(world.keeper.handle(1).is_none());
         world.lose_keeper();
         assert!(changes(&world));
@@ -319,6 +322,7 @@ mod tests {
     fn the_keeper_gets_a_report_before_the_client_goes_on() {
         let mut world = World::new();
         let (reported, done) = mpsc::channel();
+        report(&world.requests.reporter, Kind::PolicyChanged, "d", "change 2");
         world
             .sender
             .send(ForwarderRequest::Report(Box::new(Report::Confirmed), reported))
@@ -326,7 +330,11 @@ mod tests {
         assert_eq!(done.try_recv(), Err(TryRecvError::Empty));
         world.turn();
         assert_eq!(done.try_recv(), Ok(()));
-        assert_eq!(world.reported(), ["Confirmed"]);
+        let reported = world.reported();
+        assert!(
+            reported[0].contains("PolicyChanged") && reported[1] == "Confirmed",
+            "{reported:?}"
+        );
         assert!(
             refusal(&world.ask(ForwarderRequest::HandOver)).contains("its keeper, process 7, runs")
         );

@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("a_restart_loses_nothing_where_nothing_comes_meanwhile", nothing_comes),
     ("restarts_in_a_row_wait_for_one_another", in_a_row),
     ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
+    ("a_link_ends_by_its_name_after_it_sent_what_waited", stopped),
 ];
 
 pub const OVER_AF_XDP: &[Test] =
@@ -27,6 +28,16 @@ pub const OVER_AF_XDP: &[Test] =
 
 pub const TRACED: &[Test] =
     &[("a_restart_goes_on_while_the_loop_pauses_for_seconds", the_loop_pauses)];
+
+fn stopped() -> Outcome {
+    let mut scene = plan(POLICY).start()?;
+    called(&scene, &["stop"])?;
+    let words = scene.last_words();
+    assert!(words.starts_with("it ended by itself") && words.contains("wait_status(0)"), "{words}");
+    let again = call(&scene, &["stop"])?;
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
+    Ok(())
+}
 
 /// Traffic goes on while forwarders follow one another.
 fn exchanged(kind: PortKind) -> Outcome {
