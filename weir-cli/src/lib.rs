@@ -10,6 +10,7 @@ pub mod places;
 pub mod program;
 #[cfg_attr(not(feature = "parquet"), path = "no_rows.rs")]
 pub mod rows;
+pub mod time;
 pub mod usage;
 pub mod whole_file;
 

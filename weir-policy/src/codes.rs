@@ -118,6 +118,7 @@ codes! {
     SAME_NAME "W164" Error "two rows, or a row and a class, have the same name";
     SAME_ADDRESS "W165" Error "two rows have the same address";
     NO_PLACE "W166" Error "a class at a place that is not there, or that it cannot have";
+    NO_SUCH_ROW "W167" Error "an exception for a class that no template makes";
 
     PORT_COUNT "W201" Error "a deployment or a bridge with too few or too many ports";
     SAME_PORT "W202" Error "two ports on one interface";

@@ -570,6 +570,9 @@ impl<'a> Node<'a> {
             UnitError::NotANumber(text) => {
                 (format!("`{text}` does not start with a number"), examples(dimensions))
             }
+            UnitError::Misspelt(unit, meant) => {
+                (format!("unknown unit `{unit}`"), format!("write `{meant}`"))
+            }
             UnitError::UnknownUnit(unit) => (format!("unknown unit `{unit}`"), units(dimensions)),
             _ => match text.split_once("; ") {
                 Some((message, cure)) => (message.to_owned(), cure.to_owned()),

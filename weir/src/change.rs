@@ -5,6 +5,7 @@ use crate::output::{Exit, Format, Output};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_cli::time::time;
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::{Answer, Changed, Request, Terms};
@@ -49,15 +50,6 @@ impl Options {
             guards: self.guard.clone(),
             reason: self.reason.clone(),
         }
-    }
-}
-
-/// Reads a time such as `60s` or `5 min`.
-pub fn time(text: &str) -> Result<Duration, String> {
-    match text.parse::<weir_core::units::Duration>() {
-        Ok(time) if time.as_nanos() >= 1_000_000 => Ok(Duration::from_nanos(time.as_nanos())),
-        Ok(_) => Err("at least 1 ms".to_owned()),
-        Err(error) => Err(error.to_string()),
     }
 }
 

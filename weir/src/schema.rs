@@ -71,6 +71,7 @@ fn policy() -> Value {
             "promise": { "type": "array", "items": promise() },
             "plan": { "type": "object", "additionalProperties": { "type": "object" } },
             "template": true,
+            "exception": { "type": "object", "additionalProperties": { "type": "object" } },
         },
         "additionalProperties": false,
         "allOf": [{ "properties": { "link": {

@@ -87,12 +87,7 @@ fn sort_key(word: &str) -> Result<Sort, String> {
 
 /// Parses the time between two looks at a link.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    let time: weir_core::units::Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let time = Duration::from_nanos(time.as_nanos());
-    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&time) {
-        return Err("must be 100ms to 1h; write 1s, for example".to_owned());
-    }
-    Ok(time)
+    weir_cli::time::within(text, &(INTERVAL_MIN..=INTERVAL_MAX))
 }
 
 /// Returns the status of the link whose socket `find` finds.

@@ -68,7 +68,7 @@ pub struct Tune {
     #[arg(long, value_name = "NAME", requires = "canary")]
     direction: Option<String>,
     /// With --canary: how long the trial lasts.
-    #[arg(long, value_name = "TIME", requires = "canary", value_parser = change::time)]
+    #[arg(long, value_name = "TIME", requires = "canary", value_parser = weir_cli::time::time)]
     confirm: Option<Duration>,
     /// With --canary: the control socket of the link, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET", requires = "canary")]

@@ -32,9 +32,10 @@ pub use later::{Explain, Later, Moved, Replay, Set};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
 pub use whole::Whole;
 
-/// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web
+/// The shortest and the longest measurement: a shorter one measures chance, and each web
 /// transfer of a simulation uses memory from its start to the end.
-pub const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
+pub const TIMES: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// A phase of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

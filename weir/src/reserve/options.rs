@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use weir_cli::time::{YEAR, within};
 use weir_core::units::{Bytes, Rate};
 use weir_host::rsvp::host::{Asked, HostPlan, Receiving, Sending, Wish};
 use weir_rsvp::intserv::Tspec;
@@ -268,20 +269,11 @@ fn size(bytes: Bytes) -> u32 {
 
 /// Reads a time such as `60s` or `5 min`.
 fn time(text: &str) -> Result<Duration, String> {
-    within(text, Duration::from_micros(1), YEAR)
+    within(text, &(Duration::from_micros(1)..=YEAR))
 }
 
 fn refresh(text: &str) -> Result<Duration, String> {
-    within(text, Duration::from_millis(100), Duration::from_secs(3600))
-}
-
-fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
-    let time = text.parse::<weir_core::units::Duration>().map_err(|error| error.to_string())?;
-    let time = Duration::from_nanos(time.as_nanos());
-    match (least..=most).contains(&time) {
-        true => Ok(time),
-        false => Err(format!("at least {least:?} and at most {most:?}")),
-    }
+    within(text, &(Duration::from_millis(100)..=Duration::from_secs(3600)))
 }
 
 /// Protocols of IP.
@@ -292,4 +284,3 @@ const TCP: u8 = 6;
 const BUCKET_SECONDS: f32 = 0.1;
 const MTU_USUAL: f32 = 1500.0;
 const PACKET_BYTES_MAX: u32 = 65_535;
-const YEAR: Duration = Duration::from_secs(31_536_000);

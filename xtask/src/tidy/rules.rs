@@ -145,7 +145,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-traffic",
         ],
     ),
-    ("weir-cli", &["weir-policy", "weir-sim", "weir-host", "weir-show"]),
+    ("weir-cli", &["weir-core", "weir-policy", "weir-sim", "weir-host", "weir-show"]),
     (
         "weir-lab",
         &[
