@@ -21,7 +21,7 @@ use crate::packet::{Addresses, Headers, Ports};
 pub struct Covers(Tuples);
 
 impl Covers {
-    /// Prepares these rules.
+    /// Takes all rules, repeated patterns included.
     pub fn of(rules: &[Rule]) -> Covers {
         Covers(Tuples::with_repeats(rules))
     }

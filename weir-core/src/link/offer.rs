@@ -160,7 +160,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, next);
     }
 
-    /// Refuses a packet.
+    /// Drops a packet that was not queued.
     #[inline(never)]
     pub(super) fn refuse(
         &mut self,

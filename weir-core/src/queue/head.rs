@@ -11,7 +11,7 @@ use crate::parameter::{BuildError, Params};
 use crate::state::state;
 use crate::units::Instant;
 
-/// Head drop.
+/// A limit that drops the oldest packet.
 pub struct Head {
     limit: PackedLimit,
 }

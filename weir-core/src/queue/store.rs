@@ -797,7 +797,7 @@ impl Unasked {
     }
 }
 
-/// No slot.
+/// Ends a list of slots.
 pub(super) const NONE: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Leaf>() == 64 && size_of::<Slot>() == 32);

@@ -10,7 +10,7 @@ use crate::parameter::{BuildError, Params};
 use crate::state::state;
 use crate::units::Instant;
 
-/// Tail drop.
+/// A limit that drops the arriving packet.
 pub struct Tail {
     limit: PackedLimit,
 }

@@ -1,4 +1,4 @@
-//! What a scheduler does when its plan changes, and when a checkpoint is loaded.
+//! A change of a scheduler's plan, and the check of a loaded checkpoint.
 //!
 //! Only the check of a checkpoint is required. The rest has defaults: then classes start anew with
 //! each change, and no leaf is refitted alone.
@@ -44,7 +44,7 @@ pub trait Changes: Sized {
     }
 }
 
-/// What waits in the leaves when a checkpoint is loaded.
+/// The packets that wait in the leaves when a checkpoint is loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'w> {
     /// The time of the link.

@@ -3,7 +3,7 @@
 use super::StateError;
 use super::writer::{LOW_BITS, MORE};
 
-/// What is left of a sequence of bytes.
+/// The rest of a sequence of bytes.
 #[derive(Clone, Debug)]
 pub struct Reader<'b> {
     rest: &'b [u8],

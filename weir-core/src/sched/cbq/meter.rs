@@ -24,7 +24,7 @@ impl Meter {
         Self { theoretical: FineInstant::ZERO, pace: Pace::of(rate), burst, debt }
     }
 
-    /// What may be sent at once after a pause.
+    /// Returns the bytes that may be sent at once after a pause.
     pub const fn burst(&self) -> Bytes {
         self.burst
     }

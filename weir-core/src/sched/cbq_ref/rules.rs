@@ -28,7 +28,7 @@ pub struct Rules {
     sharing: Sharing,
     /// The highest level that lends under top-level sharing.
     toplevel: u8,
-    /// bit/s
+    /// Of the link, in bit/s.
     bandwidth: f64,
     /// The number of backlogged leaves.
     waiting: usize,
@@ -49,7 +49,7 @@ pub enum Answer {
     Leaf(LeafId, Option<ClassId>),
     /// No leaf may until this instant has passed, unless a packet arrives.
     After(f64),
-    /// No packet waits.
+    /// No leaf holds a packet.
     Idle,
 }
 
@@ -556,7 +556,7 @@ fn levels(tree: &Tree) -> Vec<u8> {
 /// The priority that is served last.
 pub(super) const PRIORITY_MAX: u64 = 9;
 const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
-/// The highest level.
+/// Above the level of any class.
 pub(super) const LEVEL_MAX: u8 = 32;
 /// The level of a leaf.
 const LEAF_LEVEL: u8 = 1;
@@ -672,7 +672,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether it knows in which leaves packets wait.
+    /// Checks a loaded state: the leaves in which packets wait are those that `waiting` has.
     pub(super) fn knows(&self, waiting: &Waiting<'_>) -> bool {
         let backlogged = self.classes.iter().filter(|class| class.backlogged).count();
         let is_known = |leaf: usize, head: Option<_>| {
