@@ -236,7 +236,7 @@ impl Host {
         match (event, &mut self.side) {
             (Event::Path { sender, tspec, adspec, .. }, Side::Receiver(receiver)) => {
                 let broken = adspec.as_ref().is_some_and(|path| path.general.broken);
-                if receiver.hear(sender, tspec, adspec) {
+                if receiver.note_sender(sender, tspec, adspec) {
                     self.untold.push(Told::Sender { sender: told::place(&sender), tspec, broken });
                 }
             }

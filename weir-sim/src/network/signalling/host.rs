@@ -127,7 +127,7 @@ impl Signals<'_> {
         let application = &mut self.applications[index];
         match event {
             Event::Path { sender, tspec, adspec, .. } => {
-                application.receiver.hear(sender, tspec, adspec);
+                application.receiver.note_sender(sender, tspec, adspec);
                 self.claim(at, index, node);
             }
             Event::PathGone { sender, .. } => {
