@@ -19,7 +19,7 @@ use weir_core::ids::{ClassId, LeafId};
 use weir_core::units::Duration;
 use weir_policy::Policy;
 use weir_policy::deployment::{Excess, NeighbourLimit, Rsvp};
-use weir_policy::policy::{Seating, Wish};
+use weir_policy::policy::{JoinRequest, Seating};
 
 use crate::intserv::{Characterization, Flowspec, Service, Terms};
 use crate::node::{FlowId, Request};
@@ -231,8 +231,8 @@ impl Admission {
         self.check_form(request)?;
         let wanted = Wanted::of(request, self);
         self.check_sums(id, &wanted, request)?;
-        let wish = Wish { remove: &[], tables: &wanted.table, name: "the reservation" };
-        let outcome = self.policy.seat(&wish);
+        let joining = JoinRequest { remove: &[], tables: &wanted.table, name: "the reservation" };
+        let outcome = self.policy.seat(&joining);
         let seating = outcome.plan.and_then(|rows| rows.into_iter().next()).ok_or_else(|| {
             let found = outcome.findings.iter().map(|finding| finding.message.as_str());
             let why = found.collect::<Vec<_>>().join("; ");

@@ -11,7 +11,7 @@ use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
-use weir_policy::policy::Wish;
+use weir_policy::policy::JoinRequest;
 
 /// See the module.
 pub(super) struct Lane {
@@ -248,8 +248,9 @@ impl Lane {
         if joins.at < self.pending.now() {
             return self.faulty("time goes back");
         }
-        let wish = Wish { remove: &joins.removed, tables: &joins.tables, name: "the record" };
-        let Some(seatings) = self.policy.seat(&wish).plan else {
+        let request =
+            JoinRequest { remove: &joins.removed, tables: &joins.tables, name: "the record" };
+        let Some(seatings) = self.policy.seat(&request).plan else {
             return self.faulty("classes that cannot join, or leave, the policy");
         };
         for seating in &seatings {
