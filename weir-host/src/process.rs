@@ -51,7 +51,7 @@ impl Process {
         Self { number, descriptor, child: None }
     }
 
-    /// Returns its number.
+    /// Returns the number of the process.
     pub fn number(&self) -> u32 {
         self.number
     }

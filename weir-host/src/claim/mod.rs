@@ -50,7 +50,7 @@ pub struct ClaimConfig<'a> {
 pub struct ClaimPort<'a> {
     /// The name of the port.
     pub name: &'a str,
-    /// Its interface.
+    /// The name of its interface.
     pub interface: &'a str,
     /// Whether the host continues to use the interface: host egress.
     pub is_host: bool,
@@ -78,7 +78,7 @@ pub struct ClaimPart {
     settings: Vec<Before>,
 }
 
-/// One interface.
+/// One interface of a claim, as it was found.
 #[derive(Debug)]
 struct Held {
     name: String,

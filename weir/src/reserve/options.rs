@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use weir_core::units::{Bytes, Rate};
-use weir_host::rsvp::host::{Asked, HostPlan, Receiving, Sending, Wish};
+use weir_host::rsvp::host::{Asked, HostPlan, HostRequest, Receiving, Sending};
 use weir_rsvp::intserv::Tspec;
 use weir_rsvp::wire::{Priority, Session, Style};
 
@@ -146,9 +146,9 @@ impl Run for Send {
             return output
                 .refuse("the flow goes from one IP version to the other; name addresses of one");
         }
-        let wish = Wish::Send(Sending { from, port, tspec, ttl: self.ttl });
+        let request = HostRequest::Send(Sending { from, port, tspec, ttl: self.ttl });
         let ending = Ending { lasts: self.common.lasts, wait: None, test: false };
-        self.common.run(self.to, wish, ending, output)
+        self.common.run(self.to, request, ending, output)
     }
 }
 
@@ -168,7 +168,7 @@ impl Run for Receive {
             return output
                 .refuse("`--style wf` reserves for all senders; leave `--from` out, or use se");
         }
-        let wish = Wish::Receive(Receiving {
+        let request = HostRequest::Receive(Receiving {
             style,
             service,
             senders: self
@@ -183,12 +183,12 @@ impl Run for Receive {
                 .map(|number| Priority { preempting: number, defending: number }),
         });
         let ending = Ending { lasts: self.common.lasts, wait: Some(self.wait), test: self.test };
-        self.common.run(self.at, wish, ending, output)
+        self.common.run(self.at, request, ending, output)
     }
 }
 
 impl Common {
-    fn run(self, flow: SessionText, wish: Wish, ending: Ending, output: &Output) -> Exit {
+    fn run(self, flow: SessionText, request: HostRequest, ending: Ending, output: &Output) -> Exit {
         let keys = match self.key_file.as_ref().map(|path| (path, fs::read_to_string(path))) {
             None => None,
             Some((_, Ok(text))) => Some(text),
@@ -198,7 +198,7 @@ impl Common {
         };
         let session = flow.session(self.tcp);
         let refresh = weir_core::units::Duration::from_nanos(self.refresh.as_nanos() as u64);
-        let plan = HostPlan { session, interface: self.interface, refresh, keys, wish };
+        let plan = HostPlan { session, interface: self.interface, refresh, keys, request };
         flow::run(plan, &ending, output)
     }
 }

@@ -18,7 +18,7 @@ pub struct Kept {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread says.
+/// The status that the thread shares.
 #[derive(Debug)]
 struct Seen {
     status: Mutex<HostStatus>,

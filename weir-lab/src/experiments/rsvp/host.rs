@@ -113,12 +113,12 @@ impl Network for Lossy {
         if self.loses() { Ok(()) } else { self.kernel.send(packet) }
     }
 
-    fn hear(&mut self) -> bool {
-        self.kernel.hear()
+    fn read_notices(&mut self) -> bool {
+        self.kernel.read_notices()
     }
 
-    fn look(&mut self) -> Changes {
-        self.kernel.look()
+    fn refresh(&mut self) -> Changes {
+        self.kernel.refresh()
     }
 
     fn interfaces(&self) -> &[HostInterface] {
