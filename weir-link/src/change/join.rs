@@ -46,7 +46,7 @@ pub struct Joins {
 struct News {
     bridge: usize,
     lane: usize,
-    /// Its direction.
+    /// The index of its direction.
     way: usize,
     tenants: Vec<(LeafId, Tenant)>,
 }

@@ -66,7 +66,7 @@ pub(crate) struct Fault {
 
 #[derive(Debug)]
 enum Phase {
-    /// There is nothing.
+    /// The condition does not hold.
     Absent,
     /// The condition holds, but nothing was told yet.
     Held { since: Instant },

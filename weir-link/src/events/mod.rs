@@ -197,7 +197,7 @@ pub enum Severity {
     Warning,
     /// Worth knowing: most often, a fault is over.
     Notice,
-    /// Nothing is wrong.
+    /// Nothing needs attention.
     Info,
 }
 

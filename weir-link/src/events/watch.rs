@@ -185,7 +185,7 @@ struct Known {
     interface: String,
     mtu: usize,
     rebinds: u64,
-    /// Whether it was gone, and has not been up since.
+    /// The interface was gone, and has not been up since.
     is_new: bool,
 }
 

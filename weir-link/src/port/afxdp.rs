@@ -50,7 +50,7 @@ pub(super) const KIND: Kind = Kind {
     open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD)?)),
 };
 
-/// The same behind the driver, for drivers whose own XDP does not work.
+/// The kind whose programs run behind the driver, for drivers whose own XDP does not work.
 pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",

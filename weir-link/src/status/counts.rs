@@ -78,7 +78,7 @@ pub(crate) struct Head {
     pub polling_ns: u64,
     pub frames_free: u64,
     pub ports: Vec<PortCounts>,
-    /// For each lane.
+    /// One row a lane.
     pub unread: Vec<UnreadCounts>,
     /// For each lane, what was counted of leaves that changes removed.
     pub removed: Vec<LeafCounts>,
@@ -269,7 +269,7 @@ impl Rows {
         }
     }
 
-    /// The same leaves with their delays in bins, of the same snapshot and place.
+    /// Adds the delays in bins, of the same snapshot and place.
     pub(super) fn with_bins(mut self, snapshot: &Snapshot, first: usize) -> Self {
         for row in &mut self.rows {
             let counts = snapshot.delays[first + row.leaf.index()].counts();
