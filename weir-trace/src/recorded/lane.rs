@@ -13,14 +13,14 @@ use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::policy::JoinRequest;
 
-/// See the module.
+/// A lane of a record that is made again: see the module.
 pub(super) struct Lane {
     policy: Policy,
     classifier: Classifier,
     link: Box<dyn AnyLink>,
     sojourn_max: Vec<Duration>,
     pending: Pending,
-    /// What the link did and the record has not confirmed.
+    /// Departures of the link that the record has not confirmed yet.
     departures: VecDeque<Departure>,
     drops: VecDeque<Dropped>,
     out: Vec<Departure>,
