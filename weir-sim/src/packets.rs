@@ -7,7 +7,7 @@
 use weir_core::ids::Handle;
 use weir_tcp::{Ecn, Segment};
 
-/// What a packet carries beside its headers and its length.
+/// The contents of a packet beside its headers and its length.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Content {
     /// Bytes that nobody reads.
@@ -17,7 +17,7 @@ pub enum Content {
     Segment(Segment),
     /// The payload of a UDP datagram of QUIC, as its endpoints read it.
     Quic {
-        /// The bytes.
+        /// The payload of the datagram.
         bytes: Vec<u8>,
         /// The codepoint of ECN.
         ecn: u8,
@@ -92,7 +92,7 @@ pub(crate) struct Packets<F = Flight> {
 /// A packet under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flight {
-    /// The source.
+    /// The place of its source.
     pub source: u32,
     /// The length of the frame.
     pub length: u32,
@@ -109,7 +109,7 @@ impl Flight {
         Handle(self.source << PACKED_LENGTH_BITS | self.length)
     }
 
-    /// What was packed.
+    /// Returns the flight that is the handle itself.
     #[inline]
     pub fn unpack(handle: Handle) -> Self {
         let (source, length) = (handle.0 >> PACKED_LENGTH_BITS, handle.0 & PACKED_LENGTH_MAX);

@@ -21,13 +21,13 @@ pub(crate) struct Connection {
     config: Arc<Config>,
     return_delay: Duration,
     transfers: Transfers,
-    /// The present transfer.
+    /// The transfer of the present connection.
     turn: Turn,
     hosts: [Host; 2],
     number: u32,
     progress: Progress,
     did: Connections,
-    /// What the hosts send, if that is to be noted.
+    /// The segments that the hosts send, if they are recorded.
     noted: Option<Box<Segments>>,
 }
 

@@ -174,7 +174,7 @@ impl State<'_> {
         }
     }
 
-    /// The same; `ALL` where all of them count in the report.
+    /// Counts departures; `ALL` where all of them count in the report.
     // A loop for each of the four cases, so that no packet tests the case again.
     #[inline(never)]
     fn count_some<const PACKED: bool, const ALL: bool>(&mut self, departures: &[Departure]) {
