@@ -22,7 +22,7 @@ pub struct Apart {
     end: Receiver<()>,
     /// Events for which the queue had no room, since the last that had.
     missed: u64,
-    /// The same, once nothing follows.
+    /// The number of missed events at the end of the queue, which no entry reports.
     last_missed: Arc<AtomicU64>,
     /// How long the last events may take.
     patience: Duration,

@@ -26,7 +26,7 @@ use weir_host::watch::{self, Waker};
 use weir_link::events::Event;
 use weir_link::status::Status;
 
-/// See the module.
+/// The first thread of a forwarder, with its three parts.
 pub struct ForwarderLoop {
     /// Commands from the keeper and reports to it.
     pub keeper: KeeperLink,

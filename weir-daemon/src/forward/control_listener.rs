@@ -40,7 +40,7 @@ pub enum ForwarderRequest {
 pub enum ControlListener {
     /// With what will answer.
     Closed(UnixListener, Box<Service>),
-    /// Clients are served.
+    /// A server serves clients.
     Open(Server),
     /// Closed for good, because the link ends.
     Gone,

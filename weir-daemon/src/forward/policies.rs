@@ -34,7 +34,7 @@ use weir_policy::diff::{self, printed::Printed};
 use weir_policy::finding::Outcome;
 use weir_policy::render;
 
-/// See the module.
+/// The policies in force, their history, and the change on trial.
 pub struct Policies {
     state: Mutex<State>,
     recorder: Arc<Recorder>,

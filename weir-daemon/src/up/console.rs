@@ -27,7 +27,7 @@ pub struct Start<'a> {
     pub name: &'a str,
     /// The joined interfaces, in words.
     pub joined: String,
-    /// Its control socket.
+    /// The path of its control socket.
     pub control: &'a Path,
     /// The URL of its API on a TCP address, if it has one.
     pub api: Option<String>,

@@ -58,7 +58,7 @@ pub struct Keeper<'a> {
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
-    /// The one that has read its policies, until it is the first that opens its ports.
+    /// The forwarder that has read its policies, until it is the first that opens its ports.
     pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
@@ -66,13 +66,13 @@ pub struct Keeper<'a> {
     pub gateway: Gateway,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
-    /// Its signals.
+    /// Signals to the keeper.
     pub signals: Signals,
     /// Where its warnings and notes are printed.
     pub console: &'a dyn Console,
     /// Where events are written.
     pub journal: Journal,
-    /// Who is told how it goes.
+    /// The service manager that is notified of the progress.
     pub service: Service,
 }
 
@@ -133,7 +133,7 @@ impl Keeper<'_> {
 struct Shell<'a> {
     keeper: Keeper<'a>,
     supervisor: Supervisor,
-    /// The oldest first.
+    /// The forwarders that run, the oldest first.
     forwarders: Vec<Running>,
     /// When the interfaces were polled last.
     polled: Instant,

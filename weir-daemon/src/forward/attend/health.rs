@@ -14,7 +14,7 @@ use weir_link::events::feed::Feed;
 use weir_link::events::{self, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_link::status::Board;
 
-/// See the module.
+/// Signs of life, alarms and events of a forwarder.
 pub struct Health {
     /// The name of the deployment.
     name: String,

@@ -17,16 +17,16 @@ use weir_host::error::SystemError;
 use weir_link::change::history::Texts;
 use weir_link::events::{Kind, Reporter};
 
-/// See the module.
+/// Requests that the threads of clients hand to the first thread.
 pub struct Requests {
     listener: ControlListener,
     /// Requests of the socket's clients, from their threads.
     incoming: Receiver<ForwarderRequest>,
     policies: Arc<Policies>,
     questions: Arc<Questions>,
-    /// Those who wait for what the deployment contains.
+    /// Clients that wait for the contents of the deployment.
     readers: Vec<Sender<Result<Texts, String>>>,
-    /// Who waits for a restart.
+    /// The client that waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
     reporter: Reporter,
 }
@@ -143,7 +143,7 @@ impl Requests {
         }
     }
 
-    /// Asks for sessions of reservations by this channel from now on.
+    /// Requests the sessions of reservations by this channel from now on.
     pub fn take_questions(&self, channel: Channel) {
         self.questions.take(channel);
     }
@@ -190,7 +190,7 @@ mod tests {
         keeper: KeeperLink,
         health: Health,
         sender: Sender<ForwarderRequest>,
-        /// The keeper's end.
+        /// The keeper's end of the channel.
         other: Option<Channel>,
     }
 
@@ -216,7 +216,7 @@ mod tests {
             self.requests.lose_keeper();
         }
 
-        /// Asks for something; returns where the outcome comes.
+        /// Sends a request; returns where the outcome arrives.
         fn ask<T>(
             &mut self,
             request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
