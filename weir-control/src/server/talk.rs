@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use weir_link::status::{Rows, Status};
 
-/// Answers a client until it disconnects. `peer` becomes the client for which it acts, if it does.
+/// Serves a client until it disconnects. `peer` becomes the client for which it acts, if it does.
 pub(super) fn converse(
     stream: &Stream,
     peer: &mut Peer,
