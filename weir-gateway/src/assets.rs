@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 pub struct Asset {
     /// The content, not compressed.
     pub plain: &'static [u8],
-    /// The same, compressed by gzip; `None` where that is not shorter.
+    /// The contents compressed by gzip; `None` where that is not shorter.
     pub gzip: Option<Vec<u8>>,
     /// The header `ETag`: differs as soon as the contents differ.
     pub tag: String,

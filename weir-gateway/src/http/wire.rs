@@ -64,7 +64,7 @@ enum Next {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// A new connection.
+    /// A connection that has sent nothing yet.
     pub fn new(stream: S, talk: Arc<Talk>) -> Self {
         Self {
             stream,

@@ -133,7 +133,7 @@ impl Work {
         }
     }
 
-    /// Asks the link, and tells viewers.
+    /// Polls the link, and sends viewers what is new.
     fn poll(&mut self, is_frame: bool) -> Result<(), String> {
         let is_read = self.shared.feed.is_read();
         if !is_frame && !is_read {

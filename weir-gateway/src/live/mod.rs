@@ -37,7 +37,7 @@ use weir_host::wait::realtime_ns;
 use weir_link::change::history::Texts;
 use weir_link::status::Status;
 
-/// A running link.
+/// A running link as a source of the page.
 pub struct Live {
     name: String,
     shared: Arc<Shared>,
