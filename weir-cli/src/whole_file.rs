@@ -230,7 +230,7 @@ fn unwritten(name: &str, error: &io::Error) -> io::Error {
 
 /// Where Linux gives open files a path.
 const DESCRIPTORS: &str = "/proc/self/fd";
-/// What names of temporary files begin with.
+/// The beginning of the names of temporary files.
 const PREFIX: &str = ".weir-";
 /// Reduced by the user's mask, as for any new file.
 const FILE_MODE: u32 = 0o666;
