@@ -6,9 +6,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use weir_host::signals::StopSignal;
 
-/// What the module did.
+/// The end of the module's process.
 pub struct Ended {
-    /// What it printed.
+    /// Its output.
     pub text: String,
     /// How it ended: done, not done for a reason that it told, or stopped.
     pub exit: Exit,

@@ -55,9 +55,9 @@ impl Run for Record {
 
 /// How a link is named.
 pub struct Link {
-    /// By its name.
+    /// The name of the link.
     pub name: Option<String>,
-    /// By its socket.
+    /// The path of its control socket.
     pub control: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ impl Progress {
     }
 }
 
-/// What was received.
+/// The record that was received.
 pub struct Saved {
     frames: u64,
     bytes: u64,

@@ -37,7 +37,7 @@ impl Bench {
     }
 }
 
-/// The table.
+/// Writes the rows as a table.
 fn text(report: &Report) -> String {
     let [forwarder, to] = ["forwarder".to_owned(), format!("to {}", yardstick())];
     let mut text =
@@ -66,5 +66,5 @@ fn line(row: &Row) -> String {
     }
 }
 
-/// An hour.
+/// One hour.
 const SECONDS_MAX: f64 = 3_600.0;

@@ -8,7 +8,7 @@ use weir_host::signals::StopSignal;
 
 /// When it ends, if nobody ends it.
 pub struct Ending {
-    /// After this time.
+    /// It ends after this time.
     pub lasts: Option<Duration>,
     /// A receiver: after this time without an answer.
     pub wait: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What `weir reserve send` and `weir reserve receive` are told.
+//! The options of `weir reserve send` and `weir reserve receive`.
 
 use super::flow::{self, Ending};
 use crate::Run;
@@ -18,11 +18,11 @@ use weir_rsvp::wire::{Priority, Session, Style};
 pub struct SessionText {
     /// Where the packets go.
     pub address: IpAddr,
-    /// Their port.
+    /// The port of the packets.
     pub port: u16,
 }
 
-/// What both sides are told.
+/// The options of both sides.
 #[derive(clap::Args)]
 struct Common {
     /// The flow is TCP; it is UDP otherwise.
@@ -47,7 +47,7 @@ struct Common {
 pub struct Send {
     /// The destination of the flow, as ADDRESS:PORT; an address of IPv6 stands in brackets.
     to: SessionText,
-    /// What the flow sends at most in the long run: bytes of IP packets, headers included.
+    /// The most that the flow sends in the long run: bytes of IP packets, headers included.
     #[arg(long)]
     rate: Rate,
     /// How much it sends at once beyond that; 100 ms at the rate, at least two packets, if not
@@ -284,9 +284,9 @@ fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, Strin
     }
 }
 
-/// Protocols of IP.
+/// The protocol of a flow without `--tcp`.
 const UDP: u8 = 17;
-/// See `UDP`.
+/// The protocol of a flow with `--tcp`.
 const TCP: u8 = 6;
 /// The usual bucket holds what comes in this time.
 const BUCKET_SECONDS: f32 = 0.1;

@@ -340,7 +340,7 @@ fn leave_nothing(on_exit: &str) -> Outcome {
     Ok(())
 }
 
-/// What a keeper tells of a SIGHUP.
+/// The words of a keeper about a SIGHUP.
 const HUNG_UP: &str = "because of a SIGHUP";
 /// How many keepers follow the first one.
 const KEEPERS: usize = 2;
