@@ -24,9 +24,9 @@ pub const SUBSCRIBERS: usize = 20_000;
 /// The time of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Leaf classes.
+    /// The number of leaf classes.
     pub classes: usize,
-    /// Rules.
+    /// The number of rules.
     pub rules: usize,
     /// Bytes of the file, and of its list.
     pub bytes: usize,

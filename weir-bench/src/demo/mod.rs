@@ -41,7 +41,7 @@ pub const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 pub enum Phase {
     /// Traffic runs, from the warm-up to the changed rates.
     Live,
-    /// The same traffic is simulated.
+    /// The simulation of the same traffic runs.
     Simulation,
 }
 
@@ -52,7 +52,7 @@ pub enum Failure {
     Interrupted,
     /// A privilege is missing: which, how to get it, and what works without.
     Privilege(String),
-    /// Any other failure.
+    /// Any other failure, with its reason.
     System(String),
 }
 
