@@ -34,9 +34,9 @@ pub struct Finding {
     pub line: usize,
     /// The name of the check, as in an exception.
     pub check: &'static str,
-    /// What was found, with the limit.
+    /// The violation, with the limit.
     pub what: String,
-    /// The cure.
+    /// Advice that removes the violation.
     pub cure: &'static str,
 }
 

@@ -48,7 +48,7 @@ impl Exception {
     }
 }
 
-/// The exceptions.
+/// Violations that are allowed, each with its reason.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         check: "absence",
@@ -496,9 +496,9 @@ pub struct Absence {
     pub but: &'static [&'static str],
     /// The tokens, separated by spaces.
     pub tokens: &'static [&'static str],
-    /// What the tokens are, for the message.
+    /// A description of the tokens, for the message.
     pub what: &'static str,
-    /// The replacement.
+    /// Advice in place of the tokens.
     pub cure: &'static str,
 }
 
