@@ -171,7 +171,7 @@ pub fn announce(
     Ok(Reservation::new(options.plan((address, port), request)?, None))
 }
 
-/// What a call is told beside its arguments.
+/// The keyword arguments of a call.
 struct Options<'a, 'py>(Option<&'a Bound<'py, PyDict>>);
 
 impl<'a, 'py> Options<'a, 'py> {
