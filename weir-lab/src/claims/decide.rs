@@ -1,4 +1,4 @@
-//! What becomes of each fact of a paper: `holds`, `holds under one reading`, `fails` with its cause
+//! The verdict on each fact of a paper: `holds`, `holds under one reading`, `fails` with its cause
 //! or without one, `cannot be decided here`, `not tried yet`.
 //!
 //! A fact is decided by the historic rows of the sheets that name it; all of them have to hold.
@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 /// A fact with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decided {
-    /// The paper's key.
+    /// The key of the paper.
     pub paper: String,
-    /// The fact.
+    /// The fact as the paper states it.
     pub fact: Fact,
-    /// What became of it.
+    /// The verdict on it.
     pub decision: Decision,
     /// The rows that read it, as `SHEET/ID`, with their verdicts.
     pub readings: Vec<Reading>,
@@ -38,19 +38,19 @@ pub struct Decided {
 /// A row that reads a fact.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reading {
-    /// As `SHEET/ID`.
+    /// The row, as `SHEET/ID`.
     pub row: String,
-    /// Whether it checks the set-up only.
+    /// The row checks the set-up only.
     pub is_check: bool,
-    /// Its verdict.
+    /// The verdict on the row.
     pub verdict: Verdict,
     /// The reading of the source that it tests, where there are several.
     pub under: Option<String>,
-    /// Whether it holds in the sound run, too.
+    /// The row holds in the sound run, too.
     pub sound_too: Option<bool>,
 }
 
-/// What becomes of a fact.
+/// The verdict on a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
@@ -79,7 +79,7 @@ struct Undecided {
     because: String,
 }
 
-/// The file.
+/// The file `undecided.toml` of a paper.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UndecidedFacts {

@@ -16,9 +16,9 @@ use weir_sim::{Scenario, read};
 /// One run of an experiment, which a family measures.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// The experiment.
+    /// The experiment to measure.
     pub sheet: &'a Sheet,
-    /// The era.
+    /// The historic or the sound variant.
     pub era: Era,
     /// The seed of its random numbers.
     pub seed: u64,
@@ -30,11 +30,11 @@ pub struct Run<'a> {
 /// The runs to make, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Which eras.
+    /// The eras that the user chose.
     pub eras: Eras,
     /// Only claims whose id or sentence contains this; experiments without any are not run.
     pub only: Option<&'a str>,
-    /// The first seed.
+    /// The first seed of each experiment.
     pub seed: u64,
     /// Runs at the same time, at least 1.
     pub threads: usize,
@@ -42,7 +42,7 @@ pub struct Request<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Measures one run.
+/// A function that measures one run.
 pub type MeasureRun<'a> = &'a (dyn Fn(&Run<'_>) -> Result<Measured, String> + Sync);
 
 /// A flag that is never set.
@@ -51,16 +51,16 @@ pub static NEVER: AtomicBool = AtomicBool::new(false);
 /// The outcome of one experiment in one era.
 #[derive(Serialize)]
 pub struct Outcome<'a> {
-    /// The experiment's id.
+    /// The id of the experiment.
     pub id: &'a str,
-    /// The experiment.
+    /// The experiment that was run.
     #[serde(skip)]
     pub sheet: &'a Sheet,
-    /// The era.
+    /// The historic or the sound variant.
     pub era: Era,
     /// The measurements, or why there are none.
     pub measured: Result<Measured, String>,
-    /// Its claims.
+    /// The claims, each with its verdict.
     pub claims: Vec<Judged>,
 }
 

@@ -8,11 +8,11 @@ static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../papers");
 
 /// Every paper with its experiments, in the order of reports.
 pub struct Shelf {
-    /// The papers.
+    /// The papers, in the order of reports.
     pub papers: Vec<Paper>,
     /// The experiments, those of one paper together.
     pub sheets: Vec<Sheet>,
-    /// Those on real packets.
+    /// Experiments on real packets.
     pub live: Vec<Sheet>,
 }
 

@@ -10,7 +10,7 @@ use crate::rows::{Options, Results, Row};
 pub struct Experiment {
     /// The word behind `measure` in a sheet, or after `weir lab run`.
     pub name: &'static str,
-    /// One sentence.
+    /// One sentence for lists of experiments.
     pub summary: &'static str,
     /// Measures a run of a sheet; most of Weir's own experiments have none.
     pub measure: Option<Measure>,
@@ -24,13 +24,13 @@ pub type Measure = fn(&Run<'_>) -> Result<Measured, String>;
 /// An experiment of Weir's own.
 #[derive(Clone, Copy)]
 pub struct Own {
-    /// Whether it needs private networks, and so privileges.
+    /// It needs private networks, and so privileges.
     pub live: bool,
-    /// Whether it runs scenarios from files.
+    /// It runs scenarios from files.
     pub takes_file: bool,
-    /// Whether it has plots.
+    /// It has plots for `--plot`.
     pub draws: bool,
-    /// Runs it.
+    /// Runs the whole experiment.
     pub run: RunOwn,
 }
 
@@ -85,7 +85,7 @@ macro_rules! experiments {
     ($($module:ident,)*) => {
         $(pub mod $module;)*
 
-        /// Every experiment.
+        /// The experiments of all modules of this folder.
         pub const EXPERIMENTS: &[Experiment] = &[$($module::EXPERIMENT,)*];
     };
 }

@@ -19,7 +19,7 @@ use tar::{Builder, EntryType, Header};
 /// A file that the user adds: its name in the archive, and what it has.
 pub type More = (String, Vec<u8>);
 
-/// What `manifest.json` says.
+/// The contents of `manifest.json`.
 #[derive(Serialize)]
 struct Manifest<'a> {
     version: &'a str,
@@ -208,7 +208,7 @@ fn sum(bytes: &[u8]) -> String {
 }
 
 const FOLDER: &str = "weir-lab";
-/// What a packet costs, in instructions, of which the models of machines are made.
+/// The cost of a packet in instructions, from which the models of machines are made.
 const PROFILE: &str = include_str!("../../../bench/profile.json");
 const CITATION: &str = include_str!("../../../CITATION.cff");
 const README: &str = "\

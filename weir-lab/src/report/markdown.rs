@@ -5,9 +5,9 @@ use crate::claims::{Decided, Era, Judged, Outcome, Paper, Sheet, Shelf, Verdict}
 
 /// A page of `docs/lab/`.
 pub struct Page {
-    /// The file's name.
+    /// The name of the file in `docs/lab/`.
     pub file: String,
-    /// Its text.
+    /// The whole page in Markdown.
     pub text: String,
 }
 

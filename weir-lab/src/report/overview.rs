@@ -42,7 +42,7 @@ fn first_plot(outcome: &Outcome<'_>) -> Option<Plot> {
     Some(Plot { title: format!("{}, {}", plot.title, outcome.era.name()), ..plot })
 }
 
-/// Whose value a measured one is beside.
+/// The origin of the value beside a measured one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
     Paper,

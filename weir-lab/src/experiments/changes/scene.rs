@@ -19,11 +19,11 @@ use weir_policy::policy::JoinRequest;
 use weir_policy::render;
 use weir_testbed::{LEFT, RIGHT, Testbed, until_seen};
 
-/// See the module.
+/// A bridge in this process, whose policies are changed.
 pub(super) struct Scene {
-    /// The networks.
+    /// The networks of client and server.
     pub testbed: Testbed,
-    /// What is in force.
+    /// The policies in force.
     pub deployment: Deployment,
     handles: Vec<ChangeHandle>,
     rehearsals: Vec<Option<Rehearsal>>,

@@ -35,7 +35,7 @@ struct Link {
     rows: Vec<Row>,
 }
 
-/// See the module.
+/// A row of the paper's table, as the sheet writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -47,12 +47,12 @@ struct Row {
     /// Bytes of its shortest packet, as its Tspec has them.
     #[serde(default = "shortest")]
     told: u32,
-    /// Whether it is a flow of TCP.
+    /// The flow is one of TCP.
     #[serde(default)]
     tcp: bool,
     #[serde(default)]
     when: When,
-    /// Whether `f2` sends.
+    /// The sender of `f2` runs, too.
     #[serde(default = "yes")]
     other: bool,
     /// Of 1000 messages of RSVP, those that each host loses.
@@ -74,7 +74,7 @@ enum When {
     Never,
 }
 
-/// Call [`weir_bench::rig::prepare`] first.
+/// Measures the rows; [`weir_bench::rig::prepare`] must be called before.
 pub(super) fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let seconds: u64 = run.setting("seconds")?;
     let links: Vec<Link> = run.setting("scene")?;
@@ -125,18 +125,18 @@ struct Stage {
     announced: BTreeMap<Session, Flowspec>,
     /// The flows that the receiver has heard of since they were announced.
     heard: BTreeSet<Session>,
-    /// What is to be reserved, again and again if it gets lost.
+    /// The reservations to make, again whenever they are lost.
     wanted: Vec<(Session, Flowspec)>,
 }
 
-/// What a row gave.
+/// The figures of a row.
 #[derive(Default)]
 struct Seen {
     /// Of `f1`, `f2` and `f3`, payload that arrived in kbit/s.
     goodput: [f64; 3],
     /// Of `f1`, in kbit/s, if it had a reservation.
     rate: Option<f64>,
-    /// What `f1` got before its reservation.
+    /// The rate of `f1` before its reservation, in kbit/s.
     before: Option<f64>,
 }
 
@@ -415,10 +415,10 @@ const ROUTERS: usize = 2;
 const PORTS: [u16; 3] = [10_001, 10_002, 10_003];
 /// Bytes of the headers of IP and UDP.
 const HEADERS: u32 = 28;
-/// What `f1` and `f2` send, and the flood, in bit/s of IP packets.
+/// The rates of `f1` and `f2`, and of the flood, in bit/s of IP packets.
 const RATE: u64 = 1_500_000;
 const FLOOD: u64 = 3_000_000;
-/// The refresh period.
+/// The refresh period R, in ms.
 const PERIOD_MS: u64 = 500;
 /// Queues fill, and a lost reservation shows: more than the 5.25 periods that state lives pass
 /// until the end of a measurement.

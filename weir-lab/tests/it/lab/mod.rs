@@ -149,8 +149,8 @@ fn every_claim_has_its_null_test() {
     assert!(missing.is_empty(), "not judged on the sound run: {missing:#?}");
 }
 
-/// What holds in the sound run, too, and with a FIFO in place of each scheduler, is true of every
-/// scheduler, and says so as a check. Sheets whose trees a FIFO cannot have are left out.
+/// A row that holds in the sound run, too, and with a FIFO in place of each scheduler, is true of
+/// every scheduler, and must be a check. Sheets whose trees a FIFO cannot have are left out.
 #[test]
 #[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn no_row_holds_with_a_fifo_too_unless_it_is_a_check() {
