@@ -4,8 +4,8 @@ use super::extends;
 use super::fifo;
 use super::judge::{Judged, judge, judge_on_sound};
 use super::measured::Measured;
+use super::paper_set;
 use super::sheet::{Era, Eras, Sheet};
-use super::shelf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -70,12 +70,12 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When there is none.
     pub fn text(&self, file: &str) -> Result<&'static str, String> {
-        shelf::text_at(&self.path(file)?)
+        paper_set::text_at(&self.path(file)?)
     }
 
     fn path(&self, file: &str) -> Result<String, String> {
         let folder = format!("{}/{}", self.sheet.paper, self.sheet.id);
-        shelf::find(&folder, file, &|path| shelf::text_at(path).is_ok())
+        paper_set::find(&folder, file, &|path| paper_set::text_at(path).is_ok())
     }
 
     /// Returns the text, with what it extends, and each `$name` replaced by its value.
@@ -83,8 +83,9 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When there is no such file, it cannot be extended, or a `$name` is left without a value.
     pub fn filled(&self, file: &str, values: &[(&str, &str)]) -> Result<String, String> {
-        let text =
-            extends::extended(&self.path(file)?, &|path| Ok(fill(shelf::text_at(path)?, values)))?;
+        let text = extends::extended(&self.path(file)?, &|path| {
+            Ok(fill(paper_set::text_at(path)?, values))
+        })?;
         match text.find('$') {
             None if self.fifo => Ok(fifo::instead(&text)),
             None => Ok(text),

@@ -22,7 +22,7 @@ use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, sourc
 
 use super::scene::{Plan, Scene};
 use super::text;
-use crate::claims::{Era, Kind, Measured, Plot, Run, Shelf};
+use crate::claims::{Era, Kind, Measured, PaperSet, Plot, Run};
 
 /// A link, and what is measured on it.
 #[derive(Deserialize)]
@@ -113,8 +113,8 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Measured, String> {
 /// The sound run of the sheet that simulates the same.
 fn simulated(run: &Run<'_>) -> Result<Measured, String> {
     let id: String = run.setting("beside")?;
-    let shelf = Shelf::open()?;
-    let sheet = shelf.sheets.iter().find(|sheet| sheet.id == id);
+    let set = PaperSet::open()?;
+    let sheet = set.sheets.iter().find(|sheet| sheet.id == id);
     let sheet = sheet.ok_or_else(|| format!("there is no sheet `{id}`"))?;
     crate::experiments::measure(&Run { sheet, era: Era::Sound, seed: run.seed, fifo: false })
 }
