@@ -181,7 +181,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Stri
 /// files; `inputs` are files yet to be read, beside those that were, and `-` is standard input.
 ///
 /// # Errors
-/// What has to be named otherwise.
+/// When two files are one; the text names what has to be named otherwise.
 pub fn distinct(outputs: &[(&str, &Option<PathBuf>)], inputs: &[&Path]) -> Result<(), String> {
     let given = outputs.iter().filter_map(|(option, path)| Some((*option, path.as_deref()?)));
     let mut before: Vec<(&str, &Path)> = Vec::new();

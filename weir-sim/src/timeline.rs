@@ -331,7 +331,7 @@ pub struct Timelines<'a> {
     links: Vec<Link<'a>>,
 }
 
-/// One of the links.
+/// A link whose tracks are filled.
 #[derive(Debug)]
 struct Link<'a> {
     outlet: OutletId,

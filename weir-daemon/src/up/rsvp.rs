@@ -73,8 +73,8 @@ impl Reservations {
         Ok(Self { control, wanted, running: None })
     }
 
-    /// Has them follow a deployment that was read anew; a process that it does not want is ended.
-    /// What a policy says of them the process reads itself.
+    /// Follows a deployment that was read anew; a process that it does not want is ended. The process
+    /// reads the policy itself.
     ///
     /// # Errors
     /// As [`Reservations::prepare`].

@@ -85,7 +85,6 @@ pub(crate) struct Head {
     pub found: Vec<Found>,
 }
 
-/// The counts of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortCounts {
     pub interface: String,
@@ -106,7 +105,6 @@ pub(crate) struct Kept {
     pub copies: u64,
 }
 
-/// The counts of one leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafCounts {
     pub account: LeafAccount,

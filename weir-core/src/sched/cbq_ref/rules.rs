@@ -556,9 +556,8 @@ fn levels(tree: &Tree) -> Vec<u8> {
 /// The priority that is served last.
 pub(super) const PRIORITY_MAX: u64 = 9;
 const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
-/// Above the level of any class.
+/// The highest level.
 pub(super) const LEVEL_MAX: u8 = 32;
-/// The level of a leaf.
 const LEAF_LEVEL: u8 = 1;
 /// The default of `maxpkt` in ns-2, in bytes.
 const MAXPKT_DEFAULT: u64 = 1024;
