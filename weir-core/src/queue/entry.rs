@@ -101,7 +101,7 @@ impl Label {
         (self.0 as u16) < 2 * REWRITTEN as u16
     }
 
-    /// Returns the label without its flow.
+    /// Returns the label with the traffic class alone; the flow is unknown.
     pub(crate) const fn without_flow(mut self) -> Self {
         self.assign(UNKNOWN_FLOW);
         self

@@ -128,8 +128,8 @@ impl LinkControl {
         self.happened.push((what, format!("class `{name}`: {why}")));
     }
 
-    /// Takes the outcome of a change at the link; returns the decision for the node, unless the flow
-    /// was removed meanwhile.
+    /// Takes the outcome of a change at the link; returns the decision for the node, unless the
+    /// flow was removed meanwhile.
     pub fn joined(
         &mut self,
         flow: FlowId,
@@ -156,8 +156,8 @@ impl LinkControl {
         }
     }
 
-    /// Follows a change of the policy, under which the link has these classes of reservations. Flows
-    /// for which it has no room lose their place.
+    /// Follows a change of the policy, under which the link has these classes of reservations.
+    /// Flows for which it has no room lose their place.
     pub fn follow(
         &mut self,
         admission: Admission,

@@ -73,8 +73,8 @@ impl Reservations {
         Ok(Self { control, wanted, running: None })
     }
 
-    /// Follows a deployment that was read anew; a process that it does not want is ended. The process
-    /// reads the policy itself.
+    /// Follows a deployment that was read anew; a process that it does not want is ended. The
+    /// process reads the policy itself.
     ///
     /// # Errors
     /// As [`Reservations::prepare`].

@@ -304,7 +304,7 @@ impl PortConfig {
         }
     }
 
-    /// Returns the slots of each ring.
+    /// Returns the slots of each ring, each a power of two: the first has all, others a quarter.
     pub(crate) fn ring_slots(&self) -> Vec<usize> {
         let rings = self.sorting.as_ref().map_or(1, Sorting::rings);
         let slots = |ring| if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };

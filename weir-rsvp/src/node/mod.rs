@@ -119,8 +119,8 @@ impl Node {
         self.on_session(session, |state, out| state.answer(call, flow, answer, out))
     }
 
-    /// Traffic control takes back a flow that it admitted: the next hops get `cause`. Returns whether
-    /// there was such a flow.
+    /// Traffic control takes back a flow that it admitted: the next hops get `cause`. Returns
+    /// whether there was such a flow.
     pub fn preempt(&mut self, call: Call<'_>, flow: FlowId, cause: Cause) -> bool {
         let Some(session) = self.flows.get(&flow).copied() else { return false };
         self.on_session(session, |state, out| state.preempt(call, flow, cause, out))

@@ -274,8 +274,8 @@ impl Outbox {
         }
     }
 
-    /// Refreshes message `number` by its identifier alone; returns false if it was not acknowledged,
-    /// so that the whole message has to be sent.
+    /// Refreshes message `number` by its identifier alone; returns false if it was not
+    /// acknowledged, so that the whole message has to be sent.
     pub fn summarise(&mut self, interface: InterfaceId, number: u32) -> bool {
         let receiver = self.sent.get(&number).and_then(|sent| sent.receiver);
         if let Some(receiver) = receiver {

@@ -345,8 +345,8 @@ impl SessionState {
         }
     }
 
-    /// Sends reservations that previous hops do not have yet, and tears those that they should forget
-    /// [rfc2209 §2 "RESV REFRESH"].
+    /// Sends reservations that previous hops do not have yet, and tears those that they should
+    /// forget [rfc2209 §2 "RESV REFRESH"].
     pub fn reconcile_upstreams(&mut self, call: Call<'_>, out: &mut Outbox) {
         let hops = self.previous_hops();
         let mut upstreams = std::mem::take(&mut self.upstreams);

@@ -1,8 +1,8 @@
 //! A host that announces a flow, or reserves for one: a node of RSVP for one session.
 //!
 //! [`Host::open`] needs CAP_NET_RAW. [`Host::turn`] never waits, and returns in [`HostEvent`]s what
-//! happened to the flow; [`Host::wait`] waits until the next turn is due. Other programs of this kind may
-//! run beside it: each sees only the messages of its own session, and `listener.rs` lets
+//! happened to the flow; [`Host::wait`] waits until the next turn is due. Other programs of this
+//! kind may run beside it: each sees only the messages of its own session, and `listener.rs` lets
 //! others on the machine list it and end it. Without refreshes the network forgets, so a process
 //! that dies reserves no more after some refresh periods.
 
@@ -139,8 +139,8 @@ impl Host {
         Driver::<KernelNetwork>::now()
     }
 
-    /// Handles the messages that arrived and the actions that are due; returns the events and when the
-    /// next turn is due. Never waits.
+    /// Handles the messages that arrived and the actions that are due; returns the events and when
+    /// the next turn is due. Never waits.
     pub fn turn(&mut self) -> (Vec<HostEvent>, Option<Instant>) {
         self.driver.call(|node, _| node.raise_sequence(realtime_ns()));
         let turn = self.driver.turn(&mut AdmitAll);
@@ -210,7 +210,8 @@ impl Host {
     }
 
     /// Withdraws the flow or the reservation, so that the network need not wait for its end. Where
-    /// the neighbour acknowledges messages, it waits for that, or until the message was sent three times.
+    /// the neighbour acknowledges messages, it waits for that, or until the message was sent three
+    /// times.
     pub fn end(mut self) {
         let session = self.session;
         self.driver.call(|node, call| match &mut self.side {
