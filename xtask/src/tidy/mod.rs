@@ -6,6 +6,7 @@ mod absences;
 mod arrows;
 mod circles;
 mod citations;
+mod docs;
 mod limits;
 mod manifests;
 mod names;
@@ -58,6 +59,8 @@ const SOURCE_CHECKS: &[fn(&Source) -> Vec<Finding>] = &[
     limits::names,
     limits::unfinished,
     limits::silenced,
+    docs::openings,
+    docs::repeats,
     arrows::core_modules,
     absences::tokens,
 ];
