@@ -1,4 +1,4 @@
-//! The options of `weir lab`, which `weir` checks and describes, and `weir-lab` obeys.
+//! The options of `weir lab`, which `weir` checks and describes, and `weir-lab` carries out.
 
 use crate::picture::picture_name;
 use std::num::NonZeroUsize;

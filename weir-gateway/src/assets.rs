@@ -69,7 +69,7 @@ fn kind(path: &str) -> &'static str {
     known.map_or("application/octet-stream", |(_, kind)| kind)
 }
 
-/// FNV-1a: it tells contents of one program apart, and guards against nobody.
+/// FNV-1a: it distinguishes the files of one program, and protects from no attack.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

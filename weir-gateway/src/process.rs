@@ -37,7 +37,7 @@ pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
     let copy = channel.try_clone().map_err(|error| error.to_string())?;
     let keeper = Channel::from(channel);
     let prepared = prepare(&keeper, protocol).inspect_err(|why| {
-        // Without a keeper nobody hears it.
+        // If the keeper has ended, the reason is lost.
         let _unheard = keeper.send(&FromGateway::Failed(why.clone()), &[]);
     })?;
     let _serving = prepared.serve(keeper)?;

@@ -1,4 +1,4 @@
-//! The packets under way: their sources, and the content of those that somebody reads.
+//! The packets under way: their sources, and the content of those that an endpoint reads.
 //!
 //! A packet in the link is identified by its slot. Slots are reused, so nothing allocates after the
 //! largest number of packets was under way. Invariant: a slot is either taken or in `free`, and the
@@ -10,7 +10,7 @@ use weir_tcp::{Ecn, Segment};
 /// The contents of a packet beside its headers and its length.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Content {
-    /// Bytes that nobody reads.
+    /// Bytes that no endpoint reads.
     #[default]
     Nothing,
     /// A segment of TCP, with its sequence numbers and options and the length of its data.

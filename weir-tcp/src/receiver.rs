@@ -206,7 +206,7 @@ impl Receiver {
 
     /// Lets an acknowledgement that was held back leave before `range` is reported, if that would
     /// push out of sight what it had to say (`tcp_sack_compress_send_ack`): a sender may believe
-    /// lost what it never heard of.
+    /// lost what it never received.
     fn release_held_back(&mut self, range: Range) {
         if !self.ack.holds_back() {
             return;

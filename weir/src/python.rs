@@ -47,7 +47,7 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
         Some(2) => Exit::Usage,
         Some(130) => Exit::Interrupted,
         Some(code) => return Err(failed(format!("exited with {code}"))),
-        // By a signal, which whoever sent it knows.
+        // By a signal, so its sender knows.
         None => Exit::Interrupted,
     };
     Ok(Ended { text: String::from_utf8_lossy(&ended.stdout).into_owned(), exit })

@@ -84,7 +84,7 @@ pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, Strin
     let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok)?;
     let stream = client::follow(&socket, request)?;
     let cannot = |error| format!("cannot write {}: {error}", path.display());
-    // Before signals are handled: to open a pipe that nobody reads waits for ever.
+    // Before signals are handled: opening a pipe without a reader waits for ever.
     let to: Box<dyn Write + Send> = match is_standard(path) {
         true => Box::new(io::stdout()),
         false => Box::new(File::create(path).map_err(cannot)?),
@@ -175,7 +175,7 @@ pub fn receive(
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 if should_end() {
-                    // One that is gone needs to hear nothing.
+                    // A link that is gone needs no request.
                     let _gone = stream.shutdown(Shutdown::Write);
                     return;
                 }

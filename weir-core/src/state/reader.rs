@@ -1,4 +1,4 @@
-//! Reads what a [`Writer`](super::Writer) wrote, from bytes that nobody vouches for.
+//! Reads what a [`Writer`](super::Writer) wrote, from bytes that cannot be trusted.
 
 use super::StateError;
 use super::writer::{LOW_BITS, MORE};

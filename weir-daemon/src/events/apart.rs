@@ -1,7 +1,7 @@
-//! A writer with a thread of its own, so that whoever has an event to write never waits for a disk.
+//! A writer with a thread of its own, so that threads with an event to write never wait for a disk.
 //!
 //! Invariant: each event reaches the writer once and in order, or is counted in the gap that is
-//! told at its place.
+//! reported at its place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -199,7 +199,7 @@ impl Writer for LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    // Without O_NONBLOCK a pipe would block whoever opens it.
+    // Without O_NONBLOCK, opening a pipe without a reader would block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)
 }

@@ -1,4 +1,4 @@
-//! The keeper's output to whoever started it, and the names of the joined interfaces.
+//! The keeper's output to the terminal or service manager, and the names of the joined interfaces.
 
 use std::path::Path;
 use std::time::Duration;

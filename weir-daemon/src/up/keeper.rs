@@ -191,7 +191,7 @@ impl Shell<'_> {
         watch::readable(&watched, patience.min(beat)).map(drop)
     }
 
-    /// Takes what happened; every forwarder is listened to after `heard`.
+    /// Collects events; every forwarder's channel is read after `heard`.
     fn turn(&mut self, heard: Instant) -> ControlFlow<Outcome> {
         for asked in self.keeper.signals.take() {
             self.handle(Event::Signal(asked))?;
@@ -234,7 +234,7 @@ impl Shell<'_> {
 
     /// Listens to what a forwarder says.
     fn listen(&mut self, index: usize) -> ControlFlow<Outcome> {
-        // One that never ceases must not keep others, and signals, from being heard.
+        // One that never ceases must not keep others, and signals, from being handled.
         for _ in 0..REPORTS_MAX {
             let event = match self.forwarders[index].receive() {
                 Received::Nothing => break,
@@ -654,7 +654,7 @@ pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, Strin
     Ok(ControlSocket { path: path.to_owned(), listener, file })
 }
 
-/// How often that many are heard of one that has ended: more than a channel holds.
+/// How often that many are read of one that has ended: more than a channel holds.
 const LAST_LISTENS: usize = 8;
 /// How soon an interface that came back is claimed again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

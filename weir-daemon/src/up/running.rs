@@ -255,7 +255,7 @@ fn garbled(error: &SystemError) -> Option<String> {
     (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
-/// Reports of one forwarder that are heard before something else is done.
+/// Reports of one forwarder that are read before other work is done.
 pub(super) const REPORTS_MAX: usize = 256;
 /// Faults of one forwarder that are remembered: more than a link can have at once.
 const FAULTS_MAX: usize = 256;

@@ -59,7 +59,7 @@ enum Reading {
 enum Next {
     /// There is more to look at.
     More,
-    /// The client sends nothing more, or is not to be heard.
+    /// The client sends nothing more, or no more is read.
     End,
 }
 

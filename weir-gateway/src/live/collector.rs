@@ -42,7 +42,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // It wakes, since somebody reads.
+        // A reader wakes the thread.
         let reader = self.shared.feed.read(None);
         if let Some(thread) = self.thread.take() {
             // One that panicked has told so.

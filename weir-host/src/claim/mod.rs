@@ -35,7 +35,7 @@ use quiet::{Before, Quiet};
 /// The interfaces to claim.
 #[derive(Clone, Debug)]
 pub struct ClaimConfig<'a> {
-    /// The name of the deployment, for whoever finds an interface taken.
+    /// The name of the deployment, for processes that find an interface taken.
     pub deployment: &'a str,
     /// Whether an interface with addresses or routes may be taken.
     pub take: bool,

@@ -133,7 +133,7 @@ impl BridgeNetwork {
         self.down.contains(&true)
     }
 
-    /// Returns why it hears nothing by a port any more: its interface is gone, and no socket is
+    /// Returns why it receives nothing by a port any more: its interface is gone, and no socket is
     /// bound to it. One that is only down comes back by itself.
     pub fn lost(&self) -> Option<String> {
         let is_lost = |port: &usize| {

@@ -25,7 +25,7 @@ impl LinkNetwork {
         matches!(self, Self::Bridge(network) if network.is_down())
     }
 
-    /// Returns why it hears nothing any more by an interface that went; only other sockets do then.
+    /// Returns the reason if an interface is gone: its socket receives nothing, even if it returns.
     pub fn lost(&self) -> Option<String> {
         match self {
             Self::Router(_) => None,

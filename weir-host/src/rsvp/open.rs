@@ -193,7 +193,7 @@ fn set<T: Copy>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::R
     socket::set_option(socket.as_fd(), level, name, value)
 }
 
-/// A netlink socket that hears of these groups, or none.
+/// A netlink socket that is notified of these groups, or none.
 fn route_socket(groups: &[u32]) -> io::Result<OwnedFd> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;

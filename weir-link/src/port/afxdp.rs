@@ -412,7 +412,7 @@ impl AfXdp {
         fill.publish();
     }
 
-    /// Notices that nobody looked at the rings for long. The frames in them then get the earliest
+    /// Notices that the rings were not read for long. The frames in them then get the earliest
     /// instant at which they may have come: a fresh one may be dropped as stale, but none is
     /// delivered that is too old.
     fn doubt_after_stall(&mut self, now_ns: u64) {

@@ -57,7 +57,7 @@ pub struct Timers {
     /// How often a message is sent at most until it is acknowledged, Rl: 3 [rfc2961 §6.2].
     pub attempts_max: u32,
     /// Until then a reservation without its sender is passed over, not refused: a node that begins
-    /// while its neighbours hold state hears of senders with their next refresh, and a receiver
+    /// while its neighbours hold state learns of senders with their next refresh, and a receiver
     /// that is refused gives up.
     pub learns_until: Instant,
 }

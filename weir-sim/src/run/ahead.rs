@@ -161,7 +161,7 @@ impl State<'_> {
         }
     }
 
-    /// Counts departures of packets for which nobody listens, as [`State::departed`] would one by
+    /// Counts departures of packets that no endpoint receives, as [`State::departed`] would one by
     /// one.
     fn count_departures<const PACKED: bool>(&mut self, departures: &[Departure]) {
         let (Some(first), Some(last)) = (departures.first(), departures.last()) else { return };

@@ -51,7 +51,7 @@ pub struct Load {
     /// The state of the link when it begins; `None` if nothing had happened yet.
     pub begin: Option<Begin>,
     /// For each packet that left, how late it was handed out, and how long the port then took;
-    /// empty if nobody recorded it.
+    /// empty if that was not recorded.
     pub late: Vec<Option<(Duration, Option<Duration>)>>,
     /// Frames that were lost outside the link, by cause.
     pub lost: BTreeMap<&'static str, u64>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_host::rsvp::host::{self, Host, HostEvent, HostPlan, HostRequest, Role, State};
 use weir_host::signals::StopSignal;
 
-/// When it ends, if nobody ends it.
+/// The conditions under which it ends by itself.
 pub struct Ending {
     /// It ends after this time.
     pub lasts: Option<Duration>,
@@ -103,7 +103,7 @@ impl Flow<'_> {
             State::Accepted { .. } if ending.test => return Some(Exit::Clean),
             _ => {}
         }
-        // A sender has done its part even where nobody reserves.
+        // A sender has done its part even without a reservation.
         let was_asked = ending.wait.is_none() || self.is_decided();
         if self.host.is_released() || self.stop.requested() || self.output.is_closed() {
             return Some(if was_asked { Exit::Clean } else { Exit::Interrupted });

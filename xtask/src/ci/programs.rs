@@ -190,7 +190,7 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
     command.env("TMPDIR", processes::scratch());
     if program.kind == Kind::Standard {
-        // The standard harness tells times only to whoever says that he knows it may change.
+        // The standard harness reports times only where unstable options are allowed.
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
         command.arg("--test-threads=1");
     }

@@ -27,9 +27,9 @@ pub struct Health {
     events: Events,
     reporter: Reporter,
     denials: Denials,
-    /// Events that no keeper has heard yet.
+    /// Events that no keeper has received yet.
     unreported: VecDeque<Event>,
-    /// How many events no keeper will hear: too many happened without one.
+    /// How many events no keeper will receive: too many happened without one.
     forgotten: u64,
 }
 
@@ -125,7 +125,7 @@ impl Health {
             && let Some(event) = self.unreported.pop_front()
         {
             if !keeper.send(&Report::Event(Box::new(event.clone()))) {
-                // It is slow, or gone: then the next one hears it.
+                // It is slow, or gone: then the next one receives it.
                 self.unreported.push_front(event);
                 break;
             }
@@ -137,7 +137,7 @@ impl Health {
         self.events.feed.push(event);
     }
 
-    /// Gives clients an event, and keeps it until a keeper has heard it.
+    /// Gives clients an event, and keeps it until a keeper has received it.
     pub fn keep(&mut self, event: Event) {
         self.pass_on(event.clone());
         if self.unreported.len() >= EVENTS_MAX
@@ -176,7 +176,7 @@ pub(super) mod tests {
         Event::at(Kind::RsvpDied, 1, About { detail: &detail, ..About::default() })
     }
 
-    /// Returns the words of what the keeper heard: `beat`, an event's detail, `lost N`.
+    /// Returns the reports that the keeper received, in words: `beat`, an event's detail, `lost N`.
     fn words(keeper: &Channel) -> Vec<String> {
         let word = |report| match report {
             Report::Beat => "beat".to_owned(),

@@ -83,7 +83,7 @@ impl KeeperLink {
         self.has_keeper.then(|| self.channel.as_fd())
     }
 
-    /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
+    /// Sends a report to the keeper, unless it has died. Returns whether it was sent.
     pub fn send(&self, report: &Report) -> bool {
         self.has_keeper && self.channel.send(report, &[]).is_ok()
     }

@@ -148,9 +148,9 @@ impl Requests {
         self.questions.take(channel);
     }
 
-    /// Has nobody wait for a keeper that is gone.
+    /// Ends the wait of clients for a keeper that is gone.
     pub fn lose_keeper(&mut self) {
-        // They are told that nothing came.
+        // They see that the channel is closed.
         self.readers.clear();
         if let Some(reply) = self.restarter.take() {
             let why = "its keeper ended before the new process took over; the link goes on";

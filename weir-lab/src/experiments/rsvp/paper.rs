@@ -1,7 +1,7 @@
 //! The reservations of `[risso99]` §7.2 on two routers, with UDP and TCP of the kernel, beside the
 //! simulated sheet of the same.
 //!
-//! `f1` and `f2` send 1.5 Mbit/s each to the receiver, and `f3` 3 Mbit/s that nobody reserves for,
+//! `f1` and `f2` send 1.5 Mbit/s each to the receiver, and `f3` 3 Mbit/s without a reservation,
 //! over links of 2 Mbit/s. A row says what `f1` is like, and when it has a reservation. Figures:
 //! `ROW.FLOW.goodput` (kbit/s of payload that arrived) and `ROW.f1.rate`: kbit/s of IP packets that
 //! arrived, for TCP of those that its class on the last router sent. `rates` is the series of what
