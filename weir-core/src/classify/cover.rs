@@ -16,7 +16,7 @@ use super::tags::VlanTest;
 use super::tuples::Tuples;
 use crate::packet::{Addresses, Headers, Ports};
 
-/// Rules, to be asked which of them covers another one.
+/// Rules, searched for one that covers another.
 #[derive(Clone, Debug)]
 pub struct Covers(Tuples);
 

@@ -42,7 +42,7 @@ impl Dropper for Head {
         Admission::Evict(0, DropReason::Evicted)
     }
 
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         Some(self.limit.limit())
     }
 

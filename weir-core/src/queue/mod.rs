@@ -105,7 +105,7 @@ pub trait Dropper {
 
     /// Returns a backlog up to which, with the arriving packet, it accepts and releases everything,
     /// so that the queue need not call it. With `None` the queue calls it for every packet.
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         None
     }
 
@@ -122,14 +122,14 @@ pub trait Dropper {
 
     /// Returns the limit that its leaf shares with others, if it does: then a packet may be dropped
     /// from any of them after `admit` accepted one. Such a dropper must return `None` from
-    /// `unasked_below`.
+    /// `admits_all_below`.
     fn membership(&self) -> Option<Membership> {
         None
     }
 
     /// Returns the flow queues of its leaf, if it separates flows: these determine which packet is
     /// first and which are dropped when the limit is exceeded. Such a dropper must return `None`
-    /// from `unasked_below`.
+    /// from `admits_all_below`.
     fn flows(&self) -> Option<&FlowQueues> {
         None
     }
@@ -325,9 +325,9 @@ macro_rules! droppers {
                 }
             }
 
-            fn unasked_below(&self) -> Option<Limit> {
+            fn admits_all_below(&self) -> Option<Limit> {
                 match self {
-                    $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                    $(AnyDropper::$name(dropper) => dropper.admits_all_below(),)*
                 }
             }
 

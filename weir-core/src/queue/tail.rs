@@ -37,7 +37,7 @@ impl Dropper for Tail {
         Admission::Refuse(DropReason::Full)
     }
 
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         Some(self.limit.limit())
     }
 

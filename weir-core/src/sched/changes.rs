@@ -49,7 +49,7 @@ pub trait Changes: Sized {
 pub struct Waiting<'w> {
     /// The time of the link.
     pub now: Instant,
-    /// The first packet of each leaf, as the scheduler was told of it.
+    /// The first packet of each leaf, as the scheduler was notified of it.
     pub heads: &'w [Option<Head>],
     /// The number of packets in each leaf.
     pub packets: &'w [u32],

@@ -132,7 +132,7 @@ pub struct Calls {
     /// Whether the line, when it is free, looks for a packet in the leaves also while all are
     /// empty, as Linux does where one queue holds all packets. Otherwise, as below classes, an
     /// empty leaf does not notice that the line is idle.
-    pub asks_empty_leaves: bool,
+    pub polls_empty_leaves: bool,
     /// Whether a change must tell the scheduler of each packet that waits, by
     /// [`Scheduler::joined`]. If not, that method does nothing, and a queue moves to a new plan as
     /// it is.
@@ -142,7 +142,7 @@ pub struct Calls {
 impl Calls {
     /// The calls of a scheduler that counts no packets and looks at the first one of each leaf.
     pub const DEFAULT: Calls =
-        Calls { completions: false, peeks: true, asks_empty_leaves: false, per_packet: false };
+        Calls { completions: false, peeks: true, polls_empty_leaves: false, per_packet: false };
 }
 
 /// A scheduler that can be registered.

@@ -55,7 +55,7 @@ impl Discipline for Tbf {
         },
     };
 
-    const CALLS: Calls = Calls { asks_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
+    const CALLS: Calls = Calls { polls_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();

@@ -195,12 +195,12 @@ impl Rules {
         if let Some((_, answer)) = self.answer.filter(|&(at, _)| at == now) {
             return answer;
         }
-        let answer = self.look(now);
+        let answer = self.choose(now);
         self.answer = Some((now, answer));
         answer
     }
 
-    fn look(&mut self, now: f64) -> Answer {
+    fn choose(&mut self, now: f64) -> Answer {
         if self.waiting == 0 {
             return Answer::Idle;
         }
@@ -623,7 +623,7 @@ impl State for Rules {
     }
 }
 
-/// Writes the last answer. A leaf is not asked for twice: it sends, or its packet is dropped.
+/// Writes the last answer. A leaf is not selected twice: it sends, or its packet is dropped.
 fn save_answer(answer: &Option<(f64, Answer)>, to: &mut Writer) {
     match *answer {
         None | Some((_, Answer::Leaf(..))) => to.byte(0),

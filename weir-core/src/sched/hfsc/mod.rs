@@ -60,7 +60,7 @@ pub struct Hfsc {
 }
 
 /// The leaves that were backlogged and the classes that were active when the tree was changed; they
-/// resume when the new tree is told of their packets, at that instant.
+/// resume when the new tree is notified of their packets, at that instant.
 struct Resuming {
     at: Instant,
     leaves: Vec<bool>,
