@@ -40,7 +40,7 @@ pub struct Found {
     pub path: PathBuf,
     /// The user whose socket it is.
     pub uid: u32,
-    /// Usable, stale or denied.
+    /// Whether a link listens, and whether this user may use it.
     pub state: State,
 }
 

@@ -46,7 +46,7 @@ pub enum Verdict {
 pub struct Dropped {
     /// The caller's id of the packet.
     pub handle: Handle,
-    /// The leaf to which the packet was offered.
+    /// The leaf in which it was dropped.
     pub leaf: LeafId,
     /// Why it was dropped.
     pub reason: DropReason,
