@@ -128,7 +128,7 @@ fn endpoint(
     Ok(Endpoint { listener, web, router, clients_max, patience, refused: None })
 }
 
-/// Tells the link which clients of its API were refused here: it tells of them in events.
+/// Reports clients of the API that were refused here to the link, which makes events of them.
 async fn report_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
     while let Some((cause, text)) = refusals.recv().await {
         let contact = Arc::clone(&contact);

@@ -32,7 +32,7 @@ impl Content {
         matches!(self, Content::Nothing)
     }
 
-    /// Tells an endpoint's packet the mark that its traffic class has.
+    /// Writes the mark of a packet's traffic class into the endpoint's packet.
     pub(crate) fn set_mark(&mut self, traffic_class: u8) {
         match self {
             Content::Segment(segment) => segment.ecn = codepoint(traffic_class),
@@ -158,7 +158,7 @@ impl<F: Copy> Packets<F> {
         self.contents.get(handle.0 as usize).unwrap_or(&Content::Nothing)
     }
 
-    /// Tells the content of a slot the mark that its packet has now.
+    /// Writes the present mark of a packet into the content of its slot.
     pub fn set_mark(&mut self, handle: Handle, traffic_class: u8) {
         if let Some(content) = self.contents.get_mut(handle.0 as usize) {
             content.set_mark(traffic_class);

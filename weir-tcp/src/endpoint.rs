@@ -253,7 +253,7 @@ impl Endpoint {
         self.receiver.is_finished() && self.receiver.readable() == 0
     }
 
-    /// Tells that bytes of data left the host's queue, for the limit on it.
+    /// Records that bytes of data left the host's queue, for the limit on it.
     pub fn departed(&mut self, bytes: u32) {
         self.settled = false;
         self.sender.queued = self.sender.queued.saturating_sub(u64::from(bytes));

@@ -410,7 +410,7 @@ impl Running {
         self.report.guaranteed += 1 - refused;
     }
 
-    /// Tells the receiver of guaranteed frames that there are no more.
+    /// Sends the receiver of guaranteed frames the mark of their end.
     fn end(&self) {
         let Some((plan, outlet)) = &self.guaranteed else { return };
         let mark = CLOCK.mark(Kind::End, plan.stream, self.guaranteed_tried());

@@ -459,7 +459,8 @@ impl Sending {
         self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Tells the receivers that the streams have ended, a few times, since marks can be lost too.
+    /// Sends the receivers the marks of the streams' ends, a few times, since marks can be lost
+    /// too.
     fn end(&mut self) {
         let until = monotonic_ns().saturating_add(END_MAX_NS);
         for turn in 0..END_MARKS {

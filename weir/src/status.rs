@@ -378,7 +378,7 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
     ]
 }
 
-/// Tells of the policy of a direction and of what its scheduler found.
+/// Describes the policy of a direction and what its scheduler found.
 fn policy(lane: &LaneStatus) -> String {
     let mut text = String::new();
     let (none, one, more) = (lane.found.none, lane.found.one, lane.found.more);

@@ -393,7 +393,7 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// Tells the scheduler that no packet waits in `leaf`, in which some do.
+    /// Notifies the scheduler that no packet waits in `leaf`, in which some do.
     fn leave(&mut self, now: Instant, leaf: LeafId) {
         if S::CALLS.per_packet {
             for _ in 1..self.queues.backlog(leaf).packets {
@@ -403,7 +403,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, None);
     }
 
-    /// Tells the scheduler again of the packets of `leaf`.
+    /// Notifies the scheduler again of the packets of `leaf`.
     fn rejoin(&mut self, now: Instant, leaf: LeafId) {
         let Some(head) = self.queues.head(leaf) else { return };
         self.scheduler.enqueued(now, leaf, head);

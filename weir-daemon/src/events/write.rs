@@ -20,7 +20,7 @@ pub trait Writer: Send {
     /// Writes one event. What cannot be written is lost.
     fn write(&mut self, event: &Event);
 
-    /// Tells that so many events could not even be brought here.
+    /// Writes that so many events did not reach the queue.
     fn miss(&mut self, count: u64, why: &str);
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 use weir_control::protocol::{ABSENT, Answer};
 
-/// Tells all clients that wait on the socket.
+/// Sends the reason to all clients that wait on the socket.
 pub fn answer(listener: &UnixListener) {
     let keeper = std::process::id();
     let text = format!(

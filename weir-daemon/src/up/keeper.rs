@@ -216,7 +216,7 @@ impl Shell<'_> {
         self.handle(Event::Tick { heard })
     }
 
-    /// Tells the supervisor what happened, and does what follows.
+    /// Passes events to the supervisor, and carries out its actions.
     fn handle(&mut self, event: Event) -> ControlFlow<Outcome> {
         self.supervisor.handle(Instant::now(), event);
         self.carry_out()
@@ -480,7 +480,7 @@ impl Shell<'_> {
         &self.forwarders[self.place(pid)]
     }
 
-    /// Tells a forwarder what the file of the deployment contains now. It checks it, and asks for
+    /// Sends a forwarder the present contents of the deployment's file. It checks it, and asks for
     /// the files that it names.
     fn give_texts(&mut self, index: usize) {
         let path = &self.keeper.path;

@@ -208,7 +208,7 @@ impl Running {
         None
     }
 
-    /// Tells it something. What a forwarder that has ended misses does not matter.
+    /// Sends it a command. A forwarder that has ended misses it, which does not matter.
     pub fn send(&self, command: &Command) {
         let _ended = self.commands.send(command, &[]);
     }

@@ -207,7 +207,7 @@ impl Work {
         self.delays = between;
     }
 
-    /// Tells viewers what happened in the second before now.
+    /// Sends viewers the events of the second before now.
     fn send(&mut self, now: Tally, is_read: bool) {
         let is_old = |one: &Tally| one.seconds_to(&now).is_none_or(|seconds| seconds > WINDOW);
         while self.tallies.front().is_some_and(is_old) {

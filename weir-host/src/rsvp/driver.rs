@@ -226,7 +226,7 @@ impl<N: Network> Driver<N> {
         failure.why = error.to_string();
     }
 
-    /// Tells the node of changed routes; returns when to refresh routes next, if that is due.
+    /// Notifies the node of changed routes; returns when to refresh routes next, if that is due.
     fn follow_routes(&mut self, now: Instant) -> Option<Instant> {
         if !self.network.read_notices() {
             return None;

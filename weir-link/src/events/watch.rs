@@ -129,7 +129,7 @@ impl Monitor {
     }
 }
 
-/// Tells events that are none of a fault, but not too often.
+/// Reports events that belong to no fault, but not too often.
 struct Once<'a> {
     limiter: &'a mut Limiter,
     reporter: &'a Reporter,

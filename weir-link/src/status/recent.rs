@@ -105,7 +105,7 @@ pub struct Loan {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PolicyStatus {
-    /// Tells its text from others: 16 hexadecimal digits. Empty where there is no policy.
+    /// Identifies its text: 16 hexadecimal digits. Empty where there is no policy.
     pub identity: String,
     /// How long it has been in force.
     pub age_ns: u64,

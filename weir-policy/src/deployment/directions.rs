@@ -110,7 +110,7 @@ pub(super) fn read<R: Route>(
     directions
 }
 
-/// Tells of a direction that leads where an earlier one does: each has a line of its own.
+/// Reports a direction that leads where an earlier one does: each has a line of its own.
 fn tell_apart<R: Route>(
     direction: &R,
     others: &[R],

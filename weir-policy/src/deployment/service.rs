@@ -135,7 +135,7 @@ pub(super) fn read(
     (service, spans)
 }
 
-/// Tells what a deployment's processes do that its author may not expect.
+/// Reports settings of a deployment's processes whose effect its author may not expect.
 pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report) {
     let Settings { deployment: Deployment { service, ports, wait, .. }, service_spans, .. } =
         settings;

@@ -74,7 +74,7 @@ pub struct Policy {
     pub joined: BTreeMap<LeafId, Arc<RuleSet>>,
     /// The facts against which joining classes are checked; collected when the first one joins.
     joining: OnceLock<Arc<Joining>>,
-    /// Tells this policy from others: computed from the text of its file and its lists.
+    /// Identifies this policy: computed from the text of its file and its lists.
     pub identity: Identity,
 }
 

@@ -181,7 +181,7 @@ impl SessionState {
         self.reservations.len() >= limits.reservations
     }
 
-    /// Tells a next hop that its reservation failed.
+    /// Reports to a next hop that its reservation failed.
     pub(super) fn refuse_reservation(
         &self,
         now: Instant,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use weir_core::sched::DEPTH_MAX;
 use weir_link::status::{ClassStatus, LaneStatus, Status};
 
-/// Tells a row from others: the direction, and the class; `None` for the direction itself.
+/// Identifies a row: the direction, and the class; `None` for the direction itself.
 pub type Key = (usize, Option<String>);
 
 /// One line of the tree.

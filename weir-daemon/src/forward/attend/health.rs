@@ -71,7 +71,7 @@ impl Health {
         self.interval
     }
 
-    /// Tells what happened, and gives a sign of life if every loop gave one.
+    /// Reports events, and gives a sign of life if every loop gave one.
     pub fn handle(&mut self, now: Instant, keeper: &KeeperLink) {
         if now.saturating_duration_since(self.beaten) < self.interval {
             return;
@@ -93,12 +93,12 @@ impl Health {
         self.events.alarms.go_on_from(before);
     }
 
-    /// Tells that no client is served, for this reason.
+    /// Reports that no client is served, for this reason.
     pub fn refuse_clients(&self, error: &SystemError) {
         report(&self.reporter, Kind::ControlRefused, "every client", &error.to_string());
     }
 
-    /// Tells the keeper what happened. Without one, the latest events wait for the next.
+    /// Sends events to the keeper. Without one, the latest events wait for the next.
     fn report_events(&mut self, keeper: &KeeperLink) {
         self.events.alarms.check();
         let mut new = Vec::new();

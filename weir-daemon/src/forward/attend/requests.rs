@@ -115,7 +115,7 @@ impl Requests {
         Ok(ends)
     }
 
-    /// Tells the client that asked for a restart what became of it.
+    /// Sends the outcome of a restart to the client that requested it.
     pub fn restarted(&mut self, outcome: Result<String, String>) {
         self.policies.set_leaving(outcome.is_ok());
         if outcome.is_ok() {
