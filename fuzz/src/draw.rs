@@ -43,7 +43,7 @@ impl<'a> Draw<'a> {
         usize::from(self.byte()) % count
     }
 
-    /// Draws a leaf.
+    /// Draws a leaf of `count`.
     pub fn leaf(&mut self, count: usize) -> LeafId {
         LeafId(self.index(count) as u32)
     }

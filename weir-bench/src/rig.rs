@@ -27,7 +27,7 @@ use weir_link::status::{Board, Shape, Status};
 use weir_policy::Policy;
 use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 
-/// One UDP flow.
+/// A flow of UDP at a constant rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// The destination port, by which policies distinguish flows.
@@ -40,9 +40,9 @@ pub struct Flow {
 pub struct Setup<'a> {
     /// The policy from client to server.
     pub plan: &'a LinkPlan,
-    /// Its classifier.
+    /// The classifier of the policy.
     pub classifier: Classifier,
-    /// Its leaves.
+    /// The names of the policy's leaves.
     pub leaf_names: Vec<String>,
     /// The flows to send.
     pub flows: &'a [Flow],
@@ -50,7 +50,7 @@ pub struct Setup<'a> {
     pub frame_length: usize,
     /// The time before the measurement, in which queues fill.
     pub warmup: Duration,
-    /// The measured time.
+    /// The time that is measured.
     pub duration: Duration,
 }
 
@@ -122,11 +122,11 @@ fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
     Ok(measured)
 }
 
-/// What forwards between client and server.
+/// The bridge between client and server.
 pub enum Forwarder<'a> {
     /// The bridge of `weir up`.
     Weir(Box<BridgeConfig>),
-    /// The same with `priority = "realtime"`, if the user may have that priority.
+    /// The bridge of `weir up` with `priority = "realtime"`, if the user may have that priority.
     WeirFirst(Box<BridgeConfig>),
     /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
     Kernel(&'a [String]),

@@ -318,7 +318,7 @@ pub fn is_absent(path: &Path) -> bool {
 /// The outcome of connecting to a path.
 #[derive(Debug)]
 pub(crate) enum Contact {
-    /// A process listens.
+    /// The connection to a process that listens.
     Live(UnixStream),
     /// A socket that no process listens on.
     Stale,

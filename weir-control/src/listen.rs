@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Bound {
     path: PathBuf,
-    /// Device and inode.
+    /// The device and inode by which the file is recognised.
     file: (u64, u64),
 }
 

@@ -26,7 +26,7 @@ use weir_link::events::Kind;
 use weir_policy::deployment::{OnExit, Restart};
 use weir_policy::render;
 
-/// A running link.
+/// The decisions of the keeper of one link.
 #[derive(Debug)]
 pub struct Supervisor {
     state: State,
@@ -231,7 +231,7 @@ impl Supervisor {
     }
 }
 
-/// Forwarders begin.
+/// The start of forwarders.
 impl Supervisor {
     fn launch(&mut self, beside: Option<Pid>) {
         self.state = State::Launching { beside };
@@ -431,7 +431,7 @@ impl Supervisor {
     }
 }
 
-/// Forwarders end.
+/// The end of forwarders.
 impl Supervisor {
     fn on_exit(&mut self, now: Instant, pid: Pid, how: String) {
         let place = self.place(pid);
@@ -594,7 +594,7 @@ impl Supervisor {
     }
 }
 
-/// Signals.
+/// Signals to the keeper.
 impl Supervisor {
     fn hang_up(&mut self) {
         self.journal(Kind::HungUp, String::new());
@@ -637,7 +637,7 @@ impl Supervisor {
     }
 }
 
-/// Time.
+/// The passage of time.
 impl Supervisor {
     fn poll(&mut self) {
         if self.state == State::AwaitingPorts {

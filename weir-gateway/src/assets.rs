@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 pub struct Asset {
     /// The content, not compressed.
     pub plain: &'static [u8],
-    /// The same, compressed by gzip; `None` where that is not shorter.
+    /// The contents compressed by gzip; `None` where that is not shorter.
     pub gzip: Option<Vec<u8>>,
     /// The header `ETag`: differs as soon as the contents differ.
     pub tag: String,
@@ -69,7 +69,7 @@ fn kind(path: &str) -> &'static str {
     known.map_or("application/octet-stream", |(_, kind)| kind)
 }
 
-/// FNV-1a: it tells contents of one program apart, and guards against nobody.
+/// FNV-1a: it distinguishes the files of one program, and protects from no attack.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

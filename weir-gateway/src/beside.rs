@@ -15,7 +15,7 @@ use weir_control::protocol::Right;
 use weir_core::units::Duration;
 use weir_sim::timeline::{Track, Tracks};
 
-/// See the module.
+/// A live run beside its simulation, as a source of the page.
 pub struct Both {
     /// The record of the live run.
     pub record: Record,

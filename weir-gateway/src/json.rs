@@ -49,10 +49,10 @@ pub struct Abilities {
     pub reservations: bool,
 }
 
-/// A direction.
+/// A direction of the link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
-    /// Its name.
+    /// The name of the direction.
     pub name: String,
     /// The interface that it reads.
     pub from: String,
@@ -73,7 +73,7 @@ pub struct Direction {
 /// A class of a direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// The place of its parent in the list; `None` directly below the link.
     pub parent: Option<usize>,
@@ -101,7 +101,7 @@ pub struct HistoryQuery {
     pub step: Option<u32>,
 }
 
-/// Classes over time.
+/// The history of classes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// The ends of the intervals that values are of.
@@ -110,7 +110,7 @@ pub struct History {
     pub classes: BTreeMap<String, Series>,
     /// Of each class that had drops: packets a second, by reason.
     pub drops: BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>,
-    /// Who lent to whom.
+    /// The loans of each interval.
     pub loans: Vec<LoanAt>,
 }
 
@@ -142,7 +142,7 @@ pub struct LoanAt {
     pub borrower: String,
     /// The class on whose account; `None` for the link itself.
     pub lender: Option<String>,
-    /// Bits a second.
+    /// The rate that was borrowed, in bit/s.
     pub bps: f64,
 }
 
@@ -150,7 +150,7 @@ pub struct LoanAt {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeatQuery {
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// The direction; the first one without it.
     pub direction: Option<String>,
@@ -160,7 +160,7 @@ pub struct HeatQuery {
     pub to: Option<f64>,
 }
 
-/// Delays over time.
+/// Packets by time and delay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heat {
     /// The ends of the intervals.
@@ -213,7 +213,7 @@ pub struct Mark {
     pub t: f64,
     /// The kind of the event, as docs/events.md lists them.
     pub kind: String,
-    /// The sentence.
+    /// The event in a sentence.
     pub text: String,
     /// `critical`, `error`, `warning`, `notice` or `info`.
     pub level: String,
@@ -274,7 +274,7 @@ pub struct Predict {
     /// The direction of the classes that are told of; the first one without it.
     #[serde(default)]
     pub direction: Option<String>,
-    /// The settings.
+    /// The settings to try, in their order.
     pub settings: Vec<SettingChange>,
 }
 
@@ -287,14 +287,14 @@ pub struct Prediction {
     pub findings: Vec<Value>,
     /// The changes, as `weir diff` prints them.
     pub difference: String,
-    /// The classes.
+    /// The classes of the direction.
     pub classes: Vec<Predicted>,
 }
 
 /// A class before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// Its rates in bit/s while all classes want more than they get, before and after.
     pub share_bps: (Option<f64>, Option<f64>),
@@ -312,11 +312,11 @@ pub struct PacketsQuery {
     pub direction: Option<String>,
     /// Only of this class.
     pub class: Option<String>,
-    /// Those that left or were dropped behind this instant.
+    /// Only packets that left or were dropped behind this instant.
     pub from: Option<f64>,
-    /// Those that left or were dropped up to this instant.
+    /// Only packets that left or were dropped up to this instant.
     pub to: Option<f64>,
-    /// The shortest delay.
+    /// Only packets whose delay is at least this.
     pub delay_min_us: Option<f64>,
     /// The delay above all others.
     pub delay_max_us: Option<f64>,
@@ -327,7 +327,7 @@ pub struct PacketsQuery {
 /// Packets, each with what its delay is made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packets {
-    /// The packets.
+    /// The packets, at most the limit of the query.
     pub packets: Vec<Packet>,
     /// The time that the record covers.
     pub covers: (f64, f64),
@@ -335,12 +335,12 @@ pub struct Packets {
     pub left_out: u64,
 }
 
-/// A packet.
+/// A packet and the parts of its delay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packet {
     /// Its number among those of its class in the record, as `weir explain --packet` takes it.
     pub n: u64,
-    /// Its class.
+    /// The name of its class.
     pub class: String,
     /// When it was offered.
     pub offered: f64,
@@ -392,7 +392,7 @@ pub enum Card {
 /// The totals of a class over a whole future.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Packets that left.
+    /// Packets that left the link.
     pub sent_packets: u64,
     /// Packets that were dropped.
     pub dropped_packets: u64,

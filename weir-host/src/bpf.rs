@@ -37,7 +37,7 @@ pub enum Kind {
 /// Where a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// In the driver.
+    /// In the driver, before the kernel makes a packet of the frame.
     XdpNative,
     /// Behind the driver: every interface can do it.
     XdpGeneric,
@@ -112,9 +112,9 @@ impl AsFd for Link {
 /// The outcome of [`Program::test`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
-    /// The program's verdict.
+    /// The number that the program returned.
     pub verdict: u32,
-    /// The frame afterwards.
+    /// The frame as the program left it.
     pub frame: Vec<u8>,
 }
 
@@ -411,7 +411,7 @@ fn call<T: Attributes>(command: c_long, attributes: &mut T) -> io::Result<i32> {
 /// Only for structures with the layout of a command's part of `union bpf_attr`.
 unsafe trait Attributes {}
 
-/// <linux/bpf.h>, `BPF_F_MMAPABLE`.
+/// `BPF_F_MMAPABLE` of <linux/bpf.h>.
 const MAPPABLE: u32 = 1 << 10;
 const MAP_CREATE: c_long = 0;
 const MAP_LOOKUP: c_long = 1;

@@ -13,11 +13,11 @@ use crate::socket;
 pub enum Offload {
     /// Checksums of sent frames.
     TxChecksum,
-    /// TCP super-packets.
+    /// Cutting TCP super-packets into segments.
     TcpSegmentation,
     /// Super-packets of any protocol.
     GenericSegmentation,
-    /// Joining received frames.
+    /// Joining received frames to super-packets.
     GenericReceive,
 }
 
@@ -176,7 +176,7 @@ pub fn rings(interface: &str) -> io::Result<[u32; 2]> {
     Ok([answer[5], answer[8]])
 }
 
-/// Asks the driver of an interface; needs no privilege for what only reads.
+/// Makes a request of the driver of an interface; one that only reads needs no privilege.
 fn ask<const WORDS: usize>(interface: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = socket::interface_request(interface).map_err(|error| error.cause)?;

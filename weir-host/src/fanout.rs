@@ -77,7 +77,7 @@ fn set_filter(
     socket::set_option(socket, level, name, &program)
 }
 
-/// `BPF_RET | BPF_K`.
+/// `BPF_RET | BPF_K` of classic BPF.
 const BPF_RETURN_CONSTANT: u16 = 0x06;
 const PACKET_FANOUT_DATA: c_int = 22;
 const FANOUT_CBPF: c_int = 6;

@@ -135,7 +135,7 @@ impl Interface {
         Ok(address)
     }
 
-    /// Returns its flags.
+    /// Returns the flags `IFF_UP` and so on, of netdevice(7).
     pub fn flags(&self) -> io::Result<c_int> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFFLAGS, &mut request)?;

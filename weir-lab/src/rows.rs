@@ -19,7 +19,7 @@ pub struct Options {
 /// One measured figure beside its claim.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The measured quantity.
+    /// The measured quantity, in words.
     pub subject: String,
     /// The figure, with its unit.
     pub measured: String,
@@ -36,11 +36,11 @@ pub struct Row {
 /// The results of an experiment.
 #[derive(Default)]
 pub struct Results {
-    /// All rows.
+    /// The rows, in the order of measurement.
     pub rows: Vec<Row>,
-    /// What they look like; most experiments have none.
+    /// Pictures of the rows; most experiments have none.
     pub plots: Vec<Plot>,
-    /// What stands below the plots.
+    /// Notes below the plots, a sentence each.
     pub notes: Vec<String>,
 }
 

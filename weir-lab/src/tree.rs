@@ -21,7 +21,7 @@ use weir_policy::policy::{self, Policy};
 /// A choice of busy leaves.
 #[derive(Debug)]
 pub struct Case {
-    /// Its description.
+    /// The busy leaves, in words.
     pub name: &'static str,
     /// The busy leaves: 0 is `a`, 3 is `d`.
     pub busy: &'static [usize],
@@ -46,7 +46,7 @@ pub const HEADER: u32 = 14;
 
 /// One link with this tree and its flows.
 pub struct Sharing {
-    /// The policy.
+    /// The policy with the tree.
     pub policy: Policy,
     /// A flow for each busy leaf.
     pub flows: Vec<Flow>,

@@ -196,7 +196,7 @@ pub struct Bridge {
     intake: bool,
     /// The last request about the intake that was followed.
     followed: Option<IntakeRequest>,
-    /// Who gets the steps of the lanes.
+    /// Recorders of the lanes' steps.
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
     inbox_of_changes: Option<Inbox>,

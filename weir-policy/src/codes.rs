@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Worth knowing; the file works as intended.
     Info,
     /// The file works, but probably not as intended.
     Warning,
@@ -25,7 +25,7 @@ pub enum Severity {
 pub struct Code {
     /// `W` and three digits.
     pub id: &'static str,
-    /// Its severity.
+    /// The severity of all its findings.
     pub severity: Severity,
     /// The description in the table of all codes.
     pub title: &'static str,

@@ -44,11 +44,11 @@ pub struct Table<'a> {
 /// words are formatted only then.
 #[derive(Clone, Debug)]
 pub enum Owner<'a> {
-    /// These words.
+    /// Words of this program.
     Words(&'static str),
     /// These words, and the name that the file gives in quotes; without words, the name alone.
     Named(&'static str, &'a str),
-    /// A formatted text.
+    /// A text that had to be formatted.
     Text(Rc<str>),
 }
 
@@ -106,7 +106,7 @@ impl<'a> Document<'a> {
         self.root.keys().map(|key| key.get_ref().to_string()).collect()
     }
 
-    /// As [`read()`].
+    /// Builds a value from the whole file, as [`read()`] does.
     pub fn read<T>(
         &self,
         build: impl FnOnce(&mut Table<'_>, &mut Report) -> Option<T>,
@@ -290,7 +290,7 @@ pub fn unknown_key(node: &Node<'_>, known: &[&str]) -> Draft {
 }
 
 impl<'a> Node<'a> {
-    /// Returns the key.
+    /// Returns the key, as it is written.
     pub fn key(&self) -> &'a str {
         self.key
     }
@@ -325,7 +325,7 @@ impl<'a> Node<'a> {
         self.value.is_array()
     }
 
-    /// Reads a text.
+    /// Reads a text in quotes.
     pub fn text(&self, report: &mut Report) -> Option<&'a str> {
         let text = self.value.as_str();
         if text.is_none() {
@@ -464,7 +464,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a rate.
+    /// Reads a rate, with its unit.
     pub fn rate(&self, report: &mut Report) -> Option<Rate> {
         match self.quantity(Dimension::Rate, report)? {
             Quantity::Rate(rate) => Some(rate),
@@ -488,7 +488,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a duration.
+    /// Reads a duration, with its unit.
     pub fn duration(&self, report: &mut Report) -> Option<Duration> {
         match self.quantity(Dimension::Duration, report)? {
             Quantity::Duration(duration) => Some(duration),
@@ -504,7 +504,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a share.
+    /// Reads a share of a whole, as in `60 %`.
     pub fn share(&self, report: &mut Report) -> Option<Share> {
         match self.quantity(Dimension::Share, report)? {
             Quantity::Share(share) => Some(share),

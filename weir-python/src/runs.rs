@@ -19,7 +19,7 @@ use weir_sim::segments::{SEGMENTS_MAX, SegmentRow, Segments, tcp_source};
 use weir_sim::timeline::{Timelines, Tracks};
 use weir_sim::{Fate, Report, RunError, Scenario, Watch, keeping, read, replicate};
 
-/// What was asked for beside the report.
+/// The records that the caller wants beside the report.
 #[derive(Clone, Copy)]
 struct Asked {
     packets: bool,
@@ -28,7 +28,7 @@ struct Asked {
     series: Option<Duration>,
 }
 
-/// What a run gave.
+/// The report of a run, and the records beside it.
 struct Given {
     report: Report,
     packets: Option<Cells>,

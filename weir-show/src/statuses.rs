@@ -1,4 +1,4 @@
-//! What the classes of a running link did, from statuses that were read one after the other.
+//! Tracks of the classes of a running link, from statuses that were read one after the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -46,7 +46,7 @@ fn key((place, track): (usize, &Cow<'_, Track>)) -> Key {
     Key { name: track.name.clone(), style: Style::Line(place) }
 }
 
-/// What is drawn of a link.
+/// The tracks of a link, and those of them that are drawn.
 struct View<'a> {
     tracks: &'a Tracks,
     shown: &'a [Cow<'a, Track>],

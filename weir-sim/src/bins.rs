@@ -18,7 +18,7 @@ use weir_core::units::{Duration, Instant};
 use weir_policy::table::Table;
 use weir_trace::shown::seconds;
 
-/// What each class sent in each bin.
+/// The bytes that each class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BinsReport {
     /// The width of a bin.
@@ -28,10 +28,10 @@ pub struct BinsReport {
     pub classes: Vec<ClassBins>,
 }
 
-/// What one class sent in each bin.
+/// The bytes that one class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ClassBins {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Charged bytes, bin after bin.
     pub bytes: Vec<u64>,

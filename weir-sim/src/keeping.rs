@@ -23,10 +23,10 @@ use weir_policy::Policy;
 use weir_policy::calculus::{self, Bound};
 use weir_policy::policy::{Arrival, Demand};
 
-/// What a run showed of one leaf, and what its bounds are.
+/// The longest delay and the largest backlog of one leaf in a run, with their bounds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Held {
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// The longest that a packet took, in seconds.
     pub delay: f64,
@@ -41,7 +41,7 @@ pub struct Held {
 /// The result of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Holding {
-    /// Every leaf.
+    /// The figures of each leaf, in their order.
     pub leaves: Vec<Held>,
     /// Why nothing follows from this run, if an assumption of the bounds was broken.
     pub void: Option<String>,
@@ -127,7 +127,7 @@ impl<'a> Keeping<'a> {
         Some(Self { link, demands, bounds, leaves, passages, count: 0 })
     }
 
-    /// Records a packet.
+    /// Records the delay and the backlog that a packet shows.
     pub fn add(&mut self, fate: &Fate<'_>) {
         if fate.dropped == Some(DropReason::Policed) {
             return;

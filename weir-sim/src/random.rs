@@ -25,7 +25,7 @@ impl Random {
         Self { state: [mix.next(), mix.next(), mix.next(), mix.next()] }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = self.state;

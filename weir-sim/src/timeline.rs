@@ -1,4 +1,4 @@
-//! What each class did over time: throughput, backlog, delays and drops in bins of equal width.
+//! The history of each class: throughput, backlog, delays and drops in bins of equal width.
 //!
 //! A run reports each packet once, when it leaves or is dropped; from its two instants follows when
 //! it waited, so the backlog of a bin is its exact mean. Bins begin [`STEP_MIN`] wide, and become
@@ -15,7 +15,7 @@ use weir_core::event::DropReason;
 use weir_core::link::{Charge, LinkPlan};
 use weir_core::units::{Duration, Instant};
 
-/// What the classes of one link did over time.
+/// The history of the classes of one link.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Tracks {
     /// The heading: a scenario, a capture, a link.
@@ -28,14 +28,14 @@ pub struct Tracks {
     pub rate_bps: Vec<(f64, f64)>,
     /// Each class with a queue, in the order of the policy.
     pub classes: Vec<Track>,
-    /// What else a reader should know.
+    /// Notes for the reader, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What one class did, bin after bin.
+/// The history of one class, bin after bin.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Track {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Charged bits a second that were offered.
     pub offered_bps: Vec<f64>,
@@ -71,7 +71,6 @@ pub struct Timeline {
     latest: Instant,
 }
 
-/// One class.
 #[derive(Debug, Default)]
 struct Row {
     name: String,
@@ -88,23 +87,23 @@ struct Cell {
     offered: u64,
     sent: u64,
     dropped: u64,
-    /// What the backlog at the start of the bin differs from that at the start of the bin before.
+    /// The backlog at the start of the bin less that at the start of the bin before.
     change: i64,
     /// Bytes times ns that waited, in addition to what waited at the start of the bin.
     area: i128,
     delays: Sparse,
 }
 
-/// What became of a packet, as far as a track shows it.
+/// The passage of a packet through its leaf, as a track needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage<'a> {
     /// The class of its leaf.
     pub class: &'a str,
-    /// When it came.
+    /// When it was offered.
     pub arrived: Instant,
     /// When it left or was dropped.
     pub at: Instant,
-    /// The charged bytes.
+    /// The bytes that the policy charges for it.
     pub bytes: u64,
     /// Why it was dropped; `None` if it was sent.
     pub dropped: Option<DropReason>,
@@ -332,7 +331,7 @@ pub struct Timelines<'a> {
     links: Vec<Link<'a>>,
 }
 
-/// One of the links.
+/// A link whose tracks are filled.
 #[derive(Debug)]
 struct Link<'a> {
     outlet: OutletId,
@@ -363,7 +362,7 @@ impl<'a> Timelines<'a> {
         Self { scenario, links }
     }
 
-    /// Adds a packet.
+    /// Adds a packet to the track of its class.
     pub fn add(&mut self, fate: &Fate<'_>) {
         let outlet = |link: &&mut Link<'_>| link.outlet == fate.outlet;
         let Some(link) = self.links.iter_mut().find(outlet) else { return };
@@ -432,7 +431,7 @@ pub fn charged(plan: &LinkPlan, length: u32) -> u64 {
     })
 }
 
-/// The narrowest bins.
+/// No bin is narrower.
 pub const STEP_MIN: Duration = Duration::from_nanos(1_000_000);
 /// Bins, unless the caller chooses their width: a picture shows no more.
 pub const BINS_MAX: usize = 256;

@@ -43,7 +43,7 @@ pub(crate) struct Packet<'p> {
     pub timestamp: u64,
     /// Its length on the link in bytes.
     pub original_length: u32,
-    /// What is stored of it.
+    /// The stored bytes, from the start of the packet.
     pub bytes: &'p [u8],
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn put_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec
     out.extend_from_slice(&length.to_le_bytes());
 }
 
-/// Appends an option.
+/// Appends an option, padded to four bytes.
 pub(crate) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let length = u16::try_from(value.len()).expect("every option is cut to what fits");
     out.extend_from_slice(&code.to_le_bytes());

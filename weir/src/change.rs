@@ -68,7 +68,7 @@ pub fn ask(name: &str, control: Option<&PathBuf>, request: &Request) -> Result<A
     }
 }
 
-/// Asks for a change and prints what became of it.
+/// Requests a change and prints the result.
 pub fn change(output: &Output, name: &str, options: &Options, request: &Request) -> Exit {
     match ask(name, options.control.as_ref(), request) {
         Ok(Answer::Changed(changed)) => print(output, name, options.dry_run, &changed),
@@ -130,7 +130,7 @@ fn lines(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{}\n", text.trim_end()) }
 }
 
-/// Asks for what has no figures and prints that it was done.
+/// Sends a request that has no figures, and prints that it was carried out.
 pub fn done(output: &Output, name: &str, control: Option<&PathBuf>, request: &Request) -> Exit {
     match ask(name, control, request) {
         Ok(Answer::Done) => {

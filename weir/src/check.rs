@@ -47,7 +47,7 @@ struct Checked<'a, F> {
     findings: &'a [F],
     #[serde(skip_serializing_if = "Option::is_none")]
     bounds: Option<Vec<RowFigures<'a>>>,
-    /// What `weir up` needs at most.
+    /// The most memory that `weir up` needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
     /// Files, and the user, that `weir up` would miss or refuse on this machine.

@@ -197,7 +197,7 @@ where
     answer(io::stdin().lock().lines(), question).ok_or_else(missing)
 }
 
-/// Asks until a line is a value; returns nothing after too many that are none.
+/// Repeats the question until a line is a value; returns nothing after too many that are none.
 fn answer<T: FromStr>(
     mut lines: impl Iterator<Item = io::Result<String>>,
     question: &str,
@@ -281,7 +281,7 @@ fn next_steps(names: &[String]) -> String {
     )
 }
 
-/// What a frame takes on each kind of line, beside its own bytes.
+/// The bytes of a frame on each kind of line, beside its own.
 const LINKS: [Link; 5] = [
     Link {
         word: "ethernet",
@@ -338,7 +338,7 @@ const QUESTIONS_MAX: usize = 5;
 mod tests {
     use super::*;
 
-    /// Answers the question for a kind of line; checks which is taken, by its word.
+    /// Replies to the question for a kind of line; checks which is taken, by its word.
     fn check(lines: &str, word: Option<&str>) {
         let answer = answer::<Link>(lines.lines().map(|line| Ok(line.to_owned())), "kind");
         assert_eq!(answer.map(|link| link.word), word, "{lines:?}");

@@ -58,9 +58,9 @@ impl Run for Record {
 
 /// How a link is named.
 pub struct Link {
-    /// By its name.
+    /// The name of the link.
     pub name: Option<String>,
-    /// By its socket.
+    /// The path of its control socket.
     pub control: Option<PathBuf>,
 }
 
@@ -141,7 +141,7 @@ impl Progress {
     }
 }
 
-/// What was received.
+/// The record that was received.
 pub struct Saved {
     frames: u64,
     bytes: u64,
@@ -199,7 +199,7 @@ pub fn receive(
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 if should_end() {
-                    // One that is gone needs to hear nothing.
+                    // A link that is gone needs no request.
                     let _gone = stream.shutdown(Shutdown::Write);
                     return;
                 }

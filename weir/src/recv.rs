@@ -96,7 +96,7 @@ impl Recv {
         plan
     }
 
-    /// What is received, in words.
+    /// Returns the place of reception in words.
     fn place(&self) -> String {
         let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
         let noun = if ports.len() == 1 { "port" } else { "ports" };

@@ -36,9 +36,9 @@ pub struct Schema {
 enum Kinds {
     /// A link, its classes and rules.
     Policy,
-    /// What `weir sim` simulates.
+    /// Sources and links, for `weir sim`.
     Scenario,
-    /// What `weir up` runs.
+    /// Ports and directions, for `weir up`.
     Deployment,
 }
 

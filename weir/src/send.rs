@@ -111,7 +111,7 @@ enum WaitName {
     Spin,
 }
 
-/// What is sent, and what a scenario says of it.
+/// The sources to send, with the duration and the seed of their scenario.
 struct Traffic {
     sources: Vec<Source>,
     duration: Duration,

@@ -67,11 +67,11 @@ struct Classes {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
-    /// The N classes of all directions that have most of what `--sort` says.
+    /// Show only the N largest classes by the key of `--sort`.
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     top: Option<u32>,
-    /// What the first classes have most of: bytes sent (rate), p99 (delay), frames dropped and lost
-    /// (drops), or bytes that wait (backlog).
+    /// The key by which classes are sorted, the largest first: bytes sent (rate), p99 (delay),
+    /// frames dropped and lost (drops), or bytes that wait (backlog).
     #[arg(long, value_name = "KEY", value_parser = sort_key)]
     sort: Option<Sort>,
     /// At most so many classes, or sessions [default: 1000].
@@ -373,7 +373,7 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
     ]
 }
 
-/// Tells of the policy of a direction and of what its scheduler found.
+/// Describes the policy of a direction and what its scheduler found.
 fn policy(lane: &LaneStatus) -> String {
     let mut text = String::new();
     let (none, one, more) = (lane.found.none, lane.found.one, lane.found.more);

@@ -27,8 +27,8 @@ use weir_policy::reader::suggest;
 pub struct Tune {
     /// The policy, in TOML.
     policy: PathBuf,
-    /// What is wanted: a condition such as `voice.delay.p99 < 10 ms`, or an objective such as
-    /// `max bulk.rate`; may be given several times.
+    /// The goal: a condition such as `voice.delay.p99 < 10 ms`, or an objective such as `max
+    /// bulk.rate`; may be given several times.
     #[arg(long, value_name = "GOAL", required = true)]
     goal: Vec<String>,
     /// A further condition, such as `bulk.rate > 5 Mbit/s`; may be given several times.

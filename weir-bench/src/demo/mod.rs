@@ -42,7 +42,7 @@ pub const TIMES: std::ops::RangeInclusive<Duration> =
 pub enum Phase {
     /// Traffic runs, from the warm-up to the changed rates.
     Live,
-    /// The same traffic is simulated.
+    /// The simulation of the same traffic runs.
     Simulation,
 }
 
@@ -53,7 +53,7 @@ pub enum Failure {
     Interrupted,
     /// A privilege is missing: which, how to get it, and what works without.
     Privilege(String),
-    /// Any other failure.
+    /// Any other failure, with its reason.
     System(String),
 }
 

@@ -215,7 +215,7 @@ fn one_byte_at_a_time(scene: &Scene) {
     until("a slow client is given up", || stream.write_all(b"x").is_err()).expect("it is");
 }
 
-/// Asks for everything, and reads only so many parts of it.
+/// Requests the whole status, and reads only so many parts of it.
 fn unread(scene: &Scene, parts: usize) {
     let request = format!("{{\"call\":\"status\",\"limit\":{CLASSES_MAX}}}\n");
     let mut stream = begun(scene, request.as_bytes());

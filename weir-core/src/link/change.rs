@@ -41,8 +41,8 @@ pub struct Prepared {
     handover: Handover,
 }
 
-/// What is left of the link before a change. Dropping it frees all its memory, which takes long if
-/// it had many classes.
+/// The parts of the former link that the new one does not use. Dropping it frees all its memory,
+/// which takes long if it had many classes.
 pub struct Remains {
     _estate: Estate,
     _handover: Handover,
@@ -61,7 +61,7 @@ pub struct Estate {
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
 }
 
-/// What follows from the two plans alone, worked out before the change.
+/// The part of a change that follows from the two plans alone, and is computed before the change.
 pub struct Handover {
     kin: Kin,
     heir: LeafId,

@@ -172,7 +172,7 @@ pub struct Link<S> {
     /// No packet leaves before this instant.
     due: Instant,
     explainer: Option<Box<Explainer>>,
-    /// What the leaves that a change removed had sent and dropped.
+    /// The sum of the accounts of the leaves that changes removed.
     retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// [`Calls::completions`](crate::sched::Calls::completions).

@@ -27,7 +27,7 @@ impl<S: Discipline> Link<S> {
             return self.refuse(now, leaf, &entry, DropReason::Policed);
         }
         self.scheduler.offered(now, leaf);
-        let Some(was_empty) = self.queues.push_unasked(leaf, &entry) else {
+        let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
             return self.admit(now, leaf, packet.flow, entry);
         };
         self.queued(now, leaf, &entry, was_empty);
@@ -115,7 +115,7 @@ impl<S: Discipline> Link<S> {
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
         }
-        if S::CALLS.asks_empty_leaves && self.found_nothing(now) {
+        if S::CALLS.polls_empty_leaves && self.found_nothing(now) {
             debug_assert!(self.queues.head(leaf).is_none(), "while none waits, each leaf is empty");
             self.queues.found_nothing(leaf);
         }
@@ -160,7 +160,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, next);
     }
 
-    /// Refuses a packet.
+    /// Drops a packet that was not queued.
     #[inline(never)]
     pub(super) fn refuse(
         &mut self,

@@ -7,7 +7,6 @@
 use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
-/// Lists of items.
 pub(crate) struct Lists {
     /// The successor of each item; [`END`] for the last of a list, [`ABSENT`] for one in no list.
     nexts: Vec<u32>,

@@ -15,10 +15,10 @@ use crate::parameter::{Kind, Params};
 use crate::state::state;
 use alloc::vec::Vec;
 
-/// Whose rules hold.
+/// The source that is followed where sources differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rules {
-    /// Those of `sch_fq_codel`.
+    /// Linux's `sch_fq_codel`.
     Linux,
     /// The letter of the RFC.
     Rfc8290,

@@ -7,7 +7,7 @@ use crate::units::{Bytes, Instant};
 /// A packet as offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// The packet's id.
+    /// The caller's id of the packet.
     pub handle: Handle,
     /// The length of the frame, without its check sequence.
     pub length: u32,
@@ -32,9 +32,9 @@ impl Packet {
 pub struct Arrival {
     /// The instant of the offer.
     pub at: Instant,
-    /// The leaf.
+    /// The leaf to which it is offered.
     pub leaf: LeafId,
-    /// The packet.
+    /// Its id and lengths.
     pub packet: Packet,
 }
 

@@ -68,7 +68,7 @@ enum Turns {
     Ring(Ring),
 }
 
-/// One flow.
+/// The packets of one flow in a leaf.
 #[derive(Clone, Copy)]
 struct Flow {
     /// The slot of its first packet other than the leaf's first; [`NONE`] without one.
@@ -78,7 +78,7 @@ struct Flow {
     packets: u32,
     /// Whether its first packet arrived when none of it waited.
     began: bool,
-    /// Whether it was found empty since its last first packet.
+    /// The flow was found empty since its last first packet.
     lapsed: bool,
     bytes: u64,
 }
@@ -106,7 +106,6 @@ pub enum Surplus {
 pub(super) struct FlowHash(u64);
 
 impl FlowQueues {
-    /// Empty flow queues.
     pub(super) fn new(room: Room) -> Self {
         Self {
             room,

@@ -56,11 +56,11 @@ pub struct Candidate {
 /// A dropper's decision on an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It is queued.
+    /// It joins the queue.
     Accept,
     /// It is queued, marked as having met congestion. Only for packets that can be marked.
     Mark,
-    /// It is dropped.
+    /// It is dropped, for this reason.
     Refuse(DropReason),
     /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is called
     /// again, and must not refuse.
@@ -70,7 +70,7 @@ pub enum Admission {
 /// A dropper's decision on the first packet of its leaf, whose turn has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Release {
-    /// It leaves.
+    /// It is sent.
     Send,
     /// It leaves marked. Only for packets that can be marked.
     Mark,
@@ -81,7 +81,7 @@ pub enum Release {
 /// A number that a dropper's decisions rest on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// What it is.
+    /// The name of the number, with its unit if it has one, as in "average in bytes".
     pub what: &'static str,
     /// Its value in thousandths.
     pub thousandths: u64,
@@ -105,7 +105,7 @@ pub trait Dropper {
 
     /// Returns a backlog up to which, with the arriving packet, it accepts and releases everything,
     /// so that the queue need not call it. With `None` the queue calls it for every packet.
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         None
     }
 
@@ -122,14 +122,14 @@ pub trait Dropper {
 
     /// Returns the limit that its leaf shares with others, if it does: then a packet may be dropped
     /// from any of them after `admit` accepted one. Such a dropper must return `None` from
-    /// `unasked_below`.
+    /// `admits_all_below`.
     fn membership(&self) -> Option<Membership> {
         None
     }
 
     /// Returns the flow queues of its leaf, if it separates flows: these determine which packet is
     /// first and which are dropped when the limit is exceeded. Such a dropper must return `None`
-    /// from `unasked_below`.
+    /// from `admits_all_below`.
     fn flows(&self) -> Option<&FlowQueues> {
         None
     }
@@ -143,7 +143,7 @@ pub trait Dropper {
 /// A leaf and its link, as a dropper sees them when it is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The leaf.
+    /// The leaf whose dropper is built.
     pub leaf: LeafId,
     /// The rate of the link.
     pub rate: Rate,
@@ -158,7 +158,7 @@ pub struct Place {
 pub struct DropperDescriptor {
     /// The keyword in a policy.
     pub keyword: &'static str,
-    /// One sentence.
+    /// One sentence for lists and the reference.
     pub summary: &'static str,
     /// Its parameters, in the `queue` table of a leaf.
     pub parameters: &'static [Parameter],
@@ -183,7 +183,7 @@ pub trait DropperDiscipline: Dropper + State + Sized {
 pub struct QueuePlan {
     /// The keyword of the dropper.
     pub dropper: &'static str,
-    /// The dropper's parameters.
+    /// The dropper's parameters, by keyword.
     pub params: Params,
 }
 
@@ -325,9 +325,9 @@ macro_rules! droppers {
                 }
             }
 
-            fn unasked_below(&self) -> Option<Limit> {
+            fn admits_all_below(&self) -> Option<Limit> {
                 match self {
-                    $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                    $(AnyDropper::$name(dropper) => dropper.admits_all_below(),)*
                 }
             }
 

@@ -13,21 +13,21 @@ use core::str::FromStr;
 /// A parsed quantity of any dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Quantity {
-    /// `10 Mbit/s`
+    /// As in `10 Mbit/s`.
     Rate(Rate),
-    /// `5 ms`
+    /// As in `5 ms`.
     Duration(Duration),
-    /// `18 KB`
+    /// As in `18 KB`.
     Bytes(Bytes),
-    /// `15 packets`
+    /// As in `15 packets`.
     Packets(u32),
-    /// `60 %`
+    /// As in `60 %`.
     Share(Share),
     /// A number without a unit.
     Number(u64),
 }
 
-/// What a quantity measures.
+/// The unit of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dimension {
     /// bit/s

@@ -1,4 +1,4 @@
-//! What a link says that leaves borrowed is what their packets say, one by one.
+//! The loans that a link reports are those of its packets, one by one.
 
 use crate::common;
 

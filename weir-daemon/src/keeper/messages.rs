@@ -150,7 +150,7 @@ pub enum Report {
     Intake(bool),
     /// A sign of life: since the last one every loop has run.
     Beat,
-    /// Something happened.
+    /// An event, for the keeper's journal.
     Event(Box<Event>),
     /// A client asks to restart the link from its file.
     Restart,

@@ -59,7 +59,7 @@ pub struct Keeper<'a> {
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
-    /// The one that has read its policies, until it is the first that opens its ports.
+    /// The forwarder that has read its policies, until it is the first that opens its ports.
     pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
@@ -67,13 +67,13 @@ pub struct Keeper<'a> {
     pub gateway: Gateway,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
-    /// Its signals.
+    /// Signals to the keeper.
     pub signals: Signals,
     /// Where its warnings and notes are printed.
     pub console: &'a dyn Console,
     /// Where events are written.
     pub journal: Journal,
-    /// Who is told how it goes.
+    /// The service manager that is notified of the progress.
     pub service: Service,
 }
 
@@ -135,7 +135,7 @@ impl Keeper<'_> {
 struct Shell<'a> {
     keeper: Keeper<'a>,
     supervisor: Supervisor,
-    /// The oldest first.
+    /// The forwarders that run, the oldest first.
     forwarders: Vec<Running>,
     /// When the interfaces were polled last.
     polled: Instant,
@@ -196,7 +196,7 @@ impl Shell<'_> {
         watch::readable(&watched, patience.min(beat)).map(drop)
     }
 
-    /// Takes what happened; every forwarder is listened to after `heard`.
+    /// Collects events; every forwarder's channel is read after `heard`.
     fn turn(&mut self, heard: Instant) -> ControlFlow<Outcome> {
         for asked in self.keeper.signals.take() {
             self.handle(Event::Signal(asked))?;
@@ -261,7 +261,7 @@ impl Shell<'_> {
         self.unread.push_back(event);
     }
 
-    /// Tells the supervisor what happened, and does what follows.
+    /// Passes events to the supervisor, and carries out its actions.
     fn handle(&mut self, event: Event) -> ControlFlow<Outcome> {
         self.supervisor.handle(Instant::now(), event);
         self.carry_out()
@@ -279,7 +279,7 @@ impl Shell<'_> {
 
     /// Listens to what a forwarder says.
     fn listen(&mut self, index: usize) -> ControlFlow<Outcome> {
-        // One that never ceases must not keep others, and signals, from being heard.
+        // One that never ceases must not keep others, and signals, from being handled.
         for _ in 0..REPORTS_MAX {
             let event = match self.forwarders[index].receive() {
                 Received::Nothing => break,
@@ -524,7 +524,7 @@ impl Shell<'_> {
         &self.forwarders[self.place(pid)]
     }
 
-    /// Tells a forwarder what the file of the deployment contains now. It checks it, and asks for
+    /// Sends a forwarder the present contents of the deployment's file. It checks it, and asks for
     /// the files that it names.
     fn give_texts(&mut self, index: usize) {
         let path = &self.keeper.path;
@@ -698,7 +698,7 @@ pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, Strin
     Ok(ControlSocket { path: path.to_owned(), listener, file })
 }
 
-/// How often that many are heard of one that has ended: more than a channel holds.
+/// How often that many are read of one that has ended: more than a channel holds.
 const LAST_LISTENS: usize = 8;
 /// How soon an interface that came back is claimed again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

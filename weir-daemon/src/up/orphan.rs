@@ -21,9 +21,9 @@ use weir_policy::deployment;
 
 /// A link without a keeper.
 pub struct Orphan {
-    /// Its forwarder.
+    /// The forwarder that goes on without it.
     pub forwarder: Running,
-    /// Its control socket.
+    /// The control socket that it listens on.
     pub listener: UnixListener,
     /// Its share of the claim of its interfaces, with the descriptors that hold it.
     pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,

@@ -19,7 +19,7 @@ use weir_link::port::PortConfig;
 
 /// A forwarder process, with the keeper's ends of its channels.
 pub struct Running {
-    /// The process.
+    /// The process, to wait for and to signal.
     pub process: Process,
     /// The faults that it told of and that are not over, at most [`FAULTS_MAX`].
     faults: Vec<Event>,
@@ -27,9 +27,9 @@ pub struct Running {
     authority: Channel,
     /// Serves its requests that need a privilege.
     pub authority_server: AuthorityServer,
-    /// Whether it closed its end of the commands, after its last words.
+    /// It closed its end of the commands, after its last words.
     is_silent: bool,
-    /// Whether it closed its end of the authority, and asks for nothing more.
+    /// It closed its end of the authority, and makes no more requests.
     is_content: bool,
 }
 
@@ -186,7 +186,7 @@ impl Running {
 
     /// Acts on what it asks for; returns what it said that no forwarder says, if it did.
     pub fn serve(&mut self) -> Option<String> {
-        for _ in 0..ASKS_MAX {
+        for _ in 0..REQUESTS_MAX {
             if self.is_content {
                 return None;
             }
@@ -203,7 +203,7 @@ impl Running {
         None
     }
 
-    /// Tells it something. What a forwarder that has ended misses does not matter.
+    /// Sends it a command. A forwarder that has ended misses it, which does not matter.
     pub fn send(&self, command: &Command) {
         let _ended = self.commands.send(command, &[]);
     }
@@ -250,11 +250,11 @@ fn garbled(error: &SystemError) -> Option<String> {
     (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
-/// Reports of one forwarder that are heard before something else is done.
+/// Reports of one forwarder that are read before other work is done.
 pub(super) const REPORTS_MAX: usize = 256;
 /// Faults of one forwarder that are remembered: more than a link can have at once.
 const FAULTS_MAX: usize = 256;
 /// How often one that reads is looked at.
 const FOUND_INTERVAL: Duration = Duration::from_millis(50);
-/// Asks of a forwarder that are served before something else is done.
-const ASKS_MAX: usize = 64;
+/// Requests of a forwarder that are served before other work is done.
+const REQUESTS_MAX: usize = 64;

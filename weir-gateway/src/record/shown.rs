@@ -175,7 +175,7 @@ pub fn packet(story: &Story, start: f64) -> Packet {
     }
 }
 
-/// Two futures.
+/// Converts the two futures of a fork.
 pub fn fork(report: ForkReport) -> Fork {
     let bins = 0..report.t.len();
     let totals = |rows: BTreeMap<String, ClassTotals>| {

@@ -23,7 +23,7 @@ use weir_trace::fork::{Ask, Recorded, fork};
 use weir_trace::load::{Edit, Event, RecordHead, Stage, head};
 use weir_trace::series::{CELLS_MAX, Series, Window, wall_ms};
 
-/// See the module.
+/// A record as a source of the page: see the module.
 pub struct Tape {
     bytes: Bytes,
     head: RecordHead,
@@ -103,7 +103,7 @@ impl Tape {
         self.head.directions.iter().map(direction).collect()
     }
 
-    /// Answers `/view/history`.
+    /// The answer to `/view/history`.
     ///
     /// # Errors
     /// When there is no such direction or no packet in it, or too many bins are asked for.
@@ -141,7 +141,7 @@ impl Tape {
         Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
     }
 
-    /// Answers `/view/heat`.
+    /// The answer to `/view/heat`.
     ///
     /// # Errors
     /// When there is no such direction or class.
@@ -153,8 +153,8 @@ impl Tape {
         Ok(shown::heat(&series, self.head.epoch_ns, class, span))
     }
 
-    /// Answers `/view/events`: changes of the policy, stalls of the run loop, and where the record
-    /// ends early.
+    /// The answer to `/view/events`: changes of the policy, stalls of the run loop, and where the
+    /// record ends early.
     ///
     /// # Errors
     /// When a time is none.
@@ -192,7 +192,7 @@ impl Tape {
         Ok(marks.into_iter().map(|row| row.1).collect())
     }
 
-    /// Answers `/view/knobs`: what a fork can set.
+    /// The answer to `/view/knobs`: the values that a fork can set.
     ///
     /// # Errors
     /// When there is no such direction.
@@ -203,8 +203,8 @@ impl Tape {
         Ok(all.into_iter().map(settings::knob).collect())
     }
 
-    /// Answers `/view/packets`: those that left or were dropped in a time, after such a delay, in
-    /// which counts how late the run loop was if `with_host`.
+    /// The answer to `/view/packets`: packets that left or were dropped in a time, after such a
+    /// delay; with `with_host`, the delay includes that of the run loop.
     ///
     /// # Errors
     /// When there is no such direction or class, or a number is none.
@@ -238,7 +238,7 @@ impl Tape {
         })
     }
 
-    /// Answers `/view/fork`.
+    /// The answer to `/view/fork`.
     ///
     /// # Errors
     /// When there is no such direction or moment, or a setting is none.

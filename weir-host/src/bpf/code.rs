@@ -30,55 +30,55 @@ pub enum Reg {
 /// The width of a load or a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// One byte.
+    /// 1 byte.
     Byte,
-    /// Two bytes.
+    /// 2 bytes.
     Half,
-    /// Four bytes.
+    /// 4 bytes.
     Word,
-    /// Eight bytes.
+    /// 8 bytes.
     Double,
 }
 
 /// An operation on a whole register of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Sum.
+    /// `to += from`.
     Add,
-    /// Difference.
+    /// `to -= from`.
     Sub,
-    /// Product.
+    /// `to *= from`.
     Mul,
     /// Quotient of unsigned numbers.
     Div,
-    /// Bitwise or.
+    /// `to |= from`.
     Or,
-    /// Bitwise and.
+    /// `to &= from`.
     And,
     /// Shift to the left.
     ShiftLeft,
     /// Shift to the right, zeros from the left.
     ShiftRight,
-    /// Bitwise exclusive or.
+    /// `to ^= from`.
     Xor,
-    /// Copy.
+    /// `to = from`.
     Move,
 }
 
 /// A condition of a jump, on unsigned numbers of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cond {
-    /// Equal.
+    /// `left == right`.
     Equal,
-    /// Not equal.
+    /// `left != right`.
     NotEqual,
-    /// Greater.
+    /// `left > right`.
     Above,
-    /// Greater or equal.
+    /// `left >= right`.
     AtLeast,
-    /// Less.
+    /// `left < right`.
     Below,
-    /// Less or equal.
+    /// `left <= right`.
     AtMost,
     /// Any bit in common.
     AnyBit,
@@ -89,7 +89,7 @@ pub enum Cond {
 pub enum Operand {
     /// The value of a register.
     Register(Reg),
-    /// A constant.
+    /// A constant, extended to 64 bits with its sign.
     Number(i32),
 }
 
@@ -108,24 +108,24 @@ impl From<i32> for Operand {
 /// A function of the kernel that a program may call; arguments in R1 to R5, the result in R0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// `void *map_lookup_elem(map, key)`.
+    /// Calls `void *map_lookup_elem(map, key)`.
     MapLookup,
-    /// `u64 ktime_get_ns()`.
+    /// Calls `u64 ktime_get_ns()`.
     Clock,
-    /// `redirect(ifindex, flags)`.
+    /// Calls `redirect(ifindex, flags)`.
     Redirect,
     /// `skb_load_bytes(skb, offset, to, len)`.
     SkbLoad,
-    /// `skb_vlan_push(skb, protocol, tci)`.
+    /// Calls `skb_vlan_push(skb, protocol, tci)`.
     VlanPush,
-    /// `skb_vlan_pop(skb)`.
+    /// Calls `skb_vlan_pop(skb)`.
     VlanPop,
     /// `redirect_map(map, key, flags)`; for an XSKMAP the low bits of the flags are the verdict
     /// where the key has no socket.
     RedirectMap,
     /// `xdp_adjust_head(xdp, delta)`: a negative delta makes room before the frame.
     AdjustHead,
-    /// `redirect_peer(ifindex, flags)`.
+    /// Calls `redirect_peer(ifindex, flags)`.
     RedirectPeer,
     /// `clone_redirect(skb, ifindex, flags)`: redirects a copy. Pointers into the frame are lost.
     CloneRedirect,
@@ -157,12 +157,12 @@ pub struct Instruction {
     pub registers: u8,
     /// Of a jump or of a place in memory.
     pub offset: i16,
-    /// Its constant.
+    /// The constant of the operation, or the number of the called function.
     pub immediate: i32,
 }
 
 impl Code {
-    /// An empty program.
+    /// A program without instructions.
     pub fn new() -> Self {
         Self::default()
     }
@@ -194,7 +194,7 @@ impl Code {
         self.with_operand(CLASS_ALU64 | number << 4, to, operand.into())
     }
 
-    /// `to = operand`.
+    /// Emits `to = operand`.
     pub fn set(&mut self, to: Reg, operand: impl Into<Operand>) -> &mut Self {
         self.op(Op::Move, to, operand)
     }
@@ -290,7 +290,7 @@ impl Code {
         self
     }
 
-    /// Continues at `label`.
+    /// Emits a jump to `label`.
     pub fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
         self.push(CLASS_JUMP, Reg::R0, Reg::R0, 0, 0)

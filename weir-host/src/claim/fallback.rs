@@ -8,7 +8,8 @@
 //!
 //! The loop of each bridge holds a word ([`crate::robust`]) while its intake is open. When it dies
 //! the kernel marks that, and the program opens for the bridge with the next frame: the keeper,
-//! which hears of the end of a process once its memory and sockets are released, need not act.
+//! which is notified of the end of a process once its memory and sockets are released, need not
+//! act.
 //!
 //! Frames are dropped that the kernel's bridge would keep: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two

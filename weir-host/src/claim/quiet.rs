@@ -124,7 +124,7 @@ fn drop_all() -> Code {
     code
 }
 
-/// <linux/bpf.h>, `tcx_action_base`.
+/// `tcx_action_base` of <linux/bpf.h>.
 pub(super) const TCX_DROP: i32 = 2;
 /// The key that turns IPv6 off.
 const DISABLE_IP6: &str = "disable_ipv6";

@@ -11,7 +11,7 @@ use crate::error::{Result, SystemError};
 use crate::socket;
 use weir_rsvp::ip::{ALERT_RSVP, ALERT_V4, ALERT_V6, PROTOCOL, TRAFFIC_CLASS};
 
-/// What a node is to the packets of others.
+/// The node's relation to the packets of others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// It sends and receives flows of its own.
@@ -23,11 +23,11 @@ pub enum Role {
 /// The open sockets of a node, in the order in which they travel between processes.
 #[derive(Debug)]
 pub struct Descriptors {
-    /// Asks the kernel for routes and interfaces.
+    /// The netlink socket that requests routes and interfaces.
     pub(super) routes: OwnedFd,
     /// Hears of their changes.
     pub(super) notices: OwnedFd,
-    /// Carry messages.
+    /// The sockets of RSVP's messages.
     pub(super) sockets: Sockets,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Sockets {
     pub v6: Option<Six>,
 }
 
-/// Those of IPv6.
+/// The sockets of IPv6.
 #[derive(Debug)]
 pub(super) struct Six {
     /// Receives, and sends without router alert.
@@ -193,7 +193,7 @@ fn set<T: Copy>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::R
     socket::set_option(socket.as_fd(), level, name, value)
 }
 
-/// A netlink socket that hears of these groups, or none.
+/// A netlink socket that is notified of these groups, or none.
 fn route_socket(groups: &[u32]) -> io::Result<OwnedFd> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
@@ -236,7 +236,7 @@ pub(super) fn member(
 }
 
 impl Sockets {
-    /// Those by which a message may come.
+    /// Returns the sockets by which a message may arrive.
     pub(super) fn receiving(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let six = self.v6.iter();
         let six = six.flat_map(|six| six.transit.iter().chain([&six.plain]));

@@ -21,8 +21,8 @@ pub struct Dropped {
 pub enum User<'a> {
     /// One of the user database.
     Named(&'a str),
-    /// One that no other program has, for the link of this keeper: whoever has the same user may
-    /// end the process. A user namespace that lacks it has `nobody` instead.
+    /// One that no other program has, for the link of this keeper: a process of the same user could
+    /// end this one. A user namespace that lacks it has `nobody` instead.
     OfLink(u32),
 }
 

@@ -18,11 +18,11 @@ pub(super) const LANGUAGE: Language =
 /// The discipline of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Classes.
+    /// A tree of classes.
     Tree(Discipline),
     /// One queue, or flows by hash.
     Single,
-    /// Conditioners only.
+    /// Conditioners without a queueing discipline.
     None,
 }
 
@@ -509,7 +509,6 @@ struct FilterLine {
     line: LineId,
     /// How many lines come before it: earlier filters of one number go first.
     position: usize,
-    /// Whether it is a `filter6`.
     six: bool,
 }
 
@@ -761,7 +760,7 @@ fn protocol(text: &str) -> Option<u64> {
 
 const COMMANDS: [&str; 7] =
     ["interface", "class", "filter", "filter6", "conditioner", "red", "rio"];
-/// What the statements `red` and `rio` set, in their order.
+/// The parameters that statements `red` and `rio` set, in their order.
 const RED: [&str; 3] = ["min", "max", "inv_pmax"];
 const RIO: [&str; 9] = [
     "low_min",

@@ -4,7 +4,7 @@
 use weir_import::export::{self, Export, Filters};
 use weir_policy::policy;
 
-/// What stands in the policy, a line of the export, and what is lost, each with a part of why.
+/// A part of the policy, a line of the export, and the lost keys, each with a part of the reason.
 type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 fn exported(text: &str, filters: Filters) -> Result<Export, String> {

@@ -17,7 +17,7 @@ use weir_bench::rig::{self, Measured, Setup};
 use weir_core::ids::LeafId;
 use weir_testbed::RIGHT;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-kernel",
     summary: "the tree of sharing-live through the kernel's HTB and through Weir's, class by class",

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The outcome of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Attempt {
-    /// It works.
+    /// The attempt succeeded.
     Works,
     /// It does not: the system's reason.
     Refused(String),
@@ -50,7 +50,7 @@ pub struct Tried {
     pub tcx: Attempt,
     /// An AF_XDP socket behind a program in the driver of a veth interface.
     pub xdp_native: Attempt,
-    /// The same with the program behind the driver.
+    /// An AF_XDP socket behind a program behind the driver.
     pub xdp_generic: Attempt,
     /// A program that sorts frames among packet sockets.
     pub fanout: Attempt,
@@ -198,7 +198,7 @@ fn stamp_error() -> Result<u64> {
 }
 
 fn landlock() -> Option<u32> {
-    /// <linux/landlock.h>.
+    /// `LANDLOCK_CREATE_RULESET_VERSION` of <linux/landlock.h>.
     const VERSION: libc::c_uint = 1;
     let none: *const libc::c_void = std::ptr::null();
     // SAFETY: with this flag the kernel reads nothing and returns a number.

@@ -36,7 +36,7 @@ const GRE_UNSUPPORTED: u16 = 0x5007;
 /// The inner header of an IPv6 tunnel is looked for behind at most this many extensions of 8 bytes.
 const EXTENSIONS_MAX: usize = 8;
 
-/// An IP header.
+/// An IP header within a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) at: usize,
@@ -57,7 +57,7 @@ pub(super) enum Carrier {
     Direct,
     /// A UDP header, and that of a tunnel such as VXLAN or GENEVE.
     Udp { at: usize, has_checksum: bool },
-    /// A GRE header.
+    /// A header of GRE.
     Gre { at: usize, has_checksum: bool },
 }
 

@@ -25,14 +25,14 @@ pub struct Board {
     changed: Condvar,
     /// Whether the bridge's ports take frames.
     pub intake: Intake,
-    /// Who wants a record of what the loop does.
+    /// The place where a recorder registers.
     pub recording: Seat,
     /// The last seconds of the loop.
     pub(super) windowed: Windowed,
 }
 
 impl Board {
-    /// An empty board.
+    /// A board on which nothing is published.
     pub fn new() -> Self {
         Self::default()
     }

@@ -78,14 +78,13 @@ pub(crate) struct Head {
     pub polling_ns: u64,
     pub frames_free: u64,
     pub ports: Vec<PortCounts>,
-    /// For each lane.
+    /// One row a lane.
     pub unread: Vec<UnreadCounts>,
     /// For each lane, what was counted of leaves that changes removed.
     pub removed: Vec<LeafCounts>,
     pub found: Vec<Found>,
 }
 
-/// The counts of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortCounts {
     pub interface: String,
@@ -106,7 +105,6 @@ pub(crate) struct Kept {
     pub copies: u64,
 }
 
-/// The counts of one leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafCounts {
     pub account: LeafAccount,
@@ -269,7 +267,7 @@ impl Rows {
         }
     }
 
-    /// The same leaves with their delays in bins, of the same snapshot and place.
+    /// Adds the delays in bins, of the same snapshot and place.
     pub(super) fn with_bins(mut self, snapshot: &Snapshot, first: usize) -> Self {
         for row in &mut self.rows {
             let counts = snapshot.delays[first + row.leaf.index()].counts();

@@ -1,7 +1,7 @@
 //! The run loop's side: copies counts into a snapshot, a bounded part at each look.
 //!
-//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and waits for
-//! nobody. There are two snapshots: one is on the board, the other is being filled. Where a reader
+//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and never
+//! waits. There are two snapshots: one is on the board, the other is being filled. Where a reader
 //! still holds the other, or the board itself, the loop tries again at its next look.
 
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Publisher {
         waits.then(|| self.stepped.after(STEP_INTERVAL))
     }
 
-    /// Begins a snapshot if one is due. One that nobody asked for begins anew for a reader.
+    /// Begins a snapshot if one is due. A periodic one begins anew when a reader requests one.
     fn begin(&mut self, now: Instant, source: &mut impl Source, board: &Board) {
         let ticket = board.newest_ticket();
         let asked = ticket > self.snapshots[0].ticket;
@@ -174,7 +174,7 @@ impl Publisher {
 
 /// The shortest time between two steps that copy.
 const STEP_INTERVAL: Duration = Duration::from_millis(1);
-/// The shortest time between the beginnings of two snapshots that readers asked for.
+/// The shortest time between the beginnings of two snapshots that readers requested.
 const ASKED_INTERVAL: Duration = Duration::from_millis(10);
-/// The time between the beginnings of two snapshots while nobody asks.
+/// The time between the beginnings of two snapshots while no reader requests one.
 const REST_INTERVAL: Duration = Duration::from_millis(1000);

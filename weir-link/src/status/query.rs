@@ -28,7 +28,7 @@ pub struct Query {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Those first that have most of this; without it, in the order of the policy.
+    /// The classes with the most of this come first; without it, the order is that of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<Sort>,
     /// No more than so many, of all directions together; [`CLASSES_DEFAULT`] unless told.
@@ -39,7 +39,7 @@ pub struct Query {
     pub bins: bool,
 }
 
-/// What classes are ordered by, the most first.
+/// A quantity by which classes are ordered, the largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sort {
@@ -49,7 +49,7 @@ pub enum Sort {
     Delay,
     /// Packets dropped and lost since the start.
     Drops,
-    /// Bytes that wait.
+    /// Bytes that wait now.
     Backlog,
 }
 

@@ -20,10 +20,10 @@ use crate::reader::{Node, list, suggest};
 use weir_core::ids::ClassId;
 use weir_core::units::Duration;
 
-/// What is watched, and what follows.
+/// A condition on the link's figures, and the actions that follow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alarm {
-    /// The name.
+    /// The name in events and messages.
     pub name: String,
     /// The condition as written.
     pub when: String,
@@ -51,7 +51,7 @@ pub struct Watch {
 pub struct Webhook {
     /// The name or address of the machine; of IPv6 without brackets.
     pub host: String,
-    /// The port.
+    /// The port of TCP.
     pub port: u16,
     /// The path with its leading slash, and the query.
     pub path: String,

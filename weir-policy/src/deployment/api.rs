@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The API on a TCP address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Api {
-    /// The address.
+    /// The TCP address on which the API listens.
     pub listen: SocketAddr,
     /// The file of the token that allows everything.
     pub token_file: PathBuf,

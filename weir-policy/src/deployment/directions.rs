@@ -8,7 +8,7 @@ use crate::policy::{self, Policy};
 use crate::reader::{Node, Table};
 use std::path::{Path, PathBuf};
 
-/// What a deployment itself says of a direction, and perhaps its policy.
+/// A direction as its deployment describes it, perhaps with its policy.
 pub(super) trait Route {
     fn name(&self) -> &str;
     fn from(&self) -> &[usize];
@@ -110,7 +110,7 @@ pub(super) fn read<R: Route>(
     directions
 }
 
-/// Tells of a direction that leads where an earlier one does: each has a line of its own.
+/// Reports a direction that leads where an earlier one does: each has a line of its own.
 fn tell_apart<R: Route>(
     direction: &R,
     others: &[R],
@@ -204,7 +204,7 @@ fn origins(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<Vec<u
     complete.then_some(origins)
 }
 
-/// What a direction says of itself, or `[deployment]` of all directions.
+/// The settings of one direction, or the defaults in `[deployment]`.
 struct Options {
     pool: u32,
     pool_span: Option<Span>,

@@ -50,7 +50,7 @@ pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use rsvp::{Excess, INTERFACES_MAX, NeighbourLimit, Rsvp, SESSIONS_MAX, rate_cap};
 pub use service::{OnExit, Patience, Priority, Restart, Service};
 
-/// A checked deployment.
+/// A deployment without errors, with the policies of its directions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deployment {
     /// The name in `weir status`.
@@ -73,13 +73,13 @@ pub struct Deployment {
     pub pool: u32,
     /// The frames that the first receive ring of each port holds, rounded up to a power of two.
     pub receive_ring: u32,
-    /// What the loss of a port's carrier means for the other ports.
+    /// The effect of a lost carrier on the other ports.
     pub carrier: Carrier,
     /// Whether an interface with addresses or routes may be taken.
     pub take: bool,
     /// How its processes run.
     pub service: Service,
-    /// What is watched while it runs.
+    /// The conditions that are watched while it runs.
     pub alarms: Vec<Alarm>,
     /// The API on a TCP address, if there is one.
     pub api: Option<Api>,
@@ -96,7 +96,7 @@ pub struct Port {
     pub name: String,
     /// The interface of the system. Both ends of host egress have the same.
     pub interface: String,
-    /// What the port is an end of.
+    /// The cable or machine at this end.
     pub side: Side,
     /// The keyword of the kind of port, one of [`PORT_KINDS`].
     pub kind: &'static str,
@@ -108,7 +108,7 @@ pub struct Port {
     pub seed: u64,
 }
 
-/// What a port is an end of.
+/// The cable or machine that a port leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Side {
     /// The interface's cable: frames for other machines pass.
@@ -134,7 +134,7 @@ pub struct Bridge {
 /// One direction with its policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Direction {
-    /// The name.
+    /// The name in status and commands.
     pub name: String,
     /// The indices of the ports where frames come in: at least one, in the order of the file.
     pub from: Vec<usize>,
@@ -142,7 +142,7 @@ pub struct Direction {
     pub to: usize,
     /// The file of the policy.
     pub path: PathBuf,
-    /// The policy.
+    /// The plan that its file holds.
     pub policy: Policy,
     /// The most frames that it holds.
     pub pool: u32,
@@ -159,14 +159,14 @@ pub enum Wait {
     Hybrid,
     /// Sleeps until the deadline.
     Block,
-    /// Never sleeps.
+    /// Polls without sleeping.
     Spin,
 }
 
-/// What the loss of a port's carrier means for the other ports of its bridge.
+/// The effect of a port's lost carrier on the other ports of its bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Carrier {
-    /// They keep theirs.
+    /// They keep their carrier.
     #[default]
     Keep,
     /// They lose theirs too, so that the machines behind them see it.
@@ -282,7 +282,7 @@ fn read<R: Route>(
     })
 }
 
-/// What `[deployment]` says.
+/// The table `[deployment]`, and where its keys are written.
 struct Settings {
     /// All of it except directions, bridges, alarms, the API, the page and reservations.
     deployment: Deployment,

@@ -38,7 +38,7 @@ fn within(
     None
 }
 
-/// Tells how much memory a large pool takes.
+/// Reports how much memory a large pool takes.
 fn tell_memory(frames: u32, node: &Node<'_>, report: &mut Report) {
     if u64::from(frames) * FRAME_BYTES <= TOLD_ABOVE {
         return;

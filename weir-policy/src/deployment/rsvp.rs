@@ -29,7 +29,7 @@ use weir_core::parameter::Params;
 use weir_core::sched::{self, Descriptor};
 use weir_core::units::{Duration, Rate};
 
-/// Reservations by RSVP.
+/// The table `[deployment.rsvp]`: reservations that neighbours make by RSVP.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rsvp {
     /// The index of the direction whose policy has the class.
@@ -38,20 +38,20 @@ pub struct Rsvp {
     pub to: usize,
     /// The class whose places reservations take.
     pub class: String,
-    /// What becomes of packets beyond what is reserved.
+    /// The treatment of packets beyond a reservation.
     pub excess: Excess,
     /// The term D that this hop adds to a delay bound, and keeps; without one, that which a
     /// reservation alone gets.
     pub delay: Option<Duration>,
-    /// What the reservations of one neighbour may have together.
+    /// The most that the reservations of one neighbour may have together.
     pub neighbour: NeighbourLimit,
     /// Whether a reservation may take the place of one with a lower priority.
     pub preemption: bool,
-    /// The refresh period.
+    /// The refresh period R [rfc2205 §3.7].
     pub refresh: Duration,
     /// Whether neighbours understand summary refreshes.
     pub reduction: bool,
-    /// The most sessions.
+    /// The most sessions that the node keeps.
     pub sessions: u32,
     /// The interfaces by which RSVP is spoken; all that have an address if there is none.
     pub interfaces: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Rsvp {
     pub address: Option<Ipv4Addr>,
 }
 
-/// What becomes of packets beyond what is reserved.
+/// The treatment of packets beyond a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Excess {
     /// They get what is free, behind all that is reserved.
@@ -71,12 +71,12 @@ pub enum Excess {
     Police,
 }
 
-/// What the reservations of one neighbour may have together.
+/// The most that the reservations of one neighbour may have together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NeighbourLimit {
-    /// Their rates.
+    /// The sum of their rates.
     pub rate: Option<Rate>,
-    /// Their number.
+    /// How many there may be.
     pub count: Option<u32>,
 }
 
@@ -165,7 +165,7 @@ fn address(node: &Node<'_>, report: &mut Report) -> Option<Ipv4Addr> {
     address
 }
 
-/// What is written of the direction in which flows are reserved.
+/// Where the direction in which flows are reserved is named.
 struct Written<'n, 'a> {
     /// The node that names it, or that of the table.
     node: &'n Node<'a>,

@@ -10,7 +10,7 @@ use weir_core::units::{Bytes, Duration};
 /// How the processes of a deployment run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// What becomes of traffic while nothing forwards it.
+    /// The path of traffic while no forwarder runs.
     pub on_exit: OnExit,
     /// How long frames that wait are still sent when the forwarder is to end; what is left then is
     /// dropped and counted.
@@ -34,10 +34,10 @@ pub struct Service {
     pub ring: Option<Bytes>,
 }
 
-/// What becomes of traffic while nothing forwards it.
+/// The path of traffic while no forwarder runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnExit {
-    /// Nothing passes.
+    /// No frame passes.
     #[default]
     Closed,
     /// The kernel carries it on, unshaped.
@@ -50,7 +50,7 @@ pub enum Restart {
     /// It is, unless it dies too often.
     #[default]
     Always,
-    /// It is not.
+    /// It stays down.
     Never,
 }
 
@@ -135,7 +135,7 @@ pub(super) fn read(
     (service, spans)
 }
 
-/// Tells what a deployment's processes do that its author may not expect.
+/// Reports settings of a deployment's processes whose effect its author may not expect.
 pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report) {
     let Settings { deployment: Deployment { service, ports, wait, .. }, service_spans, .. } =
         settings;

@@ -11,12 +11,12 @@ use crate::policy::Policy;
 use crate::reader::Node;
 use weir_core::units::Duration;
 
-/// What `sojourn_max` says.
+/// The value of `sojourn_max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SojournMax {
     /// No packet is stale.
     None,
-    /// Older packets are.
+    /// A packet of this age or more is stale.
     At(Duration),
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct ClassDraft<'a> {
     pub queue: QueuePlan,
     pub queue_span: Option<Span>,
     pub queue_written: Written,
-    /// What it declares of its traffic.
+    /// The arrivals that it declares, and the delay that it wants.
     pub demand: demand::Written,
     /// The `police` table, not read yet.
     pub police: Option<Node<'a>>,
@@ -44,7 +44,7 @@ pub(crate) struct ClassDraft<'a> {
     pub places: Option<PlacesDraft>,
     /// The number of the place that it has, and where that is written.
     pub place: Option<(u32, Span)>,
-    /// Whether it has children.
+    /// Has children, so it has no queue.
     pub interior: bool,
     /// The index of its parent.
     pub above: Option<usize>,

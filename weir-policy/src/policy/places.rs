@@ -34,7 +34,7 @@ pub const PLACES_MAX: u32 = 1 << 17;
 pub struct Places {
     /// The class; `None` for the link.
     pub parent: Option<ClassId>,
-    /// How many.
+    /// The number of places, at most [`PLACES_MAX`].
     pub count: u32,
     /// The parameters that a class at one of them has unless it writes others.
     pub params: Params,
@@ -42,7 +42,7 @@ pub struct Places {
     pub queue: QueuePlan,
 }
 
-/// `places` as written.
+/// `places` as written, before its class is known.
 pub(crate) struct PlacesDraft {
     pub span: Span,
     pub count: u32,

@@ -21,7 +21,7 @@ use crate::intserv::{Flowspec, Terms};
 use crate::node::Request;
 use crate::wire::{Filter, Select, Session, Style};
 
-/// What a reservation wants of the policy.
+/// The class that a reservation needs in the policy.
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) table: String,
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What a request wants.
+    /// Returns the class for a request; its rates and burst cover the headers below IP, too.
     pub(super) fn of(request: &Request, admission: &Admission) -> Self {
         let tspec = request.tspec;
         let packets = request.flowspec.tspec();

@@ -43,38 +43,38 @@ use weir_policy::reader::Table;
 
 /// The input from which a kind is read.
 pub(crate) struct Context<'c, 't> {
-    /// Its `[[source]]`.
+    /// The `[[source]]` that is read.
     pub table: &'c mut Table<'t>,
     /// The part of its headers that is read already.
     pub headers: &'c Headers,
-    /// What carries its data.
+    /// The protocol that carries its data.
     pub carrier: Carrier,
     /// The MTU of the first link, in a network.
     pub mtu: Option<Mtu>,
-    /// Other files.
+    /// Files that the table may name.
     pub files: &'c Files<'c>,
-    /// The findings.
+    /// Gets the findings.
     pub report: &'c mut Report,
 }
 
 /// One source of those that a `[[source]]` stands for.
 pub(crate) struct Part {
-    /// What distinguishes its name; `None` if it is the only one.
+    /// The suffix of its name; `None` if it is the only one.
     pub suffix: Option<String>,
     /// Its headers, if they are not those that are written.
     pub headers: Option<Headers>,
-    /// What it sends.
+    /// The packets or transfers that it sends.
     pub traffic: Traffic,
 }
 
-/// What carries the data of a source.
+/// The protocol that carries the data of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carrier {
     /// Packets that are sent regardless of losses.
     Datagrams,
-    /// Connections of TCP.
+    /// Connections of TCP, one after another.
     Tcp,
-    /// Connections of QUIC.
+    /// Connections of QUIC, one after another.
     Quic,
 }
 
@@ -92,7 +92,7 @@ impl Carrier {
 pub(crate) struct Kind {
     /// The word in scenarios.
     pub keyword: &'static str,
-    /// What carries its data.
+    /// Reads the protocol that carries its data.
     pub carrier: fn(&mut Table<'_>, &mut Report) -> Option<Carrier>,
     /// Reads the rest of its table.
     pub read: fn(&mut Context<'_, '_>) -> Option<Vec<Part>>,

@@ -14,7 +14,7 @@ use weir_policy::reader::Table;
 /// The pictures of a film.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pictures {
-    /// Pictures a second.
+    /// The number of pictures a second.
     pub per_second: u64,
     /// The mean bytes of an I picture and of a P picture.
     pub means: (f64, f64),
@@ -27,7 +27,7 @@ pub struct Pictures {
 /// How the sizes of pictures of one kind vary; each holds the coefficient of variation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sway {
-    /// Not at all.
+    /// Each picture has the mean length.
     Constant,
     /// As a lognormal distribution.
     Lognormal(f64),
@@ -75,7 +75,7 @@ pub(super) fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Picture
     Some(Pictures { per_second, means: (p_mean * ratio, p_mean), group, sway: sway? })
 }
 
-/// `distribution` and `variation`.
+/// Reads `distribution` and `variation`.
 fn sway(table: &mut Table<'_>, report: &mut Report) -> Option<Sway> {
     let words = ["lognormal", "gamma", "constant"];
     let word = read_or(table.field("distribution"), words[0], report, |node, report| {

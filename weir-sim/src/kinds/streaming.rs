@@ -18,7 +18,7 @@ use weir_policy::codes as common;
 /// A film that is fetched.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Streaming {
-    /// What is shown.
+    /// The film's pictures.
     pub pictures: Pictures,
     /// Pictures of a segment.
     pub segment: u64,
@@ -48,7 +48,7 @@ impl Work for Streaming {
 #[derive(Debug)]
 struct Viewer {
     plan: Streaming,
-    /// Pictures asked for.
+    /// Pictures that were requested.
     asked: u64,
     /// How much is left to show when the last pause was over; `None` before the first picture.
     held: Option<Duration>,

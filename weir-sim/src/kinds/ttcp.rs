@@ -57,7 +57,7 @@ impl Script for Datagrams {
 struct Running {
     plan: Datagrams,
     pace: Pace,
-    /// Datagrams sent.
+    /// Datagrams that were sent.
     sent: u64,
     /// The next frame of the datagram.
     frame: usize,

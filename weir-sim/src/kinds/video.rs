@@ -22,7 +22,7 @@ use weir_policy::reader::Table;
 /// A stream of pictures in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Video {
-    /// What is shown.
+    /// The pictures that are sent.
     pub pictures: Pictures,
     /// The most bytes of a picture in one packet.
     pub packet: u32,
@@ -48,7 +48,7 @@ impl Script for Video {
 struct Stream {
     plan: Video,
     pace: Pace,
-    /// Pictures begun.
+    /// Pictures that were begun.
     shown: u64,
     /// Bytes of the present one yet to be sent.
     left: u64,

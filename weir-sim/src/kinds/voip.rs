@@ -12,7 +12,7 @@ use crate::scenario::{Period, Traffic, link_header};
 use std::sync::Arc;
 use weir_core::units::Duration;
 
-/// A call.
+/// A call, with its codec and its pauses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Voip {
     /// The length of each frame.

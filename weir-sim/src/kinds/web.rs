@@ -15,7 +15,7 @@ use crate::scenario::Period;
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration};
 
-/// A reader.
+/// The pages that one reader fetches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Web {
     /// Pages of a session.
@@ -42,7 +42,7 @@ impl Work for Web {
     }
 }
 
-/// What is left of the session and of the page.
+/// The pages of the session and the objects of the page that are left.
 #[derive(Debug)]
 struct Reader {
     plan: Web,

@@ -35,7 +35,7 @@ use weir_core::units::{Duration, Instant};
 pub(crate) enum Event {
     /// The report begins here.
     Count,
-    /// Report the progress.
+    /// Report the progress to the caller.
     Progress,
     /// An outlet changes to another plan.
     Change(u32),
@@ -55,7 +55,7 @@ pub(crate) enum Event {
     Cpu(u32),
     /// The senders of a reservation announce what they send.
     Announce(u32),
-    /// A reservation ends.
+    /// The applications of a reservation end it.
     Withdraw(u32),
     /// Something is due at a node's RSVP.
     Poll(u32),
@@ -90,7 +90,7 @@ pub(crate) struct Engine<'a> {
     sending: Vec<Content>,
     /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
-    /// Whether it is also called for what waits at the end.
+    /// The function is also called for packets that wait at the end.
     rest_told: bool,
     /// The signalling, while it does not act.
     pub signals: Option<Box<Signals<'a>>>,

@@ -142,12 +142,12 @@ fn parse_as(
     outcome
 }
 
-/// What sources and changes refer to; without it where that has errors.
+/// The link or network that sources and changes refer to; without it where that has errors.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     /// One link with a policy.
     Link(Option<&'a Policy>),
-    /// A network.
+    /// A network of links.
     Network(Option<&'a network::Read>),
 }
 
@@ -181,7 +181,7 @@ type Times = (Duration, Duration, Duration);
 struct Policies<'a> {
     scenario: &'a str,
     read_file: ReadFile<'a>,
-    /// What was found in each file, once.
+    /// The findings of each file that was read.
     named: Vec<(String, Outcome<()>)>,
 }
 
@@ -226,7 +226,7 @@ impl Policies<'_> {
     }
 }
 
-/// Reads them.
+/// Reads `duration`, `warmup` and `delay`.
 fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
     let duration = top.required("duration", report);
     let duration_span = duration.as_ref().map(Node::span).unwrap_or_default();

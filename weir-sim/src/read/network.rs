@@ -94,7 +94,7 @@ fn rows<'a>(
     nodes
 }
 
-/// Nodes as read.
+/// Nodes by name.
 #[derive(Default)]
 struct Nodes {
     list: Vec<Place>,
@@ -194,7 +194,7 @@ fn packets(node: &Node<'_>, report: &mut Report) -> Option<u32> {
     fits.then_some(packets)
 }
 
-/// Links as read.
+/// Links by name and ends.
 struct Links<'a> {
     nodes: &'a Nodes,
     names: BTreeMap<String, Span>,
@@ -275,7 +275,7 @@ struct Direction {
     passage: Passage,
 }
 
-/// What a packet meets behind the wire.
+/// The delays and losses behind the wire.
 #[derive(Clone, Copy, Default)]
 struct Passage {
     delay: Duration,
@@ -317,7 +317,7 @@ fn direction(
     Some(direction)
 }
 
-/// `delay`, `loss`, `jitter`.
+/// Reads `delay`, `loss` and `jitter`.
 fn passage(table: &mut Table<'_>, own: Passage, report: &mut Report) -> Option<Passage> {
     let mut time = |table: &mut Table<'_>, key, own| match table.field(key) {
         Some(node) => bounded(&node, report),
@@ -534,7 +534,7 @@ const MTU_DEFAULT: u32 = 1500;
 /// [RFC 791 §3.2] Every line carries packets of 68 bytes.
 const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
-/// BSD's interface queue.
+/// In packets, as BSD's interface queue.
 const QUEUE_DEFAULT: u32 = 50;
 /// The most packets that wait for a link or a processor.
 const QUEUE_MAX: u32 = 1 << 20;

@@ -23,7 +23,7 @@ use weir_rsvp::node::Timers;
 use weir_rsvp::receiver::Asked;
 use weir_rsvp::wire::{Filter, Session, Style};
 
-/// What else a scenario has for its outlets, which reservations must fit.
+/// The sources and changes of a scenario, which reservations must fit.
 pub(super) struct Others<'s> {
     pub sources: &'s [Source],
     pub changes: &'s [PlanChange],
@@ -94,7 +94,7 @@ fn expand(read: &mut network::Read, signalling: &Signalling) {
     }
 }
 
-/// Reads `[rsvp]`.
+/// Reads the table `[rsvp]`.
 fn section_of(
     node: &Node<'_>,
     read: Option<&network::Read>,
@@ -181,7 +181,7 @@ fn reserving(
     Some(policies)
 }
 
-/// Reads a `[[reservation]]`.
+/// Reads one `[[reservation]]`.
 fn reservation(
     node: &Node<'_>,
     (names, sources): (&mut BTreeMap<Session, Span>, &[Source]),
@@ -366,7 +366,7 @@ fn service(table: &mut Table<'_>, report: &mut Report) -> Option<Asked> {
     }
 }
 
-/// Reads later Tspecs.
+/// Reads the Tspecs of later instants, in their order.
 fn retunes_of(
     node: &Node<'_>,
     first: &Tspec,
@@ -404,7 +404,7 @@ fn retunes_of(
 const PACKET_MAX_DEFAULT: u32 = 1500;
 /// The size as which smaller packets count.
 const PACKET_MIN_DEFAULT: u32 = 64;
-/// The largest bucket.
+/// In bytes.
 const BUCKET_MAX: u32 = 1 << 30;
 /// Names of sources in a finding.
 const SHOWN_MAX: usize = 10;

@@ -27,10 +27,10 @@ pub(super) struct Reading<'a> {
     files: &'a Files<'a>,
 }
 
-/// What of a source was read before its traffic.
+/// The part of a source that is read before its traffic.
 struct Known<'h> {
     headers: Option<&'h Headers>,
-    /// What carries its data.
+    /// The protocol that carries its data.
     carrier: Carrier,
     mtu: Option<Mtu>,
 }
@@ -85,7 +85,7 @@ impl<'a> Reading<'a> {
         Some(sources)
     }
 
-    /// What it sends, in one source or several.
+    /// Reads the traffic of one source or several.
     fn parts(
         &self,
         kind: &'static str,
@@ -210,7 +210,7 @@ fn keywords() -> Vec<&'static str> {
     PLAIN_KINDS.into_iter().chain(models).collect()
 }
 
-/// What carries the data of this kind.
+/// Reads the protocol that carries the data of this kind.
 fn carrier(kind: Option<&str>, table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
     let kind = kind?;
     match kinds::find(kind) {
@@ -508,7 +508,7 @@ fn mixed(node: &Node<'_>, report: &mut Report) -> Option<Sizes> {
     sizes
 }
 
-/// `rate` or `interval`.
+/// Reads `rate` or `interval`.
 fn spacing(table: &mut Table<'_>, report: &mut Report) -> Option<Spacing> {
     let node = one_of(table, &["rate", "interval"], report)?;
     if node.key() == "rate" {

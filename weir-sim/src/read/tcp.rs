@@ -46,7 +46,7 @@ pub(crate) fn connection(
     Some(tcp)
 }
 
-/// `congestion`, `ecn`, `hystart`.
+/// Reads `congestion`, `ecn` and `hystart`.
 fn congestion(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let controller =
         optional(table, "congestion", report, |node, report| choice(node, &CONTROLLERS, report));
@@ -114,7 +114,7 @@ fn sender(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Op
     switches.into_iter().collect()
 }
 
-/// `sack`, `rto_min`.
+/// Reads `sack` and `rto_min`.
 fn repair(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let sack = read_or(table.field("sack"), None, report, flag);
     let rto_min = optional(table, "rto_min", report, rto_min);
@@ -187,7 +187,7 @@ fn receiver(tcp: &mut Tcp, table: &mut Table<'_>, report: &mut Report) -> Option
     Some(())
 }
 
-/// `mtu`, `mss`, `return_delay`.
+/// Reads `mtu`, `mss` and `return_delay`.
 fn path(
     tcp: &mut Tcp,
     mtu_there: Option<Mtu>,
@@ -244,7 +244,7 @@ pub(super) fn window_from(least: Bytes, node: &Node<'_>, report: &mut Report) ->
     None
 }
 
-/// `bytes` and `think`.
+/// Reads `bytes` and `think`.
 pub(super) fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
     let (bytes, think) = (table.field("bytes"), table.field("think"));
     let distribution = match think {

@@ -116,7 +116,7 @@ struct Run<'a, W> {
     state: State<'a, W>,
 }
 
-/// What departures and drops change; apart from the link, which reports them.
+/// The state that departures and drops change; apart from the link, which reports them.
 struct State<'a, W> {
     policy: &'a Policy,
     outputs: &'a mut Outputs<W>,
@@ -132,13 +132,13 @@ struct State<'a, W> {
     comment: String,
     /// Why frames waited, where the caller wants it.
     explained: Option<Explained>,
-    /// What holds them to their bounds, if a class declares what it is offered.
+    /// Compares them with their bounds, if a class declares its arrivals.
     keeping: Option<Keeping<'a>>,
     /// The first failure to write; after it nothing is written.
     failed: Option<io::Error>,
 }
 
-/// What the capture's totals do not count.
+/// Counts that the capture's totals do not have.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent: u64,

@@ -10,7 +10,7 @@ use weir_policy::table::{Table, megabits, millis};
 /// Two futures, in the units of the dashboard.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ForkReport {
-    /// The direction.
+    /// The name of the direction.
     pub direction: String,
     /// The moment, in ms since 1970.
     pub at: f64,
@@ -18,19 +18,19 @@ pub struct ForkReport {
     pub t: Vec<f64>,
     /// The width of a bin.
     pub step_ms: f64,
-    /// What each class did, by name.
+    /// The history of each class in the record, by name.
     pub recorded: BTreeMap<String, ClassHistory>,
-    /// What each class would have done.
+    /// The history of each class with the changes, by name.
     pub forked: BTreeMap<String, ClassHistory>,
-    /// What each class did in all, by name.
+    /// The totals of each class in the record, by name.
     pub recorded_totals: BTreeMap<String, ClassTotals>,
-    /// What each class would have done in all.
+    /// The totals of each class with the changes, by name.
     pub forked_totals: BTreeMap<String, ClassTotals>,
     /// How often the driver of the fork asked its scheduler for a packet, if it has one.
     pub forked_runs: Option<Runs>,
-    /// Who borrowed from whom.
+    /// Loans in the record.
     pub recorded_loans: Vec<HistoryLoan>,
-    /// Who would have borrowed from whom.
+    /// Loans with the changes.
     pub forked_loans: Vec<HistoryLoan>,
     /// Whether the second future is the recorded one, to the bit.
     pub identical: bool,
@@ -44,10 +44,10 @@ pub struct ForkReport {
     pub fault: Option<String>,
 }
 
-/// What a class did in all.
+/// The totals of a class.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct ClassTotals {
-    /// Packets that left.
+    /// Packets that left in this time.
     pub sent_packets: u64,
     /// Packets that were dropped.
     pub dropped_packets: u64,

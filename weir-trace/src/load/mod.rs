@@ -34,24 +34,24 @@ use weir_core::state::Reader;
 use weir_core::units::{Duration, Instant};
 use weir_policy::policy::{self, Policy};
 
-/// What a link was offered, and by which policies it served.
+/// The arrivals and other events of a link, and the policies by which it served.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The policies, in the order of time; there is a first.
     pub stages: Vec<Stage>,
     /// The packets in the order of their instants; the leaf is one of the stage in force.
     pub arrivals: Vec<Arrival>,
-    /// What else happened, in the order of time: up to when the link was served before it, and
-    /// after how many arrivals.
+    /// Events other than arrivals, in the order of time: up to when the link was served before
+    /// each, and after how many arrivals.
     pub events: Vec<(Instant, usize, Event)>,
-    /// When it begins.
+    /// The instant at which it begins.
     pub start: Instant,
     /// When it ends; what waits then leaves afterwards.
     pub end: Instant,
     /// The state of the link when it begins; `None` if nothing had happened yet.
     pub begin: Option<Begin>,
     /// For each packet that left, how late it was handed out, and how long the port then took;
-    /// empty if nobody recorded it.
+    /// empty if that was not recorded.
     pub late: Vec<Option<(Duration, Option<Duration>)>>,
     /// Frames that were lost outside the link, by cause.
     pub lost: BTreeMap<&'static str, u64>,
@@ -88,7 +88,7 @@ pub struct Stage {
     pub at: Instant,
     /// The name of its file.
     pub name: String,
-    /// Its text.
+    /// The text of the policy.
     pub text: String,
     /// The files that it names, each with its text.
     pub files: Vec<(String, String)>,
@@ -98,7 +98,7 @@ pub struct Stage {
     pub policy: Policy,
 }
 
-/// What happens to a link besides arrivals.
+/// An event of a link other than an arrival.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The link gives up what it could have sent before this instant.
@@ -114,12 +114,12 @@ pub enum Event {
     Stage(usize),
 }
 
-/// What a replay reports, in the order of time.
+/// A step that a replay reports, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub enum Happened<'a> {
     /// A packet is offered.
     Offered(&'a Arrival),
-    /// A packet left.
+    /// A packet left the link.
     Left(&'a Departure),
     /// A packet was dropped, and this is what its leaf holds now.
     Dropped(&'a Dropped, Held),
@@ -143,7 +143,7 @@ pub struct Held {
     pub reading: Option<Reading>,
 }
 
-/// What a replay looks at.
+/// The detail in which a replay is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Detail {
     /// Each packet is offered by itself, so that what a leaf holds is known at that instant.
@@ -159,7 +159,7 @@ pub struct Detail {
 /// Instants at the same distance from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticks {
-    /// The first.
+    /// The first instant.
     pub first: Instant,
     /// From each to the next; not zero.
     pub step: Duration,
@@ -340,7 +340,7 @@ struct Replay<'a> {
     stage: usize,
     /// The next of the ticks.
     tick: Option<Instant>,
-    /// What the line gave up to send: up to here the link was not served.
+    /// The instant before which the line gave up to send: up to here the link was not served.
     floor: Instant,
     each: &'a mut dyn FnMut(Happened<'_>),
 }

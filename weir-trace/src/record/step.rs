@@ -13,7 +13,7 @@ use weir_core::link::{self, Packet};
 use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// What happened next in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
+/// The next event in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
 /// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to
 /// the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Step<'a> {
     Dropped(Dropped),
     /// After a stall, the link gave up what it could have sent before.
     Forfeit {
-        /// This instant.
+        /// The instant before which it gave up sending.
         before: Instant,
     },
     /// After a stall, the link dropped what was older than the limits of its leaves.
@@ -57,7 +57,7 @@ pub enum Step<'a> {
     Lost(Loss),
     /// A frame was really handed to the port.
     Sent {
-        /// The frame.
+        /// The handle that its departure has.
         handle: Handle,
         /// When the port had taken it.
         at: Instant,
@@ -77,13 +77,13 @@ pub struct Arrival<'a> {
     pub leaf: LeafId,
     /// The packet as offered.
     pub packet: Packet,
-    /// Whether it is offered, and whether it was classified here.
+    /// Whether it was offered, and whether it was classified in this record.
     pub fate: Fate,
     /// Its first bytes: all that parsing reads.
     pub headers: &'a [u8],
 }
 
-/// What became of a frame before the link.
+/// The fate of a frame in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was classified, and waits to be offered.
@@ -105,46 +105,46 @@ pub struct Change {
     pub files: Vec<File>,
     /// The ages from which frames are dropped from now on: see [`super::LaneHead::sojourn_max`].
     pub sojourn_max: Vec<Duration>,
-    /// Who asked for it.
+    /// The user who requested the change.
     pub user: String,
-    /// Why.
+    /// The reason that the user gave.
     pub reason: String,
 }
 
 /// Classes that joined, were retuned, or left.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Joins {
-    /// When.
+    /// When the link changed.
     pub at: Instant,
     /// The names of those that left, which they did first.
     pub removed: Vec<String>,
     /// The tables of the others, with their places.
     pub tables: String,
-    /// Who asked for it.
+    /// The user who requested the change.
     pub user: String,
-    /// Why.
+    /// The reason that the user gave.
     pub reason: String,
 }
 
 /// A frame that was lost outside the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The frame.
+    /// The handle that its arrival has.
     pub handle: Handle,
-    /// Its leaf.
+    /// The leaf for which it was meant.
     pub leaf: LeafId,
     /// The cause: see [`Loss::name`].
     pub cause: u8,
-    /// Its length.
+    /// The length of the frame in bytes.
     pub length: u32,
-    /// When.
+    /// When it was lost.
     pub at: Instant,
 }
 
 /// Why a record ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who recorded asked for it.
+    /// The user who recorded ended it.
     Asked,
     /// The time that was asked for is over.
     Time,
@@ -225,7 +225,7 @@ fn is_ipv4(headers: &Headers) -> bool {
 const IPV4_AND_TRANSPORT: usize = 60 + 20;
 
 impl<'a> Step<'a> {
-    /// Appends the step.
+    /// Appends the step as bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Step::Checkpoint { now, classified, state } => {

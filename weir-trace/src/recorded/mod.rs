@@ -17,7 +17,7 @@ use std::path::Path;
 use weir_core::units::{Duration, Instant};
 use weir_policy::{Policy, policy, render};
 
-/// What a replay of a record found.
+/// The result of a replay of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordReport {
     /// The name of the link.
@@ -34,16 +34,16 @@ pub struct RecordReport {
     pub end: Option<&'static str>,
     /// Whether the record has all that was to be recorded.
     pub is_whole: bool,
-    /// What is wrong with the record itself.
+    /// The fault of the record itself, if it has one.
     pub fault: Option<String>,
 }
 
-/// What was made again in one direction, and was as the record says.
+/// The events of one direction that the replay repeated as they were recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionReport {
-    /// Its name.
+    /// The name of the direction.
     pub direction: String,
-    /// Frames that came.
+    /// Frames that arrived.
     pub arrivals: u64,
     /// Frames that left, each at the recorded instant.
     pub departures: u64,
@@ -60,20 +60,20 @@ pub struct DirectionReport {
 /// Where a replay differs from its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The direction.
+    /// The name of the direction.
     pub direction: String,
     /// The number of the step in the record, from 1.
     pub step: u64,
     /// The instant, from the first instant of the record.
     #[serde(rename = "at_s", serialize_with = "crate::shown::seconds")]
     pub at: Duration,
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// The packet's number at the port.
     pub packet: u32,
-    /// What the record says.
+    /// The event in the record.
     pub expected: String,
-    /// What the replay did.
+    /// The event in the replay.
     pub found: String,
 }
 

@@ -1,4 +1,4 @@
-//! What one replay of a load measured, class by class.
+//! The measures of one replay of a load, class by class.
 //!
 //! Times are exact: each delay is kept. A packet that still waits long after the end of the load
 //! counts as one whose delay is longer than any other.
@@ -23,7 +23,7 @@ pub struct Tally {
     fairness: Option<f64>,
 }
 
-/// What a class got.
+/// The service of a class.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Share {
     /// The rate that it sent while the load lasted, in bit/s.

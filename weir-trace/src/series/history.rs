@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::units::Instant;
 
-/// What classes did over time, in the units of the dashboard.
+/// The history of classes, in the units of the dashboard.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct History {
     /// The end of each bin, in ms since 1970.
@@ -16,41 +16,41 @@ pub struct History {
     pub classes: BTreeMap<String, ClassHistory>,
     /// Packets a second that were dropped, by class and reason.
     pub drops: BTreeMap<String, BTreeMap<&'static str, Vec<f64>>>,
-    /// Who borrowed from whom.
+    /// Loans between classes, by bin.
     pub loans: Vec<HistoryLoan>,
     /// The number of classes that were left out, the smallest.
     pub left_out: usize,
 }
 
-/// What one class did.
+/// The history of one class, bin after bin.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassHistory {
-    /// What it sent.
+    /// The rate that it sent.
     pub sent_bps: Vec<f64>,
-    /// What it was offered.
+    /// The rate that it was offered.
     pub offered_bps: Vec<f64>,
-    /// What waits at the end of a bin.
+    /// The bytes that wait at the end of each bin.
     pub backlog_bytes: Vec<u64>,
     /// The median of its delays.
     pub p50_us: Vec<Option<f64>>,
     /// The 99th percentile of its delays.
     pub p99_us: Vec<Option<f64>>,
-    /// Packets dropped.
+    /// Packets dropped, a second.
     pub dropped_pps: Vec<f64>,
-    /// What it sent on loan.
+    /// The rate that it sent on loan.
     pub borrowed_bps: Vec<f64>,
 }
 
-/// What a class sent on loan in a bin.
+/// The rate that a class sent on loan in a bin.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HistoryLoan {
-    /// The bin.
+    /// The number of the bin.
     pub t: usize,
     /// The class that borrowed.
     pub borrower: String,
     /// The class that lent.
     pub lender: String,
-    /// How much.
+    /// The rate, in bit/s.
     pub bps: f64,
 }
 

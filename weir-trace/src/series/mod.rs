@@ -1,4 +1,4 @@
-//! What each class of a load did over time, in bins: rates, backlog, delays, drops, loans.
+//! The history of each class of a load, in bins: rates, backlog, delays, drops, loans.
 //!
 //! [`Series::of`] replays a [`Load`] and sums what happens in a [`Window`]. The window `(from, to]`
 //! excludes its beginning and includes its end, and so does each bin: what happens at the instant
@@ -24,20 +24,20 @@ use weir_core::units::{Duration, Instant};
 pub struct Window {
     /// Its beginning, which is not part of it.
     pub from: Instant,
-    /// Its end.
+    /// Its end, which is part of it.
     pub to: Instant,
     /// The width of a bin.
     pub step: Duration,
 }
 
-/// What each class did over time.
+/// The history of each class in a window.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The time.
+    /// The time, and its bins.
     pub window: Window,
     /// Every class, in the order in which they were first declared.
     pub classes: Vec<ClassSeries>,
-    /// What was sent on loan.
+    /// Loans between classes, by bin.
     pub loans: Vec<Lent>,
     /// Packets that left in the window or were dropped there.
     pub packets: u64,
@@ -45,10 +45,10 @@ pub struct Series {
     pub runs: Option<Runs>,
 }
 
-/// What one class did, bin after bin.
+/// The history of one class, bin after bin.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassSeries {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Charged bytes that were sent.
     pub sent: Vec<u64>,
@@ -70,16 +70,16 @@ pub struct ClassSeries {
     heat: Vec<(u32, u8, u32)>,
 }
 
-/// What a class sent on loan in a bin.
+/// The bytes that a class sent on loan in a bin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lent {
-    /// The bin.
+    /// The number of the bin.
     pub bin: usize,
     /// The place of the class that borrowed.
     pub borrower: usize,
     /// The place of the class that lent.
     pub lender: usize,
-    /// Charged bytes.
+    /// The bytes that the policy charges for them.
     pub bytes: u64,
 }
 

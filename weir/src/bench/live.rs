@@ -38,7 +38,7 @@ impl Bench {
     }
 }
 
-/// The table.
+/// Writes the rows as a table.
 fn text(report: &Report) -> String {
     let [forwarder, to] = ["forwarder".to_owned(), format!("to {}", yardstick())];
     let mut text =

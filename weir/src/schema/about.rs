@@ -1,4 +1,4 @@
-//! What keys mean that no registry describes: of `[link]`, of classes and of rules.
+//! The meaning of keys that no registry describes: of `[link]`, of classes and of rules.
 //!
 //! A key without its row here has no description, and a test fails.
 

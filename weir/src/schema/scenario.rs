@@ -9,11 +9,11 @@ use weir_sim::scenario::QUICK_ACKS_MAX;
 pub struct Section {
     /// The heading on the page.
     pub title: &'static str,
-    /// What the page says above the table.
+    /// The text of the page above the table.
     pub text: &'static str,
-    /// The keys.
+    /// The keys with their schemas.
     pub keys: Map<String, Value>,
-    /// Those that must be written.
+    /// The keys that must be written.
     pub required: &'static [&'static str],
 }
 
@@ -26,7 +26,7 @@ enum What {
     Number(u64, u64),
     /// A number with a fraction.
     Fraction,
-    /// What a rule compares: a word or a number.
+    /// The operand of a rule: a word or a number.
     Field,
     Words(&'static [&'static str]),
     /// A file, or the policy itself.

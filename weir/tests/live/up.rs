@@ -166,7 +166,7 @@ fn edit(scene: &Scene, file: &str, from: &str, to: &str) -> Outcome {
     Ok(scene.write(file, &text.replace(from, to))?)
 }
 
-/// Asks the link something by the control socket; returns what is printed.
+/// Sends a request to the link by the control socket; returns the output.
 fn call(scene: &Scene, arguments: &[&str]) -> Result<Ended, Failed> {
     let (verb, rest) = arguments.split_first().ok_or("a verb")?;
     Ok(scene.weir(&[&[*verb, "--control", "weir.sock"], rest].concat())?)

@@ -48,7 +48,7 @@ impl Exception {
     }
 }
 
-/// The exceptions.
+/// Violations that are allowed, each with its reason.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         check: "absence",
@@ -485,7 +485,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 3,
         reason: "the list names each part, and each part returns the list's verdict",
     },
-    Circle { first: "xtask/src/tidy/absences.rs", files: 11, reason: FOLDER },
+    Circle { first: "xtask/src/tidy/absences.rs", files: 12, reason: FOLDER },
 ];
 
 /// A token sequence that must not occur in some crates.
@@ -496,9 +496,9 @@ pub struct Absence {
     pub but: &'static [&'static str],
     /// The tokens, separated by spaces.
     pub tokens: &'static [&'static str],
-    /// What the tokens are, for the message.
+    /// A description of the tokens, for the message.
     pub what: &'static str,
-    /// The replacement.
+    /// Advice in place of the tokens.
     pub cure: &'static str,
 }
 

@@ -14,7 +14,7 @@ use weir_link::authority::AuthorityClient;
 use weir_link::change::history::{History, Texts};
 use weir_link::events::{About, Event, Kind};
 
-/// See the module.
+/// The forwarder's end of the channel to its keeper.
 pub struct KeeperLink {
     channel: Channel,
     /// Whether the keeper still listens.
@@ -45,7 +45,7 @@ pub struct KeeperHandles {
 pub enum Order {
     /// Open the intake of every port, or close it.
     Intake(bool),
-    /// Measure delays anew.
+    /// Begin the measurement of delays anew.
     Mark,
     /// Send what waits for up to this time, and end.
     Drain(Duration),
@@ -83,7 +83,7 @@ impl KeeperLink {
         self.has_keeper.then(|| self.channel.as_fd())
     }
 
-    /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
+    /// Sends a report to the keeper, unless it has died. Returns whether it was sent.
     pub fn send(&self, report: &Report) -> bool {
         self.has_keeper && self.channel.send(report, &[]).is_ok()
     }

@@ -17,16 +17,16 @@ use weir_host::error::SystemError;
 use weir_link::change::history::Texts;
 use weir_link::events::{Kind, Reporter};
 
-/// See the module.
+/// Requests that the threads of clients hand to the first thread.
 pub struct Requests {
     listener: ControlListener,
     /// Requests of the socket's clients, from their threads.
     incoming: Receiver<ForwarderRequest>,
     policies: Arc<Policies>,
     questions: Arc<Questions>,
-    /// Those who wait for what the deployment contains.
+    /// Clients that wait for the contents of the deployment.
     readers: Vec<Sender<Result<Texts, String>>>,
-    /// Who waits for a restart.
+    /// The client that waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
     reporter: Reporter,
 }
@@ -118,7 +118,7 @@ impl Requests {
         Ok(ends)
     }
 
-    /// Tells the client that asked for a restart what became of it.
+    /// Sends the outcome of a restart to the client that requested it.
     pub fn restarted(&mut self, outcome: Result<String, String>) {
         self.policies.set_leaving(outcome.is_ok());
         if outcome.is_ok() {
@@ -146,14 +146,14 @@ impl Requests {
         }
     }
 
-    /// Asks for sessions of reservations by this channel from now on.
+    /// Requests the sessions of reservations by this channel from now on.
     pub fn take_questions(&self, channel: Channel) {
         self.questions.take(channel);
     }
 
-    /// Has nobody wait for a keeper that is gone.
+    /// Ends the wait of clients for a keeper that is gone.
     pub fn lose_keeper(&mut self) {
-        // They are told that nothing came.
+        // They see that the channel is closed.
         self.readers.clear();
         if let Some(reply) = self.restarter.take() {
             let why = "its keeper ended before the new process took over; the link goes on";
@@ -193,7 +193,7 @@ mod tests {
         keeper: KeeperLink,
         health: Health,
         sender: Sender<ForwarderRequest>,
-        /// The keeper's end.
+        /// The keeper's end of the channel.
         other: Option<Channel>,
     }
 
@@ -219,7 +219,7 @@ mod tests {
             self.requests.lose_keeper();
         }
 
-        /// Asks for something; returns where the outcome comes.
+        /// Sends a request; returns where the outcome arrives.
         fn ask<T>(
             &mut self,
             request: fn(Sender<Result<T, String>>) -> ForwarderRequest,

@@ -14,7 +14,7 @@ pub(super) struct Overhead {
     pub coding: Coding,
 }
 
-/// A discipline.
+/// A queueing discipline with the options that are translated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Discipline {
     pub kind: String,
@@ -26,7 +26,7 @@ pub(super) struct Discipline {
     /// The number of bands of a `prio`, and the band of ordinary packets.
     pub bands: u64,
     pub ordinary: u64,
-    /// Keys of `[link.SCHEDULER]`.
+    /// Keys and values of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
     /// The queue of a discipline without classes, and further keys of its one class.
     pub queue: Vec<Key>,
@@ -41,7 +41,7 @@ pub(super) struct Curve {
     pub m2: u64,
 }
 
-/// A class's options.
+/// The options of a class, as written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassOptions {
     pub kind: String,
@@ -741,8 +741,8 @@ const FRAME: u64 = 1514;
 /// The most flows of `sfq` at a time, and the most packets of each.
 const SFQ_FLOWS_MAX: u64 = 65_408;
 const SFQ_DEPTH_MAX: u64 = 127;
-/// What the kernel takes at most for `fq_codel`: flows, also for the divisor of `sfq`, a quantum
-/// and memory in bytes.
+/// The kernel's upper limits for `fq_codel`: flows, also for the divisor of `sfq`, a quantum and
+/// memory in bytes.
 const FLOWS_MAX: u64 = 65_536;
 const QUANTUM_MAX: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 1 << 31;

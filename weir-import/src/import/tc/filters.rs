@@ -10,9 +10,9 @@ use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::packet::MacAddress;
 
-/// A filter.
+/// A filter with the rules for its packets.
 pub(super) struct Filter {
-    /// `None`: the root.
+    /// `None` for the root.
     pub parent: Option<Handle>,
     pub line: LineId,
     /// The smaller is tried first.
@@ -22,7 +22,7 @@ pub(super) struct Filter {
     pub rules: Vec<Vec<Key>>,
 }
 
-/// What all filters of one priority have in common.
+/// The properties that all filters of one priority share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sort {
     kind: String,
@@ -35,7 +35,7 @@ pub(super) struct Sort {
 struct Draft {
     line: LineId,
     accepts: Accepts,
-    /// What `protocol` says; `accepts` follows `vlan_ethtype` as well.
+    /// The packets of `protocol`; `accepts` follows `vlan_ethtype` as well.
     outer: Accepts,
     /// The keys of a `u32`.
     selector: Option<Selector>,
@@ -46,13 +46,13 @@ struct Draft {
     police: Option<String>,
     parent: Option<Handle>,
     prio: Option<u32>,
-    /// What `handle` says, which `fw` compares with the mark.
+    /// The number after `handle`, which `fw` compares with the mark.
     handle: Option<Word>,
     mark: Option<Mark>,
     kind: String,
 }
 
-/// What a `fw` filter compares.
+/// The comparison of a `fw` filter.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     value: u32,
@@ -64,9 +64,9 @@ struct Mark {
 enum Accepts {
     All,
     Type(EthernetType),
-    /// Those with a VLAN tag.
+    /// Packets with a VLAN tag.
     Tagged,
-    /// Those with a length in place of a type.
+    /// Packets with a length in place of a type.
     Untyped,
 }
 
@@ -326,7 +326,7 @@ impl Draft {
 }
 
 impl Mark {
-    /// Parses `VALUE[/MASK]`.
+    /// Reads `VALUE[/MASK]`, in the bases of C.
     fn parse(text: &str) -> Option<Mark> {
         let (value, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
         let bits = |text: &str| base0(text, u32::MAX);

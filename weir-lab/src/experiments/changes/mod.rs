@@ -15,7 +15,7 @@ use super::{Experiment, Own};
 use crate::rows::{Options, Results, Row};
 use weir_bench::rig;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "changes",
     summary: "10 000 random changes of a running link under load, 50 000 classes read anew, and \

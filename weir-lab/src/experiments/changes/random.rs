@@ -14,7 +14,7 @@ use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, S
 /// The beginning of the rows.
 pub(super) const NAME: &str = "random";
 
-/// What the changes found.
+/// The changes that were made, and their faults.
 #[derive(Default)]
 struct Found {
     changes: u64,

@@ -19,7 +19,7 @@ use super::{Experiment, Own};
 use crate::rows::{Options, Results, Row};
 use weir_bench::rig;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "faults",
     summary: "a link of `weir up` while interfaces vanish, processes die and disks fill up",

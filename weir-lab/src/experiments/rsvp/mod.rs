@@ -17,7 +17,7 @@ use super::{Experiment, Own};
 use crate::rows::{Options, Results, Row};
 use weir_bench::rig;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rsvp",
     summary: "reservations on live routers: what sessions cost, changes under load, lost messages",

@@ -52,6 +52,6 @@ fn put_tag_back(code: &mut Code, number: i32) {
 /// Places on the stack.
 const PROTOCOL: i16 = -8;
 const CONTROL: i16 = -16;
-/// Verdicts (`enum xdp_action`).
+/// Verdicts of `enum xdp_action`.
 const XDP_DROP: i32 = 1;
 const XDP_PASS: i32 = 2;

@@ -45,7 +45,7 @@ pub(super) struct Section<'a> {
     errors: usize,
 }
 
-/// The tables `[plan.NAME]`.
+/// By NAME, the tables `[plan.NAME]`.
 #[derive(Default)]
 struct Plans<'a>(BTreeMap<&'a str, Plan<'a>>);
 
@@ -54,7 +54,7 @@ struct Plan<'a> {
     node: Node<'a>,
 }
 
-/// A table `[template.NAME]`.
+/// A table `[template.NAME]`, parsed.
 struct Template<'a> {
     list: Node<'a>,
     name: Node<'a>,

@@ -374,7 +374,7 @@ fn leave_nothing(on_exit: &str) -> Outcome {
     Ok(())
 }
 
-/// What a keeper tells of a SIGHUP.
+/// The words of a keeper about a SIGHUP.
 const HUNG_UP: &str = "because of a SIGHUP";
 /// Keepers that die while they take over, each 10 ms later than the one before.
 const DEATHS: u64 = 12;

@@ -64,8 +64,8 @@ fn exchanged(kind: PortKind) -> Outcome {
     Ok(())
 }
 
-/// What is missing came while no intake was open: it is one run, of numbers from `asked` up to
-/// `end`.
+/// The missing datagrams arrived while no intake was open: they are one run, of numbers from
+/// `asked` up to `end`.
 fn check_one_run(found: &Found, asked: u64, end: u64) {
     let missing = found.missing();
     let is_between = missing.iter().all(|run| asked <= run.start && run.end <= end);
@@ -119,7 +119,7 @@ fn counts(scene: &Scene) -> Vec<u64> {
     lines.filter_map(|(_, count)| count.trim().parse().ok()).collect()
 }
 
-/// What is sent before a restart and after it arrives.
+/// All datagrams that are sent before a restart and after it arrive.
 fn nothing_comes() -> Outcome {
     let mut scene = plan(POLICY).deployment("watchdog = \"20 s\"").start()?;
     for number in 1..=2 * RESTARTS {
@@ -202,9 +202,9 @@ fn wrongly_restarted() -> Outcome {
     Ok(())
 }
 
-/// What a keeper tells when a new forwarder has taken over.
+/// The words of a keeper when a new forwarder has taken over.
 pub const TAKES_OVER: &str = "forwards for `link` from now on";
-/// What it tells before the count.
+/// The words before the count of flushed frames.
 const FLUSHED: &str = "frames that it could not send any more:";
 /// So many that a forwarder which fails at every second restart is caught.
 const RESTARTS: usize = 5;
