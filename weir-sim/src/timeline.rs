@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Histogram, Sparse};
 use weir_core::event::DropReason;
-use weir_core::link::{Charge, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
 
 /// What the classes of one link did over time.
@@ -369,7 +369,7 @@ impl<'a> Timelines<'a> {
         let Some(link) = self.links.iter_mut().find(outlet) else { return };
         let end = Instant::ZERO.after(self.scenario.duration);
         let plan = link.plan_at(fate.arrived);
-        let bytes = charged(plan, fate.length);
+        let bytes = u64::from(plan.charged(fate.length));
         if fate.at > end {
             return link.timeline.add_waiting(fate.class, fate.arrived, bytes);
         }
@@ -422,14 +422,6 @@ impl<'a> Link<'a> {
         let begun = self.plans.iter().rev().find(|row| row.0 <= at);
         begun.unwrap_or(&self.plans[0]).1
     }
-}
-
-/// Returns the bytes that a link of this plan charges for a frame.
-pub fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    u64::from(match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length),
-        Charge::Frame => length,
-    })
 }
 
 /// The narrowest bins.

@@ -27,7 +27,7 @@ use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{Arrival, Charge, LinkPlan};
+use weir_core::link::{Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
@@ -445,14 +445,6 @@ impl Replay<'_> {
         }
         self.settle();
         Ok(())
-    }
-}
-
-/// Returns the length that a plan charges for a frame.
-pub(crate) fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length).into(),
-        Charge::Frame => length.into(),
     }
 }
 

@@ -10,7 +10,7 @@ mod history;
 
 pub use history::{ClassHistory, Heat, History, HistoryLoan, wall_ms};
 
-use crate::load::{Detail, Happened, Load, Runs, Ticks, charged};
+use crate::load::{Detail, Happened, Load, Runs, Ticks};
 use std::collections::BTreeMap;
 use weir_core::event::{Departure, DropReason, Dropped};
 use weir_core::explain::Sojourn;
@@ -227,7 +227,7 @@ impl<'a> Summing<'a> {
         match happened {
             Happened::Stage(stage) => self.enter(*stage),
             Happened::Offered(arrival) => {
-                let bytes = charged(&self.plans[self.stage], arrival.packet.length);
+                let bytes = u64::from(self.plans[self.stage].charged(arrival.packet.length));
                 self.add(arrival.at, arrival.leaf, |class, bin| class.offered[bin] += bytes);
             }
             Happened::Left(left) => self.left(left),
@@ -286,7 +286,7 @@ impl<'a> Summing<'a> {
         let (Some(lender), Some(bin)) = (lender, bin) else { return };
         let length = self.load.place(sojourn.handle);
         let length = length.map_or(0, |place| self.load.arrivals[place].packet.length);
-        let bytes = charged(&self.plans[self.stage], length);
+        let bytes = u64::from(self.plans[self.stage].charged(length));
         // A class above the lender borrowed nothing.
         let lender = self.rows[lender.index()];
         let path = &self.paths[sojourn.leaf.index()];
