@@ -106,7 +106,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-link", &["weir-core", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-trace", "weir-host", "weir-link"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-trace", "weir-sim", "weir-host"]),
-    ("weir-show", &["weir-core", "weir-sim", "weir-link"]),
+    ("weir-show", &["weir-core", "weir-trace", "weir-sim", "weir-link"]),
     ("weir-sweep", &["weir-policy", "weir-sim"]),
     (
         "weir-gateway",
