@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+pub use weir_trace::series::{ClassHistory, Heat, History, Loan};
 
 /// The answer to `GET /view/about`: the link, record or report on view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -101,51 +102,6 @@ pub struct HistoryQuery {
     pub step: Option<u32>,
 }
 
-/// The history of classes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct History {
-    /// The ends of the intervals that values are of.
-    pub t: Vec<f64>,
-    /// Of each class, a value for each interval.
-    pub classes: BTreeMap<String, Series>,
-    /// Of each class that had drops: packets a second, by reason.
-    pub drops: BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>,
-    /// The loans of each interval.
-    pub loans: Vec<LoanAt>,
-}
-
-/// A class over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    /// Bits a second that left.
-    pub sent_bps: Vec<Option<f64>>,
-    /// Bits a second that arrived, before drops.
-    pub offered_bps: Vec<Option<f64>>,
-    /// Bytes that waited at the end of the interval.
-    pub backlog_bytes: Vec<Option<f64>>,
-    /// The median delay of what left.
-    pub p50_us: Vec<Option<f64>>,
-    /// The delay that 99 in 100 did not exceed.
-    pub p99_us: Vec<Option<f64>>,
-    /// Packets dropped or lost, a second.
-    pub dropped_pps: Vec<Option<f64>>,
-    /// The part of `sent_bps` on the account of other classes.
-    pub borrowed_bps: Vec<Option<f64>>,
-}
-
-/// A loan in an interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LoanAt {
-    /// The place of the interval in [`History::t`].
-    pub t: usize,
-    /// The class that sent.
-    pub borrower: String,
-    /// The class on whose account; `None` for the link itself.
-    pub lender: Option<String>,
-    /// The rate that was borrowed, in bit/s.
-    pub bps: f64,
-}
-
 /// The query of `GET /view/heat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -158,18 +114,6 @@ pub struct HeatQuery {
     pub from: Option<f64>,
     /// The last instant, in milliseconds since 1970.
     pub to: Option<f64>,
-}
-
-/// Packets by time and delay.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Heat {
-    /// The ends of the intervals.
-    pub t: Vec<f64>,
-    /// Ascending edges of bins: bin `i` has delays from edge `i` to edge `i + 1`, without the
-    /// latter.
-    pub edges_us: Vec<f64>,
-    /// For each interval, the packets in each bin.
-    pub counts: Vec<Vec<u64>>,
 }
 
 /// A sample of the stream: the event `sample` of `GET /view/stream`.
@@ -417,9 +361,9 @@ pub struct Fork {
     /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes as they were recorded.
-    pub recorded: BTreeMap<String, Series>,
+    pub recorded: BTreeMap<String, ClassHistory>,
     /// The classes with other settings.
-    pub forked: BTreeMap<String, Series>,
+    pub forked: BTreeMap<String, ClassHistory>,
     /// The totals of each class in the record.
     pub recorded_totals: BTreeMap<String, Totals>,
     /// The totals of each class in the fork.
@@ -452,9 +396,9 @@ pub struct Beside {
     /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes of the live run.
-    pub live: BTreeMap<String, Series>,
+    pub live: BTreeMap<String, ClassHistory>,
     /// The classes of the simulation; what waited and what was borrowed is not known.
-    pub simulated: BTreeMap<String, Series>,
+    pub simulated: BTreeMap<String, ClassHistory>,
     /// The compared quantities, in a sentence.
     pub about: String,
 }

@@ -17,7 +17,7 @@ use crate::watch::{Fate, Watch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::event::{Departure, DropReason, Dropped};
-use weir_core::link::{Charge, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::calculus::{self, Bound};
@@ -133,7 +133,7 @@ impl<'a> Keeping<'a> {
             return;
         }
         let Some(&leaf) = self.leaves.get(fate.class) else { return };
-        let bytes = self.charged(fate.length);
+        let bytes = self.link.charged(fate.length);
         let (arrived, left) = (fate.arrived.as_nanos(), fate.at.as_nanos());
         self.note(leaf, Passage { arrived, left, bytes, sent: fate.dropped.is_none() });
     }
@@ -150,16 +150,9 @@ impl<'a> Keeping<'a> {
         if dropped.reason == DropReason::Policed {
             return;
         }
-        let bytes = self.charged(length);
+        let bytes = self.link.charged(length);
         let (arrived, left) = (dropped.arrived.as_nanos(), dropped.at.as_nanos());
         self.note(dropped.leaf.index(), Passage { arrived, left, bytes, sent: false });
-    }
-
-    fn charged(&self, length: u32) -> u32 {
-        match self.link.charge {
-            Charge::Wire => self.link.framing.wire_length(length),
-            Charge::Frame => length,
-        }
     }
 
     fn note(&mut self, leaf: usize, passage: Passage) {

@@ -8,15 +8,15 @@
 use crate::network::plan::OutletId;
 use crate::scenario::Scenario;
 use crate::watch::Fate;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Histogram, Sparse};
 use weir_core::event::DropReason;
-use weir_core::link::{Charge, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
+use weir_trace::series::{ClassHistory, ClassPoint};
 
-/// The history of the classes of one link.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+/// What the classes of one link did over time.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tracks {
     /// The heading: a scenario, a capture, a link.
     pub title: String,
@@ -32,23 +32,13 @@ pub struct Tracks {
     pub notes: Vec<String>,
 }
 
-/// The history of one class, bin after bin.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+/// A class in a picture.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Track {
     /// The name of the class.
     pub name: String,
-    /// Charged bits a second that were offered.
-    pub offered_bps: Vec<f64>,
-    /// Charged bits a second that left.
-    pub sent_bps: Vec<f64>,
-    /// Charged bytes that waited, the mean of the bin.
-    pub backlog_bytes: Vec<f64>,
-    /// Packets dropped a second.
-    pub dropped_pps: Vec<f64>,
-    /// The median delay of what left in the bin, in µs; `None` if nothing left.
-    pub delay_p50_us: Vec<Option<f64>>,
-    /// The delay that 99 in 100 do not exceed.
-    pub delay_p99_us: Vec<Option<f64>>,
+    /// Its values for each bin; of loans nothing is known.
+    pub history: ClassHistory,
     /// The distribution of all delays: µs, and the part of the packets, 0 to 1, that took at most
     /// that.
     pub delays: Vec<(f64, f64)>,
@@ -289,19 +279,22 @@ impl Row {
             let seconds = width as f64 / 1e9;
             level += cell.change;
             let waited = i128::from(level) * i128::from(step) + cell.area;
-            let bps = |bytes: u64| bytes as f64 * 8.0 / seconds;
-            track.offered_bps.push(bps(cell.offered));
-            track.sent_bps.push(bps(cell.sent));
-            track.backlog_bytes.push(waited as f64 / step as f64);
-            track.dropped_pps.push(cell.dropped as f64 / seconds);
+            let bps = |bytes: u64| Some(bytes as f64 * 8.0 / seconds);
             let mut delays = Histogram::new();
             delays.merge_sparse(&cell.delays);
             let delay = |per_mille| {
                 let micros = delays.quantile(per_mille).value.as_nanos() as f64 / 1e3;
                 (delays.count() > 0).then_some(micros)
             };
-            track.delay_p50_us.push(delay(500));
-            track.delay_p99_us.push(delay(990));
+            track.history.push(ClassPoint {
+                offered_bps: bps(cell.offered),
+                sent_bps: bps(cell.sent),
+                backlog_bytes: Some(waited as f64 / step as f64),
+                dropped_pps: Some(cell.dropped as f64 / seconds),
+                p50_us: delay(500),
+                p99_us: delay(990),
+                borrowed_bps: None,
+            });
         }
         track
     }
@@ -368,7 +361,7 @@ impl<'a> Timelines<'a> {
         let Some(link) = self.links.iter_mut().find(outlet) else { return };
         let end = Instant::ZERO.after(self.scenario.duration);
         let plan = link.plan_at(fate.arrived);
-        let bytes = charged(plan, fate.length);
+        let bytes = u64::from(plan.charged(fate.length));
         if fate.at > end {
             return link.timeline.add_waiting(fate.class, fate.arrived, bytes);
         }
@@ -423,15 +416,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Returns the bytes that a link of this plan charges for a frame.
-pub fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    u64::from(match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length),
-        Charge::Frame => length,
-    })
-}
-
-/// No bin is narrower.
+/// The narrowest bins.
 pub const STEP_MIN: Duration = Duration::from_nanos(1_000_000);
 /// Bins, unless the caller chooses their width: a picture shows no more.
 pub const BINS_MAX: usize = 256;

@@ -4,6 +4,7 @@
 //! and [`Headers::depth`] says how far reading got. So a hostile, truncated or foreign packet takes
 //! no special path: it matches fewer rules and ends in the default class.
 
+mod checksum;
 mod encapsulation;
 pub(crate) mod fields;
 mod flow;
@@ -17,6 +18,7 @@ mod write;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub use checksum::Checksum;
 pub use encapsulation::MPLS_LABELS_MAX;
 pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
 pub use flow::FlowKey;

@@ -113,13 +113,13 @@ impl Tape {
         let whole = self.window(&way);
         let Some(step) = query.step.filter(|&step| step > 0 && step != self.step_ms()) else {
             let series = self.series(&way, whole)?;
-            return Ok(shown::history(&series, self.head.epoch_ns, (from, to)));
+            return Ok(self.history_of(&series, (from, to)));
         };
         let from = from.map_or(whole.from, |from| from.max(whole.from));
         let to = to.map_or(whole.to, |to| to.min(whole.to)).max(from);
         let window = Window { from, to, step: Duration::from_millis(step.into()) };
         let series = self.series(&way, window)?;
-        Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
+        Ok(self.history_of(&series, (None, None)))
     }
 
     /// Returns so many intervals of a direction, from its first packet on.
@@ -138,7 +138,7 @@ impl Tape {
         let length = Duration::from_nanos(step.as_nanos().saturating_mul(bins as u64));
         let window = Window { from, to: from.after(length).min(way.load.end), step };
         let series = self.series(&way, window)?;
-        Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
+        Ok(self.history_of(&series, (None, None)))
     }
 
     /// The answer to `/view/heat`.
@@ -147,10 +147,10 @@ impl Tape {
     /// When there is no such direction or class.
     pub fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault> {
         let way = self.way(query.direction.as_deref())?;
-        let span = (self.instant(query.from)?, self.instant(query.to)?);
+        let (from, to) = (self.instant(query.from)?, self.instant(query.to)?);
         let series = self.series(&way, self.window(&way))?;
         let class = series.class(&query.class).ok_or_else(|| no_class(&way, &query.class))?;
-        Ok(shown::heat(&series, self.head.epoch_ns, class, span))
+        Ok(series.heat(self.head.epoch_ns, class, series.window.inside(from, to)))
     }
 
     /// The answer to `/view/events`: changes of the policy, stalls of the run loop, and where the
@@ -340,6 +340,15 @@ impl Tape {
         kept.truncate(SERIES_MAX - 1);
         kept.push_front((way.direction.clone(), window, Arc::clone(&series)));
         Ok(series)
+    }
+
+    /// Returns the bins whose ends are in a span.
+    fn history_of(
+        &self,
+        series: &Series,
+        (from, to): (Option<Instant>, Option<Instant>),
+    ) -> History {
+        series.history(self.head.epoch_ns, CLASSES_MAX, series.window.inside(from, to))
     }
 
     /// Returns a time in ms since 1970 as an instant of the record.

@@ -8,8 +8,8 @@
 //!
 //! Invariant: every offset returned is within the frame.
 
-use super::sum::Sum;
 use super::{Kind, OffloadError, TAG_LEN, word};
+use weir_core::packet::Checksum;
 
 pub(super) const ADDRESSES_LEN: usize = 12;
 pub(super) const IP6_LEN: usize = 40;
@@ -256,7 +256,7 @@ impl Search {
 /// Returns whether the checksum of an IPv4 header is right: bytes that only look like one have
 /// another.
 fn has_sum(frame: &[u8], network: &Network) -> bool {
-    let mut sum = Sum::default();
+    let mut sum = Checksum::default();
     sum.add(&frame[network.at..network.next]);
     sum.fold() == 0xffff
 }

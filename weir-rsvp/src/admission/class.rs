@@ -8,7 +8,6 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
-use weir_core::link::Charge;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::Limit;
 use weir_core::sched;
@@ -79,13 +78,7 @@ impl Admission {
     pub(super) fn dearness(&self, least: u32, most: u32) -> f64 {
         let link = &self.policy.link;
         let least = least.max(IP_HEADER);
-        let charged = |packet: u32| {
-            let frame = packet.saturating_add(self.params.header);
-            match link.charge {
-                Charge::Wire => link.framing.wire_length(frame),
-                Charge::Frame => frame,
-            }
-        };
+        let charged = |packet: u32| link.charged(packet.saturating_add(self.params.header));
         // Where a line has cells, a packet may just begin one.
         let last = most.max(least).min(least.saturating_add(CELL));
         let of = |packet: u32| f64::from(charged(packet)) / f64::from(packet);

@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Session, Style};
 use crate::integrity::Integrity;
 use crate::intserv::{Adspec, Flowspec, Service, Tspec};
+use weir_core::packet::Checksum;
 
 /// A message of RSVP, with the objects that are common to all types.
 #[derive(Clone, PartialEq, Debug)]
@@ -314,20 +315,12 @@ impl Message {
 
 /// The Internet checksum of a message whose checksum field counts as 0.
 pub fn checksum(message: &[u8]) -> u16 {
-    let pair = |(index, pair): (usize, &[u8])| match (index, pair) {
-        (1, _) => 0,
-        (_, [high, low]) => u64::from(*high) << 8 | u64::from(*low),
-        (_, rest) => u64::from(rest[0]) << 8,
-    };
-    let mut sum: u64 = message.chunks(2).enumerate().map(pair).sum();
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    // [rfc2205 §3.1.1] 0 means that no checksum was sent; its equal in ones' complement is used.
-    match !(sum as u16) {
-        0 => 0xffff,
-        sum => sum,
-    }
+    let mut sum = Checksum::default();
+    let (before, rest) = message.split_at(message.len().min(CHECKSUM_AT));
+    sum.add(before);
+    sum.add(rest.get(size_of::<u16>()..).unwrap_or_default());
+    // [rfc2205 §3.1.1] 0 means that no checksum was sent.
+    sum.finish_nonzero()
 }
 
 /// Parses a message, or one inside a bundle, where no other bundle may be.
@@ -710,6 +703,8 @@ fn scope(senders: &[IpAddr], objects: &mut Vec<Object>) {
 
 /// Bytes of the common header.
 const HEADER: usize = 8;
+/// Where the checksum is in it.
+const CHECKSUM_AT: usize = 2;
 const VERSION: u8 = 1;
 const CAPABLE: u8 = 0x01;
 

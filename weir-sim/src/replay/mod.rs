@@ -27,7 +27,7 @@ pub use report::{CaptureReport, FaultReport, ReplayReport};
 use crate::interval::Interval;
 use crate::keeping::Keeping;
 use crate::meter::LinkMeter;
-use crate::timeline::{Passage, Timeline, charged};
+use crate::timeline::{Passage, Timeline};
 use slab::Slab;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -323,7 +323,7 @@ impl<W: Write> State<'_, W> {
         }
         if let Some(timeline) = &mut self.outputs.timeline {
             let class = self.policy.leaf_name(dropped.leaf);
-            let bytes = charged(&self.policy.link, frame.length);
+            let bytes = self.policy.link.charged(frame.length).into();
             let Dropped { arrived, at, reason, .. } = *dropped;
             timeline.add(Passage { class, arrived, at, bytes, dropped: Some(reason) });
         }

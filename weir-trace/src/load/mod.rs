@@ -19,20 +19,19 @@ pub use record::{ARRIVALS_MAX, RecordHead, RecordWay, directions, head};
 use crate::drive::Drive;
 use crate::driver::driven;
 use crate::driver::model::Driver;
+use crate::record::{File, policy};
 use port::Port;
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{Arrival, Charge, LinkPlan};
+use weir_core::link::{Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
 use weir_core::units::{Duration, Instant};
-use weir_policy::policy::{self, Policy};
+use weir_policy::policy::Policy;
 
 /// The arrivals and other events of a link, and the policies by which it served.
 #[derive(Clone, Debug)]
@@ -90,8 +89,8 @@ pub struct Stage {
     pub name: String,
     /// The text of the policy.
     pub text: String,
-    /// The files that it names, each with its text.
-    pub files: Vec<(String, String)>,
+    /// The files that it names.
+    pub files: Vec<File>,
     /// The names of the ports that its rules may name; `None` if any.
     pub ports: Option<Vec<String>>,
     /// The policy as read.
@@ -181,7 +180,7 @@ impl Stage {
     pub fn with_files(
         at: Instant,
         (name, text): (&str, &str),
-        files: Vec<(String, String)>,
+        files: Vec<File>,
         ports: Option<Vec<String>>,
     ) -> Result<Self, String> {
         let policy = read((name, text), &files, ports.as_deref())?;
@@ -200,17 +199,10 @@ impl Stage {
 
 fn read(
     (name, text): (&str, &str),
-    files: &[(String, String)],
+    files: &[File],
     ports: Option<&[String]>,
 ) -> Result<Policy, String> {
-    let named = |path: &Path| -> io::Result<Vec<u8>> {
-        let file = files.iter().find(|file| Path::new(&file.0) == path);
-        let file = file.or_else(|| files.iter().find(|file| path.ends_with(&file.0)));
-        file.map(|file| file.1.clone().into_bytes()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "the record does not hold this file")
-        })
-    };
-    let outcome = policy::parse_bytes(text.as_bytes(), name, ports, &named);
+    let outcome = policy::parse((name, text), files, ports);
     let failed = outcome.failed();
     let first = outcome.findings.first().map(|finding| finding.message.clone());
     // A link that ran had a leaf for each place.
@@ -445,14 +437,6 @@ impl Replay<'_> {
         }
         self.settle();
         Ok(())
-    }
-}
-
-/// Returns the length that a plan charges for a frame.
-pub(crate) fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length).into(),
-        Charge::Frame => length.into(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::fork::{Fork, Forking, Moved};
 use super::{Begin, Event, HANDLES_FROM, LinkWay, Load, Outcome, Stage};
-use crate::record::{Change, Fate, File, Head, RecordReader, Step};
+use crate::record::{Change, Fate, File, Head, RecordReader, Step, policy};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
@@ -374,10 +374,8 @@ impl Reading {
 }
 
 fn stage(at: Instant, (name, files): (&str, &[File]), head: &Head) -> Result<Stage, String> {
-    let file = files.iter().find(|file| file.name == name);
-    let text = file.ok_or_else(|| format!("the record does not hold policy `{name}`"))?;
-    let files = files.iter().map(|file| (file.name.clone(), file.text.clone())).collect();
-    Stage::with_files(at, (name, &text.text), files, Some(head.ports.clone()))
+    let text = policy::text(name, files)?;
+    Stage::with_files(at, (name, text), files.to_vec(), Some(head.ports.clone()))
 }
 
 /// Explanations replay the texts of policies, which do not have these classes.

@@ -1,14 +1,9 @@
 //! The blocks of pcapng that are a record's own.
 
 use super::fields::put_counted;
-use crate::pcapng::put_block;
+use crate::pcapng::{CUSTOM, put_block};
 
-/// [pcapng §4.7] A custom block that a program which changes the file does not copy: what remained
-/// would be no record.
-pub(crate) const CUSTOM: u32 = 0x4000_0bad;
-/// [pcapng §3.5.1] A custom option with bytes, not to be copied.
-pub(crate) const CUSTOM_OPTION: u16 = 19373;
-/// The owner of the custom blocks: the number that RFC 5612 leaves to examples, since Weir has none
+/// Whose custom blocks these are: the number that RFC 5612 leaves to examples, since Weir has none
 /// of its own; [`SIGNATURE`] tells a record's blocks from others of that number.
 pub(crate) const ENTERPRISE: u32 = 32_473;
 /// The bytes behind the number.

@@ -1,14 +1,14 @@
 //! The reader of records: trusts no byte.
 
-use super::block::{CUSTOM, CUSTOM_BYTES, CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE};
+use super::block::{CUSTOM_BYTES, Content, ENTERPRISE, SIGNATURE};
 use super::error::{RecordError, RecordFault};
 use super::fields::TakeFields;
 use super::step::{Arrival, Step};
 use super::write::OPTION_BYTES;
 use super::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, INSTANT_MAX, LANES_MAX, VERSION};
 use crate::pcapng::{
-    BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, PACKET_FIELD_BYTES, SECTION,
-    is_length,
+    BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, CUSTOM, ENHANCED_PACKET, INTERFACE, OPTION_CUSTOM,
+    PACKET_FIELD_BYTES, SECTION, is_length,
 };
 use std::io::{self, Read};
 use std::ops::Range;
@@ -239,7 +239,7 @@ impl<'s> RecordReader<'s> {
             let option = (fields.u16()?, usize::from(fields.u16()?));
             let mut value = fields.part(OPTION_BYTES)?;
             let owner = (value.u32()?, value.array()?);
-            let is_ours = option == (CUSTOM_OPTION, OPTION_BYTES)
+            let is_ours = option == (OPTION_CUSTOM, OPTION_BYTES)
                 && owner == (ENTERPRISE, SIGNATURE)
                 && captured <= HEADER_BYTES_MAX;
             let arrival = Arrival::read(&mut value)?.bare();

@@ -1,9 +1,11 @@
 //! The writer of records.
 
-use super::block::{CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE, put_custom};
+use super::block::{Content, ENTERPRISE, SIGNATURE, put_custom};
 use super::step::{Arrival, End, Fate, Step};
 use super::{Head, LANES_MAX, VERSION};
-use crate::pcapng::{OPTION_END, Packet, put_interface, put_option, put_packet, put_section};
+use crate::pcapng::{
+    OPTION_CUSTOM, OPTION_END, Packet, put_interface, put_option, put_packet, put_section,
+};
 use std::io::{self, Write};
 
 /// Writes a record. Steps of one lane are read in the order in which they were written.
@@ -131,7 +133,7 @@ impl<W: Write> RecordWriter<W> {
             value[..4].copy_from_slice(&ENTERPRISE.to_le_bytes());
             value[4..8].copy_from_slice(&SIGNATURE);
             value[8..].copy_from_slice(&arrival.fields());
-            put_option(out, CUSTOM_OPTION, &value);
+            put_option(out, OPTION_CUSTOM, &value);
             put_option(out, OPTION_END, b"");
         });
     }

@@ -8,14 +8,12 @@ mod lane;
 
 pub(crate) use lane::{departed, dropped, plain};
 
-use crate::record::{File, Head, RecordError, RecordReader, Step};
+use crate::record::{File, Head, RecordError, RecordReader, Step, policy};
 use lane::{Lane, Mismatch};
 use serde::Serialize;
 use std::fmt;
-use std::io;
-use std::path::Path;
 use weir_core::units::{Duration, Instant};
-use weir_policy::{Policy, policy, render};
+use weir_policy::{Policy, render};
 
 /// The result of a replay of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -144,13 +142,8 @@ fn note(report: &mut RecordReport, mismatch: Mismatch) {
 /// # Errors
 /// When it is not there or has errors.
 pub fn policy_of(name: &str, files: &[File], head: &Head) -> Result<Policy, String> {
-    let text = |name: &str| files.iter().find(|file| file.name == name).map(|file| &file.text);
-    let read = |path: &Path| {
-        let text = text(&path.display().to_string()).ok_or(io::ErrorKind::NotFound)?;
-        Ok(text.as_bytes().to_vec())
-    };
-    let policy = text(name).ok_or_else(|| format!("the record does not hold policy `{name}`"))?;
-    let outcome = policy::parse_bytes(policy.as_bytes(), name, Some(&head.ports), &read);
+    let text = policy::text(name, files)?;
+    let outcome = policy::parse((name, text), files, Some(&head.ports));
     let failed = outcome.failed();
     outcome.plan.filter(|_| !failed).ok_or_else(|| {
         let findings = render::render(&outcome.findings, &outcome.sources, false);

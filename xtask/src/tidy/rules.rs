@@ -23,7 +23,7 @@ pub const TUPLES: &[(&str, usize)] = &[
     ("weir-daemon", 2),
     ("weir-host", 3),
     ("weir-lab", 1),
-    ("weir-link", 2),
+    ("weir-link", 1),
     ("weir-rsvp", 3),
 ];
 
@@ -106,7 +106,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-link", &["weir-core", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-trace", "weir-host", "weir-link"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-trace", "weir-sim", "weir-host"]),
-    ("weir-show", &["weir-core", "weir-sim", "weir-link"]),
+    ("weir-show", &["weir-core", "weir-trace", "weir-sim", "weir-link"]),
     ("weir-sweep", &["weir-policy", "weir-sim"]),
     (
         "weir-gateway",
@@ -236,6 +236,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
     ("state", &["units", "ids"]),
+    ("fnv", &[]),
     ("random", &["state"]),
     ("parameter", &["units", "ids"]),
     ("tree", &["units", "ids", "parameter"]),
@@ -369,8 +370,8 @@ pub const CIRCLES: &[Circle] = &[
         reason: "a page has the overview, which refers to a paper as pages do",
     },
     Circle {
-        first: "weir-link/src/alarm/guard.rs",
-        files: 7,
+        first: "weir-link/src/alarm/mod.rs",
+        files: 6,
         reason: "a loop takes changes, and a change replaces parts and alarms of loops; to be undone",
     },
     Circle { first: "weir-link/src/doctor/facts.rs", files: 3, reason: FOLDER },
