@@ -41,6 +41,7 @@ fn what_it_writes_has_no_findings() {
         ("100 Mbit/s", "40 Mbit/s", "ptm"),
         ("1 Gbit/s", "50 Mbit/s", "docsis"),
         ("10 Gbit/s", "10 Gbit/s", "ethernet"),
+        ("1 Gbit/s", "500 Mbit/s", "fibre"),
     ];
     for row in rows {
         let folder = init("init-checked", row);
@@ -152,9 +153,11 @@ fn a_missing_or_wrong_value_names_its_option() {
         all
     };
     let rows = [
-        (without("--down"), "--down is missing"),
+        (without("--down"), "--down is missing, and there is no terminal"),
         (without("--up"), "--up is missing"),
         (without("--link"), "--link is missing"),
+        (vec![], "--down and --up and --link are missing"),
+        (vec![], "docsis (cable)"),
         (with("--link", "dsl"), "--link"),
         (with("--down", "20"), "--down"),
         (with("--up", "5 mbps"), "5 Mbit/s"),
