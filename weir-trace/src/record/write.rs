@@ -1,7 +1,7 @@
 //! The writer of records.
 
 use super::block::{CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE, put_custom};
-use super::step::{Arrival, End, Fate, Step};
+use super::step::{ARRIVAL_BYTES_MAX, Arrival, End, Fate, Step};
 use super::{Head, LANES_MAX, VERSION};
 use crate::pcapng::{OPTION_END, Packet, put_interface, put_option, put_packet, put_section};
 use std::io::{self, Write};
