@@ -787,7 +787,7 @@ fn marked_lanes(
 /// sources of a host.
 pub(crate) fn flow_number(source: u32, headers: &Headers, key: FlowKey) -> u32 {
     match key {
-        FlowKey::Connection => source,
+        FlowKey::Connection | FlowKey::WithinSource | FlowKey::WithinDestination => source,
         _ => headers.flow(key),
     }
 }
@@ -822,7 +822,8 @@ fn lane(
     let traffic_class = headers.traffic_class.unwrap_or(0);
     let flow = flow_number(number as u32, headers, classified.flow);
     let meter = classified.meter;
-    let packet = Packet { flow, traffic_class, meter, ..Packet::new(Handle(0), 0) };
+    let host = headers.host(classified.flow);
+    let packet = Packet { flow, host, traffic_class, meter, ..Packet::new(Handle(0), 0) };
     Lane {
         leaf: classified.leaf,
         packet,

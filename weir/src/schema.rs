@@ -15,7 +15,8 @@ use weir_core::classify::{CLASSIFIERS, MatchOrder};
 use weir_core::link::Framing;
 use weir_core::parameter::{Kind, Parameter, Scope};
 use weir_core::police::METERS;
-use weir_core::queue::DROPPERS;
+use weir_core::packet::FlowKey;
+use weir_core::queue::{DROPPERS, SHORT_KEY};
 use weir_core::sched::{Descriptor, SCHEDULERS};
 use weir_core::units::{Bytes, Dimension};
 use weir_policy::policy::PLACES_MAX;
@@ -208,6 +209,7 @@ fn common_class() -> Map<String, Value> {
         "default": { "type": "boolean" },
         "queue": { "$ref": "#/$defs/queue" },
         "police": { "$ref": "#/$defs/police" },
+        (SHORT_KEY): { "enum": FlowKey::ISOLATION_WORDS },
         "hash": { "enum": ["dstaddr", "srcport", "full", "srcaddr", "srcaddr,dstaddr"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
         "places": places(),
@@ -229,7 +231,11 @@ fn places() -> Value {
         count,
         {
             "type": "object",
-            "properties": { "count": count, "queue": { "$ref": "#/$defs/queue" } },
+            "properties": {
+                "count": count,
+                "queue": { "$ref": "#/$defs/queue" },
+                (SHORT_KEY): { "enum": FlowKey::ISOLATION_WORDS },
+            },
             "required": ["count"],
         },
     ] })
@@ -240,7 +246,9 @@ fn queue() -> Value {
     let one = |(index, row): (usize, &weir_core::queue::DropperDescriptor)| {
         let mut keys = table(row.parameters, &[Scope::Queue]);
         keys.insert("dropper".into(), json!({ "const": row.keyword }));
-        named(closed(keys), "dropper", index == 0)
+        // A class may name the dropper with the short key in short.
+        let is_short = row.parameters.iter().any(|row| row.name == SHORT_KEY);
+        named(closed(keys), "dropper", index == 0 || is_short)
     };
     json!({ "type": "object", "anyOf": DROPPERS.iter().enumerate().map(one).collect::<Vec<_>>() })
 }

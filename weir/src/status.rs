@@ -1,5 +1,6 @@
 //! `weir status`: shows the counters of a running link.
 
+mod hosts;
 mod plot;
 mod sessions;
 mod watch;
@@ -77,6 +78,10 @@ struct Classes {
     /// At most so many classes, or sessions [default: 1000].
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
+    /// Below each class in which hosts take turns, the N hosts that sent most: what each sent, what
+    /// waits and was dropped, and its delay in the queue.
+    #[arg(long, value_name = "N")]
+    hosts: Option<u32>,
 }
 
 fn sort_key(word: &str) -> Result<Sort, String> {
@@ -101,7 +106,8 @@ pub fn fetch(
 impl Classes {
     fn query(self) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
-        Query { class: self.class, sort, limit: self.top.or(self.limit), bins: false }
+        let limit = self.top.or(self.limit);
+        Query { class: self.class, sort, limit, hosts: self.hosts, ..Query::default() }
     }
 }
 
@@ -250,6 +256,11 @@ pub fn table(status: &LinkStatus) -> String {
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
+        for class in &lane.classes {
+            if let Some(hosts) = &class.hosts {
+                text.push_str(&hosts::text(&class.name, hosts));
+            }
+        }
         if lane.left_out > 0 {
             let more = if lane.left_out == 1 { "class is" } else { "classes are" };
             let see = "see --class, --top and --limit";

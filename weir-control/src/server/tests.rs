@@ -361,7 +361,7 @@ fn a_client_may_send_several_requests_and_lines_in_parts() {
 fn an_answer_holds_the_classes_that_were_asked_for() {
     let scene = Scene::new(3000);
     let check = |class: Option<&str>, sort, limit, held: usize| {
-        let query = Query { class: class.map(str::to_owned), sort, limit, bins: false };
+        let query = Query { class: class.map(str::to_owned), sort, limit, ..Query::default() };
         let status = client::status(&scene.path(), &query).expect("an answer");
         let lane = &status.lanes[0];
         assert_eq!((lane.classes.len(), lane.left_out), (held, 3000 - held as u64), "{query:?}");

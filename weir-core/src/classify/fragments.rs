@@ -193,6 +193,8 @@ state!(
         Source,
         Destination,
         Hosts,
+        WithinSource,
+        WithinDestination,
     }
 );
 

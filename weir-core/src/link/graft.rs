@@ -11,7 +11,9 @@
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use crate::queue::{AnyDropper, PackedLimit, Place, QueueEntry, QueuePlan};
+use crate::queue::{
+    AnyDropper, Dropper, FlowQueues, PackedLimit, Place, QueueEntry, QueuePlan,
+};
 use crate::sched::{Discipline, Refit, RefitError};
 use crate::units::Instant;
 use alloc::string::String;
@@ -314,8 +316,13 @@ impl<S: Discipline> Link<S> {
         let refit = Refit { before, is_new };
         // A leaf that the scheduler need not know anew stays in its turn, and one in which packets
         // wait leaves it for as long as it is refitted.
-        if dropper.is_some() {
+        if let Some(dropper) = &dropper {
             self.take_out(now, leaf, &mut spare.waiting);
+            let numbers = dropper.flows().is_some_and(FlowQueues::numbers_flows);
+            if numbers || self.queues.numbers_flows(leaf) {
+                let waiting = spare.waiting.iter_mut();
+                waiting.for_each(|entry| entry.label = entry.label.without_flow());
+            }
         }
         let head = self.queues.head(leaf).filter(|_| is_tuned);
         if head.is_some() {

@@ -3,7 +3,7 @@
 use super::{Charge, Link, Packet};
 use crate::event::{DropReason, Dropped, Verdict};
 use crate::ids::{LeafId, MeterId};
-use crate::packet::Head;
+use crate::packet::{Head, Host};
 use crate::police::{Judgement, Metered};
 use crate::queue::{Admission, Label, QueueEntry, Surplus};
 use crate::sched::Discipline;
@@ -28,7 +28,7 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.offered(now, leaf);
         let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
-            return self.admit(now, leaf, packet.flow, entry);
+            return self.admit(now, leaf, (packet.host, packet.flow), entry);
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
@@ -91,8 +91,14 @@ impl<S: Discipline> Link<S> {
 
     /// Calls the dropper of `leaf` for a packet, and carries out its decision.
     #[inline(never)]
-    fn admit(&mut self, now: Instant, leaf: LeafId, flow: u32, mut entry: QueueEntry) -> Verdict {
-        entry.label.assign(self.queues.flow(flow));
+    fn admit(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        (host, flow): (Host, u32),
+        mut entry: QueueEntry,
+    ) -> Verdict {
+        entry.label.assign(self.queues.flow(leaf, host, flow));
         let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry) {

@@ -33,6 +33,12 @@ impl Lists {
         self.nexts.push(ABSENT);
     }
 
+    /// Adds so many empty lists.
+    pub(crate) fn add_lists(&mut self, lists: usize) {
+        let list = List { first: END, last: END };
+        self.lists.resize(self.lists.len() + lists, list);
+    }
+
     /// Returns whether `item` is in a list.
     #[inline]
     pub(crate) fn contains(&self, item: u32) -> bool {

@@ -21,7 +21,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub use checksum::Checksum;
 pub use encapsulation::MPLS_LABELS_MAX;
 pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
-pub use flow::FlowKey;
+pub use flow::{FlowKey, Host};
 pub use link::{FRAME_RELAY_ADDRESS_MAX, LinkType, NFLOG_ATTRIBUTES_MAX};
 pub use mac::{MacAddress, Macs};
 pub use parse::{EXTENSIONS_MAX, VLAN_TAGS_MAX};

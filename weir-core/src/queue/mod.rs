@@ -6,6 +6,7 @@ mod droppers;
 mod drops;
 mod entry;
 mod flows;
+mod hosts;
 mod lateness;
 mod ring;
 mod shared;
@@ -15,6 +16,7 @@ mod trial;
 
 pub use entry::{Entry as QueueEntry, Label};
 pub use flows::{FlowQueues, Surplus};
+pub use hosts::{HostAccount, HostAccounts};
 pub use shared::Membership;
 pub use store::Queues;
 
@@ -117,6 +119,11 @@ pub trait Dropper {
 
     /// Returns whether it has no state, so that one dropper can serve all leaves with equal plans.
     fn keeps_nothing(&self) -> bool {
+        false
+    }
+
+    /// Returns whether its state stays right when the rate of the link changes.
+    fn outlives_rate(&self) -> bool {
         false
     }
 
@@ -225,7 +232,8 @@ impl QueuePlan {
 
     /// Returns what the dropper takes for a flow; rules pass it to the port with each packet.
     pub fn flow_key(&self) -> FlowKey {
-        self.params.choice("hash").map(FlowKey::of_word).unwrap_or_default()
+        let word = self.params.choice("hash").or(self.params.choice(SHORT_KEY));
+        word.map(FlowKey::of_word).unwrap_or_default()
     }
 }
 
@@ -343,6 +351,12 @@ macro_rules! droppers {
                 }
             }
 
+            fn outlives_rate(&self) -> bool {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.outlives_rate(),)*
+                }
+            }
+
             fn membership(&self) -> Option<Membership> {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.membership(),)*
@@ -378,6 +392,7 @@ droppers! {
     pie::Pie,
     fq_codel::FqCodel,
     sfq::Sfq,
+    isolate::Isolate,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.
@@ -395,6 +410,10 @@ fn unknown_dropper(keyword: &str) -> BuildError {
 
 /// The ECN bits of a traffic class; both set mean that congestion was experienced `[rfc3168]`.
 pub const ECN_MASK: u8 = 0b11;
+
+/// The parameter of a dropper that a class may write itself, without a table for its queue: then
+/// its queue has the dropper with this parameter.
+pub const SHORT_KEY: &str = "isolate";
 
 /// The name of the row that [`limit`] makes.
 const LIMIT: &str = "limit";

@@ -10,13 +10,13 @@ use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
-    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, Place, QueuePlan,
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, HostAccounts, Limit, PackedLimit, Place, QueuePlan,
     Reading, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
-use crate::packet::Head;
+use crate::packet::{Head, Host};
 use crate::parameter::{BuildError, RefitError};
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
@@ -153,10 +153,23 @@ impl Queues {
         false
     }
 
-    /// Returns the flow number of a packet with this [`crate::link::Packet::flow`].
+    /// Returns the number of a packet's flow in the label of a packet of `leaf`.
     #[inline]
-    pub fn flow(&self, flow: u32) -> u16 {
-        self.flow_hash.of(flow)
+    pub fn flow(&mut self, leaf: LeafId, host: Host, flow: u32) -> u16 {
+        let flows = self.droppers.of_mut(leaf).flows_mut();
+        let own = flows.and_then(|flows| flows.assign(host, flow));
+        own.unwrap_or_else(|| self.flow_hash.of(flow))
+    }
+
+    /// Returns whether the labels of packets of `leaf` mean nothing in other leaves.
+    pub(crate) fn numbers_flows(&self, leaf: LeafId) -> bool {
+        self.droppers.of(leaf).flows().is_some_and(FlowQueues::numbers_flows)
+    }
+
+    /// Returns the accounts of the hosts of `leaf` that sent most bytes, at most so many; `None`
+    /// where hosts do not take turns.
+    pub fn hosts(&self, leaf: LeafId, most: usize) -> Option<HostAccounts> {
+        self.droppers.of(leaf).flows()?.hosts(most)
     }
 
     /// Returns the decision of the dropper of `leaf` on `entry`.

@@ -325,6 +325,16 @@ fn queues_of_classes() {
                 &[("hash of class `a`", "not hosts")],
             ),
             (
+                "dropper = 'isolate', isolate = 'flows within srcaddr', limit = '500 packets'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 500 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[("`isolate` of class `a`", "not hosts")],
+            ),
+            (
+                "dropper = 'isolate'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[("`isolate` of class `a`", "hashes are equal")],
+            ),
+            (
                 "dropper = 'fq-codel', quantum = '255 B', rules = 'rfc8290'",
                 "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 255 target 5000us interval 100000us memory_limit 32000000 ecn",
                 &[("`rules` of class `a`", "has its own"), ("quantum of class `a`", "256 B")],

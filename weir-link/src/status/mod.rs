@@ -8,6 +8,7 @@
 pub mod board;
 mod counts;
 mod history;
+mod hosts;
 pub mod publisher;
 pub mod query;
 mod recent;
@@ -21,6 +22,7 @@ pub use board::Board;
 pub use counts::Rows;
 pub(crate) use counts::{Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names};
 pub use history::History;
+pub use hosts::{HostStatus, HostsStatus};
 pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
@@ -204,6 +206,9 @@ pub struct ClassStatus {
     /// 1/32 of a power of two wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bins: Option<Vec<(u64, u64)>>,
+    /// Its hosts, if that was asked for and hosts take turns in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsStatus>,
 }
 
 /// Packets and charged bytes.
@@ -311,6 +316,8 @@ impl Status {
                 each_parameter(&mut class.parameters, each);
                 class.dropped.iter_mut().for_each(|(reason, _)| each(reason));
                 class.lost.iter_mut().for_each(|(cause, _)| each(cause));
+                let hosts = class.hosts.iter_mut().flat_map(|hosts| &mut hosts.rows);
+                hosts.for_each(|host| each(&mut host.address));
             }
         }
     }

@@ -11,7 +11,7 @@
 //! Invariant: classes at places have the last leaves, in the order of places.
 
 use super::Policy;
-use super::class::{CLASSES_MAX, ClassDraft, read_queue};
+use super::class::{CLASSES_MAX, ClassDraft, QueueDraft};
 use super::link::LinkSection;
 use super::values::{Basis, Written};
 use crate::codes;
@@ -69,9 +69,8 @@ impl PlacesDraft {
         }
         let mut table = node.table(report)?.named("the places");
         let count = table.required("count", report)?.number(1, most, report)?;
-        let queue = table.field("queue").map(|node| read_queue(&node, link, report).0);
         let mut places = draft(count);
-        places.queue = queue.unwrap_or_default();
+        places.queue = QueueDraft::read(&mut table, link, report).plan;
         if let Some(descriptor) = descriptor {
             let scopes = [Scope::Class, Scope::Leaf];
             places.written =

@@ -348,7 +348,8 @@ impl<'a> Engine<'a> {
         let own = parcel.source | u32::from(parcel.back) << 31;
         let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
-        let packet = Packet { handle, length, flow, traffic_class, meter: found.meter };
+        let host = lane.headers.host(found.flow);
+        let packet = Packet { handle, length, flow, host, traffic_class, meter: found.meter };
         self.outlets[id.index()].offer(at, found.leaf, packet);
         self.settle(id);
     }

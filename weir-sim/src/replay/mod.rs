@@ -223,6 +223,7 @@ impl<'a, W: Write> Run<'a, W> {
             handle: self.state.hold(frame, length),
             length,
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };

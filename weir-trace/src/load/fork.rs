@@ -94,6 +94,7 @@ impl Forking {
         let classified = classifier.classify(at, arrival.port, &headers);
         let packet = Packet {
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             meter: classified.meter,
             ..arrival.packet
         };

@@ -10,7 +10,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{self, Packet};
-use weir_core::packet::Headers;
+use weir_core::packet::{Headers, Host};
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// The next event in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
@@ -314,20 +314,20 @@ impl<'a> Arrival<'a> {
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>) {
         let headers = &self.headers[..self.headers.len().min(HEADER_BYTES_MAX)];
-        let mut fixed = [0; 1 + ARRIVAL_BYTES + 2];
-        fixed[0] = ARRIVAL;
-        fixed[1..=ARRIVAL_BYTES].copy_from_slice(&self.fields());
-        fixed[1 + ARRIVAL_BYTES..].copy_from_slice(&(headers.len() as u16).to_le_bytes());
-        out.extend_from_slice(&fixed);
+        out.push(ARRIVAL);
+        let (fields, length) = self.fields();
+        out.extend_from_slice(&fields[..length]);
+        out.extend_from_slice(&(headers.len() as u16).to_le_bytes());
         out.extend_from_slice(headers);
     }
 
-    /// Returns all but the bytes of the frame.
+    /// Returns all but the bytes of the frame, and how many bytes that is: with a host, that comes
+    /// behind the others.
     #[inline]
-    pub(crate) fn fields(&self) -> [u8; ARRIVAL_BYTES] {
+    pub(crate) fn fields(&self) -> ([u8; ARRIVAL_BYTES_MAX], usize) {
         let packet = &self.packet;
         let meter = packet.meter.map_or(0, |meter| meter.index() as u16 + 1);
-        let mut fields = [0; ARRIVAL_BYTES];
+        let mut fields = [0; ARRIVAL_BYTES_MAX];
         fields[..8].copy_from_slice(&self.at.as_nanos().to_le_bytes());
         fields[8..12].copy_from_slice(&self.leaf.0.to_le_bytes());
         fields[12..16].copy_from_slice(&packet.handle.0.to_le_bytes());
@@ -337,7 +337,12 @@ impl<'a> Arrival<'a> {
         fields[26..28].copy_from_slice(&self.port.0.to_le_bytes());
         fields[28] = packet.traffic_class;
         fields[29] = self.fate as u8;
-        fields
+        if packet.host == Host::NONE {
+            return (fields, ARRIVAL_BYTES);
+        }
+        fields[29] |= HAS_HOST;
+        fields[ARRIVAL_BYTES..].copy_from_slice(&packet.host.to_bits().to_le_bytes());
+        (fields, ARRIVAL_BYTES_MAX)
     }
 
     /// Takes all but the bytes of the frame.
@@ -350,8 +355,13 @@ impl<'a> Arrival<'a> {
             number => Some(MeterId::from_index(usize::from(number) - 1)?),
         };
         let port = InterfaceId(fields.u16()?);
-        let packet = Packet { handle, length, flow, traffic_class: fields.u8()?, meter };
-        let fate = *Fate::ALL.get(usize::from(fields.u8()?))?;
+        let (traffic_class, fate) = (fields.u8()?, fields.u8()?);
+        let host = match fate & HAS_HOST {
+            0 => Host::NONE,
+            _ => Host::from_bits(fields.array().map(u128::from_le_bytes).filter(|bits| *bits > 0)?),
+        };
+        let packet = Packet { handle, length, flow, host, traffic_class, meter };
+        let fate = *Fate::ALL.get(usize::from(fate & !HAS_HOST))?;
         Some(Self { at, port, leaf, packet, fate, headers: &[] })
     }
 
@@ -472,8 +482,11 @@ fn take_instant(fields: &mut &[u8]) -> Option<Instant> {
     fields.u64().map(Instant::from_nanos)
 }
 
-/// The bytes of [`Arrival::fields`].
+/// The bytes of [`Arrival::fields`] without a host, and with one.
 pub(crate) const ARRIVAL_BYTES: usize = 30;
+pub(crate) const ARRIVAL_BYTES_MAX: usize = ARRIVAL_BYTES + 16;
+/// The bit of a fate that says that a host follows.
+const HAS_HOST: u8 = 0x80;
 
 /// Tags. A tag that was given once is never given another meaning.
 const CHECKPOINT: u8 = 1;

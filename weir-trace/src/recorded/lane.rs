@@ -166,6 +166,7 @@ impl Lane {
         let classified = self.classifier.classify(at, arrival.port, &headers);
         let found = Packet {
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
             ..arrival.packet
@@ -174,10 +175,11 @@ impl Lane {
             return Ok(());
         }
         let shown = |leaf: LeafId, packet: &Packet| {
-            let Packet { length, flow, traffic_class, meter, .. } = packet;
+            let Packet { length, flow, host, traffic_class, meter, .. } = packet;
+            let host = host.address().map_or("none".to_owned(), |address| address.to_string());
             let meter = meter.map_or("none".to_owned(), |meter| meter.index().to_string());
             format!(
-                "classified to {}: {length} bytes, flow {flow:#x}, traffic class \
+                "classified to {}: {length} bytes, flow {flow:#x}, host {host}, traffic class \
                  {traffic_class:#x}, meter {meter}",
                 self.class(leaf)
             )

@@ -11,6 +11,7 @@ mod changed;
 mod classes;
 mod deaths;
 mod events;
+mod isolated;
 mod page;
 mod records;
 mod replayed;
@@ -64,6 +65,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         classes::TESTS,
         deaths::TESTS,
         events::TESTS,
+        isolated::TESTS,
         page::TESTS,
         records::TESTS,
         replayed::TESTS,

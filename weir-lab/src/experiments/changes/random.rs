@@ -233,7 +233,8 @@ fn keys(scheduler: &str, random: &mut Random) -> String {
 
 const SCHEDULERS: &[&str] =
     &["fifo", "priq", "htb", "drr", "prr", "wrr", "cbq", "sfq", "qfq", "wf2q+", "wfq", "hfsc"];
-const DROPPERS: &[&str] = &["tail", "head", "red", "blue", "codel", "pie", "fq-codel", "sfq"];
+const DROPPERS: &[&str] =
+    &["tail", "head", "red", "blue", "codel", "pie", "fq-codel", "sfq", "isolate"];
 const STREAMS: u32 = 8;
 /// The first of them have a class that stays.
 const STAY: u32 = 4;
