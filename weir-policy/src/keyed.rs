@@ -16,7 +16,7 @@
 //!     outcome.plan.ok_or_else(|| outcome.findings[0].message.clone())
 //! };
 //! assert_eq!(read(""), Ok(Duration::from_millis(200)));
-//! let refused = "`drain` of the file: 60 s is not in 0 s to 10 s";
+//! let refused = "`drain` of the file: 60 s is not in 0 ns to 10 s";
 //! assert_eq!(read("drain = '1 min'"), Err(refused.to_owned()));
 //! ```
 
@@ -316,7 +316,7 @@ mod tests {
         check("rate", &[], Rate::new(1_000_000));
         let cure = "1 packet is not between 2 and 9 packets; leave it out for 4 packets";
         check("pool", &[("'2 packets'", "Packets(2)"), ("'1 packet'", cure)], Some(Packets(4)));
-        let cure = "2 s is not in 0 s to 1 s; leave it out for 5 ms, or write \"none\"";
+        let cure = "2 s is not in 0 ns to 1 s; leave it out for 5 ms, or write \"none\"";
         let usual = WordOr::Value(Duration::from_millis(5));
         check("time", &[("'none'", "Word"), ("'2 s'", cure)], Some(usual));
     }

@@ -116,6 +116,9 @@ pub const fn words<T, const N: usize>(rows: &[(&'static str, T)]) -> [&'static s
 
 /// Formats a time, whole hours as such.
 fn time(time: Duration) -> String {
+    if time == Duration::ZERO {
+        return "0 s".to_owned();
+    }
     let hours = time.as_nanos() / HOUR.as_nanos();
     match hours > 0 && time == Duration::from_secs(hours * 3600) {
         true => format!("{hours} h"),

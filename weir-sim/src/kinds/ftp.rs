@@ -7,7 +7,7 @@ use super::web::{OBJECT_MAX, SHAPES, bytes};
 use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
 use crate::random::Random;
 use crate::read::keys::{CARRIER, COUNT, PERIOD, SourceKind, TCP};
-use crate::read::source::{Distribution, amount, fraction, read_or};
+use crate::read::source::{Distribution, amount, bounded, fraction, read_or};
 use crate::scenario::Period;
 use std::sync::Arc;
 use weir_core::units::Bytes;
@@ -68,7 +68,8 @@ fn files(context: &mut Context<'_, '_>) -> Option<Ftp> {
         fraction(node, SHAPES, report).map(Some)
     });
     let distribution = Distribution::read(table, report);
-    let pause = distribution.and_then(|distribution| distribution.pause(table, "pause", report));
+    let mean = table.value_by("pause", report, bounded);
+    let pause = distribution.zip(mean).and_then(|(distribution, mean)| distribution.of(mean));
     Some(Ftp { files: files?, file: (file?, file_shape?), pause: pause? })
 }
 

@@ -11,7 +11,7 @@
 use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
 use crate::random::Random;
 use crate::read::keys::{CARRIER, PERIOD, SourceKind, TCP};
-use crate::read::source::{Distribution, amount, fraction, read_or};
+use crate::read::source::{Distribution, amount, bounded, fraction, read_or};
 use crate::scenario::Period;
 use std::sync::Arc;
 use weir_core::units::Bytes;
@@ -101,7 +101,10 @@ fn reader(context: &mut Context<'_, '_>) -> Option<Web> {
     let object_shape =
         table.value_by("object_shape", report, |node, report| fraction(node, SHAPES, report));
     let distribution = Distribution::read(table, report);
-    let mut pause = |name| distribution.and_then(|own| own.pause(table, name, report));
+    let mut pause = |name| {
+        let mean = table.value_by(name, report, bounded);
+        distribution?.of(mean?)
+    };
     let object_pause = pause("object_pause");
     let page_pause = pause("page_pause");
     let session_pause = pause("session_pause");

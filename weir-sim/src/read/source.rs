@@ -586,18 +586,8 @@ impl Distribution {
         self.of(bounded(node, report)?)
     }
 
-    /// The period whose mean is written for `name`, or the default of its row.
-    pub fn pause(
-        self,
-        table: &mut Table<'_>,
-        name: &'static str,
-        report: &mut Report,
-    ) -> Option<Period> {
-        self.of(table.value_by(name, report, bounded)?)
-    }
-
     /// The period with this mean.
-    fn of(self, mean: Duration) -> Option<Period> {
+    pub fn of(self, mean: Duration) -> Option<Period> {
         Some(match self {
             Distribution::Constant => Period::Constant(mean),
             Distribution::Exponential => Period::Exponential(mean),
