@@ -23,6 +23,7 @@
 use crate::codes;
 use crate::file::FILE_BYTES_MAX;
 use crate::finding::{Code, Draft, Outcome, Report, Source, Span};
+use crate::keys::{self, Key, Keys};
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -38,6 +39,8 @@ pub struct Table<'a> {
     span: Span,
     map: &'a DeTable<'a>,
     asked: Vec<&'static str>,
+    /// The rows of its keys; none where the registries of `weir-core` have them.
+    keys: [Keys; 2],
 }
 
 /// The name of a table in messages. Of a hundred thousand tables hardly one is ever named, so the
@@ -188,7 +191,7 @@ impl From<String> for Owner<'_> {
 impl<'a> Table<'a> {
     /// A table that no file has as it is, for templates.
     pub(crate) fn new(name: Owner<'a>, span: Span, map: &'a DeTable<'a>) -> Self {
-        Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL) }
+        Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL), keys: [&[]; 2] }
     }
 
     /// Returns its name in messages, such as "class `voice`".
@@ -202,13 +205,45 @@ impl<'a> Table<'a> {
         self
     }
 
+    /// Gives the table the rows of its keys.
+    pub fn with_keys(mut self, keys: Keys) -> Self {
+        self.keys[0] = keys;
+        self
+    }
+
+    /// Adds the rows of keys that another key decides about.
+    pub fn add_keys(&mut self, keys: Keys) {
+        self.keys[1] = keys;
+    }
+
+    /// Returns the row of a key.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub fn row(&self, key: &str) -> &'static Key {
+        let row = self.keys.iter().rev().find_map(|keys| keys::find(keys, key));
+        row.unwrap_or_else(|| panic!("{} has no row for `{key}`", self.name))
+    }
+
     /// Returns its place: its key, or its braces if it has no key.
     pub fn span(&self) -> Span {
         self.span
     }
 
     /// Returns the value of `key`, if it is written. From now on `key` is known here.
+    ///
+    /// # Panics
+    /// If the table has rows, and none for `key`: `weir schema` would not list it.
     pub fn field(&mut self, key: &'static str) -> Option<Node<'a>> {
+        if self.keys.iter().any(|keys| !keys.is_empty()) {
+            self.row(key);
+        }
+        self.foreign(key)
+    }
+
+    /// As [`Table::field`], for a key that has no row since it belongs elsewhere: who asks says
+    /// where.
+    pub fn foreign(&mut self, key: &'static str) -> Option<Node<'a>> {
         self.asked.push(key);
         let (key, value) = self.find(key)?;
         Some(self.node(key, value))

@@ -4,9 +4,8 @@
 //! those of the other kinds, and the pages, which are made from the schemas.
 
 mod about;
-mod deployment;
+mod keys;
 mod page;
-mod scenario;
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -48,9 +47,9 @@ impl Run for Schema {
         match (self.kind, self.markdown) {
             (Kinds::Policy, false) => output.json(&policy()),
             (Kinds::Policy, true) => output.text(&page::policy()),
-            (Kinds::Scenario, false) => output.json(&scenario::schema()),
+            (Kinds::Scenario, false) => output.json(&keys::scenario()),
             (Kinds::Scenario, true) => output.text(&page::scenario()),
-            (Kinds::Deployment, false) => output.json(&deployment::schema()),
+            (Kinds::Deployment, false) => output.json(&keys::deployment()),
             (Kinds::Deployment, true) => output.text(&page::deployment()),
         }
         Exit::Clean

@@ -203,7 +203,7 @@ impl Code {
     /// the rest.
     pub fn network_order(&mut self, to: Reg, bits: i32) -> &mut Self {
         assert!(matches!(bits, 16 | 32 | 64), "a width of the byte swap");
-        self.push(CLASS_ALU | 0xd0 | SOURCE_REGISTER, to, Reg::R0, 0, bits)
+        self.push(CLASS_ALU | SWAP | SOURCE_REGISTER, to, Reg::R0, 0, bits)
     }
 
     /// `to = *(from + offset)`, with zeros in the upper bytes.
@@ -243,14 +243,14 @@ impl Code {
             Function::RedirectPeer => 155,
             Function::CheckMtu => 163,
         };
-        self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R0, 0, number)
+        self.push(CLASS_JUMP | CALL, Reg::R0, Reg::R0, 0, number)
     }
 
     /// Calls a function of the kernel by its number in the kernel's types, which
     /// [`super::kernel_function`] finds. R1 to R5 are lost.
     pub fn call_kernel(&mut self, number: i32) -> &mut Self {
         // The source register 2 says that the number is one of a type.
-        self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R2, 0, number)
+        self.push(CLASS_JUMP | CALL, Reg::R0, Reg::R2, 0, number)
     }
 
     /// Adds what `other` has. Its labels stay its own.
@@ -265,7 +265,7 @@ impl Code {
 
     /// Ends the program; R0 is the verdict.
     pub fn exit(&mut self) -> &mut Self {
-        self.push(CLASS_JUMP | 0x90, Reg::R0, Reg::R0, 0, 0)
+        self.push(CLASS_JUMP | EXIT, Reg::R0, Reg::R0, 0, 0)
     }
 
     /// `R0 = verdict`, and ends the program.
@@ -355,23 +355,28 @@ impl Code {
 
 fn size(width: Width) -> u8 {
     match width {
-        Width::Word => 0x00,
-        Width::Half => 0x08,
-        Width::Byte => 0x10,
+        Width::Word => libc::BPF_W as u8,
+        Width::Half => libc::BPF_H as u8,
+        Width::Byte => libc::BPF_B as u8,
         Width::Double => SIZE_DOUBLE,
     }
 }
 
-const CLASS_LDX: u8 = 0x01;
-const CLASS_STX: u8 = 0x03;
-const CLASS_ALU: u8 = 0x04;
-const CLASS_JUMP: u8 = 0x05;
-const CLASS_ALU64: u8 = 0x07;
-const MODE_IMMEDIATE: u8 = 0x00;
-const MODE_MEMORY: u8 = 0x60;
-const SIZE_DOUBLE: u8 = 0x18;
+// <linux/bpf_common.h>: what eBPF shares with classic BPF.
+const CLASS_LDX: u8 = libc::BPF_LDX as u8;
+const CLASS_STX: u8 = libc::BPF_STX as u8;
+const CLASS_ALU: u8 = libc::BPF_ALU as u8;
+const CLASS_JUMP: u8 = libc::BPF_JMP as u8;
+const MODE_IMMEDIATE: u8 = libc::BPF_IMM as u8;
+const MODE_MEMORY: u8 = libc::BPF_MEM as u8;
 /// The second operand is a register.
-const SOURCE_REGISTER: u8 = 0x08;
+const SOURCE_REGISTER: u8 = libc::BPF_X as u8;
+// <linux/bpf.h>: BPF_ALU64, BPF_DW, BPF_END, BPF_CALL and BPF_EXIT.
+const CLASS_ALU64: u8 = 0x07;
+const SIZE_DOUBLE: u8 = 0x18;
+const SWAP: u8 = 0xd0;
+const CALL: u8 = 0x80;
+const EXIT: u8 = 0x90;
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,7 @@ use crate::bpf::{Code, Cond, Function, Label, Map, MapKind, Op, Reg, Width};
 use crate::error::Result;
 use crate::netlink::Mac;
 use crate::robust::{OWNER_DIED, WORDS_MAX};
+use crate::uapi::verdict::TCX_DROP;
 
 /// Whether the programs of a claim pass frames on; closed at first.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Switch {
                 }
             }
         }
-        code.place(drop).give(super::quiet::TCX_DROP);
+        code.place(drop).give(TCX_DROP);
         code
     }
 

@@ -9,6 +9,8 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::error::{Result, SystemError};
 use crate::socket;
+use crate::uapi::IPV6_ROUTER_ALERT_ISOLATE;
+use crate::uapi::classic::RETURN;
 use weir_rsvp::ip::{ALERT_RSVP, ALERT_V4, ALERT_V6, PROTOCOL, TRAFFIC_CLASS};
 
 /// The node's relation to the packets of others.
@@ -163,7 +165,7 @@ fn six() -> io::Result<OwnedFd> {
 fn six_transit() -> io::Result<OwnedFd> {
     let socket = socket::open(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW)?;
     // First, since the list of such sockets is one for all network namespaces of the machine.
-    set_int(&socket, libc::IPPROTO_IPV6, ROUTER_ALERT_ISOLATE, 1)?;
+    set_int(&socket, libc::IPPROTO_IPV6, IPV6_ROUTER_ALERT_ISOLATE, 1)?;
     set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_ROUTER_ALERT, ALERT_RSVP.into())?;
     enlarge(&socket)?;
@@ -260,10 +262,6 @@ impl Sockets {
 const FOUR_COUNT: usize = 4;
 /// Bytes that a socket receives in advance: some thousand messages.
 const BUFFER_BYTES: c_int = 4 << 20;
-/// <linux/in6.h>, since Linux 5.2; the C library does not name it.
-const ROUTER_ALERT_ISOLATE: c_int = 30;
-/// BPF_RET | BPF_K: how much of a packet passes.
-const RETURN: u16 = 0x06;
 /// <linux/rtnetlink.h>: links, addresses and routes of both families, and multicast routes.
 const NOTICES: [u32; 7] = [
     libc::RTNLGRP_LINK,

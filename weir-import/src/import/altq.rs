@@ -222,6 +222,12 @@ fn interface_option(
     reading: &mut Reading,
 ) -> Option<()> {
     let line = one.line;
+    let threshold = THRESHOLDS.iter().find(|row| row.0 == word.text);
+    if let Some((_, key)) = threshold.filter(|_| flows.early != Early::No) {
+        let value = words.value("a number", number, reading)?.max(1);
+        flows.queue.push((key, value.to_string()));
+        return Some(());
+    }
     match word.text.as_str() {
         "efficient" => one.sketch.parameters.push(("efficient", "true".to_owned())),
         "wfq" => {
@@ -259,13 +265,6 @@ fn interface_option(
         "cleardscp" | "flowvalve" => {
             reading
                 .approximated(line, format!("`{}` is left out: Weir has no such step", word.text));
-        }
-        threshold
-            if flows.early != Early::No && THRESHOLDS.iter().any(|row| row.0 == threshold) =>
-        {
-            let row = THRESHOLDS.iter().find(|row| row.0 == threshold);
-            let value = words.value("a number", number, reading)?.max(1);
-            flows.queue.extend(row.map(|row| (row.1, value.to_string())));
         }
         "thmin" | "thmax" | "weight" | "invpmax" | "maxpmark" | "holdtime" | "packetsize"
         | "pkttime" | "separate" => {

@@ -32,7 +32,7 @@ pub use voip::Voip;
 pub use web::Web;
 
 use crate::read::files::Files;
-use crate::read::source::read_or;
+use crate::read::keys::SourceKind;
 use crate::read::{quic, tcp};
 use crate::scenario::{Mtu, Spacing, Traffic};
 use std::sync::Arc;
@@ -90,8 +90,8 @@ impl Carrier {
 
 /// A line of the registry.
 pub(crate) struct Kind {
-    /// The word in scenarios.
-    pub keyword: &'static str,
+    /// The word in scenarios, and the keys.
+    pub source: SourceKind,
     /// Reads the protocol that carries its data.
     pub carrier: fn(&mut Table<'_>, &mut Report) -> Option<Carrier>,
     /// Reads the rest of its table.
@@ -107,7 +107,7 @@ impl Part {
 
 /// The kind with this keyword.
 pub(crate) fn find(keyword: &str) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.keyword == keyword)
+    KINDS.iter().find(|kind| kind.source.keyword == keyword)
 }
 
 /// For kinds that only send datagrams.
@@ -115,21 +115,9 @@ fn plain(_: &mut Table<'_>, _: &mut Report) -> Option<Carrier> {
     Some(Carrier::Datagrams)
 }
 
-/// For kinds that send over connections of TCP or QUIC.
-fn connections(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
-    transport(&["tcp", "quic"], table, report)
-}
-
-/// Returns what `transport` names, one of these, by default the first.
-fn transport(
-    words: &[&'static str],
-    table: &mut Table<'_>,
-    report: &mut Report,
-) -> Option<Carrier> {
-    let word = read_or(table.field("transport"), words[0], report, |node, report| {
-        node.choice(words, report)
-    });
-    Some(match word? {
+/// For kinds whose key `transport` says it.
+fn transport(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
+    Some(match table.word("transport", report)? {
         "tcp" => Carrier::Tcp,
         "quic" => Carrier::Quic,
         _ => Carrier::Datagrams,
@@ -198,8 +186,6 @@ impl Pace {
     }
 }
 
-/// The rate of a sending host's interface that writes none: Fast Ethernet.
-const ACCESS_RATE_DEFAULT: u64 = 100_000_000;
 const UDP_HEADER: u32 = 8;
 /// RTP's header `[rfc3550 §5.1]`, before each sound and picture.
 const RTP_HEADER: u32 = 12;

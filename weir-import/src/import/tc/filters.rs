@@ -641,12 +641,11 @@ fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<
             return unread(part, draft, reading);
         };
         let Some(value) = number(value) else { return unread(part, draft, reading) };
-        match (*layer, *offset) {
-            ("1" | "network", "9") if value < 256 => draft.set("proto", value.to_string()),
-            ("1" | "network", "1") if value < 256 => draft.tos = Some((value as u8, 0xff)),
-            ("2" | "transport", "0") if value <= 0xffff => draft.set("sport", value.to_string()),
-            ("2" | "transport", "2") if value <= 0xffff => draft.set("dport", value.to_string()),
-            _ => return unread(part, draft, reading),
+        let place = BYTES.iter().find(|row| row.0.contains(layer) && row.1 == *offset);
+        match place.filter(|row| value <= row.3).map(|row| row.2) {
+            Some("tos") => draft.tos = Some((value as u8, 0xff)),
+            Some(key) => draft.set(key, value.to_string()),
+            None => return unread(part, draft, reading),
         }
     }
     compared(draft, reading)?;
@@ -719,6 +718,13 @@ const FRAGMENTS: &str = "the kernel does not find the ports of fragments; Weir s
 /// at for the next.
 const PRIO_FIRST: u32 = 0xc000;
 const PRIO_AUTO: u32 = 0x8000;
+/// Where `basic` finds fields: the words for a layer, the offset, the field and its largest value.
+const BYTES: [([&str; 2], &str, &str, u64); 4] = [
+    (["1", "network"], "9", "proto", 0xff),
+    (["1", "network"], "1", "tos", 0xff),
+    (["2", "transport"], "0", "sport", 0xffff),
+    (["2", "transport"], "2", "dport", 0xffff),
+];
 const POLICE_ACTIONS: [&str; 7] = ["drop", "shot", "pass", "ok", "continue", "reclassify", "pipe"];
 /// Names of protocols behind Ethernet, as tc knows them.
 const PROTOCOLS: [(&str, u16); 22] = [
