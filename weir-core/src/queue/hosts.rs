@@ -374,7 +374,11 @@ impl Hosts {
     /// Returns the flow that holds most bytes of the host that holds most, but for the leaf's first
     /// packet, which is of the flow `first`; and the bytes of that host. Of equals, the first in
     /// the order of turns.
-    pub(super) fn longest(&self, flows: &[Flow], (first, chosen): (u32, u64)) -> Option<(u32, u64)> {
+    pub(super) fn longest(
+        &self,
+        flows: &[Flow],
+        (first, chosen): (u32, u64),
+    ) -> Option<(u32, u64)> {
         let first_host = self.owners.get(first as usize).map(|owner| owner.host);
         let mut longest: Option<(u32, u64)> = None;
         for (host, _) in self.turns.iter() {
@@ -436,7 +440,8 @@ impl Hosts {
         };
         let has_turn = |host: usize| {
             let is_busy = self.hosts[host].held.packets > 0;
-            self.turns.contains(host as u32) || !is_busy && self.inner.iter_of(host).next().is_none()
+            self.turns.contains(host as u32)
+                || !is_busy && self.inner.iter_of(host).next().is_none()
         };
         let hosts = 0..self.hosts.len();
         flows.iter().enumerate().all(listed)

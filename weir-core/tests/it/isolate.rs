@@ -306,7 +306,8 @@ fn busy(flows: &[(u32, u32)], packets: usize) -> BTreeMap<(u32, u32), u64> {
     let mut sent = BTreeMap::new();
     let mut offer = |link: &mut dyn AnyLink, now: Instant, at: u32| {
         // Full packets, small ones, and those between.
-        let length = [1514, 64, 100 + random.between(0, 1400) as u32][random.between(0, 2) as usize];
+        let length =
+            [1514, 64, 100 + random.between(0, 1400) as u32][random.between(0, 2) as usize];
         let verdict = link.offer(now, LEAF, packet(at, length, flows[at as usize]));
         assert_eq!(verdict, Verdict::Queued);
     };
@@ -340,7 +341,8 @@ fn check_even(bytes: &[u64], thousandths: u64, what: &str) {
 
 #[test]
 fn a_thousand_hosts_and_the_flows_of_each_get_equal_parts() {
-    let flows: Vec<_> = (0..1000).flat_map(|host| (0..=host % 4).map(move |at| (host, at))).collect();
+    let flows: Vec<_> =
+        (0..1000).flat_map(|host| (0..=host % 4).map(move |at| (host, at))).collect();
     let sent = busy(&flows, 1_600_000);
     let mut hosts = BTreeMap::<u32, Vec<u64>>::new();
     for ((host, _), bytes) in sent {
@@ -357,7 +359,8 @@ fn a_thousand_hosts_and_the_flows_of_each_get_equal_parts() {
 fn sparse(own_flows: u32) -> (u64, u64, u64) {
     let plan = plan("fifo", 8_000_000, &[("target", "1000000 s")]);
     let mut link = plan.build().expect("builds");
-    let flows: Vec<_> = (0..10).map(|host| (host, 0)).chain((1..own_flows).map(|f| (0, f))).collect();
+    let flows: Vec<_> =
+        (0..10).map(|host| (host, 0)).chain((1..own_flows).map(|f| (0, f))).collect();
     for at in (0..flows.len() as u32).chain(0..flows.len() as u32) {
         link.offer(Instant::ZERO, LEAF, packet(at, 1000, flows[at as usize]));
     }

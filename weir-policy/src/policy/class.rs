@@ -413,8 +413,9 @@ fn report_contradiction(
 ) {
     if let Some((node, dropper)) = other {
         let keyword = dropper.keyword;
-        let message =
-            format!("`{SHORT_KEY}` gives each flow a queue, and dropper `{keyword}` has one for all");
+        let message = format!(
+            "`{SHORT_KEY}` gives each flow a queue, and dropper `{keyword}` has one for all"
+        );
         let cure = format!("remove `dropper`, or `{SHORT_KEY}`");
         report.push(
             node.draft(&codes::REFUSED, message)
@@ -435,7 +436,8 @@ fn report_contradiction(
 /// Reports a class that isolates and is spread over queues by a hash.
 fn check_isolation(queue: &QueueDraft, spread: Option<Span>, report: &mut Report) {
     if let (Some(own), Some(spread)) = (queue.isolation, spread) {
-        let message = format!("`{SHORT_KEY}` keeps all flows apart, and a hash spreads them before");
+        let message =
+            format!("`{SHORT_KEY}` keeps all flows apart, and a hash spreads them before");
         report.push(
             Draft::new(&codes::REFUSED, spread, message)
                 .related(own, "where flows are isolated")
