@@ -36,7 +36,7 @@ use weir_host::error::{Result, SystemError};
 use weir_host::robust::Word;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
-/// The most ports of one bridge.
+/// Bound: ports of one bridge; one with more is refused.
 pub const PORTS_MAX: usize = 8;
 
 /// A bridge between interfaces.

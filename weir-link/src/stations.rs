@@ -14,9 +14,11 @@
 
 use weir_core::units::{Duration, Instant};
 
-/// The most stations that the table holds.
+/// Bound: stations that a bridge remembers; in a full bucket another one replaces the one silent
+/// longest of the port that has most.
 pub const STATIONS_MAX: usize = 4096;
-/// A station that was silent for longer is unknown again, as in the kernel's bridge.
+/// Bound: the time that a silent station is remembered, as in the kernel's bridge; then it is
+/// unknown again.
 pub const AGE_MAX: Duration = Duration::from_secs(300);
 
 /// Places for each hash: their addresses fill one cache line.

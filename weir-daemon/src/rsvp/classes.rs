@@ -286,7 +286,7 @@ impl Change {
 const REASON: &str = "reservations by RSVP";
 /// How soon a change by others is noticed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Changes of a request.
+/// Bound: changes of classes in one request of the reservations; the rest goes into the next.
 const BATCH_MAX: usize = 64;
 /// Ten seconds: a forwarder that died is replaced sooner.
 const ATTEMPTS_MAX: u32 = 20;

@@ -116,7 +116,7 @@ impl Outbox {
     }
 }
 
-/// The most frames that wait for a busy interface; beyond, the oldest are dropped.
+/// Bound: frames that wait for a busy interface; the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use crate::stations::Address;
 use weir_host::error::Result;
 use weir_host::wait::monotonic_ns;
 
-/// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
+/// Bound: frames that wait for the delay of one port, 100 ms at 300 000 frames/s; further ones wait
+/// before it.
 pub const WAITING_MAX: usize = 32_768;
 
 /// The impairments of a path.

@@ -12,7 +12,8 @@ use weir_core::units::{Duration, Instant};
 use super::board::Board;
 use super::counts::{Head, Labels, LeafCounts, Snapshot};
 
-/// The most leaves that one look copies. A link with fewer has all its counts of one instant.
+/// Bound: leaves that one look of the loop copies; the rest follows in the next looks. A link with
+/// fewer has all its counts of one instant.
 pub const LEAVES_PER_STEP: usize = 256;
 
 /// A bridge, as the source of counts.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The sessions of an answer, unless a reader asks for more or fewer; the most of one.
 pub const SESSIONS_DEFAULT: u32 = 1000;
-/// See [`SESSIONS_DEFAULT`].
+/// Bound: sessions of an answer; a query for more is refused.
 pub const SESSIONS_MAX: u32 = 100_000;
 
 /// What is reserved, by whom, and for how long without a refresh.

@@ -280,7 +280,7 @@ const WEBHOOK_EXAMPLE: &str = "write it like `http://192.0.2.1:8080/alarm`";
 const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 const LASTS_DEFAULT: Duration = Duration::from_secs(10);
 const LASTS_CURE: &str = "leave it out for 10 s";
-/// The most alarms of a deployment.
+/// Bound: alarms of a deployment; one with more is refused.
 pub const ALARMS_MAX: usize = 64;
 const WORDS_MAX: usize = 64;
 const WEBHOOK_BYTES_MAX: usize = 1024;

@@ -301,5 +301,5 @@ impl<'a> Policies<'a> {
     }
 }
 
-/// Every pair of eight ports has 56.
+/// Bound: directions of a deployment; one with more is refused. Every pair of eight ports has 56.
 const DIRECTIONS_MAX: usize = 64;

@@ -457,6 +457,8 @@ const NICE_MAX: i32 = 19;
 const NAME_BYTES_MAX: usize = 64;
 /// The longest path of a socket: `sun_path` of Linux (unix(7)), less the zero at the end.
 const SOCKET_BYTES_MAX: usize = 107;
+/// Bound: the time that a line makes up after a stall unless `lag_max` says otherwise; after a
+/// longer one the line starts anew.
 const LAG_MAX_DEFAULT: Duration = Duration::from_millis(100);
 /// Below this the loop's own wake-ups would count as stalls.
 const LAG_MAX_MIN: Duration = Duration::from_millis(1);

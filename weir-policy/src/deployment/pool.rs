@@ -119,10 +119,11 @@ fn longest(mut limits: Vec<(&str, u64)>) -> String {
     names.join(", ")
 }
 
-/// The frames of a direction: with MTU 1500 they take up to 16 MiB.
+/// Bound: frames that a direction holds unless `pool` says otherwise; a further one is dropped.
+/// With MTU 1500 they take up to 16 MiB.
 pub(super) const DEFAULT: u32 = 8192;
 const MIN: u32 = 64;
-/// Two gigabytes of frames.
+/// Bound: frames that `pool` may say, two gigabytes; a deployment with more is refused.
 const MAX: u32 = 1 << 20;
 /// The packet size by which a queue in bytes is converted: the mean of common traffic mixes.
 const PACKET_TYPICAL: u64 = 500;

@@ -160,7 +160,7 @@ pub const INTERFACE_BYTES_MAX: usize = 15;
 const HOST: &str = "host";
 /// The other end of host egress.
 const WIRE: &str = "wire";
-/// Eight bridges of eight ports.
+/// Bound: ports of a deployment; one with more is refused. Eight bridges of eight ports.
 const PORTS_MAX: usize = 64;
 /// Beyond the longest path that any experiment needs; ten seconds of a busy line are many frames.
 const DELAY_MAX: Duration = Duration::from_secs(10);

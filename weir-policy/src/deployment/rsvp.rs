@@ -360,8 +360,10 @@ const REFRESH: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 const REFRESH_CURE: &str = "leave it out for 30 s";
 /// [rfc2205 §3.7]
 const REFRESH_DEFAULT: Duration = Duration::from_secs(30);
-/// The most sessions of a router.
+/// Bound: sessions that `sessions` may say; a deployment with more is refused.
 pub const SESSIONS_MAX: u32 = 1 << 20;
+/// Bound: sessions of a router unless `sessions` says otherwise; a further one is refused with an
+/// error of RSVP.
 const SESSIONS_DEFAULT: u32 = 65_536;
-/// The most interfaces by which RSVP is spoken.
+/// Bound: interfaces by which RSVP is spoken; a deployment with more is refused.
 pub const INTERFACES_MAX: usize = 64;

@@ -383,7 +383,8 @@ const CLASS_KEYS: &[&str] = &[
     "window",
     "typical_packet",
 ];
-/// More than the largest file could hold with rules.
+/// Bound: classes of a policy, with their queues; a policy with more is refused. More than the
+/// largest file could hold with rules.
 pub(super) const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
 /// ALTQ's hashes for WFQ, by their names in its configuration, and those for hosts.
@@ -394,5 +395,6 @@ const HASHES: [(&str, AltqHash); 5] = [
     ("srcaddr", AltqHash::Source),
     ("srcaddr,dstaddr", AltqHash::Hosts),
 ];
-/// [algorithms §4.1] ALTQ's limit.
+/// Bound: leaves of a class with `hash`; a policy with more is refused. [algorithms §4.1] ALTQ's
+/// limit.
 const QUEUES_MAX: u64 = 2048;

@@ -222,7 +222,7 @@ fn arrivals(bytes: &[u8], headers: Headers, flows: bool) -> Result<Recording, St
 
 pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
 const KEYWORD: &str = "capture";
-/// The most packets of one recording; 16 bytes each.
+/// Bound: packets of one recording, 16 bytes each; a scenario with more is refused.
 pub const RECORDS_MAX: usize = 1 << 22;
-/// The most flows of one recording that are sources of their own.
+/// Bound: flows of one recording that are sources of their own; a scenario with more is refused.
 pub const RECORD_FLOWS_MAX: usize = 4096;

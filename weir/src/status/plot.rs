@@ -68,7 +68,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a link is looked at, unless `--for` says otherwise, and how often.
 pub const LENGTH: Duration = Duration::from_secs(10);
 pub const INTERVAL: Duration = Duration::from_millis(250);
-/// Points of a picture.
+/// Bound: points of a picture of `weir status`; a request for more is refused.
 const LOOKS_MAX: u32 = 4096;
 
 #[cfg(test)]

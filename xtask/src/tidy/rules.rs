@@ -485,7 +485,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 3,
         reason: "the list names each part, and each part returns the list's verdict",
     },
-    Circle { first: "xtask/src/tidy/absences.rs", files: 11, reason: FOLDER },
+    Circle { first: "xtask/src/tidy/absences.rs", files: 12, reason: FOLDER },
 ];
 
 /// A token sequence that must not occur in some crates.
