@@ -17,7 +17,7 @@ use std::sync::Arc;
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::units::Instant;
 use weir_policy::Policy;
-use weir_policy::deployment::{Alarm, Deployment, Watch};
+use weir_policy::deployment::{Alarm, Deployment, Direction, Watch};
 use weir_policy::policy::{Goal, Measure, Metric, Promised};
 
 use crate::bridge::Bridge;
@@ -69,8 +69,7 @@ impl Alarms {
             for watch in &alarm.watches {
                 let Some(places) = Places::of(watch, deployment, &mut gauged) else { continue };
                 let direction = &deployment.directions[watch.direction];
-                let about = (direction.name.as_str(), &direction.policy);
-                watched.push(Watched::new(alarm, watch, about, (places.gauge, places.leaves)));
+                watched.push(Watched::new(alarm, watch, direction, places));
             }
         }
         (Self { watched, reporter }, gauged)
@@ -125,20 +124,16 @@ impl Places {
 }
 
 impl Watched {
-    fn new(
-        alarm: &Alarm,
-        watch: &Watch,
-        (direction, policy): (&str, &Policy),
-        (gauge, leaves): (Arc<Gauge>, [Vec<usize>; 2]),
-    ) -> Self {
-        let class = class_of(&watch.when.measure).map(|class| policy.link.tree.class(class));
+    fn new(alarm: &Alarm, watch: &Watch, direction: &Direction, places: Places) -> Self {
+        let tree = &direction.policy.link.tree;
+        let class = class_of(&watch.when.measure).map(|class| tree.class(class));
         Self {
             name: alarm.name.clone(),
-            when: format!("`{}` in `{direction}`", alarm.when),
+            when: format!("`{}` in `{}`", alarm.when, direction.name),
             class: class.map(|class| class.name.clone()).unwrap_or_default(),
             condition: watch.when.clone(),
-            gauge,
-            leaves,
+            gauge: places.gauge,
+            leaves: places.leaves,
             before: None,
             measured: Measured::default(),
             fault: Fault::new(Manner {

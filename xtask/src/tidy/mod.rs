@@ -24,7 +24,7 @@ use bounds::Bound;
 use circles::Imports;
 use citations::{Citations, SOURCES};
 use names::Algorithms;
-use rules::{EXCEPTIONS, Exception, TUPLES};
+use rules::{EXCEPTIONS, Exception};
 use source::Source;
 
 /// A violation of a rule.
@@ -81,8 +81,7 @@ const CITING: &[&str] = &[".rs", ".toml", ".md"];
 /// When git does not name the files.
 pub fn run(root: &Path) -> Result<bool, String> {
     let files = tracked_files(root)?;
-    let findings = excuse(check_tree(root, &files), "tuples", TUPLES);
-    let findings = judge(findings, EXCEPTIONS);
+    let findings = judge(check_tree(root, &files), EXCEPTIONS);
     for finding in &findings {
         println!("{finding}");
     }
@@ -179,32 +178,6 @@ fn check_source(source: &Source, algorithms: &Algorithms) -> Vec<Finding> {
     findings
 }
 
-/// Removes the findings of `check` in each crate that has exactly as many as `table` says. Where a
-/// crate has fewer, the table is a finding: its numbers may only fall.
-fn excuse(findings: Vec<Finding>, check: &'static str, table: &[(&str, usize)]) -> Vec<Finding> {
-    let is_of = |finding: &Finding, krate: &str| {
-        finding.check == check && finding.file.split('/').next() == Some(krate)
-    };
-    let count = |krate: &str| findings.iter().filter(|finding| is_of(finding, krate)).count();
-    let counts: Vec<usize> = table.iter().map(|(krate, _)| count(krate)).collect();
-    let mut left = findings;
-    for (&(krate, excused), found) in table.iter().zip(counts) {
-        if found <= excused {
-            left.retain(|finding| !is_of(finding, krate));
-        }
-        if found < excused {
-            left.push(Finding {
-                file: "xtask/src/tidy/rules.rs".to_owned(),
-                line: 1,
-                check: "stale-exception",
-                what: format!("{krate} has {found} of `{check}`, the table excuses {excused}"),
-                cure: "write the smaller number, or remove a row of none",
-            });
-        }
-    }
-    left
-}
-
 /// Removes findings that an exception covers, adds each exception that covers none, sorts.
 fn judge(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<Finding> {
     let covered = |finding: &Finding| exceptions.iter().any(|exception| exception.covers(finding));
@@ -270,21 +243,6 @@ mod tests {
         let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
         let left = judge(Vec::new(), &exceptions);
         assert_eq!(left.iter().map(|left| left.check).collect::<Vec<_>>(), ["stale-exception"]);
-    }
-
-    #[test]
-    fn a_crate_has_as_many_findings_as_its_row_excuses() {
-        let found = || vec![finding("a/src/a.rs", "tuples"), finding("b/src/b.rs", "tuples")];
-        let checks = |table: &[(&str, usize)]| {
-            let left = excuse(found(), "tuples", table);
-            left.iter().map(|left| (left.file.clone(), left.check)).collect::<Vec<_>>()
-        };
-        let (a, b) = (("a/src/a.rs".to_owned(), "tuples"), ("b/src/b.rs".to_owned(), "tuples"));
-        assert_eq!(checks(&[]), [a.clone(), b.clone()]);
-        assert_eq!(checks(&[("a", 1), ("b", 1)]), []);
-        assert_eq!(checks(&[("a", 0), ("b", 1)]), [a]);
-        let stale = ("xtask/src/tidy/rules.rs".to_owned(), "stale-exception");
-        assert_eq!(checks(&[("a", 2)]), [b, stale]);
     }
 
     #[test]
