@@ -21,6 +21,7 @@ use crate::change::Inbox;
 use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
+use crate::offload::SEGMENTS_MAX;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room};
 use crate::recorder::Taps;
@@ -463,8 +464,10 @@ impl Bridge {
     fn receive(&mut self, now: Instant, port: usize, seen: &mut Option<Instant>) -> bool {
         let mut worked = false;
         for ring in 0..self.ports[port].port.rings() {
+            assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
             let input = &mut self.ports[port].port;
             let more = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            assert!(self.inbox.len() < BATCH + SEGMENTS_MAX, "a turn takes what it asked for");
             assert!(
                 self.inbox.is_sorted_by_key(|received| received.at_ns),
                 "the stamps of a ring never go back"

@@ -137,12 +137,14 @@ impl Stations {
 
     /// Notes that `source` was seen on `port`, to which it may have moved.
     pub fn learn(&mut self, source: Address, port: usize, now: Instant) {
+        assert!(port < self.own.len(), "a station is at a port of the bridge");
         let entry = source.0 << 16 | port as u64;
         let place = match self.place_of(source) {
             Some(place) => place,
             None if !source.can_be_learned() || self.is_own(source) => return,
             None => self.place_to_fill(source, now),
         };
+        debug_assert_eq!(place / BUCKET * BUCKET, source.bucket(), "it is looked for there");
         self.places[place] = entry;
         self.seen[place] = now;
     }

@@ -106,6 +106,7 @@ impl Outbox {
         for departure in self.departures.drain(..excess) {
             books.lose(&departure, Loss::BusyPort, now, pool);
         }
+        assert!(self.len() <= OUTBOX_MAX, "the outbox has its bound");
     }
 
     /// Gives up all frames.

@@ -350,6 +350,7 @@ impl Sent {
     /// Counts the next `count` frames as done with, but not sent.
     fn lose(&mut self, count: usize) {
         for _ in 0..count {
+            assert!(self.taken < BATCH, "there is a bit for each frame of a batch");
             self.lost |= 1 << self.taken;
             self.taken += 1;
         }

@@ -142,6 +142,7 @@ impl Publisher {
     fn copy(&mut self, now: Instant, source: &mut impl Source, leaves_max: usize) -> usize {
         let State::Filling(mut place) = self.state else { return 0 };
         let Some(draft) = Arc::get_mut(&mut self.snapshots[1]) else { return 0 };
+        assert!(now >= draft.begun, "a snapshot ends behind its beginning");
         let mut copied = 0;
         while copied < leaves_max && place.lane < draft.labels.lanes.len() {
             if place.leaf == draft.labels.lanes[place.lane].leaves.len() {
