@@ -50,17 +50,20 @@ pub(crate) struct ClassDraft<'a> {
     pub above: Option<usize>,
 }
 
-/// Returns the tables `[class.NAME]`, in the order of the file. Reports it if there are none.
-pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<Node<'a>> {
+/// Returns the tables `[class.NAME]`, in the order of the file, and where `class` is written.
+pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> (Vec<Node<'a>>, Span) {
     let table = top.field("class").and_then(|node| node.table(report));
-    let nodes: Vec<_> = table.iter().flat_map(Table::entries).collect();
+    let nodes = table.iter().flat_map(Table::entries).collect();
+    (nodes, table.map_or(Span::default(), |table| table.span()))
+}
+
+/// Reports a policy of which neither the file nor a template makes a class.
+pub(super) fn check_any(nodes: &[Node<'_>], span: Span, report: &mut Report) {
     if nodes.is_empty() {
-        let span = table.map_or(Span::default(), |table| table.span());
         let message = "the policy has no class, so packets have no queue";
         let cure = "write `[class.NAME]` with `default = true`";
         report.push(Draft::new(&codes::NO_CLASS, span, message).cure(cure));
     }
-    nodes
 }
 
 /// Reads the classes in their order. Without a scheduler, which was already reported, parameters

@@ -102,7 +102,9 @@ impl Policy {
             seating.remove(wish.remove, report);
             if !wish.tables.trim().is_empty() {
                 let mut texts = texts(wish.tables);
-                for node in class::nodes(top, report) {
+                let (nodes, span) = class::nodes(top, report);
+                class::check_any(&nodes, span, report);
+                for node in nodes {
                     seating.add(&node, &mut texts, report);
                 }
             }

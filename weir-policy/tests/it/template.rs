@@ -104,6 +104,23 @@ fn shaped_devices_are_a_list() {
 }
 
 #[test]
+fn templates_may_make_all_classes() {
+    let rows: [(&str, &[&str]); 3] = [
+        ("[{ id = 'a', on = true }, { id = 'b', on = false }]", &[]),
+        ("[]", &["W103 policy.toml:1"]),
+        ("'l.csv'", &["W001 policy.toml:5"]),
+    ];
+    for (list, wanted) in rows {
+        let text = format!(
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[template.row]\nlist = {list}\n\
+             name = '{{id}}'\nclass.default = '{{on}}'\n"
+        );
+        let outcome = parse(&text, "policy.toml");
+        assert_eq!(codes(&outcome), wanted, "{list}: {:#?}", outcome.findings);
+    }
+}
+
+#[test]
 fn rows_of_one_name_join_their_rules() {
     let list = "id,ap,plan,v4,v6\nanna,AP-1,gold,192.0.2.1,\nben,AP-2,silver,192.0.2.2,\n\
                 anna,AP-1,gold,192.0.2.3,fe80::/64\n";
