@@ -214,7 +214,7 @@ fn joined(classes: &[&Track]) -> Track {
     all
 }
 
-/// Lines of a picture, each with a colour of its own.
+/// Bound: lines of a picture, each with a colour of its own; the smallest are joined to one.
 pub const SERIES_MAX: usize = crate::look::COLOURS.len();
 /// Classes whose drops are named.
 const NOTES_MAX: usize = 4;

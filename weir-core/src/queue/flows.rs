@@ -688,7 +688,7 @@ impl FlowHash {
 
 /// The number of unknown flows.
 pub(super) const UNKNOWN_FLOW: u16 = 0;
-/// [rfc8290 §4.1.3] The most packets dropped at once.
+/// Bound: packets dropped at once [rfc8290 §4.1.3]; the rest waits for the next drop.
 const BATCH_MAX: u32 = 64;
 /// No leaf has this number, so no dropper draws from this stream.
 const HASH_STREAM: u64 = u64::MAX;

@@ -376,7 +376,7 @@ pub const NEIGHBOUR: Keys = &[&[
 
 const PORT_OR_INTERFACE: Values = Values::Either(&[Values::Interface, Values::Table(PORT)]);
 const POOL: Values = Values::Packets(64, POOL_MAX);
-/// Two gigabytes of frames.
+/// Bound: frames that `pool` may say, two gigabytes; a deployment with more is refused.
 pub(super) const POOL_MAX: u32 = 1 << 20;
 /// Less would drop what waits in an ordinary queue.
 const SOJOURN: Values = Values::WordOr(NONE, &Values::Time(Duration::from_millis(10), HOUR));
@@ -389,9 +389,9 @@ const LISTEN: Values = Values::Form("", "127.0.0.1:8480");
 const SESSIONS: Values = Values::Number(1, SESSIONS_MAX as u64);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Eight bridges of eight ports.
+/// Bound: ports of a deployment, eight bridges of eight; one with more is refused.
 pub(super) const PORTS_MAX: usize = 64;
-/// Every pair of eight ports has 56.
+/// Bound: directions of a deployment; one with more is refused. Every pair of eight ports has 56.
 pub(super) const DIRECTIONS_MAX: usize = 64;
 /// The words of a program and its arguments.
 pub(super) const WORDS_MAX: usize = 64;

@@ -50,17 +50,20 @@ pub(crate) struct ClassDraft<'a> {
     pub above: Option<usize>,
 }
 
-/// Returns the tables `[class.NAME]`, in the order of the file. Reports it if there are none.
-pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<Node<'a>> {
+/// Returns the tables `[class.NAME]`, in the order of the file, and where `class` is written.
+pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> (Vec<Node<'a>>, Span) {
     let table = top.field("class").and_then(|node| node.table(report));
-    let nodes: Vec<_> = table.iter().flat_map(Table::entries).collect();
+    let nodes = table.iter().flat_map(Table::entries).collect();
+    (nodes, table.map_or(Span::default(), |table| table.span()))
+}
+
+/// Reports a policy of which neither the file nor a template makes a class.
+pub(super) fn check_any(nodes: &[Node<'_>], span: Span, report: &mut Report) {
     if nodes.is_empty() {
-        let span = table.map_or(Span::default(), |table| table.span());
         let message = "the policy has no class, so packets have no queue";
         let cure = "write `[class.NAME]` with `default = true`";
         report.push(Draft::new(&codes::NO_CLASS, span, message).cure(cure));
     }
-    nodes
 }
 
 /// Reads the classes in their order. Without a scheduler, which was already reported, parameters
@@ -478,7 +481,8 @@ const CLASS_KEYS: &[&str] = &[
     "window",
     "typical_packet",
 ];
-/// More than the largest file could hold with rules.
+/// Bound: classes of a policy, with their queues; a policy with more is refused. More than the
+/// largest file could hold with rules.
 pub(super) const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
 /// ALTQ's hashes for WFQ, by their names in its configuration, and those for hosts.
@@ -489,5 +493,6 @@ const HASHES: [(&str, AltqHash); 5] = [
     ("srcaddr", AltqHash::Source),
     ("srcaddr,dstaddr", AltqHash::Hosts),
 ];
-/// [algorithms §4.1] ALTQ's limit.
+/// Bound: leaves of a class with `hash`; a policy with more is refused. [algorithms §4.1] ALTQ's
+/// limit.
 const QUEUES_MAX: u64 = 2048;

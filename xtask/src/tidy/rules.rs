@@ -16,17 +16,6 @@ pub const LINE_WIDTH: usize = 100;
 /// Parameters of a function, `self` aside; the leaves of a tuple count one each.
 pub const PARAMETERS: usize = 5;
 
-/// Functions of each crate that take more values than that, in tuples. To be undone, by structs: a
-/// number may only fall.
-pub const TUPLES: &[(&str, usize)] = &[
-    ("weir", 1),
-    ("weir-daemon", 2),
-    ("weir-host", 3),
-    ("weir-lab", 1),
-    ("weir-link", 1),
-    ("weir-rsvp", 3),
-];
-
 /// Depth of blocks in a function: its body is 0; a branch, a loop, a match arm, a closure, an
 /// `unsafe` or bare block each add one. An `else if` is as deep as its `if`.
 pub const NESTING: usize = 4;
