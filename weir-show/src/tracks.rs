@@ -50,7 +50,7 @@ fn key((place, track): (usize, &Cow<'_, Track>)) -> Key {
 /// A row of a class.
 type Row = fn(&ClassHistory) -> &Vec<Option<f64>>;
 
-/// What is drawn of a link.
+/// The tracks of a link, and those of them that are drawn.
 struct View<'a> {
     tracks: &'a Tracks,
     shown: &'a [Cow<'a, Track>],

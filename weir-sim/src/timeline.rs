@@ -15,7 +15,7 @@ use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
 use weir_trace::series::{ClassHistory, ClassPoint};
 
-/// What the classes of one link did over time.
+/// The history of the classes of one link.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tracks {
     /// The heading: a scenario, a capture, a link.

@@ -68,7 +68,7 @@ impl FirstThread {
     }
 }
 
-/// What meets the requests of clients beside the server itself.
+/// Answers the requests of clients that the server itself cannot answer.
 pub struct Handlers {
     pub policies: Arc<Policies>,
     pub recorder: Arc<Recorder>,

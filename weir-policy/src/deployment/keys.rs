@@ -17,7 +17,7 @@ pub const FILE: Keys = &[&[
 /// `[deployment]`.
 pub const DEPLOYMENT: Keys = &[LINKS, SERVICE, TABLES];
 
-/// What `[deployment]` says of its links.
+/// The keys of `[deployment]` about its links.
 const LINKS: &[Key] = &[
     key("name", Values::Text, "the name of the file", "The name in `weir status`."),
     key(
@@ -86,7 +86,7 @@ const LINKS: &[Key] = &[
     ),
 ];
 
-/// What `[deployment]` says of its processes.
+/// The keys of `[deployment]` about its processes.
 const SERVICE: &[Key] = &[
     key(
         "on_exit",
@@ -157,7 +157,7 @@ const SERVICE: &[Key] = &[
     ),
 ];
 
-/// What `[deployment]` has tables for, and the page.
+/// The tables within `[deployment]`, and the page.
 const TABLES: &[Key] = &[
     key(
         "alarm",

@@ -13,7 +13,7 @@ use super::state::{Flow, Reserved, SessionState, Wanted};
 use crate::intserv::{Flowspec, Tspec};
 use crate::wire::{Cause, Filter, Priority, Style};
 
-/// What traffic control refused.
+/// A reservation that traffic control refused.
 struct Refused {
     interface: InterfaceId,
     sender: Option<Filter>,

@@ -22,7 +22,7 @@ pub struct Bound {
     line: usize,
     /// The name, behind that of its type where it is of one.
     name: String,
-    /// What is bounded, and what happens beyond.
+    /// The thing that is bounded, and what happens beyond.
     sentence: String,
     /// The value as a reader writes it.
     value: String,
@@ -222,7 +222,7 @@ fn bytes(number: u128) -> String {
     }
 }
 
-/// What the page has before its tables.
+/// The beginning of the page.
 const HEAD: &str = "\
 # Bounds
 

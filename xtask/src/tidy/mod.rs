@@ -148,7 +148,7 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     findings
 }
 
-/// What the checks of one file found, and what those of all files need of it.
+/// The findings in one file, and the facts that checks of all files need of it.
 #[derive(Default)]
 struct Checked {
     findings: Vec<Finding>,

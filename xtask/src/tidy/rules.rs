@@ -305,7 +305,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 4,
         reason: "one parser: each layer goes on with the one inside it",
     },
-    Circle { first: "weir-core/src/queue/droppers.rs", files: 5, reason: FOLDER },
+    Circle { first: "weir-core/src/queue/droppers.rs", files: 6, reason: FOLDER },
     Circle {
         first: "weir-core/src/sched/cbq_altq/rounds.rs",
         files: 2,
@@ -330,11 +330,6 @@ pub const CIRCLES: &[Circle] = &[
     },
     Circle { first: "weir-daemon/src/rsvp.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-daemon/src/up/keeper.rs", files: 2, reason: FOLDER },
-    Circle {
-        first: "weir-host/src/claim/fallback.rs",
-        files: 2,
-        reason: "the host is kept quiet by the fallback's program, which drops with quiet's verdict",
-    },
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-import/src/import/altq.rs", files: 18, reason: FOLDER },
@@ -378,7 +373,7 @@ pub const CIRCLES: &[Circle] = &[
         reason: "a board keeps counts and their windows, which readers of the board are told together",
     },
     Circle { first: "weir-policy/src/calculus/at_least.rs", files: 4, reason: FOLDER },
-    Circle { first: "weir-policy/src/deployment/alarm.rs", files: 10, reason: FOLDER },
+    Circle { first: "weir-policy/src/deployment/alarm.rs", files: 11, reason: FOLDER },
     Circle {
         first: "weir-policy/src/lints/mod.rs",
         files: 9,
@@ -399,7 +394,7 @@ pub const CIRCLES: &[Circle] = &[
     },
     Circle {
         first: "weir-sim/src/classes.rs",
-        files: 26,
+        files: 28,
         reason: "one call runs a link or a network, and both have one report; to be undone",
     },
     Circle { first: "weir-sim/src/compare/measured.rs", files: 2, reason: FOLDER },
@@ -475,7 +470,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 3,
         reason: "the list names each part, and each part returns the list's verdict",
     },
-    Circle { first: "xtask/src/tidy/absences.rs", files: 12, reason: FOLDER },
+    Circle { first: "xtask/src/tidy/absences.rs", files: 13, reason: FOLDER },
 ];
 
 /// A token sequence that must not occur in some crates.
@@ -576,7 +571,8 @@ pub const REGISTRIES: &[(&str, &str)] = &[
 
 /// Names of algorithms that are also ordinary words: only a path such as `queue::tail` or the lone
 /// string `"tail"` is a use of these.
-pub const ORDINARY_WORDS: &[&str] = &["tail", "head", "linear", "longest", "red", "blue", "pie"];
+pub const ORDINARY_WORDS: &[&str] =
+    &["tail", "head", "linear", "longest", "red", "blue", "pie", "isolate"];
 
 /// Places where an algorithm other than the file's own may be named, by the beginning of the path.
 pub const NAMING_PLACES: &[(&str, &str)] = &[
@@ -586,6 +582,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
         "weir-core/src/queue/longest",
         "its source is the file of a scheduler whose name ends in another's",
     ),
+    ("weir-core/src/queue/mod.rs", "a key of a class has the name of its dropper"),
     ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),
     ("weir-core/src/sched/fq_codel.rs", "its name holds that of a dropper"),
     ("weir-core/src/event.rs", "a reason for drops may have the name of its dropper"),
