@@ -2,8 +2,8 @@
 //!
 //! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and waits for
 //! nobody; only counts of hosts, where a reader asked for them, are allocated anew. There are two
-//! snapshots: one is on the board, the other is being filled. Where a reader still holds the other, or the
-//! board itself, the loop tries again at its next look.
+//! snapshots: one is on the board, the other is being filled. Where a reader still holds the other,
+//! or the board itself, the loop tries again at its next look.
 
 use std::sync::Arc;
 

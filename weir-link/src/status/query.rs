@@ -73,7 +73,8 @@ impl Query {
         }
         if let Some(hosts) = self.hosts.filter(|hosts| *hosts > HOSTS_MAX) {
             return Err(format!(
-                "{hosts} hosts of a class are more than an answer holds; ask for at most {HOSTS_MAX}"
+                "{hosts} hosts of a class are more than an answer holds; ask for at most \
+                 {HOSTS_MAX}"
             ));
         }
         match self.limit {
