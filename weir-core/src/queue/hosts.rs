@@ -3,14 +3,14 @@
 //!
 //! Two tables are exact: a host is found by its address, a flow by its host and the number of 32
 //! bits that the port computes of its headers. So no two hosts share turns by chance, nor do flows
-//! of different hosts. A table that is full gives the place of an idle host or flow to the new one;
-//! where a search of [`SEARCH_MAX`] places finds none that is idle, the packet joins the *rest*:
-//! one flow of one host, for all of these. Such packets are counted.
+//! of different hosts. A full table gives the place of an idle host or flow to the new one. Where a
+//! search of [`SEARCH_MAX`] places finds no idle one, the packet joins the *rest*: one flow of one
+//! host, for all of these. Such packets are counted.
 //!
 //! A flow that becomes backlogged while its host waits for a turn may send one packet ahead of all
 //! turns, on credit: if the flow is new or has some of its quantum left, and the host owes less
-//! than a quantum. Both are charged. So the wait of a sparse flow does not grow with the number of hosts
-//! and flows, and all share as without it.
+//! than a quantum. Both are charged. So the wait of a sparse flow does not grow with the number of
+//! hosts and flows, and all share as without it.
 //!
 //! Invariants: a host that holds packets, and each of its flows that does, is listed; the packets
 //! of a host are the sum of those of its flows.
