@@ -270,7 +270,7 @@ pub fn table(status: &LinkStatus) -> String {
         }
         text.push_str(&policy(lane));
         if let Some(ages) = ages(lane) {
-            let _ = writeln!(text, "packets older than {ages} are dropped as stale");
+            let _ = writeln!(text, "after a stall, packets that waited longer than {ages} are dropped");
         }
         for (name, frames) in &lane.unread {
             let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);
@@ -396,8 +396,11 @@ fn policy(lane: &LaneStatus) -> String {
         let _ = writeln!(text, "policy {identity} ({scheduler}), in force for {age}");
     }
     if none + one + more > 0 {
-        let _ =
-            writeln!(text, "frames inside: {none} times none, {one} of one class, {more} of more");
+        let _ = writeln!(
+            text,
+            "{more} frames left while several classes had packets, {one} while only theirs had; \
+             {none} came when nothing waited"
+        );
     }
     text
 }

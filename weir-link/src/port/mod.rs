@@ -245,7 +245,7 @@ fn open_best(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
         };
         match open() {
             Ok(port) => return Ok((port, reasons.join("; "))),
-            Err(why) => reasons.push(format!("not {}: {why}", kind.keyword)),
+            Err(why) => reasons.push(format!("{} would be faster, but {why}", kind.keyword)),
         }
     }
     // The last kind is the most modest: its error is the one to mend.

@@ -24,7 +24,7 @@ pub use server::Server;
 
 use crate::policy::demand::Demand;
 use weir_core::link::{Charge, LinkPlan};
-use weir_core::queue::{DROPPERS, Limit, QueuePlan};
+use weir_core::queue::{DROPPERS, Limit, QueuePlan, SHORT_KEY};
 use weir_core::sched::{self, Service};
 
 /// The bounds of a leaf.
@@ -186,10 +186,14 @@ impl Traffic {
             (burst, arrival.rate.bits_per_second() as f64 / 8.0)
         });
         let dropper = DROPPERS.iter().find(|row| row.keyword == queue.dropper);
-        let apart = dropper.is_some_and(|row| row.parameters.iter().any(|row| row.name == "flows"));
+        let parameters = dropper.map_or(&[][..], |row| row.parameters);
+        let apart = parameters.iter().any(|row| FLOWS_APART.contains(&row.name));
         Self { arrival, limit, packets, in_order: !apart }
     }
 }
+
+/// The parameters of droppers that keep flows apart, whose packets overtake each other.
+const FLOWS_APART: [&str; 3] = ["flows", "divisor", SHORT_KEY];
 
 /// Returns what is known without a server: the queue's own limit.
 fn nothing(traffic: &Traffic) -> Bound {

@@ -305,8 +305,8 @@ fn tell_lane(lane: &LaneStatus) -> Vec<String> {
             }
         },
         format!(
-            "frames inside: {} times none, {} of one class, {} of more",
-            found.none, found.one, found.more
+            "left while several classes had packets: {}, only theirs: {}; came when none had: {}",
+            found.more, found.one, found.none
         ),
     ]
 }

@@ -39,7 +39,7 @@ fn flows_of_one_host_keep_apart() -> Outcome {
     until("many more are sent", || stream.sent() >= 200)?;
     let shown = scene.weir(&["status", "--hosts", "5", "--control", "weir.sock"])?.stdout;
     let client = Host::Client.ip4().to_string();
-    for part in ["hosts of hosts, 1 known", &client] {
+    for part in ["hosts of hosts, ", &client] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let found = stream.finish()?;
