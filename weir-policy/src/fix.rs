@@ -78,6 +78,23 @@ pub fn cured(
     (fewer && (failed(findings) || !failed(&after))).then_some(new)
 }
 
+/// Returns the text with every fix that leaves nothing to choose, as [`cured`] applies them, and how
+/// many there were.
+pub fn all(text: &str, check: &dyn Fn(&str) -> Vec<Finding>) -> (String, usize) {
+    let (mut text, mut fixed) = (text.to_owned(), 0);
+    // Terminates: at the bound, or when a round cures nothing.
+    while fixed < FIXED_MAX {
+        let findings = check(&text);
+        let cure = |finding: &Finding| match &finding.fixes[..] {
+            [only] => cured((&text, &findings), finding, only, check),
+            _ => None,
+        };
+        let Some(new) = findings.iter().find_map(cure) else { break };
+        (text, fixed) = (new, fixed + 1);
+    }
+    (text, fixed)
+}
+
 fn splice(text: &str, Span { start, end }: Span, new: &str) -> Result<String, String> {
     let outside = || "the place is not in the file".to_owned();
     let (before, after) = text.get(..start).zip(text.get(end..)).ok_or_else(outside)?;
@@ -105,6 +122,8 @@ fn with_separator(text: &str, Span { start, end }: Span) -> Span {
     Span { start, end }
 }
 
+/// Bound: the fixes of one file.
+const FIXED_MAX: usize = 1000;
 /// The most keys that a title names.
 const SHOWN_MAX: usize = 3;
 

@@ -146,6 +146,18 @@ fn check_fix(part: &str, wanted: &str) {
 }
 
 #[test]
+fn all_fixes_that_leave_nothing_to_choose_are_made_at_once() {
+    let text = "[link]\nrate = \"9 mbps\"\nschedular = \"htb\"\nmtu = \"1500 B\"\n[class.a]\n\
+                rate = \"9 Mbit/s\"\nceil = \"90 Mbit/s\"\nzzzzzzz = 1\ndefault = true\n";
+    let check = |text: &str| parse(text, "p").findings;
+    // Bits or bytes are a person's choice.
+    let (once, fixed) = fix::all(text, &check);
+    assert_eq!((once.contains("scheduler"), once.contains("zzzzzzz"), fixed), (true, false, 2));
+    let (whole, fixed) = fix::all(&once.replace("mbps", "Mbit/s"), &check);
+    assert_eq!((check(&whole), fixed), (Vec::new(), 1), "{whole}");
+}
+
+#[test]
 fn what_reading_a_value_finds_has_its_fix() {
     let rate = "rate = \"9 Mbit/s\"\ndefault = true";
     check_fix(&format!("{rate}\nquee = {{}}"), &format!("{rate}\nqueue = {{}}"));
