@@ -6,6 +6,7 @@ use crate::syntax::{self, Slot, Step};
 use lsp_types::TextDocumentContentChangeEvent as Change;
 use serde_json::{Map, Value};
 use std::cell::OnceCell;
+use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_policy::deployment::is_deployment;
 use weir_sim::read::is_scenario;
@@ -31,9 +32,10 @@ pub struct Document {
     /// What was found when it was last checked.
     pub checked: Option<Checked>,
     lines: Lines,
-    json: Value,
-    kind: Option<Kind>,
+    // Of a text that is typed on at once, nothing is read.
+    json: OnceCell<Value>,
     slots: OnceCell<Vec<Slot>>,
+    kind: OnceCell<Option<Kind>>,
 }
 
 impl Kind {
@@ -54,28 +56,31 @@ impl Kind {
 impl Document {
     /// A file with this name and text.
     pub fn new(name: impl Into<String>, text: String) -> Self {
-        let json = object(DeTable::parse_recoverable(&text).0.get_ref());
-        let keys: Vec<String> =
-            json.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
-        let kind = Kind::of_keys(&keys);
-        let (lines, slots) = (Lines::new(text), OnceCell::new());
-        Self { name: name.into(), checked: None, lines, json, kind, slots }
+        Self::with(name.into(), Lines::new(text))
+    }
+
+    fn with(name: String, lines: Lines) -> Self {
+        let (json, slots, kind) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { name, checked: None, lines, json, slots, kind }
     }
 
     /// Returns the file after these changes of its text, each on the text that the one before left.
     pub fn changed(self, changes: Vec<Change>, encoding: Encoding) -> Self {
-        let mut lines = self.lines;
+        let (mut lines, mut kind) = (self.lines, self.kind);
         for Change { range, text, .. } in changes {
             let Some(range) = range else {
-                lines = Lines::new(text);
+                (lines, kind) = (Lines::new(text), OnceCell::new());
                 continue;
             };
             let bytes = lines.bytes(range, encoding);
+            if !keeps_keys(lines.text(), bytes.clone(), &text) {
+                kind = OnceCell::new();
+            }
             let mut whole = lines.text().to_owned();
             whole.replace_range(bytes, &text);
             lines = Lines::new(whole);
         }
-        Self::new(self.name, lines.text().to_owned())
+        Self { kind, ..Self::with(self.name, lines) }
     }
 
     /// Returns the text.
@@ -90,12 +95,15 @@ impl Document {
 
     /// Returns the kind of file, if it is Weir's.
     pub fn kind(&self) -> Option<Kind> {
-        self.kind
+        *self.kind.get_or_init(|| {
+            let keys = self.json().as_object().map(|keys| keys.keys().cloned().collect());
+            Kind::of_keys(&keys.unwrap_or_else(Vec::new))
+        })
     }
 
     /// Returns the values, as far as they can be read.
     pub fn json(&self) -> &Value {
-        &self.json
+        self.json.get_or_init(|| object(DeTable::parse_recoverable(self.text()).0.get_ref()))
     }
 
     /// Returns every key and value, in the order of the text.
@@ -113,11 +121,19 @@ impl Document {
 
     /// Returns the value at a path.
     pub fn value(&self, path: &[Step]) -> Option<&Value> {
-        path.iter().try_fold(&self.json, |value, step| match step {
+        path.iter().try_fold(self.json(), |value, step| match step {
             Step::Key(key) => value.get(key),
             Step::Index(index) => value.get(index),
         })
     }
+}
+
+/// Returns whether a change leaves the top-level keys as they are: it stays in one line of a table.
+fn keeps_keys(text: &str, bytes: Range<usize>, new: &str) -> bool {
+    let line = text[..bytes.start].rfind('\n').map_or(0, |at| at + 1);
+    let in_table = text.starts_with('[') || text[..line].contains("\n[");
+    let is_plain = |part: &str| !part.contains(['\n', '\r', '[']);
+    in_table && !text[line..].starts_with('[') && is_plain(&text[bytes]) && is_plain(new)
 }
 
 /// Converts a table.
@@ -150,19 +166,19 @@ const SWEEP: [&str; 5] = ["metrics", "replications", "grid", "random", "latin"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lsp_types::{Position, Range};
+    use lsp_types::Position;
 
     #[test]
     fn a_change_replaces_what_it_names() {
         let place = |line, character| Position { line, character };
-        let change = |range: Option<Range>, text: &str| Change {
+        let change = |range: Option<lsp_types::Range>, text: &str| Change {
             range,
             range_length: None,
             text: text.to_owned(),
         };
         let document = Document::new("p", "[link]\nrate = 'µ'\n".to_owned());
-        let range = Range { start: place(1, 8), end: place(1, 9) };
-        let added = Range { start: place(99, 0), end: place(99, 0) };
+        let range = lsp_types::Range { start: place(1, 8), end: place(1, 9) };
+        let added = lsp_types::Range { start: place(99, 0), end: place(99, 0) };
         let document = document.changed(
             vec![change(Some(range), "1"), change(Some(added), "[class]\n")],
             Encoding::Utf16,
