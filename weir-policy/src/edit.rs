@@ -53,7 +53,7 @@ pub fn place<'k>(text: &str, key: &'k str, is_class: &dyn Fn(&str) -> bool) -> C
 }
 
 fn set(top: &mut Table, Edit { key, value }: Edit<'_>) -> Result<(), String> {
-    let path = path(key)?;
+    let path = parse_path(key)?;
     let (last, folders) = path.split_last().ok_or_else(|| not_a_key(key))?;
     let mut table: &mut dyn TableLike = top;
     for (depth, part) in folders.iter().enumerate() {
@@ -94,7 +94,18 @@ fn set(top: &mut Table, Edit { key, value }: Edit<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn path(key: &str) -> Result<Vec<Key>, String> {
+/// Returns the path with these parts, as a policy has it: quoted where that must be.
+pub fn path(parts: &[&str]) -> String {
+    let key = |part: &&str| Key::new(*part).display_repr().into_owned();
+    parts.iter().map(key).collect::<Vec<_>>().join(".")
+}
+
+/// Returns the value that setting this text writes.
+pub(crate) fn as_value(text: &str) -> String {
+    read_value(text).decorated("", "").to_string()
+}
+
+fn parse_path(key: &str) -> Result<Vec<Key>, String> {
     let too_long = key.len() > KEY_MAX;
     Key::parse(key).ok().filter(|path| !path.is_empty() && !too_long).ok_or_else(|| not_a_key(key))
 }

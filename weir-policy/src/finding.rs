@@ -7,6 +7,7 @@
 pub use crate::codes::{Code, Severity};
 
 use crate::codes;
+use crate::fix::Fix;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -58,6 +59,9 @@ pub struct Finding {
     pub source: Option<&'static str>,
     /// Other places that explain it.
     pub related: Vec<Related>,
+    /// Edits of which each cures it.
+    #[serde(skip)]
+    pub fixes: Vec<Fix>,
 }
 
 /// A finding before its [`Report`] locates it.
@@ -68,6 +72,7 @@ pub struct Draft {
     message: String,
     cure: String,
     related: Vec<(Span, String)>,
+    fixes: Vec<Fix>,
 }
 
 /// A file that was read: its name, its text, and where its lines begin.
@@ -123,8 +128,8 @@ impl From<Range<usize>> for Span {
 impl Draft {
     /// Makes a finding of this kind at `span`. The message names the value and the limit.
     pub fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
-        let (message, cure, related) = (message.into(), String::new(), Vec::new());
-        Self { code, span, message, cure, related }
+        let (message, cure) = (message.into(), String::new());
+        Self { code, span, message, cure, related: Vec::new(), fixes: Vec::new() }
     }
 
     /// Moves the finding to `span`.
@@ -136,6 +141,12 @@ impl Draft {
     /// Sets the cure, a clause without a full stop.
     pub fn cure(mut self, cure: impl Into<String>) -> Self {
         self.cure = cure.into();
+        self
+    }
+
+    /// Adds edits of which each cures it.
+    pub fn fix(mut self, fixes: impl IntoIterator<Item = Fix>) -> Self {
+        self.fixes.extend(fixes);
         self
     }
 
@@ -258,6 +269,8 @@ impl Report {
     pub fn push(&mut self, draft: Draft) {
         self.errors += usize::from(draft.code.severity == Severity::Error);
         let (place, other) = self.locate(draft.span);
+        // What a template made has no text of its own.
+        let fixes = if self.origin(draft.span).is_some() { Vec::new() } else { draft.fixes };
         if self.origin(draft.span).is_some_and(|origin| origin.literal) {
             // The next rows have the same value: one finding is enough.
             let known = |known: &Finding| known.code == draft.code.id && known.place == place;
@@ -279,6 +292,7 @@ impl Report {
             cure: draft.cure,
             source: draft.code.source,
             related: other.into_iter().chain(related).take(RELATED_MAX).collect(),
+            fixes,
         });
     }
 

@@ -5,9 +5,10 @@
 //! [`crate::setting`] has the numbers that a program may move; these are all values, words among
 //! them. Classes that a template makes have no text of their own, and no knobs.
 
+use crate::edit;
 use crate::policy::Policy;
 use crate::setting::{default, parse, part};
-use toml_edit::{Item, Key, TableLike};
+use toml_edit::{Item, TableLike};
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
@@ -79,7 +80,7 @@ fn link_knobs(link: Option<&dyn TableLike>, plan: &LinkPlan, knobs: &mut Vec<Kno
     let Some(entry) = sched::find(plan.scheduler) else { return };
     let keyword = entry.descriptor.keyword;
     let text = link.and_then(|link| part(link, keyword));
-    let path = format!("link.{}", key(keyword));
+    let path = edit::path(&["link", keyword]);
     let place = Place { path, class: None, params: plan.tree.params(), text, plan };
     let of_link = entry.descriptor.parameters.iter().filter(|row| row.scope == Scope::Link);
     knobs.extend(of_link.map(|row| place.knob(row)));
@@ -91,7 +92,7 @@ fn class_knobs(
     plan: &LinkPlan,
     knobs: &mut Vec<Knob>,
 ) {
-    let path = format!("class.{}", key(name));
+    let path = edit::path(&["class", name]);
     let leaf = plan.tree.leaf_of(id);
     if let Some(entry) = sched::find(plan.scheduler) {
         let here = |row: &&Parameter| {
@@ -135,7 +136,7 @@ impl Place<'_> {
             None => default(row, self.params, self.plan),
         };
         Knob {
-            key: format!("{}.{}", self.path, key(row.name)),
+            key: format!("{}.{}", self.path, edit::path(&[row.name])),
             class: self.class.map(str::to_owned),
             parameter: row.name.to_owned(),
             summary: row.summary,
@@ -184,11 +185,6 @@ impl Place<'_> {
         let text = value.as_str().map(str::to_owned);
         Some(text.unwrap_or_else(|| value.clone().decorated("", "").to_string()))
     }
-}
-
-/// Returns a part of a path as the text of a policy has it: quoted where it must be.
-fn key(name: &str) -> String {
-    Key::new(name).display_repr().into_owned()
 }
 
 fn unit(kind: Kind, value: Option<Quantity>) -> &'static str {

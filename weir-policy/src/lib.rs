@@ -12,6 +12,7 @@ pub mod diff;
 pub mod edit;
 pub mod file;
 pub mod finding;
+pub mod fix;
 pub mod fluid;
 pub mod keyed;
 pub mod keys;

@@ -23,6 +23,7 @@
 use crate::codes;
 use crate::file::FILE_BYTES_MAX;
 use crate::finding::{Code, Draft, Outcome, Report, Source, Span};
+use crate::fix::Fix;
 use crate::keys::{self, Key, Keys};
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -321,7 +322,7 @@ pub fn unknown_key(node: &Node<'_>, known: &[&str]) -> Draft {
     let message = format!("{} has no key `{}`; it has {}", node.owner, node.key, list(known));
     let near = nearest(node.key, known).map(|key| format!("did you mean `{key}`?"));
     let cure = near.unwrap_or_else(|| "remove it".to_owned());
-    Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(cure)
+    Draft::new(&codes::UNKNOWN_KEY, node.key_span, message).cure(cure).fix(node.corrected(known))
 }
 
 impl<'a> Node<'a> {
@@ -343,6 +344,20 @@ impl<'a> Node<'a> {
     /// Makes a finding at the value; `message` follows "`key` of owner".
     pub fn draft(&self, code: &'static Code, message: impl Display) -> Draft {
         Draft::new(code, self.span, format!("`{}` of {}: {message}", self.key, self.owner))
+    }
+
+    /// Returns the edit that makes the key the nearest of `known`, or else removes it.
+    pub fn corrected(&self, known: &[&str]) -> Option<Fix> {
+        let near = nearest(self.key, known);
+        near.map_or_else(|| self.removal(), |key| Some(Fix::Replace(self.key_span, key.to_owned())))
+    }
+
+    /// Returns the edit that removes key and value, unless the value is a table, which may have a
+    /// header and many lines.
+    pub fn removal(&self) -> Option<Fix> {
+        let Span { start, .. } = self.key_span;
+        let is_one = start < self.span.start && !self.is_table() && !self.is_array();
+        is_one.then_some(Fix::Remove(Span { start, end: self.span.end }))
     }
 
     /// Returns the value as it is in the file, for templates.
@@ -434,7 +449,10 @@ impl<'a> Node<'a> {
         let found = words.iter().find(|word| **word == text).copied();
         if found.is_none() {
             let message = format!("`{text}` is not one of {}", list(words));
-            report.push(self.draft(&codes::UNKNOWN_CHOICE, message).cure(suggest(text, words)));
+            let near = nearest(text, words);
+            let fix = near.map(|word| Fix::Replace(self.span, format!("\"{word}\"")));
+            let draft = self.draft(&codes::UNKNOWN_CHOICE, message).cure(suggest(text, words));
+            report.push(draft.fix(fix));
         }
         found
     }
@@ -614,7 +632,12 @@ impl<'a> Node<'a> {
                 None => (text, "write a value in range".to_owned()),
             },
         };
-        self.draft(code, message).cure(cure)
+        let meant = match error {
+            UnitError::Ambiguous { bits, bytes, .. } => vec![bits, bytes],
+            _ => Vec::new(),
+        };
+        let fix = |text| Fix::Replace(self.span, format!("\"{text}\""));
+        self.draft(code, message).cure(cure).fix(meant.into_iter().map(fix))
     }
 
     fn wrong_type(&self, wanted: &str, cure: &str, report: &mut Report) {
@@ -665,7 +688,7 @@ pub fn suggest(word: &str, known: &[&str]) -> String {
 }
 
 /// Returns the nearest of `known`, if one is similar.
-fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Comparing a hostile word would cost the product of the lengths.
     if word.len() > WORD_BYTES_MAX {
         return None;

@@ -13,8 +13,9 @@
 use crate::design::{Axis, Design, Method};
 use crate::sweep::Spec;
 use serde::Deserialize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use weir_policy::file;
+use weir_policy::file::{self, ReadFile};
 
 /// The text of a sweep.
 #[derive(Deserialize)]
@@ -33,20 +34,46 @@ struct Text {
     latin: Option<toml::Table>,
 }
 
+/// Why a text is no sweep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The reason.
+    pub message: String,
+    /// The bytes at fault, if they are known.
+    pub span: Option<Range<usize>>,
+}
+
 /// Reads a sweep and every file that it names.
 ///
 /// # Errors
 /// When one cannot be read, or says what a sweep has not.
 pub fn read(path: &Path) -> Result<Spec, String> {
     let shown = path.display();
-    let bytes = |path: &Path| {
-        file::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-    };
-    let text = |path: &Path| {
-        String::from_utf8(bytes(path)?).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let read: Text = toml::from_str(&text(path)?).map_err(|error| format!("{shown}: {error}"))?;
-    let design = read.design().map_err(|why| format!("{shown}: {why}"))?;
+    let text = text(path, &file::read)?;
+    parse(&text, path, &file::read_named).map_err(|Fault { message, .. }| match message {
+        message if message.starts_with("cannot read") => message,
+        message => format!("{shown}: {message}"),
+    })
+}
+
+/// Reads the sweep `text` of the file `path`; `read_file` reads those that it names.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &str, path: &Path, read_file: ReadFile<'_>) -> Result<Spec, Fault> {
+    let syntax = |error: toml::de::Error| Fault { span: error.span(), message: error.to_string() };
+    let read: Text = toml::from_str(text).map_err(syntax)?;
+    spec(&read, path, read_file).map_err(|message| Fault { message, span: None })
+}
+
+fn text(path: &Path, read_file: ReadFile<'_>) -> Result<String, String> {
+    let shown = path.display();
+    let bytes = read_file(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| format!("{shown}: {error}"))
+}
+
+fn spec(read: &Text, path: &Path, read_file: ReadFile<'_>) -> Result<Spec, String> {
+    let design = read.design()?;
     let place = path.parent().unwrap_or(Path::new("")).join(&read.scenario);
     let spec = Spec {
         name: Some(read.scenario.display().to_string()),
@@ -54,12 +81,13 @@ pub fn read(path: &Path) -> Result<Spec, String> {
         files: Default::default(),
         design,
         replications: read.replications,
-        metrics: read.metrics,
+        metrics: read.metrics.clone(),
         seed: read.seed,
     };
     // A sweep that is too large is refused before its files are read.
-    spec.runs().map_err(|why| format!("{shown}: {why}"))?;
-    Spec { scenario: text(&place)?, ..spec }.gather(place.parent().unwrap_or(Path::new("")))
+    spec.runs()?;
+    let folder = place.parent().unwrap_or(Path::new(""));
+    Spec { scenario: text(&place, read_file)?, ..spec }.gather_with(folder, read_file)
 }
 
 impl Text {

@@ -11,8 +11,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use weir_policy::file::{self, ReadFile};
 use weir_policy::finding::{Outcome, Severity};
-use weir_policy::{file, render};
+use weir_policy::render;
 use weir_sim::{Scenario, read};
 
 /// The runs of a sweep. It holds every file, so that a worker on another machine needs none.
@@ -110,11 +111,19 @@ impl Spec {
     /// # Errors
     /// As [`Sweep::new`]; a file that some point cannot find is that point's error.
     pub fn gather(self, folder: &Path) -> Result<Self, String> {
+        self.gather_with(folder, &file::read_named)
+    }
+
+    /// As [`Spec::gather`], with `read_file` for the files.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn gather_with(self, folder: &Path, read_other: ReadFile<'_>) -> Result<Self, String> {
         // Before every value is tried: those of a design that is too large may be many.
         self.runs()?;
         let files = RefCell::new(BTreeMap::new());
         let read_file = |path: &Path| {
-            let bytes = file::read_named(&folder.join(path))?;
+            let bytes = read_other(&folder.join(path))?;
             files.borrow_mut().insert(path.to_owned(), bytes.clone());
             Ok(bytes)
         };

@@ -2,7 +2,7 @@
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
-use crate::{Run, input};
+use crate::{Run, input, whole_file};
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use weir_policy::diff::printed::Figures;
 use weir_policy::diff::{Standing, standings};
 use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::policy::Policy;
-use weir_policy::reader::Document;
+use weir_policy::reader::{Document, top_level};
 use weir_policy::table::{Table, shown};
-use weir_policy::{deployment, policy, render};
+use weir_policy::{deployment, file, fix, policy, render};
 use weir_sim::memory::Shown;
 use weir_sim::read;
 
@@ -35,6 +35,9 @@ pub struct Check {
     /// longest delay and largest backlog, and its rate while all want more and while it is alone.
     #[arg(long)]
     bounds: bool,
+    /// Write into the policy every cure that leaves nothing to choose, and check it then.
+    #[arg(long)]
+    fix: bool,
 }
 
 /// The output of `--format json`; docs/findings.md describes it.
@@ -99,9 +102,15 @@ struct RowFigures<'a> {
 impl Run for Check {
     fn run(self, output: &Output) -> Exit {
         let name = self.file.display().to_string();
-        let bytes = match input::read(&self.file) {
+        // What is written again is no input that must stay as it is.
+        let read = if self.fix { file::read(&self.file) } else { input::read(&self.file) };
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
+        };
+        let bytes = match self.fix.then(|| self.fixed(&name, &bytes)).transpose() {
+            Ok(fixed) => fixed.unwrap_or(bytes),
+            Err(why) => return output.refuse(&why),
         };
         let document = Document::new(&name, &bytes);
         let keys = document.top_level();
@@ -125,6 +134,24 @@ impl Run for Check {
         }
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
         print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy))
+    }
+}
+
+impl Check {
+    /// Writes the policy with its fixes, and returns it.
+    fn fixed(&self, name: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let kind = Kind::of_tables(&top_level(bytes));
+        let text = std::str::from_utf8(bytes).ok().filter(|_| kind == Some(Kind::Policy));
+        let text = text.filter(|_| self.file != Path::new("-"));
+        let text = text.ok_or_else(|| format!("--fix takes a policy in a file, not {name}"))?;
+        let check = |text: &str| {
+            policy::parse_bytes(text.as_bytes(), name, None, &input::read_named).findings
+        };
+        let (text, count) = fix::all(text, &check);
+        if count > 0 {
+            whole_file::write(&self.file, &text)?;
+        }
+        Ok(text.into_bytes())
     }
 }
 

@@ -6,10 +6,9 @@
 use crate::check;
 use crate::output::{Exit, Output};
 use weir_daemon::keeper::found::Found;
-use weir_policy::deployment::is_deployment;
+use weir_lsp::document;
 use weir_policy::finding::Outcome;
 use weir_policy::reader;
-use weir_sim::read::is_scenario;
 use weir_trace::capture::CaptureReader;
 
 /// A kind of file.
@@ -69,13 +68,11 @@ impl Kind {
 
     /// Returns the kind of a TOML file with these top-level keys.
     pub fn of_tables(keys: &[String]) -> Option<Self> {
-        let has = |name: &str| keys.iter().any(|key| key == name);
-        match () {
-            () if is_deployment(keys) => Some(Self::Deployment),
-            () if has("link") && has("class") => Some(Self::Policy),
-            () if is_scenario(keys) => Some(Self::Scenario),
-            () if has("link") || has("class") || has("promise") => Some(Self::Policy),
-            () => None,
+        match document::Kind::of_keys(keys)? {
+            document::Kind::Policy => Some(Self::Policy),
+            document::Kind::Deployment => Some(Self::Deployment),
+            document::Kind::Scenario => Some(Self::Scenario),
+            document::Kind::Sweep => None,
         }
     }
 

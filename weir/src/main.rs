@@ -59,6 +59,7 @@ verbs! {
         import::Import,
         export::Export,
         schema::Schema,
+        lsp::Lsp,
     ;
     "Try it":
         demo::Demo,

@@ -56,6 +56,16 @@ impl Run for Schema {
     }
 }
 
+/// Returns the schemas of all kinds of file.
+pub fn all() -> weir_lsp::Schemas {
+    weir_lsp::Schemas {
+        policy: policy(),
+        deployment: deployment::schema(),
+        scenario: scenario::schema(),
+        words: page::value,
+    }
+}
+
 /// Builds the schema of a policy: `scheduler` in `[link]` determines the keys of classes.
 fn policy() -> Value {
     let schedulers: Vec<Value> =
@@ -104,8 +114,9 @@ fn promise() -> Value {
 /// Builds the schema of a policy with this scheduler.
 fn with_scheduler(descriptor: &Descriptor) -> Value {
     let own = table(descriptor.parameters, &[Scope::Link]);
-    let mut link = about::described(common_link(), about::LINK);
+    let mut link = common_link();
     link.insert("scheduler".into(), json!({ "const": descriptor.keyword }));
+    let mut link = about::described(link, about::LINK);
     link.insert(descriptor.keyword.into(), closed(own));
     let mut class = about::described(common_class(), about::CLASS);
     class.extend(table(descriptor.parameters, &[Scope::Class, Scope::Leaf]));

@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 36] = [
+const PARTS: [Part; 37] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -174,6 +174,11 @@ const PARTS: [Part; 36] = [
         name: "tune",
         measures: "tuning of ten staged policies beside an exhaustive search (15 min; needs PyPI)",
         run: |root| program(root, Path::new("bench/tune/run.sh"), &[]),
+    },
+    Part {
+        name: "lsp",
+        measures: "from a keystroke to the diagnostics of a policy of 5000 classes (10 s)",
+        run: |root| program(root, Path::new("bench/lsp/run.sh"), &[]),
     },
     Part {
         name: "notebooks",

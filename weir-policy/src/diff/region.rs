@@ -35,7 +35,7 @@ impl Region {
 
     /// Returns what `matches` accepts, in boxes that may overlap; `interface` numbers its
     /// interface.
-    pub(super) fn of(matches: &Match, interface: Option<u16>) -> Vec<Region> {
+    pub fn of(matches: &Match, interface: Option<u16>) -> Vec<Region> {
         let mut base = Region::ALL;
         let mut fix = |field: usize, value: Option<u128>| {
             if let Some(value) = value {

@@ -1,7 +1,7 @@
 //! High priority, a small share and borrowing together [algorithms §3.18]: where ancestors lend
 //! although others still wait for their own rate, the class that is served first borrows all of it.
 
-use super::{Subject, about, rate, span};
+use super::{Subject, about, rate, set, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
@@ -38,7 +38,10 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             part * 100.0
         );
         let cure = "write `borrow = false`, a larger rate, or the priority of its siblings";
-        report.push(about(&CODE, class, span(class, "priority"), message).cure(cure));
+        let fixes =
+            [set(class, "borrow", false), set(class, "priority", lowest[&class.above])];
+        let draft = about(&CODE, class, span(class, "priority"), message);
+        report.push(draft.cure(cure).fix(fixes));
     }
 }
 

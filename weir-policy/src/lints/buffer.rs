@@ -4,6 +4,7 @@
 use super::{Subject, about, rate};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
+use crate::fix::Fix;
 
 pub(super) static CODE: Code = Code {
     id: "W130",
@@ -27,7 +28,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
          in {rtt}, so its packets wait where no class matters"
     );
     let cure = format!("write `buffer = \"{share} B\"` or less, or set the driver's own limit");
-    report.push(about(&CODE, class, span, message).related(class.span, "the class").cure(cure));
+    let draft = about(&CODE, class, span, message).related(class.span, "the class").cure(cure);
+    report.push(draft.fix([Fix::set(&["link", "buffer"], format_args!("{share} B"))]));
 }
 
 /// The trap, and its cure.

@@ -1,6 +1,6 @@
 //! A ceiling that is never reached [algorithms §5.2]: above the link's rate, or above the parent's.
 
-use super::{Subject, about, span};
+use super::{Subject, about, set, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
@@ -24,7 +24,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             }
             let message = format!("it may never send {own}, since {owner} sends at most {above}");
             let cure = format!("write `{name} = \"{above}\"` or less, or remove it");
-            report.push(about(&CODE, class, span(class, name), message).cure(cure));
+            let draft = about(&CODE, class, span(class, name), message).cure(cure);
+            report.push(draft.fix([set(class, name, above)]));
         }
     }
 }

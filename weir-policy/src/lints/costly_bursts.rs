@@ -2,7 +2,7 @@
 //! pause, and what timer ticks and an empty queue lose of that is not recovered.
 
 use super::crossed_bursts::bursts;
-use super::{Subject, about, rate, seconds, span};
+use super::{Subject, about, rate, seconds, set, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 
@@ -36,7 +36,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             pause * 1e3
         );
         let cure = "write `minburst = 2`, and a larger `maxburst` for bursts after a silence";
-        report.push(about(&CODE, class, span(class, "minburst"), message).cure(cure));
+        let draft = about(&CODE, class, span(class, "minburst"), message).cure(cure);
+        report.push(draft.fix([set(class, "minburst", 2)]));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `minburst` above `maxburst` [algorithms §3.2]: ALTQ lowers it silently [risso99 §6.4].
 
-use super::{Subject, about, seconds, span};
+use super::{Subject, about, seconds, set, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
@@ -23,7 +23,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             "a minburst of {least} packets is above its maxburst of {most}, and is lowered to that"
         );
         let cure = format!("write `minburst = {most}`, or raise `maxburst` to {least}");
-        report.push(about(&CODE, class, span(class, "minburst"), message).cure(cure));
+        let draft = about(&CODE, class, span(class, "minburst"), message).cure(cure);
+        report.push(draft.fix([set(class, "minburst", most), set(class, "maxburst", least)]));
     }
 }
 

@@ -4,6 +4,7 @@
 use super::Subject;
 use crate::codes::{Code, Severity};
 use crate::finding::{Draft, Report};
+use crate::fix::Fix;
 use weir_core::classify::FragmentPolicy;
 
 pub(super) static CODE: Code = Code {
@@ -29,7 +30,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     );
     let span = subject.link.fragments_span.unwrap_or(subject.link.span);
     let cure = "remove `fragments`, so that they follow the first";
-    report.push(Draft::new(&CODE, span, message).cure(cure));
+    let fix = Fix::set(&["link", "fragments"], "");
+    report.push(Draft::new(&CODE, span, message).cure(cure).fix([fix]));
 }
 
 /// The trap, and its cure.

@@ -9,8 +9,10 @@
 use crate::calculus::{self, Bound};
 use crate::codes::Code;
 use crate::finding::{Draft, Report, Span};
+use crate::fix::Fix;
 use crate::policy::class::{self, ClassDraft};
 use crate::policy::link::LinkSection;
+use std::fmt::Display;
 use weir_core::classify::{ClassifierPlan, Rule};
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Parameter, Scope};
@@ -125,6 +127,12 @@ fn span(class: &ClassDraft<'_>, name: &str) -> Span {
 /// Makes a finding about a class.
 fn about(code: &'static Code, class: &ClassDraft<'_>, at: Span, message: String) -> Draft {
     Draft::new(code, at, format!("class `{}`: {message}", class.name))
+}
+
+/// Makes the edit that writes a key of a class; a point leads into a table such as `queue.min`.
+fn set(class: &ClassDraft<'_>, key: &str, value: impl Display) -> Fix {
+    let parts: Vec<_> = ["class", class.name].into_iter().chain(key.split('.')).collect();
+    Fix::set(&parts, value)
 }
 
 /// Returns the time of `bytes` at `rate` in seconds.

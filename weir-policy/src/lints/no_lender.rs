@@ -4,7 +4,9 @@
 
 use super::{Subject, about, rate, span};
 use crate::codes::{Code, Severity};
+use crate::edit;
 use crate::finding::Report;
+use crate::fix::Fix;
 use crate::policy::class::ClassDraft;
 use crate::translate::root::root_name;
 use std::collections::BTreeMap;
@@ -43,6 +45,7 @@ fn tops(subject: &Subject<'_, '_>, report: &mut Report) {
     );
     let cure = cure(&top_names(subject), subject, link);
     let mut draft = about(&CODE, class, span(class, "ceil"), message).cure(cure);
+    draft = draft.fix([Fix::Set(below_root(subject))]);
     for other in short {
         draft = draft.related(span(other, "ceil"), format!("`{}` has none, either", other.name));
     }
@@ -75,6 +78,7 @@ fn children(subject: &Subject<'_, '_>, report: &mut Report) {
             more(subject, above, most)
         );
         let mut draft = about(&CODE, class, span(class, "ceil"), message).cure(cure);
+        draft = draft.fix([Fix::Set(raised(subject, above, most))]);
         for (other, _) in hopes.iter().skip(1).take(NAMES_MAX) {
             draft = draft.related(span(other, "ceil"), format!("nor does `{}`", other.name));
         }
@@ -108,6 +112,34 @@ fn more(subject: &Subject<'_, '_>, above: &ClassDraft<'_>, most: Rate) -> String
     }
 }
 
+/// As [`more`], as keys and values.
+fn raised(subject: &Subject<'_, '_>, above: &ClassDraft<'_>, most: Rate) -> Vec<(String, String)> {
+    let key = |key| edit::path(&["class", above.name, key]);
+    let is_only = above.above.is_none() && top_names(subject).len() == 1;
+    if is_only {
+        return vec![(key("rate"), subject.link_rate().to_string())];
+    }
+    let root = if above.above.is_some() { Vec::new() } else { below_root(subject) };
+    std::iter::once((key("ceil"), most.to_string())).chain(root).collect()
+}
+
+/// Returns the keys that put every class without a parent below one with the rate of the link.
+fn below_root(subject: &Subject<'_, '_>) -> Vec<(String, String)> {
+    let root = root(subject);
+    let link = subject.link_rate();
+    let own = (edit::path(&["class", &root]), format!("{{ rate = \"{link}\" }}"));
+    let tops = subject.classes.iter().filter(|class| class.above.is_none());
+    let parent = |class: &ClassDraft<'_>| {
+        (edit::path(&["class", class.name, "parent"]), format!("\"{root}\""))
+    };
+    std::iter::once(own).chain(tops.map(parent)).collect()
+}
+
+/// Returns the name of the class to add at the root.
+fn root(subject: &Subject<'_, '_>) -> String {
+    root_name(&|name| subject.classes.iter().any(|class| class.name == name))
+}
+
 /// Returns the names of classes without a parent, one more than a cure names at most.
 fn top_names<'s>(subject: &Subject<'s, '_>) -> Vec<&'s str> {
     let tops = subject.classes.iter().filter(|class| class.above.is_none());
@@ -121,7 +153,7 @@ fn percent(own: Rate, link: Rate) -> String {
 }
 
 fn cure(tops: &[&str], subject: &Subject<'_, '_>, link: Rate) -> String {
-    let root = root_name(&|name| subject.classes.iter().any(|class| class.name == name));
+    let root = root(subject);
     let list = match tops {
         [one] => format!("`{one}`"),
         few if few.len() <= NAMES_MAX => {

@@ -2,7 +2,9 @@
 
 use super::Subject;
 use crate::codes::{Code, Severity};
+use crate::edit;
 use crate::finding::{Draft, Report};
+use crate::fix::Fix;
 use crate::policy::places;
 use crate::reader::list;
 use weir_core::sched::{self, SCHEDULERS};
@@ -26,7 +28,12 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let able = SCHEDULERS.iter().filter(|entry| entry.refits);
     let able: Vec<_> = able.map(|entry| entry.descriptor.keyword).collect();
     let cure = format!("take `places` out, or choose one of {}", list(&able));
-    report.push(Draft::new(&CODE, draft.span, message).cure(cure));
+    let without = |(class, _): (Option<&str>, &_)| {
+        let path = class.map_or(vec!["link", "places"], |class| vec!["class", class, "places"]);
+        (edit::path(&path), String::new())
+    };
+    let fix = Fix::Set(places::drafts(subject.link, subject.classes).map(without).collect());
+    report.push(Draft::new(&CODE, draft.span, message).cure(cure).fix([fix]));
 }
 
 /// The trap, and its cure.

@@ -1,7 +1,7 @@
 //! A configured packet size that differs much from the real one [risso99 §6.3]: the estimator takes
 //! each packet for one of that size, so short packets get less than their share and long ones more.
 
-use super::{Subject, about, span};
+use super::{Subject, about, set, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 
@@ -33,7 +33,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             real as f64 / configured as f64
         );
         let cure = format!("write `packetsize = \"{real} B\"`");
-        report.push(about(&CODE, class, span(class, "packetsize"), message).cure(cure));
+        let draft = about(&CODE, class, span(class, "packetsize"), message).cure(cure);
+        report.push(draft.fix([set(class, "packetsize", format_args!("{real} B"))]));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A class too slow for its packets [algorithms §3.3]: ALTQ stores the time of one in 31 bits of
 //! nanoseconds, and other packets wait for it for seconds.
 
-use super::{Subject, about, rate, seconds, span, tiny_share};
+use super::{Subject, about, rate, seconds, set, span, tiny_share};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use weir_core::units::Rate;
@@ -30,7 +30,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             "at {rate} a packet of {packet} B takes {time:.1} s, longer than {LONGEST:.2} s"
         );
         let cure = format!("write at least `{least}`, or a smaller `mtu` in [link]");
-        report.push(about(&CODE, class, span(class, "rate"), message).cure(cure));
+        let fix = class.share.is_none().then(|| set(class, "rate", least));
+        report.push(about(&CODE, class, span(class, "rate"), message).cure(cure).fix(fix));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A threshold for early drops below what the leaf sends in a turn [risso99 §5.4]: that much waits
 //! between two turns, so packets are dropped without congestion.
 
-use super::{Subject, about, default_quantity};
+use super::{Subject, about, default_quantity, set};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
@@ -30,12 +30,11 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             "packets are dropped early from {min} B on, but a turn sends {turn} B, which wait \
              until it comes"
         );
-        let cure = format!(
-            "write `min = \"{} packets\"` or more in its queue, or a smaller turn",
-            turn.div_ceil(packet)
-        );
+        let least = format!("{} packets", turn.div_ceil(packet));
+        let cure = format!("write `min = \"{least}\"` or more in its queue, or a smaller turn");
         let span = class.queue_parameter_span(Some("min"));
-        report.push(about(&CODE, class, span, message).cure(cure));
+        let draft = about(&CODE, class, span, message).cure(cure);
+        report.push(draft.fix([set(class, "queue.min", least)]));
     }
 }
 

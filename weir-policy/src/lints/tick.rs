@@ -1,7 +1,7 @@
 //! A burst too small for the rate and the kernel's timer [algorithms §5.10]: a class that is served
 //! once a tick gets no more than its burst in each.
 
-use super::{Subject, about};
+use super::{Subject, about, set};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
@@ -60,7 +60,8 @@ fn check_one(
     );
     let cure = format!("write `{name} = \"{needed} B\"` or more, or a larger `hz`");
     let span = class.written.span(name).unwrap_or(class.span);
-    report.push(about(&CODE, class, span, message).cure(cure));
+    let fix = set(class, name, format_args!("{needed} B"));
+    report.push(about(&CODE, class, span, message).cure(cure).fix([fix]));
 }
 
 /// The trap, and its cure.

@@ -1,11 +1,11 @@
 //! A share that rounds to zero [risso99 §6.3]: with whole percents a hundred classes were the most,
 //! and a class with 0 % was served only when it could borrow.
 
-use super::{Subject, about, rate};
+use super::{Subject, about, rate, set};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
-use weir_core::units::Rate;
+use weir_core::units::{Rate, Share};
 
 pub(super) static CODE: Code = Code {
     id: "W137",
@@ -24,9 +24,10 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             "its share of {above} is {exact:.3} bit/s, which counts as {}",
             rate(class).map_or("nothing".to_owned(), |rate| rate.to_string())
         );
-        let least = 1e9 / above.bits_per_second() as f64 * 100.0 / 1e9;
-        let cure = format!("write a share of at least {least:.9} %, or a `rate`");
-        report.push(about(&CODE, class, span, message).cure(cure));
+        let least = Share::from_ppb(PPB.div_ceil(above.bits_per_second())).unwrap_or(Share::WHOLE);
+        let cure = format!("write a share of at least {least}, or a `rate`");
+        let draft = about(&CODE, class, span, message).cure(cure);
+        report.push(draft.fix([set(class, "share", least)]));
     }
 }
 
@@ -39,6 +40,9 @@ pub(super) fn exact(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Option
 fn above(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Rate {
     subject.parent(class).and_then(rate).unwrap_or(subject.link_rate())
 }
+
+/// The billionths of a whole.
+const PPB: u64 = 1_000_000_000;
 
 /// The trap, and its cure.
 pub(super) const TRAP: super::Trap = super::Trap {

@@ -3,7 +3,9 @@
 
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
+use crate::edit;
 use crate::finding::Report;
+use crate::fix::Fix;
 use crate::policy::class::ClassDraft;
 use weir_core::parameter::Scope;
 use weir_core::queue::DROPPERS;
@@ -48,7 +50,12 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
                 each leaf a limit of its own";
     let span = most.class.queue_parameter_span(Some("weight"));
     let draft = about(&CODE, most.class, span, message);
-    report.push(draft.related(least.class.span, "the class with less weight").cure(cure));
+    let draft = draft.related(least.class.span, "the class with less weight").cure(cure);
+    let weight = |sharer: &Sharer<'_, '_>| {
+        let path = edit::path(&["class", sharer.class.name, "queue", "weight"]);
+        (path, sharer.line.to_string())
+    };
+    report.push(draft.fix([Fix::Set(sharers.iter().map(weight).collect())]));
 }
 
 fn sharer<'s, 'a>(subject: &Subject<'_, '_>, class: &'s ClassDraft<'a>) -> Option<Sharer<'s, 'a>> {

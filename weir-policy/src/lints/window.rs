@@ -1,7 +1,7 @@
 //! One TCP flow whose window cannot fill its class [risso99 §5.4]: it never has more in flight than
 //! the window, so it sends no more than that in a round trip.
 
-use super::{Subject, about, rate};
+use super::{Subject, about, rate, set};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use weir_core::units::Rate;
@@ -32,7 +32,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         );
         let cure = format!("raise the hosts' window to {needed}, or lower the rate to {most}");
         let span = class.demand.span("window").unwrap_or(class.span);
-        report.push(about(&CODE, class, span, message).cure(cure));
+        let fix = class.share.is_none().then(|| set(class, "rate", most));
+        report.push(about(&CODE, class, span, message).cure(cure).fix(fix));
     }
 }
 

@@ -6,6 +6,7 @@ use super::places::PlacesDraft;
 use super::values::{Basis, Written};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
+use crate::fix::Fix;
 use crate::reader::{Node, Table, list, suggest, unknown_key};
 use std::collections::BTreeMap;
 use weir_core::classify::{AltqHash, Spread};
@@ -237,7 +238,8 @@ fn read_share(draft: &mut ClassDraft<'_>, table: &mut Table<'_>, report: &mut Re
         report.push(
             Draft::new(&codes::RATE_AND_SHARE, node.span(), message)
                 .related(rate, "the rate")
-                .cure("keep the one you mean"),
+                .cure("keep the one you mean")
+                .fix(["share", "rate"].map(|key| Fix::set(&["class", draft.name, key], ""))),
         );
     }
 }
@@ -261,6 +263,7 @@ fn unsupported(node: &Node<'_>, known: &[&'static str], descriptor: &Descriptor)
     );
     Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message)
         .cure(format!("remove it, or choose a scheduler that has it: {}", list(&keywords)))
+        .fix(node.removal())
 }
 
 /// Reads `hash` and `queues`; reports one without the other.
@@ -462,6 +465,7 @@ fn unsupported_in_queue(
     );
     Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message)
         .cure(suggest(node.key(), known))
+        .fix(node.corrected(known))
 }
 
 /// Keys of a class under any scheduler.

@@ -6,6 +6,7 @@ use super::places::{self, PlacesDraft};
 use super::values::{Basis, Written, size};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
+use crate::fix::Fix;
 use crate::reader::{Node, Table, unknown_key};
 use weir_core::classify::ClassifierPlan;
 use weir_core::link::{Charge, Coding, Framing, PACKETS_MAX_DEFAULT};
@@ -111,7 +112,8 @@ impl LinkSection {
             let span = self.packets_max.map_or(self.span, |(_, span)| span);
             let cure =
                 format!("lower the limits of queues, or write `packets_max = \"{sum} packets\"`");
-            report.push(Draft::new(&codes::STORE_TOO_SMALL, span, message).cure(cure));
+            let fix = Fix::set(&["link", "packets_max"], format_args!("{sum} packets"));
+            report.push(Draft::new(&codes::STORE_TOO_SMALL, span, message).cure(cure).fix([fix]));
         }
     }
 }
@@ -253,7 +255,8 @@ pub(super) fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Re
         let span = class.written.span(name).unwrap_or(class.span);
         report.push(
             Draft::new(&codes::BELOW_PACKET, span, message)
-                .cure(format!("write at least `{packet}`, or a smaller `mtu` in [link]")),
+                .cure(format!("write at least `{packet}`, or a smaller `mtu` in [link]"))
+                .fix([Fix::set(&["class", class.name, name], packet)]),
         );
     }
     let Some(span) = class.limit_span() else { return };
@@ -264,7 +267,8 @@ pub(super) fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Re
                 span,
                 format!("class `{}`: its queue has a limit of 0", class.name),
             )
-            .cure("write at least `1 packet`"),
+            .cure("write at least `1 packet`")
+            .fix([Fix::set(&["class", class.name, "queue", "limit"], "1 packet")]),
         ),
         Limit::Bytes(bytes) if bytes < packet => report.push(
             Draft::new(
@@ -275,7 +279,8 @@ pub(super) fn check_class(class: &ClassDraft<'_>, packet: Bytes, report: &mut Re
                     class.name
                 ),
             )
-            .cure(format!("write at least `{packet}`")),
+            .cure(format!("write at least `{packet}`"))
+            .fix([Fix::set(&["class", class.name, "queue", "limit"], packet)]),
         ),
         _ => {}
     }

@@ -22,6 +22,7 @@ mod values;
 use crate::codes;
 use crate::file::{self, ReadFile};
 use crate::finding::{Draft, Outcome, Report};
+use crate::fix::Fix;
 use crate::lints;
 use crate::reader::{Document, Table};
 use class::ClassDraft;
@@ -253,7 +254,10 @@ fn check_default(classes: &[ClassDraft<'_>], report: &mut Report) {
         report.push(
             Draft::new(&codes::TWO_DEFAULTS, other.default.unwrap_or(other.span), message)
                 .related(class.default.unwrap_or(class.span), "the first one")
-                .cure("keep `default = true` in one of them"),
+                .cure("keep `default = true` in one of them")
+                .fix(
+                    [class.name, other.name].map(|name| Fix::set(&["class", name, "default"], "")),
+                ),
         );
     }
 }

@@ -83,7 +83,7 @@ fn plan(node: &Node<'_>, link: Option<Rate>, report: &mut Report) -> Option<Mete
         let message =
             format!("meter `{}` has no parameter `{key}`; it has {}", meter.keyword, list(&known));
         let draft = Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message);
-        report.push(draft.cure(suggest(key, &known)));
+        report.push(draft.cure(suggest(key, &known)).fix(node.corrected(&known)));
     }
     let owner = format!("meter `{}`", meter.keyword);
     written.check_required(&owner, node.key_span(), meter.parameters, report);

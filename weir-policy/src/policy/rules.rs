@@ -241,7 +241,7 @@ fn sort_key(table: &mut Table<'_>, order: MatchOrder, report: &mut Report) -> Op
         let word = other.keyword();
         let message = format!("has an effect only with `match_order = \"{word}\"`");
         let cure = format!("remove it, or write `match_order = \"{word}\"` in [link]");
-        report.push(node.draft(&codes::UNKNOWN_KEY, message).cure(cure));
+        report.push(node.draft(&codes::UNKNOWN_KEY, message).cure(cure).fix(node.removal()));
     }
     let (name, min, max, _) = order.sort_key()?;
     let number = table.field(name)?.number(min.into(), max.into(), report)?;

@@ -4,7 +4,8 @@ use super::class::{ClassDraft, has_rate, leaves};
 use super::link::LinkSection;
 use crate::codes;
 use crate::finding::{Draft, RELATED_MAX, Report, Span};
-use crate::reader::suggest;
+use crate::fix::Fix;
+use crate::reader::{nearest, suggest};
 use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
@@ -143,6 +144,7 @@ fn unknown_parent(
     let known: Vec<_> = by_name.keys().take(SUGGESTED_MAX).copied().collect();
     Draft::new(&codes::UNKNOWN_PARENT, span, message)
         .cure(format!("declare `[class.{name}]` or name another class: {}", suggest(name, &known)))
+        .fix(nearest(name, &known).map(|near| Fix::Replace(span, format!("\"{near}\""))))
 }
 
 /// Returns the depth of each class, from 1; `None` if there is a loop. Every class is visited once.

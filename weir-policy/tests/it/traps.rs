@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_policy::finding::Finding;
+use weir_policy::fix;
 use weir_policy::{codes, file, parse, policy};
 
 fn folder() -> PathBuf {
@@ -84,6 +85,88 @@ fn a_finding_of_a_lint_has_place_cure_source_and_figure() {
         let has_figure = finding.message.chars().any(|c| c.is_ascii_digit());
         assert!(has_figure || code.source.is_none(), "{finding:#?}");
     }
+}
+
+/// Cures that a person must choose, with what there is to choose.
+const CHOSEN: &[(&str, &str)] = &[
+    ("W113", "which of the rates is too high"),
+    ("W114", "whether the ceiling or the rate is meant"),
+    ("W120", "which packets go to the class, or that there is none"),
+    ("W121", "whether the rule goes before the earlier one, or away"),
+    ("W122", "which of the conditions is not intended"),
+    ("W140", "fewer classes, smaller turns, a longer delay or another scheduler"),
+    ("W144", "a shorter queue, or arrivals, which only their sender knows"),
+    ("W145", "a policer, arrivals, which only their sender knows, or another priority"),
+    ("W146", "a longer delay, or which class gives up some of its rate"),
+    ("W147", "arrivals, which only their sender knows, or another scheduler"),
+    ("W150", "what is promised"),
+    ("W151", "the class that is meant"),
+    ("W160", "the list is another file"),
+    ("W161", "the column that is meant; the list is another file"),
+    ("W162", "the plan that is meant; the list is another file"),
+    ("W163", "the value of the row; the list is another file"),
+    ("W164", "another name; the list is another file"),
+    ("W165", "another address; the list is another file"),
+    ("W166", "another place"),
+];
+
+#[test]
+fn each_fix_of_a_trap_removes_it_and_others_are_chosen_by_a_person() {
+    let of_lints =
+        weir_policy::traps().map(|(code, trap)| (code.id.to_owned(), trap.policy.into()));
+    let of_files = traps().into_iter().map(|name| {
+        let path = folder().join(format!("{name}.toml"));
+        (name[..4].to_owned(), fs::read_to_string(path).expect("it is in the tree"))
+    });
+    for (code, text) in of_lints.chain(of_files) {
+        let check = |text: &str| parse(text, &code).findings;
+        let found = check(&text);
+        let finding = found.iter().find(|finding| finding.code == code);
+        // Lists are not read here.
+        let fixes = finding.map_or(&[][..], |finding| &finding.fixes);
+        let is_chosen = CHOSEN.iter().any(|row| row.0 == code);
+        assert_eq!(fixes.is_empty(), is_chosen, "{code}: {found:#?}");
+        for fix in fixes {
+            let cured = fix::cured((&text, &found), &found[0], fix, &check);
+            let cured = cured.unwrap_or_else(|| panic!("{code}: {fix:?} does not cure it"));
+            assert!(check(&cured).iter().all(|other| other.code != code), "{code}: {cured}");
+        }
+    }
+}
+
+/// Checks that the first fix of the only finding makes `wanted` of `part` of a policy.
+fn check_fix(part: &str, wanted: &str) {
+    let policy = format!("[link]\nrate = \"9 Mbit/s\"\nscheduler = \"htb\"\n[class.a]\n{part}\n");
+    let found = parse(&policy, "p").findings;
+    let fix = found.first().and_then(|finding| finding.fixes.first());
+    let fix = fix.unwrap_or_else(|| panic!("{part} has no fix: {found:#?}"));
+    let cured = fix.apply(&policy).expect("it is an edit of this text");
+    assert_eq!(cured, policy.replace(part, wanted), "{part}");
+    assert!(parse(&cured, "p").findings.is_empty(), "{cured}");
+}
+
+#[test]
+fn all_fixes_that_leave_nothing_to_choose_are_made_at_once() {
+    let text = "[link]\nrate = \"9 mbps\"\nschedular = \"htb\"\nmtu = \"1500 B\"\n[class.a]\n\
+                rate = \"9 Mbit/s\"\nceil = \"90 Mbit/s\"\nzzzzzzz = 1\ndefault = true\n";
+    let check = |text: &str| parse(text, "p").findings;
+    // Bits or bytes are a person's choice.
+    let (once, fixed) = fix::all(text, &check);
+    assert_eq!((once.contains("scheduler"), once.contains("zzzzzzz"), fixed), (true, false, 2));
+    let (whole, fixed) = fix::all(&once.replace("mbps", "Mbit/s"), &check);
+    assert_eq!((check(&whole), fixed), (Vec::new(), 1), "{whole}");
+}
+
+#[test]
+fn what_reading_a_value_finds_has_its_fix() {
+    let rate = "rate = \"9 Mbit/s\"\ndefault = true";
+    check_fix(&format!("{rate}\nquee = {{}}"), &format!("{rate}\nqueue = {{}}"));
+    check_fix(&format!("{rate}\nzzzzzzz = 3 # what"), rate);
+    check_fix(&format!("{rate}\nqueue = {{ zzzzzzz = 3 }}"), &format!("{rate}\nqueue = {{  }}"));
+    check_fix("rate = \"9 mbps\"\ndefault = true", rate);
+    check_fix(&format!("{rate}\nshare = \"10 %\""), rate);
+    let queue = |word: &str| format!("{rate}\nqueue = {{ dropper = \"{word}\" }}");
+    check_fix(&queue("tial"), &queue("tail"));
 }
 
 /// Checks in how many findings W148 is reported below a link of 20 Mbit/s, and parts of the first

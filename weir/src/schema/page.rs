@@ -161,7 +161,7 @@ impl Page {
 }
 
 /// Returns the values that a schema allows, in words.
-fn value(schema: &Value) -> String {
+pub fn value(schema: &Value) -> String {
     let mut text = plain(schema);
     if let Some(range) = schema["$comment"].as_str() {
         // A text can always grow.

@@ -12,6 +12,7 @@ mod import;
 mod init;
 mod kinds;
 mod lab;
+mod lsp;
 mod messages;
 mod nets;
 mod pictures;

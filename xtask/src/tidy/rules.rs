@@ -97,6 +97,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-traffic", &["weir-core", "weir-policy", "weir-trace", "weir-sim", "weir-host"]),
     ("weir-show", &["weir-core", "weir-trace", "weir-sim", "weir-link"]),
     ("weir-sweep", &["weir-policy", "weir-sim"]),
+    ("weir-lsp", &["weir-core", "weir-policy", "weir-sim", "weir-sweep"]),
     (
         "weir-gateway",
         &[
@@ -169,6 +170,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-traffic",
             "weir-show",
             "weir-sweep",
+            "weir-lsp",
             "weir-bench",
             "weir-cli",
             "weir-gateway",
@@ -205,6 +207,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-link",
             "weir-control",
             "weir-traffic",
+            "weir-lsp",
             "weir-gateway",
             "weir-daemon",
         ],
