@@ -36,7 +36,7 @@ pub fn set_all(text: &str, edits: &[Edit<'_>]) -> Result<String, String> {
 /// Returns where a key of a class is set: that of a class that a template makes, which `text` does
 /// not write although `is_class` knows it, is set at `[exception.NAME]`.
 pub fn place<'k>(text: &str, key: &'k str, is_class: &dyn Fn(&str) -> bool) -> Cow<'k, str> {
-    let Ok(path) = path(key) else { return Cow::Borrowed(key) };
+    let Ok(path) = parse_path(key) else { return Cow::Borrowed(key) };
     let [table, class, _, ..] = path.as_slice() else { return Cow::Borrowed(key) };
     let is_written = |top: &DocumentMut| {
         let classes = top.get("class").and_then(Item::as_table_like);
@@ -48,8 +48,8 @@ pub fn place<'k>(text: &str, key: &'k str, is_class: &dyn Fn(&str) -> bool) -> C
     if !is_made {
         return Cow::Borrowed(key);
     }
-    let rest: Vec<_> = path[1..].iter().map(|part| part.display_repr().into_owned()).collect();
-    Cow::Owned(format!("exception.{}", rest.join(".")))
+    let rest: Vec<_> = path[1..].iter().map(|part| part.get()).collect();
+    Cow::Owned(format!("exception.{}", self::path(&rest)))
 }
 
 fn set(top: &mut Table, Edit { key, value }: Edit<'_>) -> Result<(), String> {

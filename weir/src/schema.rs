@@ -60,8 +60,8 @@ impl Run for Schema {
 pub fn all() -> weir_lsp::Schemas {
     weir_lsp::Schemas {
         policy: policy(),
-        deployment: deployment::schema(),
-        scenario: scenario::schema(),
+        deployment: keys::deployment(),
+        scenario: keys::scenario(),
         words: page::value,
     }
 }

@@ -270,7 +270,8 @@ pub fn table(status: &LinkStatus) -> String {
         }
         text.push_str(&policy(lane));
         if let Some(ages) = ages(lane) {
-            let _ = writeln!(text, "after a stall, packets that waited longer than {ages} are dropped");
+            let _ =
+                writeln!(text, "after a stall, packets that waited longer than {ages} are dropped");
         }
         for (name, frames) in &lane.unread {
             let cause = Unread::ALL.into_iter().find(|cause| cause.name() == name);

@@ -48,7 +48,7 @@ impl DropperDiscipline for Isolate {
                 "Who takes turns: flows, or hosts by an address and then the flows of each. \
                  `isolate` in the class says the same in short.",
             ),
-            limit("10240 packets"),
+            limit("2048 packets"),
             row(
                 "memory",
                 Kind::Size(1, MEMORY_MAX),
