@@ -132,5 +132,5 @@ fn prefix(text: &str) -> Option<usize> {
 /// The tables of a sweep, and the beginning of a key there that leads to a class.
 const AXES: [&str; 3] = ["grid", "random", "latin"];
 const IN_POLICY: &str = "policy.class.";
-/// Bound: the longest name of a class, in bytes.
+/// Bound: bytes of the name of a class; a longer new name is refused.
 const NAME_BYTES_MAX: usize = 64;

@@ -146,5 +146,5 @@ fn markdown(value: String) -> Documentation {
 const CLASS: CompletionItemKind = CompletionItemKind::CLASS;
 const DIMENSIONS: [Dimension; 5] =
     [Dimension::Rate, Dimension::Duration, Dimension::Bytes, Dimension::Packets, Dimension::Share];
-/// Bound: the names and words of one answer.
+/// Bound: names and words of one answer; further ones are left out.
 const OFFERS_MAX: usize = 1000;

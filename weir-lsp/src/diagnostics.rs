@@ -17,7 +17,7 @@ use weir_policy::policy::{self, Policy};
 use weir_sim::read as scenario;
 use weir_sweep::{Sweep, file as sweep};
 
-/// What checking a file found.
+/// The outcome of checking a file.
 #[derive(Debug, Default)]
 pub struct Checked {
     /// The findings, in the order of the file.

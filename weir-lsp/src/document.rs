@@ -29,7 +29,7 @@ pub enum Kind {
 pub struct Document {
     /// The path, or the URI of what is no file.
     pub name: String,
-    /// What was found when it was last checked.
+    /// The outcome of its last check.
     pub checked: Option<Checked>,
     lines: Lines,
     // Of a text that is typed on at once, nothing is read.

@@ -111,5 +111,5 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Bound: the regions that are counted.
+/// Bound: regions of a rule that are counted for a hint; beyond, it says `many more`.
 const REGIONS_MAX: usize = 1000;

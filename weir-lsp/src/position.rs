@@ -7,7 +7,7 @@
 use lsp_types::{Position, PositionEncodingKind, Range};
 use std::ops::Range as Bytes;
 
-/// What a character of a position counts.
+/// The unit in which positions count within a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Encoding {
     /// Units of 16 bits, which every client knows.

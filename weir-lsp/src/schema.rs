@@ -33,7 +33,7 @@ pub struct Key<'s> {
     pub required: bool,
 }
 
-/// What a word that names an algorithm means.
+/// The meaning of a word that names an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning {
     /// In a sentence.
@@ -227,7 +227,10 @@ fn sweep() -> &'static Value {
             "type": "object",
             "required": ["scenario", "replications", "metrics"],
             "properties": {
-                "scenario": { "type": "string", "description": "The scenario, relative to this file." },
+                "scenario": {
+                    "type": "string",
+                    "description": "The scenario, relative to this file."
+                },
                 "replications": {
                     "type": "integer", "minimum": 1, "description": "Runs of each point.",
                 },
@@ -256,5 +259,5 @@ fn sweep() -> &'static Value {
     })
 }
 
-/// Bound: forms in each other.
+/// Bound: forms of a schema within each other; deeper ones are not followed.
 const DEPTH_MAX: usize = 16;

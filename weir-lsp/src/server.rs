@@ -57,7 +57,7 @@ enum Phase {
     Ended(bool),
 }
 
-/// What a request comes to: a result, or why there is none.
+/// The result of a request, or why there is none.
 type Answer = Result<Value, (ErrorCode, String)>;
 
 impl Server {
@@ -472,5 +472,5 @@ fn capabilities(encoding: Encoding) -> ServerCapabilities {
     }
 }
 
-/// Bound: open files.
+/// Bound: open files; a further one is not followed.
 const OPEN_MAX: usize = 1024;

@@ -20,7 +20,7 @@ pub enum Step {
     Index(usize),
 }
 
-/// What stands at a place.
+/// The kind of text at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// A key in a header.
@@ -34,7 +34,7 @@ pub enum Part {
 /// A key or a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// What it is.
+    /// A key, or a value.
     pub part: Part,
     /// The path that leads to it; that of a key ends with the key.
     pub path: Vec<Step>,
@@ -42,10 +42,10 @@ pub struct Slot {
     pub span: Range<usize>,
 }
 
-/// What is being written at the end of a text.
+/// The key or value that is being written at the end of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cursor {
-    /// What is written there.
+    /// A key, or a value.
     pub part: Part,
     /// The table in which a key is written, or the key or array whose value is.
     pub path: Vec<Step>,
@@ -302,7 +302,8 @@ impl EventReceiver for Reader<'_> {
     }
 }
 
-/// Bound: tables and arrays in each other, as deep as the parser of values allows.
+/// Bound: tables and arrays within each other, as deep as the parser of values allows; what is
+/// deeper is not read.
 const DEPTH_MAX: usize = 80;
 
 #[cfg(test)]

@@ -54,9 +54,10 @@ fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Bound: the longest line of a header.
+/// Bound: bytes of a line of a header; a longer one ends the server with an error.
 const HEADER_BYTES_MAX: u64 = 1024;
-/// Bound: the longest message, four times the largest file, whose text JSON may escape.
+/// Bound: bytes of a message, four times the largest file, whose text JSON may escape; a longer one
+/// ends the server with an error.
 const MESSAGE_BYTES_MAX: u64 = 4 * weir_policy::file::FILE_BYTES_MAX as u64;
 
 #[cfg(test)]

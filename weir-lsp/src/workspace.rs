@@ -113,5 +113,5 @@ pub fn normal(path: &Path) -> String {
     parts.display().to_string()
 }
 
-/// Bound: the files that one file leads to.
+/// Bound: files that one file leads to; further ones are not checked with it.
 const FILES_MAX: usize = 64;

@@ -78,8 +78,8 @@ pub fn cured(
     (fewer && (failed(findings) || !failed(&after))).then_some(new)
 }
 
-/// Returns the text with every fix that leaves nothing to choose, as [`cured`] applies them, and how
-/// many there were.
+/// Returns the text with every fix that leaves nothing to choose, as [`cured`] applies them, and
+/// their number.
 pub fn all(text: &str, check: &dyn Fn(&str) -> Vec<Finding>) -> (String, usize) {
     let (mut text, mut fixed) = (text.to_owned(), 0);
     // Terminates: at the bound, or when a round cures nothing.
@@ -122,7 +122,7 @@ fn with_separator(text: &str, Span { start, end }: Span) -> Span {
     Span { start, end }
 }
 
-/// Bound: the fixes of one file.
+/// Bound: fixes that are applied to one file at once; further ones stay.
 const FIXED_MAX: usize = 1000;
 /// The most keys that a title names.
 const SHOWN_MAX: usize = 3;

@@ -1,4 +1,4 @@
-//! What the server knows of a place: rows for completion, hover, classes, outline and hints.
+//! The answers about a place: rows for completion, hover, classes, outline and hints.
 
 use crate::client::{Client, edited, uri};
 use serde_json::{Value, json};
