@@ -108,6 +108,7 @@ const CHOSEN: &[(&str, &str)] = &[
     ("W164", "another name; the list is another file"),
     ("W165", "another address; the list is another file"),
     ("W166", "another place"),
+    ("W167", "the class that is meant, or that the exception goes"),
 ];
 
 #[test]
