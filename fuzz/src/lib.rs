@@ -11,6 +11,7 @@ mod draw;
 mod http;
 mod import;
 mod keeper;
+mod lsp;
 mod mark;
 mod offload;
 mod packet;
@@ -30,6 +31,7 @@ pub use control::control;
 pub use http::http;
 pub use import::{altq, pf, tc};
 pub use keeper::{authority, report, reservations};
+pub use lsp::lsp;
 pub use mark::mark;
 pub use offload::offload;
 pub use packet::packet;
@@ -53,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", control),
     ("authority", authority),
     ("http", http),
+    ("lsp", lsp),
     ("mark", mark),
     ("offload", offload),
     ("packet", packet),

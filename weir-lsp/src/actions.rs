@@ -2,8 +2,9 @@
 //!
 //! An action is offered only if the text with it was checked and the finding is gone.
 
-use crate::diagnostics::Checked;
-use crate::document::{Document, Kind};
+use crate::checked::Checked;
+use crate::document::Document;
+use crate::kind::Kind;
 use crate::position::Encoding;
 use lsp_types::{
     CodeAction, CodeActionKind, Diagnostic, NumberOrString, TextEdit, Uri, WorkspaceEdit,

@@ -1,6 +1,7 @@
 //! The names of classes in a file: where one is declared, and where it is used.
 
-use crate::document::{Document, Kind};
+use crate::document::Document;
+use crate::kind::Kind;
 use crate::syntax::{self, Part, Slot, Step};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -41,11 +42,14 @@ pub fn declared(document: &Document) -> impl Iterator<Item = String> {
 /// Returns whether the value at a path names a class, and nothing else.
 pub fn is_reference(path: &[Step]) -> bool {
     let keys: Vec<_> = path.iter().map(|step| step.key().unwrap_or("#")).collect();
-    match keys[..] {
-        [.., "class", _, "parent"] | [.., "template", _, "class", "parent"] => true,
-        ["source", "#", "class"] | ["rsvp", "class"] | ["deployment", "rsvp", "class"] => true,
-        _ => false,
-    }
+    matches!(
+        keys[..],
+        [.., "class", _, "parent"]
+            | [.., "template", _, "class", "parent"]
+            | ["source", "#", "class"]
+            | ["rsvp", "class"]
+            | ["deployment", "rsvp", "class"]
+    )
 }
 
 /// Returns the files that a document names and whose classes it uses: policies, and scenarios.

@@ -1,6 +1,7 @@
 //! A file that is open in the editor: its text, its kind, and what was found in it.
 
-use crate::diagnostics::Checked;
+use crate::checked::Checked;
+use crate::kind::Kind;
 use crate::position::{Encoding, Lines};
 use crate::syntax::{self, Slot, Step};
 use lsp_types::TextDocumentContentChangeEvent as Change;
@@ -8,21 +9,6 @@ use serde_json::{Map, Value};
 use std::cell::OnceCell;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
-use weir_policy::deployment::is_deployment;
-use weir_sim::read::is_scenario;
-
-/// The kinds of file that the server knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// The classes of a link.
-    Policy,
-    /// Interfaces and the policies between them.
-    Deployment,
-    /// Sources, and the links that they share.
-    Scenario,
-    /// A scenario, and what varies.
-    Sweep,
-}
 
 /// An open file.
 #[derive(Debug)]
@@ -36,21 +22,6 @@ pub struct Document {
     json: OnceCell<Value>,
     slots: OnceCell<Vec<Slot>>,
     kind: OnceCell<Option<Kind>>,
-}
-
-impl Kind {
-    /// Returns the kind of a file with these top-level keys.
-    pub fn of_keys(keys: &[String]) -> Option<Self> {
-        let has = |name: &str| keys.iter().any(|key| key == name);
-        match () {
-            () if is_deployment(keys) => Some(Self::Deployment),
-            () if has("link") && has("class") => Some(Self::Policy),
-            () if has("scenario") && SWEEP.iter().any(|key| has(key)) => Some(Self::Sweep),
-            () if is_scenario(keys) => Some(Self::Scenario),
-            () if has("link") || has("class") || has("promise") => Some(Self::Policy),
-            () => None,
-        }
-    }
 }
 
 impl Document {
@@ -96,8 +67,8 @@ impl Document {
     /// Returns the kind of file, if it is Weir's.
     pub fn kind(&self) -> Option<Kind> {
         *self.kind.get_or_init(|| {
-            let keys = self.json().as_object().map(|keys| keys.keys().cloned().collect());
-            Kind::of_keys(&keys.unwrap_or_else(Vec::new))
+            let keys = self.json().as_object().into_iter().flatten();
+            Kind::of_keys(&keys.map(|(key, _)| key.clone()).collect::<Vec<_>>())
         })
     }
 
@@ -159,9 +130,6 @@ fn json(value: &toml::Spanned<DeValue<'_>>) -> Value {
         DeValue::Table(table) => object(table),
     }
 }
-
-/// Keys that a sweep has beside its scenario.
-const SWEEP: [&str; 5] = ["metrics", "replications", "grid", "random", "latin"];
 
 #[cfg(test)]
 mod tests {

@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod actions;
+pub mod checked;
 pub mod classes;
 pub mod completion;
 pub mod diagnostics;
 pub mod document;
 pub mod hints;
 pub mod hover;
+pub mod kind;
 pub mod position;
 pub mod schema;
 pub mod server;

@@ -4,7 +4,8 @@
 //! Completion and hover walk a schema along a path, beside the values of the file: where a table
 //! has several forms, the words that are written (`scheduler`, `kind`, `dropper`) choose one.
 
-use crate::document::{Document, Kind};
+use crate::document::Document;
+use crate::kind::Kind;
 use crate::syntax::Step;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,8 +229,7 @@ fn sweep() -> &'static Value {
             "required": ["scenario", "replications", "metrics"],
             "properties": {
                 "scenario": {
-                    "type": "string",
-                    "description": "The scenario, relative to this file."
+                    "type": "string", "description": "The scenario, relative to this file.",
                 },
                 "replications": {
                     "type": "integer", "minimum": 1, "description": "Runs of each point.",

@@ -5,9 +5,10 @@
 //! the last costs a check.
 
 use crate::actions::{self, actions};
+use crate::checked::Checked;
 use crate::classes::{self, Occurrence};
 use crate::completion::completion;
-use crate::diagnostics::{Checked, diagnostics};
+use crate::diagnostics::diagnostics;
 use crate::document::Document;
 use crate::hints::hints;
 use crate::hover::hover;
@@ -392,10 +393,6 @@ impl Server {
         if new != class.name && uses.first().is_some_and(taken) {
             return Err(refused(&format!("there is a class `{new}` already")));
         }
-        #[expect(
-            clippy::mutable_key_type,
-            reason = "the type of the protocol; nothing changes a key"
-        )]
         let changes = uses.iter().filter_map(|(document, all)| {
             let edit = |one: &Occurrence| TextEdit {
                 range: document.lines().range(one.span.clone(), self.encoding),

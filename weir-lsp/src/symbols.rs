@@ -14,11 +14,13 @@ pub fn symbols(document: &Document, encoding: Encoding) -> Vec<DocumentSymbol> {
     let mut order = Vec::new();
     for slot in document.slots() {
         let Some(path) = table_of(slot) else { continue };
-        if !tables.contains_key(path) {
-            order.push(path.to_vec());
+        match tables.get_mut(path) {
+            Some(table) => table.range.end = table.range.end.max(slot.span.end),
+            None => {
+                order.push(path.to_vec());
+                tables.insert(path.to_vec(), Table::new(&slot.span));
+            }
         }
-        let table = tables.entry(path.to_vec()).or_insert_with(|| Table::new(&slot.span));
-        table.range.end = table.range.end.max(slot.span.end);
     }
     let outline = Outline { document, tables, encoding };
     outline.arrange(order)

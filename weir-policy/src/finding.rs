@@ -7,7 +7,6 @@
 pub use crate::codes::{Code, Severity};
 
 use crate::codes;
-use crate::fix::Fix;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -62,6 +61,18 @@ pub struct Finding {
     /// Edits of which each cures it.
     #[serde(skip)]
     pub fixes: Vec<Fix>,
+}
+
+/// An edit that cures a finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fix {
+    /// Sets keys of the policy, as `weir set` does, in this order: each path with its value; an
+    /// empty value removes the key.
+    Set(Vec<(String, String)>),
+    /// Writes this text in place of the bytes.
+    Replace(Span, String),
+    /// Removes a key with its value, which are these bytes, and the line or comma that was theirs.
+    Remove(Span),
 }
 
 /// A finding before its [`Report`] locates it.

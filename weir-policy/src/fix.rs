@@ -4,21 +4,11 @@
 //! the one finding; [`cured`] applies it and keeps the result only if the finding is gone and no
 //! error came in its place.
 
+pub use crate::finding::Fix;
+
 use crate::edit::{self, Edit};
 use crate::finding::{Finding, Severity, Span};
 use std::fmt::Display;
-
-/// An edit that cures a finding.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fix {
-    /// Sets keys of the policy, as `weir set` does, in this order: each path with its value; an
-    /// empty value removes the key.
-    Set(Vec<(String, String)>),
-    /// Writes this text in place of the bytes.
-    Replace(Span, String),
-    /// Removes a key with its value, which are these bytes, and the line or comma that was theirs.
-    Remove(Span),
-}
 
 impl Fix {
     /// Sets one key, whose path has these parts.

@@ -22,8 +22,7 @@
 
 use crate::codes;
 use crate::file::FILE_BYTES_MAX;
-use crate::finding::{Code, Draft, Outcome, Report, Source, Span};
-use crate::fix::Fix;
+use crate::finding::{Code, Draft, Fix, Outcome, Report, Source, Span};
 use crate::keys::{self, Key, Keys};
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -101,7 +100,7 @@ impl<'a> Document<'a> {
                 let faults = errors.iter().map(syntax).collect();
                 Self { name, text, root: root.into_inner(), faults }
             }
-            Err((text, fault)) => Self { name, text, root: DeTable::new(), faults: vec![fault] },
+            Err((text, fault)) => Self { name, text, root: DeTable::new(), faults: vec![*fault] },
         }
     }
 
@@ -137,18 +136,21 @@ const TOO_LARGE_CURE: &str = "name a policy, deployment or scenario, or split it
 ///
 /// # Errors
 /// When there are too many bytes or they are not UTF-8: the valid text, and the finding.
-pub fn decode<'a>(bytes: &'a [u8], too_large: &'static str) -> Result<&'a str, (&'a str, Draft)> {
+pub fn decode<'a>(
+    bytes: &'a [u8],
+    too_large: &'static str,
+) -> Result<&'a str, (&'a str, Box<Draft>)> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
         let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);
-        return Err(("", draft.cure(too_large)));
+        return Err(("", Box::new(draft.cure(too_large))));
     }
     str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
         let valid = str::from_utf8(&bytes[..at]).expect("it is valid up to there");
         let message = format!("byte {at}, {:#04x}, is not UTF-8", bytes[at]);
         let draft = Draft::new(&codes::NOT_UTF8, (at..at).into(), message);
-        (valid, draft.cure("save the file as UTF-8"))
+        (valid, Box::new(draft.cure("save the file as UTF-8")))
     })
 }
 

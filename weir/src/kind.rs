@@ -6,7 +6,7 @@
 use crate::check;
 use crate::output::{Exit, Output};
 use weir_daemon::keeper::found::Found;
-use weir_lsp::document;
+use weir_lsp::kind;
 use weir_policy::finding::Outcome;
 use weir_policy::reader;
 use weir_trace::capture::CaptureReader;
@@ -68,11 +68,11 @@ impl Kind {
 
     /// Returns the kind of a TOML file with these top-level keys.
     pub fn of_tables(keys: &[String]) -> Option<Self> {
-        match document::Kind::of_keys(keys)? {
-            document::Kind::Policy => Some(Self::Policy),
-            document::Kind::Deployment => Some(Self::Deployment),
-            document::Kind::Scenario => Some(Self::Scenario),
-            document::Kind::Sweep => None,
+        match kind::Kind::of_keys(keys)? {
+            kind::Kind::Policy => Some(Self::Policy),
+            kind::Kind::Deployment => Some(Self::Deployment),
+            kind::Kind::Scenario => Some(Self::Scenario),
+            kind::Kind::Sweep => None,
         }
     }
 

@@ -103,7 +103,7 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
         Ok(text) => text,
         Err((text, draft)) => {
             let mut report = Report::new(Source::new(name, text));
-            report.push(draft);
+            report.push(*draft);
             return report.finish(None);
         }
     };

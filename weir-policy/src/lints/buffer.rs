@@ -3,8 +3,7 @@
 
 use super::{Subject, about, rate};
 use crate::codes::{Code, Severity};
-use crate::finding::Report;
-use crate::fix::Fix;
+use crate::finding::{Fix, Report};
 
 pub(super) static CODE: Code = Code {
     id: "W130",

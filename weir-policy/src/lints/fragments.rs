@@ -3,8 +3,7 @@
 
 use super::Subject;
 use crate::codes::{Code, Severity};
-use crate::finding::{Draft, Report};
-use crate::fix::Fix;
+use crate::finding::{Draft, Fix, Report};
 use weir_core::classify::FragmentPolicy;
 
 pub(super) static CODE: Code = Code {

@@ -8,8 +8,7 @@
 
 use crate::calculus::{self, Bound};
 use crate::codes::Code;
-use crate::finding::{Draft, Report, Span};
-use crate::fix::Fix;
+use crate::finding::{Draft, Fix, Report, Span};
 use crate::policy::class::{self, ClassDraft};
 use crate::policy::link::LinkSection;
 use std::fmt::Display;

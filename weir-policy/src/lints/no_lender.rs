@@ -5,8 +5,7 @@
 use super::{Subject, about, rate, span};
 use crate::codes::{Code, Severity};
 use crate::edit;
-use crate::finding::Report;
-use crate::fix::Fix;
+use crate::finding::{Fix, Report};
 use crate::policy::class::ClassDraft;
 use crate::translate::root::root_name;
 use std::collections::BTreeMap;

@@ -3,8 +3,7 @@
 use super::Subject;
 use crate::codes::{Code, Severity};
 use crate::edit;
-use crate::finding::{Draft, Report};
-use crate::fix::Fix;
+use crate::finding::{Draft, Fix, Report};
 use crate::policy::places;
 use crate::reader::list;
 use weir_core::sched::{self, SCHEDULERS};

@@ -4,8 +4,7 @@
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
 use crate::edit;
-use crate::finding::Report;
-use crate::fix::Fix;
+use crate::finding::{Fix, Report};
 use crate::policy::class::ClassDraft;
 use weir_core::parameter::Scope;
 use weir_core::queue::DROPPERS;

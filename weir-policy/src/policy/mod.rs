@@ -21,8 +21,7 @@ mod values;
 
 use crate::codes;
 use crate::file::{self, ReadFile};
-use crate::finding::{Draft, Outcome, Report};
-use crate::fix::Fix;
+use crate::finding::{Draft, Fix, Outcome, Report};
 use crate::lints;
 use crate::reader::{Document, Table};
 use class::ClassDraft;

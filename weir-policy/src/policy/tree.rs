@@ -3,8 +3,7 @@
 use super::class::{ClassDraft, has_rate, leaves};
 use super::link::LinkSection;
 use crate::codes;
-use crate::finding::{Draft, RELATED_MAX, Report, Span};
-use crate::fix::Fix;
+use crate::finding::{Draft, Fix, RELATED_MAX, Report, Span};
 use crate::reader::{nearest, suggest};
 use std::collections::BTreeMap;
 use weir_core::ids::ClassId;

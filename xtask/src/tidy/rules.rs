@@ -376,17 +376,7 @@ pub const CIRCLES: &[Circle] = &[
         reason: "a board keeps counts and their windows, which readers of the board are told together",
     },
     Circle { first: "weir-policy/src/calculus/at_least.rs", files: 4, reason: FOLDER },
-    Circle {
-        first: "weir-lsp/src/diagnostics.rs",
-        files: 2,
-        reason: "a document keeps the outcome of its last check, which reads the document",
-    },
     Circle { first: "weir-policy/src/deployment/alarm.rs", files: 11, reason: FOLDER },
-    Circle {
-        first: "weir-policy/src/edit.rs",
-        files: 4,
-        reason: "a finding has fixes, a fix is an edit, and an edit suggests names as the reader does",
-    },
     Circle {
         first: "weir-policy/src/lints/mod.rs",
         files: 9,
