@@ -1,4 +1,4 @@
-//! The `weir check` finds in a text, and what the text plans.
+//! The findings of `weir check` in a text, and the plan of that text.
 
 use crate::kind::Kind;
 use std::cell::OnceCell;
