@@ -133,7 +133,10 @@ const TOO_LARGE_CURE: &str = "name a policy, deployment or scenario, or split it
 ///
 /// # Errors
 /// When there are too many bytes or they are not UTF-8: the valid text, and the finding.
-pub fn decode<'a>(bytes: &'a [u8], too_large: &'static str) -> Result<&'a str, (&'a str, Box<Draft>)> {
+pub fn decode<'a>(
+    bytes: &'a [u8],
+    too_large: &'static str,
+) -> Result<&'a str, (&'a str, Box<Draft>)> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
         let draft = Draft::new(&codes::TOO_LARGE, Span::default(), message);

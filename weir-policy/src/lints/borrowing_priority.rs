@@ -39,8 +39,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
             part * 100.0
         );
         let cure = "write `borrow = false`, a larger rate, or the priority of its siblings";
-        let fixes =
-            [set(class, "borrow", false), set(class, "priority", lowest[&class.above])];
+        let fixes = [set(class, "borrow", false), set(class, "priority", lowest[&class.above])];
         let draft = about(&CODE, class, span(class, "priority"), message);
         report.push(draft.cure(cure).fix(fixes));
     }
