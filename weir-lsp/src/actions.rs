@@ -49,7 +49,8 @@ pub fn actions(
         for fix in &fixes {
             let Some(text) = fix::cured(known, finding, fix, &check) else { continue };
             let edit = edit(document, &text, place.encoding);
-            actions.push(action(finding, fix, fixes.len() == 1, edit, place));
+            let is_preferred = fixes.len() == 1 && !fix.removes();
+            actions.push(action(finding, fix, is_preferred, edit, place));
         }
     }
     actions
@@ -58,7 +59,7 @@ pub fn actions(
 fn action(
     finding: &Finding,
     fix: &Fix,
-    is_only: bool,
+    is_preferred: bool,
     edit: TextEdit,
     place: Place<'_>,
 ) -> CodeAction {
@@ -74,7 +75,7 @@ fn action(
         kind: Some(CodeActionKind::QUICKFIX),
         diagnostics: Some(diagnostics),
         edit: Some(WorkspaceEdit::new(changes)),
-        is_preferred: Some(is_only),
+        is_preferred: Some(is_preferred),
         ..CodeAction::default()
     }
 }

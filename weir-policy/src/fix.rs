@@ -34,6 +34,16 @@ impl Fix {
         }
     }
 
+    /// Returns whether the edit takes away what a person wrote: whether that may go is theirs to
+    /// say.
+    pub fn removes(&self) -> bool {
+        match self {
+            Self::Set(keys) => keys.iter().any(|(_, value)| value.is_empty()),
+            Self::Replace(..) => false,
+            Self::Remove(_) => true,
+        }
+    }
+
     /// Returns the text with the edit.
     ///
     /// # Errors
@@ -68,19 +78,23 @@ pub fn cured(
     (fewer && (failed(findings) || !failed(&after))).then_some(new)
 }
 
-/// Returns the text with every fix that leaves nothing to choose, as [`cured`] applies them, and
-/// their number.
-pub fn all(text: &str, check: &dyn Fn(&str) -> Vec<Finding>) -> (String, usize) {
-    let (mut text, mut fixed) = (text.to_owned(), 0);
+/// Returns the text with every fix that leaves nothing to choose and removes nothing, as [`cured`]
+/// applies them, and each in a few words with its line.
+pub fn all(text: &str, check: &dyn Fn(&str) -> Vec<Finding>) -> (String, Vec<String>) {
+    let (mut text, mut fixed) = (text.to_owned(), Vec::new());
     // Terminates: at the bound, or when a round cures nothing.
-    while fixed < FIXED_MAX {
+    while fixed.len() < FIXED_MAX {
         let findings = check(&text);
         let cure = |finding: &Finding| match &finding.fixes[..] {
-            [only] => cured((&text, &findings), finding, only, check),
+            [only] if !only.removes() => {
+                let new = cured((&text, &findings), finding, only, check)?;
+                Some((new, format!("{}: {}", finding.place.line, only.title())))
+            }
             _ => None,
         };
-        let Some(new) = findings.iter().find_map(cure) else { break };
-        (text, fixed) = (new, fixed + 1);
+        let Some((new, words)) = findings.iter().find_map(cure) else { break };
+        text = new;
+        fixed.push(words);
     }
     (text, fixed)
 }

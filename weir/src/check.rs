@@ -35,7 +35,8 @@ pub struct Check {
     /// longest delay and largest backlog, and its rate while all want more and while it is alone.
     #[arg(long)]
     bounds: bool,
-    /// Write into the policy every cure that leaves nothing to choose, and check it then.
+    /// Write into the policy every cure that leaves nothing to choose, such as the right word for a
+    /// misspelt one, and check it then. Each is printed; nothing is removed.
     #[arg(long)]
     fix: bool,
 }
@@ -108,7 +109,7 @@ impl Run for Check {
             Ok(bytes) => bytes,
             Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
         };
-        let bytes = match self.fix.then(|| self.fixed(&name, &bytes)).transpose() {
+        let bytes = match self.fix.then(|| self.fixed(output, &name, &bytes)).transpose() {
             Ok(fixed) => fixed.unwrap_or(bytes),
             Err(why) => return output.refuse(&why),
         };
@@ -139,7 +140,7 @@ impl Run for Check {
 
 impl Check {
     /// Writes the policy with its fixes, and returns it.
-    fn fixed(&self, name: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    fn fixed(&self, output: &Output, name: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
         let kind = Kind::of_tables(&top_level(bytes));
         let text = std::str::from_utf8(bytes).ok().filter(|_| kind == Some(Kind::Policy));
         let text = text.filter(|_| self.file != Path::new("-"));
@@ -147,9 +148,12 @@ impl Check {
         let check = |text: &str| {
             policy::parse_bytes(text.as_bytes(), name, None, &input::read_named).findings
         };
-        let (text, count) = fix::all(text, &check);
-        if count > 0 {
+        let (text, fixed) = fix::all(text, &check);
+        if !fixed.is_empty() {
             whole_file::write(&self.file, &text)?;
+        }
+        if output.format == Format::Text {
+            fixed.iter().for_each(|words| output.text(&format!("fixed {name}:{words}\n")));
         }
         Ok(text.into_bytes())
     }

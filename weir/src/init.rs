@@ -40,7 +40,8 @@ pub struct Init {
     #[arg(long, value_name = "NAME", default_value = "wan0")]
     outside: String,
     /// In place of two interfaces: the interface of this machine towards the line. Addresses,
-    /// routes and firewall stay as they are.
+    /// routes and firewall stay as they are. A router that translates addresses (NAT) names two
+    /// interfaces instead: behind the translation its hosts cannot be told apart.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["inside", "outside"])]
     host: Option<String>,
     /// The folder of the files; it is made if it does not exist.

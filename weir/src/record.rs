@@ -102,7 +102,7 @@ fn create(path: &Path) -> Result<File, String> {
     let is_file = path.metadata().is_ok_and(|found| found.is_file());
     if is_file && !is_replaceable(path).map_err(cannot)? {
         return Err(format!(
-            "{} is there and no record; name another file, or remove it first",
+            "{} exists and is not a record; name another file, or remove it first",
             path.display()
         ));
     }
@@ -298,7 +298,7 @@ mod tests {
         let policy = "[link]\nrate = \"10 Mbit/s\"\n";
         std::fs::write(&path, policy).expect("written");
         let why = create(&path).expect_err("a policy is no record");
-        assert!(why.contains("is there and no record"), "{why}");
+        assert!(why.contains("is not a record"), "{why}");
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), policy);
 
         let path = folder.path().join("r.pcapng");
