@@ -181,7 +181,7 @@ impl Server {
                     return self.close(&text_document.uri);
                 }
             }
-            // What lies on disk may be read by an open file.
+            // An open file may name one that is only on disk.
             notice::DidSaveTextDocument::METHOD => {
                 self.stale.extend(self.documents.keys().cloned());
                 self.documents.values_mut().for_each(|document| document.checked = None);

@@ -280,7 +280,7 @@ impl Report {
     pub fn push(&mut self, draft: Draft) {
         self.errors += usize::from(draft.code.severity == Severity::Error);
         let (place, other) = self.locate(draft.span);
-        // What a template made has no text of its own.
+        // A class of a template has no text of its own.
         let fixes = if self.origin(draft.span).is_some() { Vec::new() } else { draft.fixes };
         if self.origin(draft.span).is_some_and(|origin| origin.literal) {
             // The next rows have the same value: one finding is enough.

@@ -103,7 +103,7 @@ struct RowFigures<'a> {
 impl Run for Check {
     fn run(self, output: &Output) -> Exit {
         let name = self.file.display().to_string();
-        // What is written again is no input that must stay as it is.
+        // With --fix the file is replaced, so it is not kept as an input.
         let read = if self.fix { file::read(&self.file) } else { input::read(&self.file) };
         let bytes = match read {
             Ok(bytes) => bytes,

@@ -331,7 +331,7 @@ mod tests {
     fn a_batch_names_each_class_once_and_keeps_the_order() {
         let many = |count: usize| (0..count).map(|n| format!("+c{n} ")).collect::<String>();
         let (full, more) = (many(BATCH_MAX), many(BATCH_MAX + 3));
-        // What waits: how many go into the first batch, and the change that is held back.
+        // Waiting changes, the number in the first batch, and the one that is held back.
         let rows = [
             ("+a", 1, None),
             ("+a -b +c", 3, None),

@@ -236,7 +236,7 @@ pub const ALARM: Keys = &[&[
         "The trouble, in the words of a promise; what the class did is measured second by second.",
     ),
     key("direction", Values::Text, "each that has the class", "Where the class is watched."),
-    // What a link did is measured second by second.
+    // Conditions are measured second by second.
     key(
         "for",
         Values::Time(Duration::from_secs(1), HOUR),
