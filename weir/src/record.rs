@@ -95,8 +95,8 @@ pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, Strin
     receive(&stream, to, &Progress::default(), &|| stop.requested())
 }
 
-/// Opens the file of a record: a new one of mode 0600, since frames are nobody else's business, or
-/// one that is replaced, a record or nothing yet.
+/// Opens the file of a record: a new one that only its owner may read, as it holds parts of frames,
+/// or one in the place of an earlier record or of an empty file.
 fn create(path: &Path) -> Result<File, String> {
     let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
     let is_file = path.metadata().is_ok_and(|found| found.is_file());
