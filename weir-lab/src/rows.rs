@@ -1,6 +1,10 @@
 //! The options of Weir's own experiments, and the rows of their results.
+//!
+//! An experiment is a set of measurements, each of which gives rows; [`Rows`] runs those that were
+//! asked for.
 
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_show::Plot;
@@ -44,9 +48,45 @@ pub struct Results {
     pub notes: Vec<String>,
 }
 
-impl From<Vec<Row>> for Results {
-    fn from(rows: Vec<Row>) -> Self {
-        Self { rows, ..Self::default() }
+/// Collects what an experiment finds, and passes each row on at once.
+pub struct Rows<'a> {
+    /// What is asked for.
+    pub options: &'a Options,
+    /// What was found so far.
+    pub results: Results,
+    progress: &'a mut dyn FnMut(&Row),
+}
+
+impl<'a> Rows<'a> {
+    /// Starts without rows; `progress` gets each one as it comes.
+    pub fn new(options: &'a Options, progress: &'a mut dyn FnMut(&Row)) -> Self {
+        Self { options, results: Results::default(), progress }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, row: Row) {
+        (self.progress)(&row);
+        self.results.rows.push(row);
+    }
+
+    /// Adds rows.
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        rows.into_iter().for_each(|row| self.add(row));
+    }
+
+    /// Adds the rows that `measure` makes of a subject, if it is asked for.
+    ///
+    /// # Errors
+    /// As `measure`.
+    pub fn measure<T: IntoIterator<Item = Row>, E: Display>(
+        &mut self,
+        subject: &str,
+        measure: impl FnOnce(&Options) -> Result<T, E>,
+    ) -> Result<(), String> {
+        if self.options.wants(subject) {
+            self.extend(measure(self.options).map_err(|why| why.to_string())?);
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! Packets are at least 400 µs apart; from that spacing on the kernel is exact (`htb_kernel`).
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Options, Row, Rows};
 use crate::tree::{CASES, Case, HEADER, Sharing};
 use std::time::Duration;
 use weir_bench::rig::{self, Setup};
@@ -25,20 +25,14 @@ const LIMIT: f64 = 2.0;
 const LINKS: [(u64, u32); 2] = [(10, 512), (30, 1500)];
 const WARMUP: Duration = Duration::from_secs(1);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (mbit, ip) in LINKS {
         for case in CASES {
             let subject = format!("{mbit} Mbit/s {ip} B, {}", case.name);
-            if options.wants(&subject) {
-                let measured = measure(&subject, (mbit, ip), case, options)?;
-                measured.iter().for_each(&mut *progress);
-                rows.extend(measured);
-            }
+            rows.measure(&subject, |options| measure(&subject, (mbit, ip), case, options))?;
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 fn measure(

@@ -9,7 +9,7 @@
 //! spacing.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Options, Row, Rows};
 use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,20 +34,14 @@ const LINKS: [(u64, u32, usize); 4] =
 /// are.
 const SPACING_NS: f64 = 400_000.0;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (mbit, ip, cases) in LINKS {
         for case in &CASES[..cases] {
             let subject = format!("{mbit} Mbit/s {ip} B, {}", case.name);
-            if options.wants(&subject) {
-                let measured = measure(&subject, (mbit, ip), case, options)?;
-                measured.iter().for_each(&mut *progress);
-                rows.extend(measured);
-            }
+            rows.measure(&subject, |options| measure(&subject, (mbit, ip), case, options))?;
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 /// The rate of each flow in bit/s, by port, and of all together.

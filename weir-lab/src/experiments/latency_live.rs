@@ -9,7 +9,7 @@
 //! delay and of the time belongs to the two ends.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
@@ -47,19 +47,13 @@ struct Sample {
     processor_percent: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    for (name, wait, limit) in ROWS {
-        if !options.wants(name) {
-            continue;
-        }
-        let sample = measure(wait, options.duration).map_err(|error| error.to_string())?;
-        let made = judged(name, &sample, limit);
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    ROWS.into_iter().try_for_each(|(name, wait, limit)| {
+        rows.measure(name, |options| {
+            let sample = measure(wait, options.duration)?;
+            Ok::<_, SystemError>(judged(name, &sample, limit))
+        })
+    })
 }
 
 fn measure(wait: Option<WaitPolicy>, duration: Duration) -> Result<Sample, SystemError> {

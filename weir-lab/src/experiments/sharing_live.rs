@@ -4,7 +4,7 @@
 //! result of its own rules for the same arrivals in virtual time.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Options, Row, Rows};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
 use weir_bench::rig::{self, Setup};
 
@@ -19,20 +19,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The limit in percent of the expected rate, for every class.
 const LIMIT: f64 = 1.0;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (scheduler, mbit, ip) in links() {
         for case in CASES {
             let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
-            if options.wants(&subject) {
+            rows.measure(&subject, |options| {
                 let sharing = Sharing::new(scheduler, mbit * 1_000_000, ip + HEADER, case)?;
-                rows.push(measure(subject, &sharing, case, options)?);
-                progress(&rows[rows.len() - 1]);
-            }
+                measure(&subject, &sharing, case, options).map(Some)
+            })?;
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 /// Returns every scheduler at every rate with every length.
@@ -44,7 +41,7 @@ fn links() -> impl Iterator<Item = (&'static str, u64, u32)> {
 
 /// Measures one case; the class that is furthest off decides.
 fn measure(
-    subject: String,
+    subject: &str,
     sharing: &Sharing,
     case: &Case,
     options: &Options,
@@ -64,5 +61,5 @@ fn measure(
         return Err(format!("{subject}: the receiver lost {lost} frames; nothing was measured"));
     }
     let rate = |port: u16| measured.rate(port, sharing.frame);
-    Ok(sharing.worst(subject, &expected, rate, LIMIT))
+    Ok(sharing.worst(subject.to_owned(), &expected, rate, LIMIT))
 }

@@ -2,7 +2,7 @@
 //! 100 Gbit/s. Without timer and machine, any error is due to the rules.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Options, Row, Rows};
 use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
 
 /// See the module.
@@ -31,22 +31,19 @@ const LINKS: [(u64, [u32; 2]); 8] = [
 /// as in the ideal: `htb` divides it by quanta of leaves, `hfsc` as `cbq`.
 const SUBJECTS: [(&str, usize); 3] = [("cbq", CASES.len()), ("htb", 1), ("hfsc", CASES.len())];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let links = LINKS.into_iter().flat_map(|(bits, lengths)| lengths.map(|ip| (bits, ip)));
-    let mut rows = Vec::new();
     for link in links {
         for (scheduler, cases) in SUBJECTS {
             for case in &CASES[..cases] {
                 let (rate, ip) = (rate_text(link.0), link.1);
                 let subject = format!("{scheduler} {rate} {ip} B, {}", case.name);
-                if options.wants(&subject) {
-                    rows.push(worst(scheduler, link, case, subject)?);
-                    rows.last().into_iter().for_each(&mut *progress);
-                }
+                let worst = |_: &Options| worst(scheduler, link, case, subject.clone()).map(Some);
+                rows.measure(&subject, worst)?;
             }
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 fn worst(

@@ -8,7 +8,7 @@
 use super::flooded::{FRAMES_PER_SECOND, Flooded, losses, lost, passed};
 use super::processes::processor_ns;
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -50,15 +50,10 @@ const LOOKS: [Look; 2] = [
     Look { name: "a scrape a second", classes: 1000, extra: "", each: &[scraper] },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    for look in LOOKS.iter().filter(|look| options.wants(look.name)) {
-        let made = measure(look, options.duration)?;
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    LOOKS.iter().try_for_each(|look| {
+        rows.measure(look.name, |options| measure(look, options.duration))
+    })
 }
 
 /// What the link has done and spent so far.

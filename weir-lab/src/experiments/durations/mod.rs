@@ -11,10 +11,9 @@ mod figures;
 
 use super::{Experiment, Own};
 use crate::program;
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use figures::{FIGURES, Figure};
 use std::time::Duration;
-use weir_bench::rig;
 use weir_testbed::{
     PortKind, Result, Scene, ScenePlan, Stream, StreamConfig, is_alive, signal, until,
 };
@@ -97,27 +96,21 @@ const CASES: &[Case] = &[
     },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> std::result::Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> std::result::Result<(), String> {
     let mut measure_all = |subject: &str, goal, unit, measure: &dyn Fn() -> Result<f64>| {
-        if !options.wants(subject) {
-            return Ok(());
-        }
-        let found: Result<Vec<f64>> = (0..RUNS).map(|_| measure()).collect();
-        let made = judged(subject, found.map_err(|why| format!("{subject}: {why}"))?, goal, unit);
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-        Ok::<(), String>(())
+        rows.measure(subject, |_| {
+            let found: Result<Vec<f64>> = (0..RUNS).map(|_| measure()).collect();
+            let found = found.map_err(|why| format!("{subject}: {why}"))?;
+            Ok::<_, String>(judged(subject, found, goal, unit))
+        })
     };
     for case in CASES {
         let goal = case.goal.map(|goal| goal.as_secs_f64() * 1e3);
         measure_all(case.subject, goal, "ms", &|| Ok(gap(case)?.as_secs_f64() * 1e3))?;
     }
-    for Figure { subject, goal, unit, measure } in FIGURES {
-        measure_all(subject, Some(*goal), unit, measure)?;
-    }
-    Ok(rows.into())
+    FIGURES.iter().try_for_each(|Figure { subject, goal, unit, measure }| {
+        measure_all(subject, Some(*goal), unit, measure)
+    })
 }
 
 /// Returns the longest gap of a stream while it happens.

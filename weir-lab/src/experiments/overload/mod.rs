@@ -14,7 +14,7 @@ mod traffic;
 
 use super::{Experiment, Own};
 use crate::busy::Busy;
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::thread;
 use std::time::Duration;
 use traffic::{Bulk, Counted, Traffic};
@@ -81,36 +81,33 @@ impl Case {
     }
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    let mut tell = |row: Row| {
-        progress(&row);
-        rows.push(row);
-    };
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let all = Case::new("all that the generator sends", Bulk::All);
+    let duration = rows.options.duration;
     // The loads are parts of what is forwarded, and compared with the most of all of them.
-    if options.wants(LOAD) || options.wants(&all.name) {
-        let full = all.measure(options.duration)?;
-        all.judge(&full, &mut tell);
+    if rows.options.wants(LOAD) || rows.options.wants(&all.name) {
+        let full = all.measure(duration)?;
+        rows.extend(all.judge(&full));
         let mut outputs = vec![(all.name, full.counted.bulk_per_second, full.output)];
         for part in LOADS {
             let name = format!("{LOAD} {part} of what is forwarded");
             let case = Case::new(name, Bulk::Rate((part * full.output) as u64));
-            let sample = case.measure(options.duration)?;
-            case.judge(&sample, &mut tell);
+            let sample = case.measure(duration)?;
+            rows.extend(case.judge(&sample));
             outputs.push((case.name, sample.counted.bulk_per_second, sample.output));
         }
-        judge_outputs(&outputs, &mut tell);
+        rows.extend(judge_outputs(&outputs));
     }
-    for case in cases().iter().filter(|case| options.wants(&case.name)) {
-        let sample = case.measure(options.duration)?;
-        case.judge(&sample, &mut tell);
-        if let (Bulk::Rate(_), false) = (case.bulk, case.kernel) {
-            tell(slow_output(case, &sample));
-        }
-    }
-    Ok(rows.into())
+    cases().iter().try_for_each(|case| {
+        rows.measure(&case.name, |options| {
+            let sample = case.measure(options.duration)?;
+            let mut rows = case.judge(&sample);
+            if let (Bulk::Rate(_), false) = (case.bulk, case.kernel) {
+                rows.push(slow_output(case, &sample));
+            }
+            Ok::<_, String>(rows)
+        })
+    })
 }
 
 /// The cases beside those of the loads.
@@ -162,8 +159,8 @@ impl Case {
         Ok(Sample { counted: traffic.finish(), output: output?, status: Status::default() })
     }
 
-    /// The rows that every case has.
-    fn judge(&self, sample: &Sample, tell: &mut dyn FnMut(Row)) {
+    /// Returns the rows that every case has.
+    fn judge(&self, sample: &Sample) -> Vec<Row> {
         let Counted { sent, lost, delay, bulk_per_second } = sample.counted;
         let p99 = delay.p99_us / 1e3;
         let told = format!(
@@ -174,12 +171,13 @@ impl Case {
             delay.p50_us,
             causes(&sample.status)
         );
-        tell(Row::shown(self.name.clone(), told));
+        let mut rows = vec![Row::shown(self.name.clone(), told)];
         if !self.kernel {
             let subject = format!("{}: lost of {sent}", self.name);
-            tell(Row::at_most(subject, lost as f64, 0.0, "packets"));
-            tell(Row::at_most(format!("{}: p99", self.name), p99, P99_MS, "ms"));
+            rows.push(Row::at_most(subject, lost as f64, 0.0, "packets"));
+            rows.push(Row::at_most(format!("{}: p99", self.name), p99, P99_MS, "ms"));
         }
+        rows
     }
 
     /// Voice has its rate whatever else comes, and bulk may use the whole line.
@@ -233,12 +231,12 @@ fn watch(duration: Duration) -> Result<f64, SystemError> {
 }
 
 /// Every load forwards what is offered, or nearly the most that any load does.
-fn judge_outputs(outputs: &[(String, f64, f64)], tell: &mut dyn FnMut(Row)) {
+fn judge_outputs(outputs: &[(String, f64, f64)]) -> impl Iterator<Item = Row> {
     let most = outputs.iter().map(|(_, _, output)| *output).fold(0.0, f64::max);
-    for (name, offered, output) in outputs {
-        let possible = offered.min(most);
-        tell(Row::ratio(format!("{name}: output to its maximum"), output / possible, OUTPUT_PART));
-    }
+    outputs.iter().map(move |(name, offered, output)| {
+        let subject = format!("{name}: output to its maximum");
+        Row::ratio(subject, output / offered.min(most), OUTPUT_PART)
+    })
 }
 
 fn slow_output(case: &Case, sample: &Sample) -> Row {
@@ -294,8 +292,7 @@ mod tests {
             output(1200.0, 1000.0),
             output(2000.0, 940.0),
         ];
-        let mut holds = Vec::new();
-        judge_outputs(&rows, &mut |row| holds.push(row.holds));
+        let holds: Vec<bool> = judge_outputs(&rows).map(|row| row.holds).collect();
         assert_eq!(holds, [true, true, true, false]);
     }
 }
