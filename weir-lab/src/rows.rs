@@ -77,14 +77,14 @@ impl<'a> Rows<'a> {
     /// Adds the rows that `measure` makes of a subject, if it is asked for.
     ///
     /// # Errors
-    /// As `measure`.
+    /// As `measure`; the text begins with the subject.
     pub fn measure<T: IntoIterator<Item = Row>, E: Display>(
         &mut self,
         subject: &str,
         measure: impl FnOnce(&Options) -> Result<T, E>,
     ) -> Result<(), String> {
         if self.options.wants(subject) {
-            self.extend(measure(self.options).map_err(|why| why.to_string())?);
+            self.extend(measure(self.options).map_err(|why| format!("{subject}: {why}"))?);
         }
         Ok(())
     }

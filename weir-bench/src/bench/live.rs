@@ -29,7 +29,7 @@ use std::time::Duration;
 use weir_core::parameter::Scope;
 use weir_core::random::Random;
 use weir_host::error::SystemError;
-use weir_host::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
+use weir_host::wait::{monotonic_ns, pin_to_cpu};
 use weir_link::bridge::{BridgeConfig, BridgePort};
 use weir_link::pool::{FrameId, FramePool};
 use weir_link::port::{self, BATCH, KINDS, PortConfig};
@@ -329,15 +329,9 @@ fn bridge_config(kind: &str, policy: &Policy) -> Result<BridgeConfig, SystemErro
         let kind = kind.to_owned();
         BridgePort::new(number, PortConfig { kind, ..PortConfig::new(interface) })
     };
-    Ok(BridgeConfig {
-        ports: (0..).zip([LEFT, RIGHT]).map(port).collect(),
-        lanes: vec![rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?],
-        wait: WaitPolicy::Hybrid,
-        lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
-        cpu: rig::cpus().0,
-        passes_carrier: false,
-        intake: true,
-    })
+    let lanes = [rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?];
+    let ports = (0..).zip([LEFT, RIGHT]).map(port).collect();
+    Ok(BridgeConfig { ports, ..rig::bridge_config(lanes, rig::cpus().0) })
 }
 
 /// Classes that match a port each and together fill a link that is never full; below a class for
@@ -523,7 +517,6 @@ const LINK_MBIT: usize = 40_000;
 const FRAME_LENGTH: usize = 74;
 /// Where a frame has the destination port.
 const DESTINATION_PORT: usize = 14 + 20 + 2;
-const LAG_MAX_MS: u64 = 100;
 const WARMUP: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(300);
 /// The shortest measurement, since `/proc/stat` counts in hundredths of a second.

@@ -202,8 +202,7 @@ impl Settings {
                 Forwarder::Weir(scheduler) => {
                     let forth = rig::policy(&policy(scheduler, classes))?;
                     let back = rig::policy(&policy(SCHEDULERS[0], 1))?;
-                    let lanes = [rig::policy_lane(0, &forth)?, rig::policy_lane(1, &back)?];
-                    rig::Forwarder::WeirFirst(Box::new(rig::bridge_config(lanes, rig::cpus().0)))
+                    rig::Forwarder::weir(&forth, &back)?.first()
                 }
             };
             let drive = |testbed: &Testbed, board: Option<&Board>| {

@@ -59,7 +59,7 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
 fn measure(wait: Option<WaitPolicy>, duration: Duration) -> Result<Sample, SystemError> {
     let lines = [];
     let forwarder = match wait {
-        Some(wait) => Forwarder::Weir(Box::new(rig::unshaped_bridge(wait)?)),
+        Some(wait) => Forwarder::unshaped(wait)?,
         None => Forwarder::Kernel(&lines),
     };
     let (sample, _) = rig::between(forwarder, |testbed, _| drive(testbed, duration))?;

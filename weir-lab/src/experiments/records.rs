@@ -152,9 +152,7 @@ fn between<T>(
     policy: &Policy,
     traffic: impl FnOnce(&Testbed, &Board) -> Result<T, SystemError>,
 ) -> Result<(T, Status), SystemError> {
-    let lanes = [rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?];
-    let config = rig::bridge_config(lanes, rig::cpus().0);
-    rig::between(Forwarder::Weir(Box::new(config)), |testbed, board| {
+    rig::between(Forwarder::weir(policy, policy)?, |testbed, board| {
         traffic(testbed, board.expect("the bridge has a board"))
     })
 }
@@ -274,9 +272,7 @@ fn setup<'a>(
     duration: Duration,
 ) -> Setup<'a> {
     Setup {
-        plan: &policy.link,
-        classifier: policy.classifier(),
-        leaf_names: Vec::new(),
+        policy,
         flows,
         frame_length: if warmup == WARMUP { FRAME } else { FRAME_UNDER_LOAD },
         warmup,

@@ -115,18 +115,17 @@ impl Point {
         let policy = rig::policy(&self.policy()).map_err(|error| error.to_string())?;
         let offered = Rate::new(self.bits * OFFERED_PERCENT / 100).ok_or("the rate is zero")?;
         let setup = Setup {
-            plan: &policy.link,
-            classifier: policy.classifier(),
-            leaf_names: vec!["all".to_owned()],
+            policy: &policy,
             flows: &[Flow { port: rig::FIRST_PORT, rate: offered }],
             frame_length: self.frame() as usize,
             warmup: WARMUP,
             duration,
         };
-        match side {
-            Side::Weir | Side::WeirLoaded => rig::run(setup),
+        let measured = match side {
+            Side::Weir | Side::WeirLoaded => rig::run(&setup),
             Side::Kernel => rig::run_kernel(&setup, &self.tc_lines()),
-        }
+        };
+        measured.map_err(|error| error.to_string())
     }
 
     /// The line is ten times as fast, so that the class shapes, not the line. The burst is the

@@ -5,8 +5,8 @@
 
 use super::{Experiment, Own};
 use crate::rows::{Options, Row, Rows};
-use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
-use weir_bench::rig::{self, Setup};
+use crate::tree::{CASES, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
+use weir_bench::rig;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -24,8 +24,8 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
         for case in CASES {
             let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
             rows.measure(&subject, |options| {
-                let sharing = Sharing::new(scheduler, mbit * 1_000_000, ip + HEADER, case)?;
-                measure(&subject, &sharing, case, options).map(Some)
+                let sharing = Sharing::new(scheduler, mbit * 1_000_000, ip, case)?;
+                worst(&subject, &sharing, options).map(Some)
             })?;
         }
     }
@@ -40,26 +40,8 @@ fn links() -> impl Iterator<Item = (&'static str, u64, u32)> {
 }
 
 /// Measures one case; the class that is furthest off decides.
-fn measure(
-    subject: &str,
-    sharing: &Sharing,
-    case: &Case,
-    options: &Options,
-) -> Result<Row, String> {
-    let expected = sharing.expected(case)?;
-    let measured = rig::run(Setup {
-        plan: &sharing.policy.link,
-        classifier: sharing.policy.classifier(),
-        leaf_names: sharing.leaf_names(),
-        flows: &sharing.flows,
-        frame_length: sharing.frame as usize,
-        warmup: std::time::Duration::from_secs(1),
-        duration: options.duration,
-    })?;
-    if measured.receiver_lost > 0 {
-        let lost = measured.receiver_lost;
-        return Err(format!("{subject}: the receiver lost {lost} frames; nothing was measured"));
-    }
-    let rate = |port: u16| measured.rate(port, sharing.frame);
-    Ok(sharing.worst(subject.to_owned(), &expected, rate, LIMIT))
+fn worst(subject: &str, sharing: &Sharing, options: &Options) -> Result<Row, String> {
+    let expected = sharing.expected()?;
+    let measured = rig::run(&sharing.setup(options.duration)).map_err(|why| why.to_string())?;
+    Ok(sharing.worst(subject, &expected, &sharing.rates(&measured), LIMIT))
 }

@@ -86,13 +86,14 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let duration = rows.options.duration;
     // The loads are parts of what is forwarded, and compared with the most of all of them.
     if rows.options.wants(LOAD) || rows.options.wants(&all.name) {
-        let full = all.measure(duration)?;
+        let text = |error: SystemError| error.to_string();
+        let full = all.measure(duration).map_err(text)?;
         rows.extend(all.judge(&full));
         let mut outputs = vec![(all.name, full.counted.bulk_per_second, full.output)];
         for part in LOADS {
             let name = format!("{LOAD} {part} of what is forwarded");
             let case = Case::new(name, Bulk::Rate((part * full.output) as u64));
-            let sample = case.measure(duration)?;
+            let sample = case.measure(duration).map_err(text)?;
             rows.extend(case.judge(&sample));
             outputs.push((case.name, sample.counted.bulk_per_second, sample.output));
         }
@@ -105,7 +106,7 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
             if let (Bulk::Rate(_), false) = (case.bulk, case.kernel) {
                 rows.push(slow_output(case, &sample));
             }
-            Ok::<_, String>(rows)
+            Ok::<_, SystemError>(rows)
         })
     })
 }
@@ -130,13 +131,9 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    fn measure(&self, duration: Duration) -> Result<Sample, String> {
+    fn measure(&self, duration: Duration) -> Result<Sample, SystemError> {
         // The kernel is there to compare with: less of its time says enough.
         let duration = if self.kernel { duration.div_f64(KERNEL_PART) } else { duration };
-        self.try_measure(duration).map_err(|error| format!("{}: {error}", self.name))
-    }
-
-    fn try_measure(&self, duration: Duration) -> Result<Sample, SystemError> {
         let _busy = self.busy.then(|| Busy::start(2)).transpose()?;
         let lines = self.tc_lines();
         let forwarder = match self.kernel {
@@ -144,8 +141,7 @@ impl Case {
             false => {
                 let policy = rig::policy(&self.policy())?;
                 let back = rig::policy(&Self::new("", Bulk::All).policy())?;
-                let lanes = [rig::policy_lane(0, &policy)?, rig::policy_lane(1, &back)?];
-                Forwarder::Weir(Box::new(rig::bridge_config(lanes, rig::cpus().0)))
+                Forwarder::weir(&policy, &back)?
             }
         };
         let (sample, status) = rig::between(forwarder, |testbed, _| self.drive(testbed, duration))?;
