@@ -4,6 +4,8 @@
 //! not exist, so the receiver's kernel discards them after its port has seen them. Rates are taken
 //! at the receiver from the kernel's receive stamps, by the length on the wire.
 
+mod htb;
+
 use etherparse::PacketBuilder;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -13,6 +15,7 @@ use std::time::Duration;
 use weir_core::units::Rate;
 use weir_host::error::SystemError;
 use weir_host::ethtool::set_ipv6;
+use weir_host::netlink::Mac;
 use weir_host::netns;
 use weir_host::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness, set_realtime};
 use weir_host::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
@@ -21,7 +24,11 @@ use weir_link::pool::{FrameId, FramePool};
 use weir_link::port::{self, BATCH, PortConfig};
 use weir_link::status::{Board, Status};
 use weir_policy::Policy;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, RIGHT, RunningBridge, Testbed, TestbedConfig};
+use weir_traffic::RawPort;
+use weir_traffic::flood::{FloodPlan, Way};
+
+pub use htb::Htb;
 
 /// One UDP flow.
 #[derive(Clone, Copy, Debug)]
@@ -175,27 +182,18 @@ pub fn between<T>(
             return Ok((traffic(&testbed, None)?, Status::default()));
         }
     };
-    let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
-    thread::scope(|scope| {
-        let bridge = scope.spawn(|| {
-            testbed.weir.enter()?;
-            let mut bridge = Bridge::open(config)?;
-            if is_first {
-                // An ordinary user goes without.
-                drop(set_realtime());
-            }
-            ready.store(true, Ordering::Relaxed);
-            bridge.run(&stop, &[], &board)
-        });
-        while !ready.load(Ordering::Relaxed) && !bridge.is_finished() {
-            thread::sleep(Duration::from_millis(1));
+    let bridge = testbed.weir.run(|| Bridge::open(config))??;
+    let running = RunningBridge::start(move || {
+        if is_first {
+            // An ordinary user goes without.
+            drop(set_realtime());
         }
-        let result = traffic(&testbed, Some(&board));
-        let status = board.ask(PATIENCE).unwrap_or_default();
-        stop.store(true, Ordering::Relaxed);
-        bridge.join().expect("the bridge does not panic")?;
-        Ok((result?, status))
-    })
+        Ok(bridge)
+    })?;
+    let result = traffic(&testbed, Some(running.board()));
+    let status = running.board().ask(PATIENCE).unwrap_or_default();
+    running.stop()?;
+    Ok((result?, status))
 }
 
 /// Joins the ports by a bridge of the kernel; call it on a thread of their network.
@@ -254,6 +252,20 @@ pub fn measure(
         let offered_per_second = sender.join().expect("the sender does not panic")?;
         Ok(Measured { offered_per_second, ..received? })
     })
+}
+
+/// Leaves the CPU of the bridge to it: this thread, and those that it starts, have the other.
+pub fn pin_traffic() -> Result<(), SystemError> {
+    cpus().1.map_or(Ok(()), pin_to_cpu)
+}
+
+/// Describes a flood of frames of `length` bytes, all that the generator can send or so many a
+/// second, to a station that does not exist: they cross the bridge and load no receiver.
+pub fn flood_past(from: Host, port: u16, length: u32, rate: Option<u64>) -> FloodPlan {
+    let to = if from == Host::Client { Host::Server } else { Host::Client };
+    let raw = RawPort { interface: END.to_owned(), to: Mac(NO_STATION), from: None };
+    let plan = FloodPlan::raw(END, to.ip4(), port);
+    FloodPlan { way: Way::Raw(raw), from: from.ip4(), length, rate, ..plan }
 }
 
 /// Returns the CPU of the bridge and that of the traffic: the bridge has one of its own if there

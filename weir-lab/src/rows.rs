@@ -159,3 +159,25 @@ impl Row {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_measured_and_told_at_once() {
+        let only = Some("30 Mbit".to_owned());
+        let options = Options { duration: Duration::ZERO, only, file: None };
+        let mut told = Vec::new();
+        let mut progress = |row: &Row| told.push(row.subject.clone());
+        let mut rows = Rows::new(&options, &mut progress);
+        let row = |subject: &str| Row::ratio(format!("{subject}: x"), 1.0, 0.5);
+        for subject in ["30 Mbit/s", "100 Mbit/s", "30 Mbit/s, loaded"] {
+            rows.measure(subject, |_| Ok::<_, String>([row(subject)])).expect("it is measured");
+        }
+        let why = rows.measure("30 Mbit/s, late", |_| Err::<[Row; 1], _>("the loop hangs"));
+        assert_eq!(why.err().as_deref(), Some("30 Mbit/s, late: the loop hangs"));
+        assert_eq!(rows.results.rows.len(), 2);
+        assert_eq!(told, ["30 Mbit/s: x", "30 Mbit/s, loaded: x"]);
+    }
+}

@@ -10,7 +10,7 @@
 use crate::rows::Row;
 use std::collections::BTreeMap;
 use std::time::Duration as Wait;
-use weir_bench::rig::{FIRST_PORT, Flow, Measured, Setup};
+use weir_bench::rig::{FIRST_PORT, Flow, Htb, Measured, Setup};
 use weir_core::classify::InterfaceId;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
@@ -177,31 +177,18 @@ impl Sharing {
     }
 }
 
-/// Returns the tree and filters for the kernel's scheduler at `interface`, a line for each call of
-/// `tc`. Bursts are the default of `tc`, quanta in proportion to the rates as in the policy.
-pub fn tc_lines(interface: &str, mbit: u64) -> Vec<String> {
+/// Returns the tree and filters for the kernel's scheduler, a line for each call of `tc`. Bursts are
+/// the default of `tc`, quanta in proportion to the rates as in the policy.
+pub fn tc_lines(mbit: u64) -> Vec<String> {
     let bits = mbit * 1_000_000;
-    let class = |parent: &str, id: &str, parts: u64| {
-        format!(
-            "class add dev {interface} parent {parent} classid {id} htb rate {}bit ceil {bits}bit \
-             quantum {}",
-            bits * parts / 30,
-            parts * 1514
-        )
+    let terms = |parts: u64| {
+        format!("rate {}bit ceil {bits}bit quantum {}", bits * parts / 30, parts * 1514)
     };
-    let mut lines = vec![format!("qdisc add dev {interface} root handle 1: htb default 2")];
-    lines.push(class("1:", "1:1", 30));
-    lines.push(class("1:1", "1:2", 2));
-    lines.push(class("1:1", "1:3", 28));
-    lines.extend([("1:4", 14), ("1:5", 9), ("1:6", 5)].map(|(id, part)| class("1:3", id, part)));
-    for (index, id) in ["1:2", "1:4", "1:5", "1:6"].into_iter().enumerate() {
-        let port = FIRST_PORT + index as u16;
-        lines.push(format!(
-            "filter add dev {interface} parent 1: protocol ip prio 1 u32 match ip dport {port} \
-             0xffff flowid {id}"
-        ));
-    }
-    lines
+    let htb = Htb::new(2).class(0, 1, &terms(30)).class(1, 2, &terms(2)).class(1, 3, &terms(28));
+    let right = [(4, 14), (5, 9), (6, 5)];
+    let htb = right.into_iter().fold(htb, |htb, (id, parts)| htb.class(3, id, &terms(parts)));
+    let flows = (FIRST_PORT..).zip([2, 4, 5, 6]);
+    flows.fold(htb, |htb, (port, id)| htb.flow(port, id)).lines()
 }
 
 fn headers(port: u16) -> Headers {

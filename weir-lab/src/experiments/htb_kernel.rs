@@ -13,7 +13,6 @@ use crate::rows::{Options, Row, Rows};
 use crate::tree::{CASES, LEAVES, Sharing, tc_lines};
 use weir_bench::rig::{self, Measured};
 use weir_host::error::SystemError;
-use weir_testbed::RIGHT;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -53,7 +52,7 @@ fn measure(
 ) -> Result<Vec<Row>, String> {
     let setup = sharing.setup(options.duration);
     let text = |error: SystemError| error.to_string();
-    let kernel = rig::run_kernel(&setup, &tc_lines(RIGHT, mbit)).map_err(text)?;
+    let kernel = rig::run_kernel(&setup, &tc_lines(mbit)).map_err(text)?;
     let weir = rig::run(&setup).map_err(text)?;
     let spaced = f64::from(sharing.frame) * 8e9 / (mbit as f64 * 1e6) >= SPACING_NS;
     let judged = Judged { subject, spaced, exact: spaced && sharing.flows.len() == LEAVES };

@@ -16,9 +16,7 @@ use std::time::Duration;
 use weir_bench::rig::{self, Forwarder};
 use weir_core::account::Histogram;
 use weir_host::error::SystemError;
-use weir_host::wait::{
-    CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, pin_to_cpu, set_exact_timers,
-};
+use weir_host::wait::{CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, set_exact_timers};
 use weir_link::pool::FramePool;
 use weir_link::port::{self, BATCH, PortConfig};
 use weir_testbed::{END, Host, Testbed};
@@ -85,7 +83,7 @@ fn drive(testbed: &Testbed, duration: Duration) -> Result<Sample, SystemError> {
 /// Sends this many packets at their rate, each with the instant at which it is sent.
 fn send(packets: u64) -> Result<(), SystemError> {
     let failed = |cause| SystemError::new("send packets with stamps", cause);
-    pin()?;
+    rig::pin_traffic()?;
     set_exact_timers()?;
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
     socket.connect(SocketAddr::new(Host::Server.ip4(), rig::FIRST_PORT)).map_err(failed)?;
@@ -100,7 +98,7 @@ fn send(packets: u64) -> Result<(), SystemError> {
 
 /// Receives until then, and returns the delays by the kernel's stamps.
 fn receive(until: u64) -> Result<Histogram, SystemError> {
-    pin()?;
+    rig::pin_traffic()?;
     // Without it the server's kernel would refuse each packet by ICMP.
     let _listening = UdpSocket::bind(SocketAddr::new(Host::Server.ip4(), rig::FIRST_PORT))
         .map_err(|cause| SystemError::new("listen for packets", cause))?;
@@ -119,11 +117,6 @@ fn receive(until: u64) -> Result<Histogram, SystemError> {
         thread::sleep(RECEIVE_PAUSE);
     }
     Ok(delays)
-}
-
-/// Sender and receiver share the processor that the bridge does not have.
-fn pin() -> Result<(), SystemError> {
-    rig::cpus().1.map_or(Ok(()), pin_to_cpu)
 }
 
 /// Returns the stamp at the end of a packet of this experiment.

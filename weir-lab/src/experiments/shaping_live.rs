@@ -49,9 +49,9 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
         measure(&point, Side::Weir)?;
         measure(&point, Side::Kernel)?;
     }
-    LOADED.into_iter().try_for_each(|(mbit, ip)| {
-        measure(&Point { bits: mbit * 1_000_000, ip }, Side::WeirLoaded)
-    })
+    LOADED
+        .into_iter()
+        .try_for_each(|(mbit, ip)| measure(&Point { bits: mbit * 1_000_000, ip }, Side::WeirLoaded))
 }
 
 /// Every rate with every length that it needs few enough packets for.

@@ -18,7 +18,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_bench::rig;
 use weir_gateway::api;
-use weir_host::wait::pin_to_cpu;
 use weir_link::status::Status;
 use weir_testbed::has_argument;
 
@@ -51,9 +50,9 @@ const LOOKS: [Look; 2] = [
 ];
 
 fn run(rows: &mut Rows<'_>) -> Result<(), String> {
-    LOOKS.iter().try_for_each(|look| {
-        rows.measure(look.name, |options| measure(look, options.duration))
-    })
+    LOOKS
+        .iter()
+        .try_for_each(|look| rows.measure(look.name, |options| measure(look, options.duration)))
 }
 
 /// What the link has done and spent so far.
@@ -147,7 +146,7 @@ fn spell(
         for each in answers.iter().flat_map(|_| look.each) {
             scope.spawn(|| {
                 // Browsers are on other machines: here they leave the link its processor.
-                let _anywhere = rig::cpus().1.map_or(Ok(()), pin_to_cpu);
+                let _anywhere = rig::pin_traffic();
                 answers.iter().for_each(|answers| each(link, &stop, answers));
             });
         }

@@ -114,8 +114,7 @@ fn run(rows: &mut Rows<'_>) -> std::result::Result<(), String> {
 
 /// Returns the longest gap of a stream while it happens.
 fn gap(case: &Case) -> Result<Duration> {
-    let weir = program::weir()?;
-    let mut scene = (case.plan)(Scene::plan(weir.get_program(), POLICY)).start()?;
+    let mut scene = (case.plan)(program::plan(POLICY)?).start()?;
     let stream = Stream::numbered(&scene.testbed, StreamConfig::default())?;
     stream.await_another()?;
     (case.happens)(&mut scene)?;
@@ -125,18 +124,14 @@ fn gap(case: &Case) -> Result<Duration> {
 
 fn restart(scene: &mut Scene) -> Result<()> {
     let former = scene.forwarder()?;
-    let ended = scene.weir(&["restart", "--control", "weir.sock"])?;
-    if !ended.status.success() {
-        return Err(ended.stderr.into());
-    }
+    scene.called(&["restart"])?;
     until("the former forwarder ends", || !is_alive(former))
 }
 
 fn replaced(scene: &mut Scene, name: &str) -> Result<()> {
     let former = scene.forwarder()?;
     signal(former, name)?;
-    until("another forwarder", || scene.forwarder().is_ok_and(|now| now != former))?;
-    scene.await_status("it answers", |_| true).map(drop)
+    scene.await_another_forwarder(former).map(drop)
 }
 
 fn carried_on(scene: &mut Scene) -> Result<()> {
@@ -148,10 +143,7 @@ fn carried_on(scene: &mut Scene) -> Result<()> {
 fn keeper_dies(scene: &mut Scene) -> Result<()> {
     scene.signal("KILL")?;
     scene.process()?.wait_for_exit()?;
-    let is_orphan = |status: &weir_link::status::Status| {
-        status.processes.is_some_and(|processes| processes.keeper.is_none())
-    };
-    scene.await_status("the forwarder notices", is_orphan).map(drop)
+    scene.await_orphan().map(drop)
 }
 
 /// The median is judged, the worst is shown, with how many exceed the goal.

@@ -24,9 +24,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let grid = if rows.options.duration < DENSE_FROM { Grid::Coarse } else { Grid::Dense };
-    cases()?.iter().try_for_each(|case| {
-        rows.measure(&case.name, |_| Ok::<_, String>([row(case, grid)]))
-    })
+    cases()?
+        .iter()
+        .try_for_each(|case| rows.measure(&case.name, |_| Ok::<_, String>([row(case, grid)])))
 }
 
 fn row(case: &Case, grid: Grid) -> Row {

@@ -18,11 +18,11 @@ use crate::rows::{Row, Rows};
 use std::thread;
 use std::time::Duration;
 use traffic::{Bulk, Counted, Traffic};
-use weir_bench::rig::{self, Forwarder};
+use weir_bench::rig::{self, Forwarder, Htb};
 use weir_host::error::SystemError;
 use weir_host::wait::monotonic_ns;
 use weir_link::status::Status;
-use weir_testbed::{RIGHT, Testbed};
+use weir_testbed::Testbed;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -196,24 +196,11 @@ impl Case {
     fn tc_lines(&self) -> Vec<String> {
         let Self { link_kbit, bulk_limit, .. } = self;
         let bulk_kbit = link_kbit - VOICE_KBIT;
-        let class = |parent: &str, id: &str, rest: String| {
-            format!("class add dev {RIGHT} parent {parent} classid {id} htb {rest} quantum 1514")
-        };
-        let whole = format!("rate {link_kbit}kbit");
-        let voice = format!("rate {VOICE_KBIT}kbit prio 0");
-        let bulk = format!("rate {bulk_kbit}kbit ceil {link_kbit}kbit prio 1");
-        vec![
-            format!("qdisc add dev {RIGHT} root handle 1: htb default 3"),
-            class("1:", "1:1", whole),
-            class("1:1", "1:2", voice),
-            class("1:1", "1:3", bulk),
-            format!("qdisc add dev {RIGHT} parent 1:2 handle 2: pfifo limit 1000"),
-            format!("qdisc add dev {RIGHT} parent 1:3 handle 3: pfifo limit {bulk_limit}"),
-            format!(
-                "filter add dev {RIGHT} parent 1: protocol ip prio 1 u32 match ip dport \
-                 {VOICE_PORT} 0xffff flowid 1:2"
-            ),
-        ]
+        let whole = format!("rate {link_kbit}kbit quantum 1514");
+        let voice = format!("rate {VOICE_KBIT}kbit prio 0 quantum 1514");
+        let bulk = format!("rate {bulk_kbit}kbit ceil {link_kbit}kbit prio 1 quantum 1514");
+        let htb = Htb::new(3).class(0, 1, &whole).class(1, 2, &voice).class(1, 3, &bulk);
+        htb.queue(2, 1000).queue(3, *bulk_limit).flow(VOICE_PORT, 2).lines()
     }
 }
 
